@@ -1,13 +1,13 @@
-//! POSIX access control lists: as they are on disk, as programs see them, and what they say.
+//! POSIX access control lists: the on-disk form, the form that programs use, and their meaning.
 //!
-//! Both forms are a version and a row of entries, all numbers little endian. On disk
-//! (version 1) only the entries of named users and groups have an id; for
-//! programs (version 2) every entry has one, which is all ones if it means nothing.
+//! Both forms consist of a version and a sequence of entries. All numbers are little-endian. On disk
+//! (version 1), only the entries of named users and groups have an id. For programs (version 2), every
+//! entry has an id, which is all ones where it has no meaning.
 //!
-//! A list is valid if it has the entries of owner, group and others once each, in this
-//! order, those of named users behind the owner's, those of named groups behind the group's,
-//! and, before that of others, a mask if any user or group is named. What is on disk is not
-//! checked when it is read, as in the kernel: what is set by a program is.
+//! A list is valid if it has exactly one entry each for owner, group and others, in this order.
+//! Entries of named users follow the owner's, those of named groups follow the group's. If any user or
+//! group is named, a mask precedes the entry of others. As in the kernel, a list that is read from
+//! disk is not validated; a list that a program sets is.
 
 use super::Damage;
 use crate::{Error, Ino};
@@ -20,7 +20,7 @@ const NO_VERSION: &str = "access control list has no version";
 const CUT_OFF: &str = "access control list ends inside an entry";
 const UNKNOWN_KIND: &str = "access control list has an entry of an unknown kind";
 
-/// Who an entry is for, as numbers in both forms.
+/// Kinds of entries, numbered as in both forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Tag {
     Owner = 0x01,
@@ -48,8 +48,8 @@ impl Tag {
         matches!(self, Self::User | Self::Group)
     }
 
-    /// Where in a mode's permission bits an entry is found, as a shift: the mask, where there
-    /// is one, takes the place of the group.
+    /// Returns the position of this entry's bits in a mode, as a shift. A mask, if present, takes the
+    /// place of the group.
     fn shift(self, has_mask: bool) -> Option<u32> {
         match self {
             Self::Owner => Some(6),
@@ -65,7 +65,7 @@ impl Tag {
 struct Entry {
     tag: Tag,
     permissions: u16,
-    /// Of a named user or group.
+    /// The id of a named user or group.
     id: u32,
 }
 
@@ -76,7 +76,7 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// The list as it is on disk.
+    /// Parses the on-disk form.
     pub fn from_disk(disk: &[u8]) -> Result<Self, Damage> {
         let (version, mut rest) = disk.split_first_chunk().ok_or(NO_VERSION)?;
         if u32::from_le_bytes(*version) != DISK_VERSION {
@@ -102,11 +102,11 @@ impl Acl {
         Ok(Self { entries })
     }
 
-    /// The list as a program gives it for `ino`; `None` if it is empty, which means no list.
-    /// Whether it is valid, [`Acl::check`] says.
+    /// Parses the form in which a program passes a list for `ino`. Returns `None` for an empty list,
+    /// which means no list. Does not validate it: [`Acl::check`] does.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] if it is of another version, [`Error::Invalid`].
+    /// [`Error::NotSupported`] for another version; [`Error::Invalid`] for malformed bytes.
     pub fn from_user(ino: Ino, user: &[u8]) -> Result<Option<Self>, Error> {
         let invalid = |what| Error::Invalid(ino, what);
         let (version, rest) = user.split_first_chunk().ok_or(invalid(NO_VERSION))?;
@@ -136,14 +136,14 @@ impl Acl {
         Ok((!entries.is_empty()).then_some(Self { entries }))
     }
 
-    /// Whether the list is [valid](self).
+    /// Checks that the list is [valid](self).
     pub fn check(&self) -> Result<(), Damage> {
         let count = |tag| self.entries.iter().filter(|entry| entry.tag == tag).count();
         let once = [Tag::Owner, Tag::OwningGroup, Tag::Other];
         if once.into_iter().any(|tag| count(tag) != 1) {
             return Err("access control list lacks an entry, or has one twice");
         }
-        // The numbers of the kinds rise in the order that they must have.
+        // The tags are numbered in the required order.
         if !self.entries.is_sorted_by_key(|entry| entry.tag) {
             return Err("access control list is not in order");
         }
@@ -159,7 +159,7 @@ impl Acl {
         Ok(())
     }
 
-    /// The list as it is on disk.
+    /// Encodes the list for the disk.
     #[must_use]
     pub fn to_disk(&self) -> Vec<u8> {
         let mut list = DISK_VERSION.to_le_bytes().to_vec();
@@ -173,7 +173,7 @@ impl Acl {
         list
     }
 
-    /// The list in the form that programs get.
+    /// Encodes the list in the form for programs.
     #[must_use]
     pub fn to_user(&self) -> Vec<u8> {
         let mut list = USER_VERSION.to_le_bytes().to_vec();
@@ -185,7 +185,7 @@ impl Acl {
         list
     }
 
-    /// Whether the nine permission bits of a mode say all that the list says.
+    /// Returns whether the nine permission bits of a mode express the whole list.
     #[must_use]
     pub fn is_mode(&self) -> bool {
         !self.has_mask() && !self.entries.iter().any(|entry| entry.tag.is_named())
@@ -195,7 +195,7 @@ impl Acl {
         self.entries.iter().any(|entry| entry.tag == Tag::Mask)
     }
 
-    /// `mode` with the permission bits that the list, as a file's access list, stands for.
+    /// Returns `mode` with the permission bits of this list, which is a file's access list.
     #[must_use]
     pub fn apply_to_mode(&self, mode: u16) -> u16 {
         let has_mask = self.has_mask();
@@ -207,19 +207,20 @@ impl Acl {
             })
     }
 
-    /// The file's mode was set: the list follows.
+    /// Updates the list after the file's mode was set to `mode`.
     pub fn follow_mode(&mut self, mode: u16) {
         self.intersect(mode, |_, bits| bits);
     }
 
-    /// Makes a default list the access list of a new file that is made with `mode`: both allow
-    /// what both allowed. Returns the file's mode.
+    /// Turns a default list into the access list of a new file that is created with `mode`. The result
+    /// allows only what both allowed. Returns the file's mode.
     pub fn inherit(&mut self, mode: u16) -> u16 {
         self.intersect(mode, |permissions, bits| permissions & bits);
         self.apply_to_mode(mode)
     }
 
-    /// Sets the permissions of the entries that a mode has too, from what they were and `mode`'s bits.
+    /// Sets the permissions of the entries that correspond to mode bits: `both` combines the current
+    /// ones with `mode`'s.
     fn intersect(&mut self, mode: u16, both: impl Fn(u16, u16) -> u16) {
         let has_mask = self.has_mask();
         for entry in &mut self.entries {
@@ -241,7 +242,7 @@ mod tests {
         Acl::from_user(Ino(12), user)
     }
 
-    /// A list in programs' form.
+    /// Encodes a list in the form for programs.
     fn user(entries: &[(u16, u16, u32)]) -> Vec<u8> {
         let mut list = vec![2, 0, 0, 0];
         for (tag, permissions, id) in entries {
@@ -252,7 +253,7 @@ mod tests {
         list
     }
 
-    /// The list with these entries, which is valid.
+    /// Returns the list with these entries, which must be valid.
     fn list(entries: &[(u16, u16, u32)]) -> Acl {
         let list = from_user(&user(entries)).unwrap().unwrap();
         list.check().unwrap();

@@ -1,18 +1,18 @@
-//! Bitmaps of blocks and inodes: one block a group, the least significant bit of the first
-//! byte first, a set bit for what is in use.
+//! Bitmaps of blocks and inodes: one block per group, with the least significant bit of the first
+//! byte first. A set bit means in use.
 //!
-//! What a block has behind a group's last bit is set. With `metadata_csum`, the descriptor
-//! holds the checksum of the bytes that the group's bits fill, without the padding.
+//! The bits of the block after a group's last bit are set. With `metadata_csum`, the descriptor
+//! holds the checksum of the bytes that contain the group's bits, without the padding.
 
 use super::superblock::Superblock;
 use std::ops::Range;
 
-/// The checksum of the block bitmap `bytes`.
+/// Returns the checksum of the block bitmap `bytes`.
 pub fn block_bitmap_checksum(sb: &Superblock, bytes: &[u8]) -> u32 {
     checksum(sb, bytes, sb.blocks_per_group >> sb.cluster_blocks_log2)
 }
 
-/// The checksum of the inode bitmap `bytes`.
+/// Returns the checksum of the inode bitmap `bytes`.
 pub fn inode_bitmap_checksum(sb: &Superblock, bytes: &[u8]) -> u32 {
     checksum(sb, bytes, sb.inodes_per_group)
 }
@@ -22,14 +22,15 @@ fn checksum(sb: &Superblock, bytes: &[u8], bits: u32) -> u32 {
     sb.checksum_seed.bytes(&bytes[..len]).0
 }
 
-/// Whether `bit` is set; those that `bytes` do not have are.
+/// Returns whether `bit` is set. Bits past the end of `bytes` count as set.
 pub fn is_set(bytes: &[u8], bit: u32) -> bool {
     bytes
         .get((bit / 8) as usize)
         .is_none_or(|byte| byte & (1 << (bit % 8)) != 0)
 }
 
-/// Whether all of `bits` are as `is_set` says. False for bits that `bytes` do not have.
+/// Returns whether all of `bits` are equal to `is_set`. Returns false if some are past the end of
+/// `bytes`.
 pub fn all(bytes: &[u8], bits: Range<u32>, is_set: bool) -> bool {
     let wanted = if is_set { u8::MAX } else { 0 };
     parts(bits).all(|(at, mask)| {
@@ -39,7 +40,7 @@ pub fn all(bytes: &[u8], bits: Range<u32>, is_set: bool) -> bool {
     })
 }
 
-/// Sets or clears `bits`, as far as `bytes` have them.
+/// Sets or clears those of `bits` that are within `bytes`.
 pub fn fill(bytes: &mut [u8], bits: Range<u32>, is_set: bool) {
     for (at, mask) in parts(bits) {
         if let Some(byte) = bytes.get_mut(at) {
@@ -48,7 +49,7 @@ pub fn fill(bytes: &mut [u8], bits: Range<u32>, is_set: bool) {
     }
 }
 
-/// The first clear bit below `end`, from `start` on.
+/// Returns the first clear bit in `start..end`.
 pub fn first_clear(bytes: &[u8], start: u32, end: u32) -> Option<u32> {
     let mut bit = start;
     while bit < end {
@@ -63,7 +64,7 @@ pub fn first_clear(bytes: &[u8], start: u32, end: u32) -> Option<u32> {
     None
 }
 
-/// The bytes that `bits` touch, with a mask of those in each.
+/// Returns the indexes of the bytes that contain `bits`, each with a mask of those bits.
 fn parts(bits: Range<u32>) -> impl Iterator<Item = (usize, u8)> {
     let bytes = bits.start / 8..if bits.is_empty() {
         bits.start / 8

@@ -1,9 +1,8 @@
 //! Directory entries, and the checksum at the end of a block of them.
 //!
-//! A block of a directory is a chain of records, each as long as its `rec_len`
-//! says, the last reaching to the end of the block. A record whose `inode` is 0
-//! is free space. Nodes of a hash tree and checksums look like free space, so
-//! that whoever does not know them steps over them.
+//! A directory block is a chain of records. `rec_len` is the length of a record; the last record
+//! extends to the end of the block. A record whose `inode` is 0 is free space. Hash tree nodes and
+//! checksums are stored as free space, so that code that does not know them skips them.
 //!
 //! ```text
 //! byte  0     4         6          7           8
@@ -13,30 +12,30 @@
 use super::Damage;
 use crate::{FileKind, Ino};
 
-/// The smallest record: eight bytes and a name of one byte, padded to four.
+/// The length of the smallest record: eight bytes and a name of one byte, padded to four.
 const MIN_RECORD_BYTES: usize = 12;
 
-/// Where the name starts in a record.
+/// The offset of the name in a record.
 pub(super) const NAME_OFFSET: usize = 8;
 
-/// What the last record of a block is where blocks carry checksums.
+/// The length of the last record of a block with a checksum.
 pub(super) const TAIL_BYTES: usize = 12;
 
 /// The file type that marks a tail.
 pub(super) const TAIL_FILE_TYPE: u8 = 0xde;
 
-/// The type byte of an entry. It has a meaning only with the feature `filetype`.
+/// The type byte of an entry. It is meaningful only with the feature `filetype`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTypeByte(pub u8);
 
 impl FileTypeByte {
-    /// What entries without a type have.
+    /// The byte of entries without a type.
     pub const UNKNOWN: Self = Self(0);
 
-    /// A directory's.
+    /// The byte of a directory.
     pub const DIRECTORY: Self = Self(2);
 
-    /// The types in the order of their bytes, which start from 1.
+    /// The types in the order of their bytes, starting from 1.
     const KINDS: [FileKind; 7] = [
         FileKind::Regular,
         FileKind::Directory,
@@ -47,14 +46,14 @@ impl FileTypeByte {
         FileKind::Symlink,
     ];
 
-    /// The byte of this type.
+    /// Returns the byte of `kind`.
     #[must_use]
     pub fn of(kind: FileKind) -> Self {
         let byte = (1..).zip(Self::KINDS).find(|(_, other)| *other == kind);
         byte.map_or(Self::UNKNOWN, |(byte, _)| Self(byte))
     }
 
-    /// The type, if the byte is that of one.
+    /// Returns the type, or `None` if the byte is not a known one.
     #[must_use]
     pub fn kind(self) -> Option<FileKind> {
         let index = usize::from(self.0).checked_sub(1)?;
@@ -65,20 +64,20 @@ impl FileTypeByte {
 /// An entry in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dirent<'a> {
-    /// Where the record starts in the bytes that were parsed.
+    /// The offset of the record in the parsed bytes.
     pub offset: usize,
-    /// Where the next record starts.
+    /// The offset of the next record.
     pub end: usize,
-    /// The inode, not yet compared with what the file system has. Never 0.
+    /// The inode number, not yet checked against the size of the file system. Never 0.
     pub ino: Ino,
-    /// The name: 1 to 255 bytes, not all of which a path may have.
+    /// The name: 1 to 255 bytes, some of which may be illegal in a path.
     pub name: &'a [u8],
-    /// The type byte, which has a meaning only with the feature `filetype`.
+    /// The type byte, meaningful only with the feature `filetype`.
     pub file_type: u8,
 }
 
 impl Dirent<'_> {
-    /// Whether a file may be called that: a `/` or a zero byte is damage.
+    /// Returns whether the name is legal. A `/` or a zero byte in it is corruption.
     #[must_use]
     pub fn has_legal_name(&self) -> bool {
         !self.name.iter().any(|&byte| byte == b'/' || byte == 0)
@@ -88,29 +87,29 @@ impl Dirent<'_> {
 /// A record, in use or free.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a> {
-    /// Where it starts in the bytes that were parsed.
+    /// The offset of the record in the parsed bytes.
     pub offset: usize,
-    /// Where the next record starts.
+    /// The offset of the next record.
     pub end: usize,
-    /// What it says; `None` if it is free.
+    /// The entry, or `None` if the record is free.
     pub dirent: Option<Dirent<'a>>,
 }
 
 impl Record<'_> {
-    /// The bytes that its entry needs.
+    /// Returns the number of bytes that the record's entry needs.
     pub(super) fn used_bytes(&self) -> usize {
         self.dirent
             .map_or(0, |dirent| record_len_bytes(dirent.name.len()))
     }
 }
 
-/// The shortest record for a name of `name_len` bytes.
+/// Returns the length of the shortest record for a name of `name_len` bytes.
 pub(crate) fn record_len_bytes(name_len: usize) -> usize {
     (NAME_OFFSET + name_len).next_multiple_of(4)
 }
 
-/// The records of a chain, in use or free. After an error the iteration is over: nothing says where
-/// the next record is.
+/// An iterator over the records of a chain, in use or free. It ends after an error, because the
+/// position of the next record is unknown.
 #[derive(Clone, Debug)]
 pub(super) struct Records<'a> {
     bytes: &'a [u8],
@@ -173,14 +172,14 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// The entries in use of one block, or of one part of an inline directory.
+/// An iterator over the entries in use of one block, or of one part of an inline directory.
 ///
-/// After an error the iteration is over.
+/// It ends after an error.
 #[derive(Clone, Debug)]
 pub struct Dirents<'a>(Records<'a>);
 
 impl<'a> Dirents<'a> {
-    /// The entries of `bytes`, which are a chain of records from end to end.
+    /// Iterates over the entries of `bytes`, which consist of a chain of records.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(Records::new(bytes))
@@ -198,8 +197,8 @@ impl<'a> Iterator for Dirents<'a> {
 
 impl std::iter::FusedIterator for Dirents<'_> {}
 
-/// The length of a record in bytes: 16 bits cannot say 64 KiB, so in a block of
-/// that size both 0 and 65535 do.
+/// Decodes the length of a record in bytes. 16 bits cannot represent 64 KiB, so in a block of that
+/// size both 0 and 65535 stand for it.
 fn record_bytes(rec_len: u16, block_size_bytes: usize) -> usize {
     if block_size_bytes == 1 << 16 && matches!(rec_len, 0 | u16::MAX) {
         block_size_bytes
@@ -208,8 +207,8 @@ fn record_bytes(rec_len: u16, block_size_bytes: usize) -> usize {
     }
 }
 
-/// Splits a block into what its checksum covers and the checksum. `None` if
-/// there is no tail.
+/// Splits a block into the bytes that its checksum covers and the checksum. Returns `None` if there
+/// is no tail.
 #[must_use]
 pub fn split_tail(block: &[u8]) -> Option<(&[u8], u32)> {
     let (covered, tail) = block.split_last_chunk::<TAIL_BYTES>()?;

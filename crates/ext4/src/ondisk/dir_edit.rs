@@ -1,7 +1,7 @@
-//! Changing a chain of directory records, in a block or in a part of an inode.
+//! Modification of a chain of directory records, in a block or in a part of an inode.
 //!
-//! Every function checks the chain as far as it walks it, and returns how it is damaged: bytes
-//! from an image are not trusted for having been read before.
+//! Every function validates the part of the chain that it walks, and returns an error if it is
+//! damaged. Bytes from an image are not trusted, even if they were validated before.
 
 use super::Damage;
 use super::dir::{
@@ -11,14 +11,14 @@ use super::fields::{put16, put32};
 use crate::Ino;
 use std::ops::Range;
 
-/// What a record says.
+/// The contents of a new entry.
 #[derive(Clone, Copy, Debug)]
 pub struct NewDirent<'a> {
-    /// The inode.
+    /// The inode number.
     pub ino: Ino,
     /// The type byte; 0 without the feature `filetype`.
     pub file_type: u8,
-    /// 1 to 255 bytes.
+    /// The name, of 1 to 255 bytes.
     pub name: &'a [u8],
 }
 
@@ -32,7 +32,7 @@ impl<'a> From<Dirent<'a>> for NewDirent<'a> {
     }
 }
 
-/// The position of a record that has room for another name of `name_len` bytes.
+/// Returns the offset of a record that has room for another name of `name_len` bytes.
 pub fn find_room(chain: &[u8], name_len: usize) -> Result<Option<usize>, Damage> {
     let wanted = record_len_bytes(name_len);
     for record in Records::new(chain) {
@@ -44,8 +44,8 @@ pub fn find_room(chain: &[u8], name_len: usize) -> Result<Option<usize>, Damage>
     Ok(None)
 }
 
-/// Adds an entry behind the one at `offset`, which [`find_room`] found, or in its place if
-/// that is free.
+/// Adds an entry after the one at `offset`, which [`find_room`] returned, or in its place if that
+/// record is free.
 pub fn insert_at(chain: &mut [u8], offset: usize, entry: NewDirent<'_>) -> Result<(), Damage> {
     let record = record_at(chain, offset)?;
     let (used, end) = (record.used_bytes(), record.end);
@@ -60,7 +60,7 @@ pub fn insert_at(chain: &mut [u8], offset: usize, entry: NewDirent<'_>) -> Resul
     Ok(())
 }
 
-/// Adds an entry where there is room for it; false if there is none.
+/// Adds an entry where there is room for it. Returns false if there is no room.
 pub fn insert(chain: &mut [u8], entry: NewDirent<'_>) -> Result<bool, Damage> {
     let Some(offset) = find_room(chain, entry.name.len())? else {
         return Ok(false);
@@ -69,7 +69,7 @@ pub fn insert(chain: &mut [u8], entry: NewDirent<'_>) -> Result<bool, Damage> {
     Ok(true)
 }
 
-/// Makes the entry `name` lead elsewhere; false if it is not there.
+/// Changes the inode and type of the entry `name`. Returns false if there is no such entry.
 pub fn retarget(chain: &mut [u8], name: &[u8], ino: Ino, file_type: u8) -> Result<bool, Damage> {
     let Some((_, record)) = find(chain, name)? else {
         return Ok(false);
@@ -79,8 +79,8 @@ pub fn retarget(chain: &mut [u8], name: &[u8], ino: Ino, file_type: u8) -> Resul
     Ok(true)
 }
 
-/// Removes the entry `name`: its room goes to the record before, or stays a free record where
-/// it is the first. False if it is not there.
+/// Removes the entry `name`. Its space is added to the preceding record; the first record becomes a
+/// free record instead. Returns false if there is no such entry.
 pub fn remove(chain: &mut [u8], name: &[u8]) -> Result<bool, Damage> {
     let Some((before, record)) = find(chain, name)? else {
         return Ok(false);
@@ -97,7 +97,7 @@ pub fn remove(chain: &mut [u8], name: &[u8]) -> Result<bool, Damage> {
 
 /// Makes the whole chain one free record.
 ///
-/// A chain that is too short for a record has none.
+/// A chain that is too short for a record is left without one.
 pub fn clear(chain: &mut [u8]) {
     if chain.len() < NAME_OFFSET {
         chain.fill(0);
@@ -106,8 +106,8 @@ pub fn clear(chain: &mut [u8]) {
     free(chain, 0..chain.len());
 }
 
-/// Makes the chain the given entries, packed, the last with all the room that is left; false,
-/// with some of them in it, if they do not fit.
+/// Fills the chain with the given packed entries. The last entry gets all remaining space. Returns
+/// false if they do not fit; the chain then holds some of them.
 pub fn fill<'e>(chain: &mut [u8], entries: impl IntoIterator<Item = NewDirent<'e>>) -> bool {
     clear(chain);
     let mut last = None;
@@ -127,8 +127,8 @@ pub fn fill<'e>(chain: &mut [u8], entries: impl IntoIterator<Item = NewDirent<'e
     true
 }
 
-/// Makes a free chain of `chain`, longer than it was by what is behind its first `len` bytes:
-/// the last record gets that, or a free one if it was too little for a record before.
+/// Extends the chain in the first `len` bytes of `chain` to its whole length. The last record gets
+/// the added space. If the old chain was too short for a record, the whole becomes one free record.
 pub fn extend(chain: &mut [u8], len: usize) -> Result<(), Damage> {
     let before = chain.get(..len).ok_or("chain is cut off")?;
     let last = Records::new(before)
@@ -140,13 +140,13 @@ pub fn extend(chain: &mut [u8], len: usize) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Splits a block into its chain and its tail, if it has one.
+/// Splits a block into its chain and its tail. Returns `None` if it has no tail.
 pub fn split_tail_mut(block: &mut [u8]) -> Option<(&mut [u8], &mut [u8; TAIL_BYTES])> {
     super::dir::split_tail(block)?;
     block.split_last_chunk_mut()
 }
 
-/// Makes the last bytes of `block` a tail, whose checksum is still to be set.
+/// Writes a tail into the last bytes of `block`. Its checksum is set later.
 pub fn make_tail(block: &mut [u8]) {
     if let Some((_, tail)) = block.split_last_chunk_mut() {
         *tail = [0, 0, 0, 0, 12, 0, 0, TAIL_FILE_TYPE, 0, 0, 0, 0];
@@ -158,10 +158,10 @@ pub fn set_tail_checksum(tail: &mut [u8; TAIL_BYTES], checksum: u32) {
     put32(tail, 8, checksum);
 }
 
-/// Where the record before one that was searched for starts, and where its own is.
+/// The offset of the preceding record, and the range of the record that was found.
 type Found = (Option<usize>, Range<usize>);
 
-/// The record of `name`.
+/// Returns the record of `name`.
 fn find(chain: &[u8], name: &[u8]) -> Result<Option<Found>, Damage> {
     let mut before = None;
     for record in Records::new(chain) {
@@ -180,7 +180,7 @@ fn record_at(chain: &[u8], offset: usize) -> Result<Record<'_>, Damage> {
         .unwrap_or(Err("directory record is not where it was"))
 }
 
-/// Writes the record of `entry` into `range` of the chain.
+/// Writes the record of `entry` into `range` of the chain, which it fills.
 fn put(chain: &mut [u8], range: Range<usize>, entry: NewDirent<'_>) {
     let at = range.start;
     put32(chain, at, entry.ino.0);
@@ -201,7 +201,8 @@ fn free(chain: &mut [u8], range: Range<usize>) {
     }
 }
 
-/// Sets the length of the record at `at`: 16 bits say 64 KiB as 65535.
+/// Sets the length of the record at `at`. 64 KiB, which 16 bits cannot represent, is stored as
+/// 65535.
 fn set_len(chain: &mut [u8], at: usize, len_bytes: usize) {
     put16(chain, at + 4, u16::try_from(len_bytes).unwrap_or(u16::MAX));
 }

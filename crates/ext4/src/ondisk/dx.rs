@@ -1,11 +1,10 @@
 //! Nodes of a directory's hash tree.
 //!
-//! The root hides behind the record of `..`, the other nodes are one free
-//! record of a whole block. An entry leads to the block that holds the names
-//! whose hashes are at least the entry's and less than the next one's; the
-//! first entry's hash is not stored, its place holds how many entries there
-//! are and could be. A hash whose lowest bit is set says that the names of that
-//! hash began in the block before.
+//! The root is stored in the space after the `..` entry; every other node is one free record that
+//! fills its block. An entry points to the block with the names whose hashes are at least the
+//! entry's hash and less than the next entry's. The hash of the first entry is not stored: its place
+//! holds the limit and the count of entries. A hash with the lowest bit set means that names with
+//! that hash start in the preceding block.
 //!
 //! ```text
 //! root: "." (12 bytes), ".." (12 bytes, its record reaches to the end),
@@ -13,7 +12,7 @@
 //!       entries from byte 32
 //! node: a free record's header (8 bytes), entries from byte 8
 //! entries: limit (2), count (2), block (4); then hash (4), block (4) each
-//! tail, behind room for `limit` entries: reserved (4), checksum (4)
+//! tail, after space for `limit` entries: reserved (4), checksum (4)
 //! ```
 
 use super::Damage;
@@ -27,26 +26,26 @@ pub(super) const ROOT_INFO_BYTES: u8 = 8;
 pub(super) const ROOT_ENTRIES_OFFSET: usize = 32;
 pub(super) const NODE_ENTRIES_OFFSET: usize = 8;
 
-/// The part of an entry's block number that is one: the rest is reserved.
+/// The bits of an entry's block field that hold the block number; the others are reserved.
 const BLOCK_MASK: u32 = 0x0fff_ffff;
 
-/// What the root says of the whole tree.
+/// The description of the whole tree in the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DxInfo {
     /// The number of the hash function.
     pub hash_version: u8,
-    /// How many levels of nodes lie between the root and the leaves.
+    /// The number of node levels between the root and the leaves.
     pub indirect_levels: u8,
-    /// Flags that should be zero.
+    /// Flags, which should be zero.
     pub unused_flags: u8,
 }
 
-/// Which node of the tree a block is, and so where its entries lie.
+/// The kind of a node, which determines where its entries are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DxKind {
-    /// The root: behind "." and "..".
+    /// The root: entries follow "." and "..".
     Root,
-    /// A node below the root: behind the header of a free record.
+    /// A node below the root: entries follow the header of a free record.
     Inner,
 }
 
@@ -60,7 +59,8 @@ pub struct DxNode<'a> {
 }
 
 impl DxKind {
-    /// The kind of `block` by its first records; `None` if it is a leaf, a block of entries.
+    /// Determines the kind of `block` from its first records. Returns `None` for a leaf, which
+    /// contains directory entries.
     #[must_use]
     pub fn of(block: &[u8]) -> Option<Self> {
         let rec_len = |at: usize| Some(usize::from(le16(block, at + 4)?));
@@ -85,7 +85,7 @@ impl DxKind {
         }
     }
 
-    /// How many entries a node of this kind has room for.
+    /// Returns the number of entries that a node of this kind has room for.
     pub(crate) fn limit(self, block_bytes: usize, has_tail: bool) -> usize {
         let tail_bytes = if has_tail { TAIL_BYTES } else { 0 };
         block_bytes.saturating_sub(self.entries_offset() + tail_bytes) / ENTRY_BYTES
@@ -93,7 +93,7 @@ impl DxKind {
 }
 
 impl DxInfo {
-    /// Reads the root's description of the tree.
+    /// Parses the root's description of the tree.
     pub fn parse(root: &[u8]) -> Result<Self, Damage> {
         let reserved = le32(root, ROOT_INFO_OFFSET);
         let info = root.get(ROOT_INFO_OFFSET + 4..ROOT_ENTRIES_OFFSET);
@@ -111,8 +111,8 @@ impl DxInfo {
 }
 
 impl<'a> DxNode<'a> {
-    /// The entries of the node in `block`. `has_tail` says whether the file system keeps checksums
-    /// of metadata.
+    /// Parses the entries of the node in `block`. `has_tail` is whether the file system has metadata
+    /// checksums.
     pub fn parse(block: &'a [u8], kind: DxKind, has_tail: bool) -> Result<Self, Damage> {
         let entries_offset = kind.entries_offset();
         let (Some(limit), Some(count)) = (
@@ -135,14 +135,13 @@ impl<'a> DxNode<'a> {
         })
     }
 
-    /// How many entries there are: at least one.
+    /// Returns the number of entries, at least one.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The hash from which on entry `index` holds the names. The first has all
-    /// from 0 on.
+    /// Returns the lower bound of the hashes of entry `index`. It is 0 for the first entry.
     #[must_use]
     pub fn hash(&self, index: usize) -> u32 {
         if index == 0 {
@@ -151,18 +150,18 @@ impl<'a> DxNode<'a> {
         le32(self.block, self.entries_offset + index * ENTRY_BYTES).unwrap_or(u32::MAX)
     }
 
-    /// The block of the directory that entry `index` leads to.
+    /// Returns the directory block that entry `index` points to.
     #[must_use]
     pub fn block(&self, index: usize) -> u32 {
         le32(self.block, self.entries_offset + index * ENTRY_BYTES + 4).unwrap_or(u32::MAX)
             & BLOCK_MASK
     }
 
-    /// The last entry whose hash is not greater than `hash`.
+    /// Returns the index of the last entry whose hash is at most `hash`.
     #[must_use]
     pub fn search(&self, hash: u32) -> usize {
         let (mut low, mut high) = (0, self.count);
-        // The entry at `low` is not greater, the one at `high` is or is none.
+        // The hash at `low` is at most `hash`; the one at `high` is greater, or `high` is the count.
         while high - low > 1 {
             let middle = low.midpoint(high);
             if self.hash(middle) <= hash {
@@ -174,15 +173,15 @@ impl<'a> DxNode<'a> {
         low
     }
 
-    /// Whether the hashes rise: if not, names behind the disorder are not found.
+    /// Returns whether the hashes are in ascending order. Otherwise some names cannot be found.
     #[must_use]
     pub fn is_sorted(&self) -> bool {
         (1..self.count).is_sorted_by_key(|index| self.hash(index))
     }
 
-    /// The checksum as it should be, continued from `seed`, the directory's, and as it is: of a node
-    /// that was parsed as having a tail. It covers all before the first free entry, and the tail
-    /// with zeros in its place.
+    /// Returns the computed and the stored checksum of a node that was parsed with a tail. `seed` is
+    /// the directory's. The checksum covers everything before the first free entry, and the tail
+    /// with its checksum field zeroed.
     #[must_use]
     pub fn checksum(&self, seed: Crc32c) -> Option<(u32, u32)> {
         let end = self.entries_offset + self.count * ENTRY_BYTES;
@@ -192,7 +191,7 @@ impl<'a> DxNode<'a> {
         Some((covered.u32(0).0, le32(self.block, at)?))
     }
 
-    /// Where the checksum is.
+    /// Returns the offset of the checksum.
     pub(super) fn checksum_offset(&self) -> usize {
         self.entries_offset + self.limit * ENTRY_BYTES + 4
     }

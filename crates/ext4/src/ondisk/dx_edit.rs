@@ -1,4 +1,4 @@
-//! Changing nodes of a directory's hash tree.
+//! Modification of nodes of a directory's hash tree.
 
 use super::Damage;
 use super::checksum::Crc32c;
@@ -8,15 +8,15 @@ use super::dx::{
 };
 use super::fields::{put16, put32};
 
-/// Where the header of the root's ".." starts.
+/// The offset of the header of the root's ".." record.
 const DOTDOT_OFFSET: usize = 12;
 
-/// An entry of a node: where the names from a hash on are.
+/// An entry of a node: the block of the names from a hash on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DxEntry {
-    /// The first hash; of a node's first entry it is not stored.
+    /// The lower bound of the hashes. The first entry's is not stored.
     pub hash: u32,
-    /// The block of the directory.
+    /// The block in the directory.
     pub block: u32,
 }
 
@@ -27,7 +27,7 @@ impl DxEntry {
     }
 }
 
-/// The entries of a node.
+/// Returns the entries of a node.
 pub fn entries(node: &DxNode<'_>) -> Vec<DxEntry> {
     (0..node.count())
         .map(|index| DxEntry {
@@ -37,8 +37,8 @@ pub fn entries(node: &DxNode<'_>) -> Vec<DxEntry> {
         .collect()
 }
 
-/// Writes the root's description of a tree with this hash version and as many levels between
-/// root and leaves, and makes the record of ".." reach to the end of the block.
+/// Writes the root's description of a tree with this hash version and number of levels between the
+/// root and the leaves. Extends the ".." record to the end of the block.
 pub fn describe_root(block: &mut [u8], hash_version: u8, indirect_levels: u8) {
     let rest = u16::try_from(block.len() - DOTDOT_OFFSET).unwrap_or(u16::MAX);
     put16(block, DOTDOT_OFFSET + 4, rest);
@@ -47,19 +47,19 @@ pub fn describe_root(block: &mut [u8], hash_version: u8, indirect_levels: u8) {
     block[ROOT_INFO_OFFSET + 4..ROOT_ENTRIES_OFFSET].copy_from_slice(&info);
 }
 
-/// Sets how many levels lie between root and leaves.
+/// Sets the number of levels between the root and the leaves.
 pub fn set_indirect_levels(root: &mut [u8], levels: u8) {
     root[ROOT_INFO_OFFSET + 6] = levels;
 }
 
-/// Writes the header of an inner node: a free record of the whole block.
+/// Writes the header of an inner node: a free record that fills the block.
 pub fn init_inner(block: &mut [u8]) {
     let whole = u16::try_from(block.len()).unwrap_or(u16::MAX);
     block[..NODE_ENTRIES_OFFSET].fill(0);
     put16(block, 4, whole);
 }
 
-/// Makes `entries` those of the node; false, with nothing done, if it has no room.
+/// Replaces the entries of the node. Returns false and changes nothing if they do not fit.
 pub fn write_entries(block: &mut [u8], kind: DxKind, has_tail: bool, entries: &[DxEntry]) -> bool {
     let limit = kind.limit(block.len(), has_tail);
     let (Ok(limit_field), Ok(count_field)) = (u16::try_from(limit), u16::try_from(entries.len()))
@@ -79,8 +79,8 @@ pub fn write_entries(block: &mut [u8], kind: DxKind, has_tail: bool, entries: &[
     true
 }
 
-/// Puts `entry` before the entry at `index`, which is 1 or more, of the node of `count`
-/// entries; false, with nothing done, if it has no room.
+/// Inserts `entry` before the entry at `index`, which is at least 1, of a node with `count`
+/// entries. Returns false and changes nothing if the node is full.
 pub fn insert_entry(
     block: &mut [u8],
     kind: DxKind,
@@ -102,7 +102,7 @@ pub fn insert_entry(
     true
 }
 
-/// Stores the checksum of a node, continued from `seed`, the directory's.
+/// Stores the checksum of a node, computed from `seed`, which is the directory's.
 pub fn seal(block: &mut [u8], kind: DxKind, seed: Crc32c) -> Result<(), Damage> {
     let node = DxNode::parse(block, kind, true)?;
     let (checksum, _) = node

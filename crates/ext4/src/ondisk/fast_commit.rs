@@ -1,10 +1,9 @@
-//! Fast commits: tags with lengths and values, in the journal's last blocks.
+//! Fast commits: tags with lengths and values, stored in the last blocks of the journal.
 //!
-//! Layout, little-endian, unlike the rest of the journal. A tag is four bytes,
-//! `fc_tag` and `fc_len` (16 bits each), then `fc_len` bytes of value. No tag
-//! crosses the end of a block; what is left over is covered by a `PAD` tag, or
-//! is too short for one. Fewer than four bytes at the end of a block hold
-//! nothing.
+//! Layout, little-endian, unlike the rest of the journal. A tag is four bytes, `fc_tag` and
+//! `fc_len` (16 bits each), then `fc_len` bytes of value. No tag crosses the end of a block. A
+//! `PAD` tag covers unused space at the end of a block, unless that is shorter than the four bytes
+//! of a tag.
 //!
 //! | tag | name | value |
 //! |---|---|---|
@@ -14,23 +13,24 @@
 //! | 4 | `LINK` | as `CREAT` |
 //! | 5 | `UNLINK` | as `CREAT` |
 //! | 6 | `INODE` | inode (4), the start of the on-disk inode |
-//! | 7 | `PAD` | nothing that matters |
+//! | 7 | `PAD` | ignored |
 //! | 8 | `TAIL` | transaction (4), CRC-32C (4), the rest of the block |
 //! | 9 | `HEAD` | features (4), transaction (4) |
 
 use super::fields::{le16, le32};
 use crate::{FileBlock, FsBlock, Ino};
 
-/// Bytes of a tag before its value.
+/// The length of a tag's header, in bytes.
 const HEADER_BYTES: usize = 4;
 
-/// Extents longer than this are unwritten, and that much shorter.
+/// The greatest length of a written extent. In an unwritten one, this number is added to the
+/// length.
 const MAX_WRITTEN_BLOCKS: u16 = 0x8000;
 
 /// The longest name of a directory entry.
 const MAX_NAME_BYTES: usize = 255;
 
-/// The code of the tag that the area starts with.
+/// The code of the first tag of the area.
 const HEAD: u16 = 9;
 
 /// A change that a fast commit logs.
@@ -38,9 +38,9 @@ const HEAD: u16 = 9;
 pub enum Tag<'a> {
     /// The first tag of the area's first commit.
     Head {
-        /// Feature bits; none is defined.
+        /// Feature bits, none of which is defined.
         features: u32,
-        /// The transaction that the commits follow.
+        /// The transaction that precedes the commits.
         tid: u32,
     },
     /// Blocks were added to a file.
@@ -53,7 +53,7 @@ pub enum Tag<'a> {
         blocks: u32,
         /// First block in the image.
         physical: FsBlock,
-        /// Whether they read as zeros.
+        /// Whether the blocks are unwritten, so that they read as zeros.
         unwritten: bool,
     },
     /// Blocks were removed from a file.
@@ -71,48 +71,48 @@ pub enum Tag<'a> {
     Link(Entry<'a>),
     /// A name was removed.
     Unlink(Entry<'a>),
-    /// The inode is now as given.
+    /// The inode has this new content.
     Inode {
-        /// Which inode.
+        /// The inode number.
         ino: Ino,
-        /// The start of its on-disk form, at least 128 bytes.
+        /// The start of the on-disk inode, at least 128 bytes.
         raw: &'a [u8],
     },
-    /// Nothing, up to the end of the block.
+    /// Padding up to the end of the block.
     Pad,
-    /// The commit is complete.
+    /// The end of a complete commit.
     Tail {
-        /// The transaction that the commit follows.
+        /// The transaction that precedes the commit.
         tid: u32,
-        /// The checksum of the commit's tags, up to and with `tid`.
+        /// The checksum of the commit's tags, up to and including `tid`.
         checksum: u32,
     },
 }
 
-/// A directory entry that a fast commit names.
+/// A directory entry in a fast commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The directory.
     pub parent: Ino,
-    /// The inode that the name leads to.
+    /// The inode that the entry refers to.
     pub ino: Ino,
     /// The name.
     pub name: &'a [u8],
 }
 
-/// A tag of a block, with its place.
+/// A tag with its bytes in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed<'a> {
-    /// What it says; `None` if its code is not known, or its length wrong. Numbers are as
-    /// they are there, and may make no sense.
+    /// The decoded tag, or `None` if its code is unknown or its length wrong. Its numbers are not
+    /// validated.
     pub tag: Option<Tag<'a>>,
-    /// Header and value, up to the end of the block.
+    /// The header and the value, up to the end of the block.
     pub bytes: &'a [u8],
 }
 
 impl Placed<'_> {
-    /// The bytes that a commit's checksum covers: all of them, but of a tail
-    /// only those before the checksum itself.
+    /// Returns the bytes that the commit's checksum covers: all of them, except that of a tail only
+    /// those before the checksum itself.
     #[must_use]
     pub fn checked_bytes(&self) -> &[u8] {
         match self.tag {
@@ -121,15 +121,15 @@ impl Placed<'_> {
         }
     }
 
-    /// Whether its code is that of the tag that the area starts with.
+    /// Returns whether this has the code of the first tag of the area.
     #[must_use]
     pub fn is_head(&self) -> bool {
         le16(self.bytes, 0) == Some(HEAD)
     }
 }
 
-/// The tags of one block of the fast-commit area. Ends at the end of the block,
-/// or with a tag whose value does not fit, which says nothing.
+/// Iterates over the tags of one block of the fast-commit area. Ends at the end of the block, or
+/// after a tag whose value does not fit in the block; that tag is not decoded.
 pub fn tags(block: &[u8]) -> impl Iterator<Item = Placed<'_>> {
     let mut rest = block;
     std::iter::from_fn(move || {
@@ -207,28 +207,28 @@ fn ino(value: &[u8], at: usize) -> Option<Ino> {
     le32(value, at).map(Ino)
 }
 
-// The on-disk inode, as far as replay needs to know it.
+// The length of the part of the on-disk inode that replay needs to know, in bytes.
 const GOOD_OLD_BYTES: usize = 128;
 const I_MODE: usize = 0x0;
 const I_LINKS_COUNT: usize = 0x1a;
 const I_FLAGS: usize = 0x20;
 const I_BLOCK: std::ops::Range<usize> = 0x28..0x64;
 const EXTENTS_FL: u32 = 0x8_0000;
-/// The root of an extent tree with no extent in it and room for four.
+/// The root of an extent tree without extents and with room for four.
 const EMPTY_EXTENT_ROOT: [u8; 12] = [0x0a, 0xf3, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0];
 
-/// `i_mode` of an on-disk inode; 0 if it is too short to have one.
+/// Returns `i_mode` of an on-disk inode, or 0 if the inode is too short.
 pub(crate) fn inode_mode(raw: &[u8]) -> u16 {
     le16(raw, I_MODE).unwrap_or(0)
 }
 
-/// `i_links_count` of an on-disk inode; 0 if it is too short to have one.
+/// Returns `i_links_count` of an on-disk inode, or 0 if the inode is too short.
 pub(crate) fn inode_links(raw: &[u8]) -> u16 {
     le16(raw, I_LINKS_COUNT).unwrap_or(0)
 }
 
-/// Adds `more` to `i_links_count` of an on-disk directory, unless the count is
-/// 1: then the directory has too many subdirectories to count them.
+/// Adds `more` to `i_links_count` of an on-disk directory, unless the count is 1, which means that
+/// the directory has too many subdirectories to count.
 pub fn add_directory_links(raw: &mut [u8], more: i32) {
     let links = inode_links(raw);
     let field = raw.get_mut(I_LINKS_COUNT..I_LINKS_COUNT + 2);
@@ -238,13 +238,13 @@ pub fn add_directory_links(raw: &mut [u8], more: i32) {
     }
 }
 
-/// Applies `logged`, the start of an inode from a fast commit, to `raw`, the
-/// inode as it is in the inode table.
+/// Applies `logged`, the start of an inode from a fast commit, to `raw`, the inode in the inode
+/// table.
 ///
-/// A file mapped by extents keeps the extents that it has in the table, since
-/// changes of them are logged as ranges; if it is `fresh`, that is, what the
-/// table says belonged to another file, or the table has no extents for it, it
-/// starts with none. Any other inode has all that it is in what is logged.
+/// A file mapped by extents keeps its extents from the table, because changes of them are logged as
+/// ranges. It starts without extents if it is `fresh`, that is, if the inode in the table belonged
+/// to another file, or if the table has no extents for it. Any other inode takes its mapping from
+/// the log.
 pub fn patch_inode(raw: &mut [u8], logged: &[u8], fresh: bool) {
     let len = logged.len().min(raw.len());
     let mapped_by_extents = le32(logged, I_FLAGS).is_some_and(|flags| flags & EXTENTS_FL != 0);

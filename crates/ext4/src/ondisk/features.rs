@@ -1,26 +1,25 @@
-//! Feature bits of the superblock, and their names as mke2fs and dumpe2fs print
-//! them.
+//! Feature bits of the superblock, and their names in the output of mke2fs and dumpe2fs.
 //!
-//! An unknown *compatible* feature can be ignored, an unknown *read-only
-//! compatible* one can be ignored by a reader, an unknown *incompatible* one
-//! cannot: the image is refused by the feature's name.
+//! An unknown *compatible* feature can be ignored. An unknown *read-only compatible* one can be
+//! ignored by a reader. With an unknown *incompatible* one, the image is rejected, and the error names
+//! the feature.
 
 use crate::{Error, Result};
 use bitflags::{Flags, bitflags};
 
 bitflags! {
-    /// Features that a reader and a writer may ignore.
+    /// Features that readers and writers may ignore.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Compat: u32 {
-        /// Directories get blocks ahead of need.
+        /// Blocks are preallocated for directories.
         const DIR_PREALLOC = 0x1;
         /// Inodes of the AFS server.
         const IMAGIC_INODES = 0x2;
-        /// There is a journal.
+        /// The file system has a journal.
         const HAS_JOURNAL = 0x4;
         /// Extended attributes.
         const EXT_ATTR = 0x8;
-        /// Blocks are kept for a larger descriptor table.
+        /// Blocks are reserved for a larger descriptor table.
         const RESIZE_INODE = 0x10;
         /// Directories may be indexed by hash.
         const DIR_INDEX = 0x20;
@@ -30,7 +29,7 @@ bitflags! {
         const EXCLUDE_INODE = 0x80;
         /// Exclude bitmap for snapshots (historic).
         const EXCLUDE_BITMAP = 0x100;
-        /// Two backups of the superblock, in groups that it names.
+        /// Two backups of the superblock, in groups that the superblock names.
         const SPARSE_SUPER2 = 0x200;
         /// The journal has an area of fast commits.
         const FAST_COMMIT = 0x400;
@@ -51,27 +50,27 @@ bitflags! {
         const FILETYPE = 0x2;
         /// The journal must be replayed.
         const RECOVER = 0x4;
-        /// This is no file system but another one's journal.
+        /// The device is not a file system but another one's journal.
         const JOURNAL_DEV = 0x8;
-        /// Descriptors lie in the groups that they describe.
+        /// Descriptors are stored in the groups that they describe.
         const META_BG = 0x10;
         /// Files may be mapped by extents.
         const EXTENTS = 0x40;
         /// Block numbers of 64 bits.
         const BIT64 = 0x80;
-        /// A block that guards against being mounted twice.
+        /// A block protects against multiple mounts.
         const MMP = 0x100;
-        /// Bitmaps and inode tables may lie in other groups.
+        /// Bitmaps and inode tables may be stored in other groups.
         const FLEX_BG = 0x200;
-        /// Large attributes lie in inodes of their own.
+        /// Large attributes are stored in their own inodes.
         const EA_INODE = 0x400;
         /// Directory entries carry data.
         const DIRDATA = 0x1000;
-        /// The checksum seed is stored rather than made from the UUID.
+        /// The checksum seed is stored, not derived from the UUID.
         const CSUM_SEED = 0x2000;
         /// Directories over 2 GiB, or with an index of three levels.
         const LARGE_DIR = 0x4000;
-        /// Small files and directories lie in the inode.
+        /// Small files and directories are stored in the inode.
         const INLINE_DATA = 0x8000;
         /// Encrypted inodes.
         const ENCRYPT = 0x1_0000;
@@ -100,28 +99,28 @@ bitflags! {
         const EXTRA_ISIZE = 0x40;
         /// A snapshot (historic).
         const HAS_SNAPSHOT = 0x80;
-        /// Quota lies in hidden inodes.
+        /// Quota is stored in hidden inodes.
         const QUOTA = 0x100;
-        /// Space is given out in clusters of blocks.
+        /// Space is allocated in clusters of blocks.
         const BIGALLOC = 0x200;
         /// All metadata has a CRC-32C.
         const METADATA_CSUM = 0x400;
         /// Replicas (historic).
         const REPLICA = 0x800;
-        /// Must not be written.
+        /// The file system must not be written.
         const READONLY = 0x1000;
         /// Project identifiers and quota.
         const PROJECT = 0x2000;
-        /// Files may share blocks; must not be written.
+        /// Files may share blocks; the file system must not be written.
         const SHARED_BLOCKS = 0x4000;
-        /// Files with a Merkle tree behind their content.
+        /// Files with a Merkle tree after their content.
         const VERITY = 0x8000;
         /// The orphan file is not empty.
         const ORPHAN_PRESENT = 0x1_0000;
     }
 }
 
-/// What this reader understands.
+/// The features that this reader supports.
 const READABLE: Incompat = Incompat::FILETYPE
     .union(Incompat::RECOVER)
     .union(Incompat::META_BG)
@@ -136,7 +135,8 @@ const READABLE: Incompat = Incompat::FILETYPE
     .union(Incompat::ENCRYPT)
     .union(Incompat::CASEFOLD);
 
-/// What e2fsprogs call `flag`: mostly its name here in lower case. `None` if they have no name for it.
+/// Returns the name of `flag` in e2fsprogs, mostly its name here in lower case. Returns `None` if
+/// e2fsprogs have no name for it.
 fn name_of(flag: &str) -> Option<String> {
     Some(match flag {
         "EXCLUDE_BITMAP" => "snapshot_bitmap".to_owned(),
@@ -152,8 +152,8 @@ fn name_of(flag: &str) -> Option<String> {
     })
 }
 
-/// The names of the set bits; a bit without a name is `FEATURE_` with the
-/// letter of its word and the bit's number, as dumpe2fs has it.
+/// Returns the names of the set bits. As in dumpe2fs, a bit without a name is called `FEATURE_` with
+/// the letter of its word and the bit's number.
 fn names<F: Flags<Bits = u32>>(features: F, letter: char) -> impl Iterator<Item = String> {
     let bits = (0..u32::BITS).filter(move |bit| features.bits() & (1 << bit) != 0);
     bits.map(move |bit| {
@@ -164,19 +164,19 @@ fn names<F: Flags<Bits = u32>>(features: F, letter: char) -> impl Iterator<Item 
 }
 
 impl Compat {
-    /// The names of the features, in the order of their bits.
+    /// Returns the names of the features in the order of their bits.
     pub fn names(self) -> impl Iterator<Item = String> {
         names(self, 'C')
     }
 }
 
 impl Incompat {
-    /// The names of the features, in the order of their bits.
+    /// Returns the names of the features in the order of their bits.
     pub fn names(self) -> impl Iterator<Item = String> {
         names(self, 'I')
     }
 
-    /// Refuses features without which the image would be misread.
+    /// Rejects features without which the image would be misread.
     ///
     /// # Errors
     /// [`Error::UnsupportedFeature`] with the names of all such features.
@@ -196,7 +196,7 @@ impl Incompat {
 }
 
 impl RoCompat {
-    /// The names of the features, in the order of their bits.
+    /// Returns the names of the features in the order of their bits.
     pub fn names(self) -> impl Iterator<Item = String> {
         names(self, 'R')
     }

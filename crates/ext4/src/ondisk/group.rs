@@ -1,8 +1,7 @@
-//! Group descriptors: where a block group's inode table and bitmaps lie.
+//! Group descriptors, which locate a block group's inode table and bitmaps.
 //!
-//! A descriptor has 32 bytes, or 64 and more with `64bit`; the high halves of
-//! its fields lie in the second part. With `uninit_bg` it carries a CRC-16, with
-//! `metadata_csum` the low half of a CRC-32C.
+//! A descriptor has 32 bytes, or at least 64 with `64bit`; the second part holds the high halves of
+//! fields. With `uninit_bg` it has a CRC-16, with `metadata_csum` the low half of a CRC-32C.
 
 use super::checksum::crc16;
 use super::features::Incompat;
@@ -15,10 +14,10 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 bitflags! {
-    /// What of a group was left uninitialised. Valid only with a descriptor checksum.
+    /// Parts of a group that are uninitialised. Valid only with a descriptor checksum.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct GroupFlags: u16 {
-        /// No inode is in use, the inode bitmap and table may be garbage.
+        /// No inode is in use; the inode bitmap and table may be garbage.
         const INODE_UNINIT = 0x1;
         /// The block bitmap may be garbage.
         const BLOCK_UNINIT = 0x2;
@@ -44,27 +43,27 @@ pub struct GroupDesc {
     pub used_directories: u32,
     /// Inodes at the end of the table that were never used.
     pub unused_inodes: u32,
-    /// Checksum of the block bitmap, with `metadata_csum`; the low half alone where
-    /// descriptors have 32 bytes.
+    /// Checksum of the block bitmap, with `metadata_csum`. Only the low half if descriptors have 32
+    /// bytes.
     pub block_bitmap_checksum: u32,
     /// Checksum of the inode bitmap, likewise.
     pub inode_bitmap_checksum: u32,
-    /// What is uninitialised; empty where descriptors have no checksum.
+    /// Uninitialised parts; empty if descriptors have no checksum.
     pub flags: GroupFlags,
 }
 
-/// The block that holds a group's descriptor, and where in it.
+/// The location of a group's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorPlace {
     /// The block.
     pub block: FsBlock,
-    /// Where the descriptor starts in the block, in bytes.
+    /// The offset of the descriptor in the block, in bytes.
     pub offset_bytes: usize,
 }
 
 impl DescriptorPlace {
-    /// Where the descriptor of `group` lies: behind the superblock, or with
-    /// `meta_bg` at the start of the first of the groups that the block describes.
+    /// Returns the location of the descriptor of `group`. It follows the superblock, or with
+    /// `meta_bg` is at the start of the first of the groups that the block describes.
     #[must_use]
     pub fn of(sb: &Superblock, group: GroupNo) -> Self {
         let size_bytes = u32::from(sb.descriptor_size_bytes);
@@ -93,11 +92,11 @@ impl DescriptorPlace {
 }
 
 impl GroupDesc {
-    /// Parses and checks the descriptor of `group`, which `bytes` start with.
+    /// Parses and checks the descriptor of `group` at the start of `bytes`.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if the checksum is wrong, the inode table lies outside
-    /// the file system, or `bytes` are too few.
+    /// [`crate::Error::Corrupt`] if the checksum is wrong, the inode table is outside the file
+    /// system, or `bytes` is too short.
     pub fn parse(sb: &Superblock, group: GroupNo, bytes: &[u8]) -> Result<Self> {
         let place = Place::Group(group);
         let size_bytes = usize::from(sb.descriptor_size_bytes);
@@ -139,11 +138,12 @@ impl GroupDesc {
         }
     }
 
-    /// Writes what changes while a file system is in use (counts, flags, the checksums of
-    /// bitmaps) into the descriptor of `group`, which `bytes` start with, and its checksum.
+    /// Updates the descriptor of `group` at the start of `bytes` with the fields that change during
+    /// use (counts, flags, bitmap checksums), and with the new checksum of the descriptor.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if `bytes` are too few, or a count does not fit the descriptor.
+    /// [`crate::Error::Corrupt`] if `bytes` is too short, or a count does not fit in the
+    /// descriptor.
     pub fn write(&self, sb: &Superblock, group: GroupNo, bytes: &mut [u8]) -> Result<()> {
         let place = Place::Group(group);
         let bytes = bytes
@@ -185,8 +185,8 @@ impl GroupDesc {
         Ok(())
     }
 
-    /// Whether `stored`, a bitmap's checksum of this descriptor, is `checksum`, as far as
-    /// descriptors of this size can hold one.
+    /// Returns whether `stored`, a bitmap checksum from a descriptor, equals `checksum` in the bits
+    /// that descriptors of this size can store.
     pub(crate) fn is_checksum(sb: &Superblock, stored: u32, checksum: u32) -> bool {
         let is_wide =
             usize::from(sb.descriptor_size_bytes) >= size_of::<RawLow>() + size_of::<RawHigh>();
@@ -195,7 +195,7 @@ impl GroupDesc {
     }
 }
 
-/// Where `bg_checksum` lies in a descriptor.
+/// The offset of `bg_checksum` in a descriptor.
 const CHECKSUM_AT: usize = 0x1E;
 
 fn checksum(sb: &Superblock, group: GroupNo, bytes: &[u8]) -> u16 {

@@ -1,21 +1,21 @@
 //! The hash of a directory name, by which an indexed directory finds its leaf.
 //!
-//! Three functions, each in two forms: compilers have disagreed on whether a
-//! `char` has a sign, so file systems exist whose names with bytes above 127
-//! were hashed as negative numbers. The superblock's flags say which form holds.
-//! `HalfMd4` and `Tea` start from the superblock's seed, if it has one.
+//! There are three functions, each in two forms. Whether a C `char` is signed depends on the
+//! compiler, so on some file systems bytes above 127 in names were hashed as negative numbers. The
+//! superblock's flags record the form. `HalfMd4` and `Tea` start from the superblock's seed, if it
+//! has one.
 //!
-//! The lowest bit of a hash is always zero: the index uses it to mark a leaf
-//! that continues the hash of the leaf before.
+//! The lowest bit of a hash is always zero: the index uses it to mark a leaf that continues the
+//! hash of the preceding leaf.
 
-/// The start of a hash that has no seed: MD4's.
+/// The initial state without a seed: MD4's.
 const DEFAULT_SEED: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// The greatest hash, which marks the end of a directory, and what a name gets instead.
+/// The greatest hash, which marks the end of a directory. A name with this hash gets a smaller one.
 const END_OF_DIRECTORY: u32 = 0xffff_fffe;
 const LAST_HASH: u32 = 0xffff_fffc;
 
-/// Which hash function an index was built with.
+/// The hash function of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashFunction {
     /// The function of the first indexed directories.
@@ -26,21 +26,21 @@ pub enum HashFunction {
     Tea,
 }
 
-/// A hash function and how it widens bytes above 127.
+/// A hash function and its extension of bytes above 127.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashVersion {
     /// The function.
     pub function: HashFunction,
-    /// Whether bytes are numbers from -128 to 127, not from 0 to 255.
+    /// Whether bytes are treated as signed, from -128 to 127.
     pub signed: bool,
 }
 
 impl HashVersion {
-    /// The version that number `version` of an index's root stands for.
+    /// Returns the hash version for `version` from the root of an index.
     ///
-    /// `unsigned_names` is the superblock's flag: it makes the versions that
-    /// leave the sign open unsigned. `None` for numbers that are no hash of
-    /// names in plain text: unknown ones and `siphash`, which takes a key.
+    /// `unsigned_names` is the flag of the superblock that makes versions without explicit
+    /// signedness unsigned. Returns `None` for numbers that are not a hash of plain-text names:
+    /// unknown ones, and `siphash`, which needs a key.
     #[must_use]
     pub fn from_disk(version: u8, unsigned_names: bool) -> Option<Self> {
         let function = match version % 3 {
@@ -61,7 +61,8 @@ impl HashVersion {
         }
     }
 
-    /// The hash of `name` under `seed` (all zero: the function's own start).
+    /// Returns the hash of `name` with `seed`. If the seed is all zeros, the function's default is
+    /// used.
     #[must_use]
     pub fn hash(self, seed: [u32; 4], name: &[u8]) -> u32 {
         let start = if seed == [0; 4] { DEFAULT_SEED } else { seed };
@@ -90,7 +91,7 @@ impl HashVersion {
     }
 }
 
-/// A byte of a name as the 32-bit number that the functions add up.
+/// Extends a byte of a name to a 32-bit number.
 fn widen(byte: u8, signed: bool) -> u32 {
     if signed {
         i32::from(byte.cast_signed()).cast_unsigned()
@@ -112,10 +113,10 @@ fn legacy(name: &[u8], signed: bool) -> u32 {
     current << 1
 }
 
-/// Packs the first bytes of `rest`, what is left of a name, big-endian into
-/// words. Bytes that are missing have the value of `rest`'s length.
+/// Packs the first bytes of `rest`, the remainder of a name, into big-endian words. Missing bytes
+/// have the value of the length of `rest`.
 fn pack<const WORDS: usize>(rest: &[u8], signed: bool) -> [u32; WORDS] {
-    // A name has at most 255 bytes; of a longer one, the length's low byte pads.
+    // A name has at most 255 bytes. For a longer one, the low byte of the length is the padding.
     let pad = u32::from_ne_bytes([rest.len().to_le_bytes()[0]; 4]);
     let mut words = [pad; WORDS];
     for (word, bytes) in words.iter_mut().zip(rest.chunks(4)) {
@@ -126,7 +127,7 @@ fn pack<const WORDS: usize>(rest: &[u8], signed: bool) -> [u32; WORDS] {
     words
 }
 
-/// One block of MD4 with half the words, hence half the steps a round.
+/// Processes one block of MD4 with half the words, and so half the steps in each round.
 fn half_md4(state: &mut [u32; 4], words: &[u32; 8]) {
     type Mix = fn(u32, u32, u32) -> u32;
     /// Mixing function, constant, order of the words, rotations.
@@ -172,8 +173,8 @@ fn parity(x: u32, y: u32, z: u32) -> u32 {
     x ^ y ^ z
 }
 
-/// Sixteen double rounds of the Tiny Encryption Algorithm with the name's
-/// words as the key, added to the state.
+/// Adds to the state sixteen double rounds of the Tiny Encryption Algorithm, with the words of the
+/// name as the key.
 fn tea(state: &mut [u32; 2], key: &[u32; 4]) {
     let [mut left, mut right] = *state;
     let mut sum = 0_u32;

@@ -1,33 +1,32 @@
 //! Trees of indirect blocks, which map files without extents.
 //!
-//! The inode has 15 block numbers: 12 of data blocks, then one each of a block
-//! of numbers, of a block of blocks of numbers, and of one level more. Number 0
-//! is a hole.
+//! The inode has 15 block numbers: 12 of data blocks, then one each of an indirect, a
+//! double-indirect and a triple-indirect block. The number 0 is a hole.
 
 use crate::{FileBlock, FsBlock};
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
-/// Data blocks whose numbers lie in the inode.
+/// The number of data blocks whose numbers are stored in the inode.
 pub const DIRECT_BLOCKS: u64 = 12;
 
-/// Levels of blocks of numbers below the inode.
+/// The number of levels of indirect blocks below the inode.
 pub const LEVELS: u32 = 3;
 
-/// Where a file block's number is found.
+/// The path to a file block's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Which of the inode's 15 numbers to start from.
+    /// The index among the inode's 15 numbers to start from.
     pub slot: usize,
-    /// Blocks of numbers to pass: 0 for a data block named in the inode.
+    /// The number of indirect blocks on the path: 0 for a data block whose number is in the inode.
     pub levels: u32,
-    /// The file block, counted from the first below that slot.
+    /// The file block, counted from the first block below that slot.
     pub offset: u64,
 }
 
 impl Path {
-    /// The way to `target` if blocks hold `1 << numbers_log2` numbers; `None`
-    /// behind the last block that such a tree can map.
+    /// Returns the path to `target` if indirect blocks hold `1 << numbers_log2` numbers. Returns
+    /// `None` if `target` is past the last block that such a tree can map.
     #[must_use]
     pub fn to(target: FileBlock, numbers_log2: u32) -> Option<Self> {
         let target = u64::from(target.0);
@@ -54,27 +53,28 @@ impl Path {
         None
     }
 
-    /// Which number of a block `level` levels above the data leads on.
+    /// Returns the index of the path's number in the indirect block that is `level` levels above
+    /// the data.
     pub(crate) fn index(&self, level: u32, numbers_log2: u32) -> usize {
         let index = self.offset >> (numbers_log2 * (level - 1));
         usize::try_from(index & ((1 << numbers_log2) - 1)).unwrap_or(usize::MAX)
     }
 }
 
-/// The block numbers in `bytes`: an indirect block's, or the inode's.
+/// Returns the block numbers in `bytes`, which are an indirect block or the inode's numbers.
 #[must_use]
 pub fn numbers(bytes: &[u8]) -> &[U32] {
     let count = bytes.len() / size_of::<U32>();
     <[U32]>::ref_from_prefix_with_elems(bytes, count).map_or(&[], |(numbers, _)| numbers)
 }
 
-/// The block numbers in `bytes`, to be changed.
+/// Returns the block numbers in `bytes` for modification.
 pub(crate) fn numbers_mut(bytes: &mut [u8]) -> &mut [U32] {
     let count = bytes.len() / size_of::<U32>();
     <[U32]>::mut_from_prefix_with_elems(bytes, count).map_or(&mut [], |(numbers, _)| numbers)
 }
 
-/// The blocks that such a tree can map if blocks hold `1 << numbers_log2` numbers.
+/// Returns how many blocks such a tree can map if indirect blocks hold `1 << numbers_log2` numbers.
 pub(crate) fn blocks_max(numbers_log2: u32) -> u64 {
     DIRECT_BLOCKS
         + (1..=LEVELS)
@@ -82,7 +82,7 @@ pub(crate) fn blocks_max(numbers_log2: u32) -> u64 {
             .sum::<u64>()
 }
 
-/// The blocks of numbers of such a tree that maps that many blocks from the start on.
+/// Returns the number of indirect blocks in a tree that maps the first `blocks` blocks.
 pub(crate) fn own_blocks(blocks: u64, numbers_log2: u32) -> u64 {
     let mut left = blocks.saturating_sub(DIRECT_BLOCKS);
     let mut own = 0;
@@ -96,8 +96,8 @@ pub(crate) fn own_blocks(blocks: u64, numbers_log2: u32) -> u64 {
     own
 }
 
-/// How many of `numbers` from the first on map a hole (`None`), or blocks that
-/// follow each other from the one given.
+/// Returns the length of the run at the start of `numbers`: of holes (`None`), or of consecutive
+/// blocks that start at the returned one.
 #[must_use]
 pub fn run(numbers: &[U32]) -> (Option<FsBlock>, usize) {
     let Some(first) = numbers.first().map(|number| number.get()) else {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn path_at_the_bounds_of_each_level_is_exact() {
-        // 256 numbers a block: blocks of 1 KiB.
+        // 256 numbers per block: blocks of 1 KiB.
         let table = [
             (0, Some((0, 0, 0))),
             (11, Some((11, 0, 0))),

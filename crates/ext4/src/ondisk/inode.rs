@@ -1,5 +1,5 @@
-//! An inode as it lies in an inode table: 128 bytes of fixed fields, then, where
-//! inodes are larger, `i_extra_isize` bytes of further ones, then attributes.
+//! An inode in an inode table: 128 bytes of fixed fields. Larger inodes also have `i_extra_isize`
+//! bytes of further fields, followed by attributes.
 
 use super::checksum::Crc32c;
 use super::fields::{halves16, le16, le32, put16, put32};
@@ -7,16 +7,16 @@ use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes of the fixed fields that every inode has.
+/// The length of the fixed fields that every inode has, in bytes.
 pub const BASE_INODE_BYTES: usize = 128;
 
 bitflags! {
     /// Flags of an inode (`i_flags`).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct InodeFlags: u32 {
-        /// To be overwritten when deleted.
+        /// To be overwritten on deletion.
         const SECRM = 0x1;
-        /// To be recoverable when deleted.
+        /// To be recoverable after deletion.
         const UNRM = 0x2;
         /// To be compressed.
         const COMPR = 0x4;
@@ -26,9 +26,9 @@ bitflags! {
         const IMMUTABLE = 0x10;
         /// Can only be appended to.
         const APPEND = 0x20;
-        /// Left out by dump(8).
+        /// Excluded by dump(8).
         const NODUMP = 0x40;
-        /// The access time is not kept.
+        /// The access time is not updated.
         const NOATIME = 0x80;
         /// Encrypted.
         const ENCRYPT = 0x800;
@@ -36,7 +36,7 @@ bitflags! {
         const INDEX = 0x1000;
         /// An AFS directory.
         const IMAGIC = 0x2000;
-        /// Data goes through the journal.
+        /// Data is written through the journal.
         const JOURNAL_DATA = 0x4000;
         /// The tail is not merged.
         const NOTAIL = 0x8000;
@@ -48,24 +48,24 @@ bitflags! {
         const HUGE_FILE = 0x4_0000;
         /// Mapped by extents.
         const EXTENTS = 0x8_0000;
-        /// Has a Merkle tree behind its content.
+        /// Has a Merkle tree after its content.
         const VERITY = 0x10_0000;
         /// Holds an attribute's value.
         const EA_INODE = 0x20_0000;
-        /// Has blocks behind its end.
+        /// Has blocks past its end.
         const EOFBLOCKS = 0x40_0000;
         /// Accessed directly, without the page cache.
         const DAX = 0x200_0000;
-        /// Content lies in the inode.
+        /// Content is stored in the inode.
         const INLINE_DATA = 0x1000_0000;
-        /// New entries of the directory get its project.
+        /// New entries of the directory inherit its project.
         const PROJINHERIT = 0x2000_0000;
         /// A directory that ignores case.
         const CASEFOLD = 0x4000_0000;
     }
 }
 
-/// The fixed fields, as they lie on the disk.
+/// The fixed fields in their on-disk form.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct RawInode {
@@ -103,7 +103,7 @@ pub(crate) struct RawInode {
     pub i_projid: U32,
 }
 
-/// The end of `i_extra_isize`, which is there in larger inodes whatever it says.
+/// The end of `i_extra_isize`, which larger inodes have regardless of its value.
 pub(crate) const EXTRA_ISIZE_END: usize = BASE_INODE_BYTES + 2;
 
 const DTIME_AT: usize = 0x14;
@@ -113,16 +113,16 @@ const CHECKSUM_HI_AT: usize = 0x82;
 /// The smallest `i_extra_isize` that has room for the checksum's high half.
 const EXTRA_WITH_CHECKSUM_HI: u16 = 4;
 
-/// The checksum of the inode `bytes`, without what it holds as its checksum; whether its
-/// high half is stored too. `None` if `bytes` are too few.
+/// Returns the checksum of the inode `bytes`, computed with its own checksum fields zeroed, and
+/// whether its high half is also stored. Returns `None` if `bytes` is too short.
 ///
-/// `bytes` are the whole inode, as many as the superblock says. `seed` is the inode's:
-/// the file system's seed, continued with inode number and generation.
+/// `bytes` is the whole inode, with the length from the superblock. `seed` is the inode's: the file
+/// system's seed, continued with the inode number and the generation.
 fn checksum(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> Option<(u32, bool)> {
     let (before, rest) = bytes.split_at_checked(CHECKSUM_LO_AT)?;
     let crc = seed.bytes(before).bytes(&[0, 0]);
     let has_high = bytes.len() > BASE_INODE_BYTES && extra_isize >= EXTRA_WITH_CHECKSUM_HI;
-    // From behind the low half on, counted in `rest`.
+    // From after the low half, as an offset in `rest`.
     let high_at = CHECKSUM_HI_AT - CHECKSUM_LO_AT;
     if has_high {
         let crc = crc.bytes(rest.get(2..high_at)?).bytes(&[0, 0]);
@@ -131,10 +131,10 @@ fn checksum(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> Option<(u32, bool)>
     Some((crc.bytes(rest.get(2..).unwrap_or_default()).0, false))
 }
 
-/// Whether the checksum in the inode `bytes` is right. `seed` is the inode's:
-/// the file system's seed, continued with inode number and generation.
+/// Returns whether the checksum in the inode `bytes` is correct.
 ///
-/// `bytes` are the whole inode, as many as the superblock says.
+/// `bytes` is the whole inode, with the length from the superblock. `seed` is the inode's: the file
+/// system's seed, continued with the inode number and the generation.
 #[must_use]
 pub fn checksum_is_right(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> bool {
     let half = |at: usize| u32::from(le16(bytes, at).unwrap_or(0));
@@ -158,22 +158,24 @@ pub(crate) fn set_checksum(bytes: &mut [u8], seed: Crc32c) {
     }
 }
 
-/// The size of the fields behind the first 128 bytes, of an inode on the image.
+/// Returns the size of the fields after the first 128 bytes, of an inode on the image.
 pub(crate) fn extra_isize(bytes: &[u8]) -> u16 {
     le16(bytes, BASE_INODE_BYTES).unwrap_or(0)
 }
 
-/// The time of deletion, or the next orphan, in the inode `bytes`; 0 if they are too few.
+/// Returns the time of deletion, or the next orphan, of the inode `bytes`; 0 if `bytes` is too
+/// short.
 pub(crate) fn dtime(bytes: &[u8]) -> u32 {
     le32(bytes, DTIME_AT).unwrap_or(0)
 }
 
-/// What tells apart the files that have had the number of the inode `bytes`.
+/// Returns the generation of the inode `bytes`, which distinguishes files that have had the same
+/// inode number.
 pub(crate) fn generation(bytes: &[u8]) -> u32 {
     le32(bytes, GENERATION_AT).unwrap_or(0)
 }
 
-/// Sets what [`dtime`] reads.
+/// Sets the field that [`dtime`] reads.
 pub(crate) fn set_dtime(bytes: &mut [u8], dtime: u32) {
     if bytes.len() >= DTIME_AT + 4 {
         put32(bytes, DTIME_AT, dtime);

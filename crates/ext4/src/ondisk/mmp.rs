@@ -1,4 +1,4 @@
-//! The block of multiple-mount protection (feature `mmp`).
+//! The block for multiple-mount protection (feature `mmp`).
 //!
 //! ```text
 //! magic (4), sequence (4), time (8), node name (64), device name (32),
@@ -11,26 +11,26 @@ use super::fields::until_nul;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes of the structure, at the start of its block.
+/// The length of the structure at the start of its block, in bytes.
 pub const MMP_BYTES: usize = 1024;
 
 const MAGIC: u32 = 0x004D_4D50;
 
-/// What a file system's users say of it: their number, which they change to show that they live.
+/// The state of use of a file system. A mount changes its number to show that it is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequence {
-    /// Nobody uses it.
+    /// Not in use.
     Clean,
-    /// e2fsck does.
+    /// In use by e2fsck.
     Checking,
-    /// It is mounted.
+    /// Mounted.
     Mounted(u32),
 }
 
 impl Sequence {
     const CLEAN: u32 = 0xFF4D_4D50;
     const CHECKING: u32 = 0xE24D_4D50;
-    /// The largest number of a mount.
+    /// The greatest number of a mount.
     pub const MAX: u32 = 0xE24D_4D4F;
 
     fn from_number(number: u32) -> Self {
@@ -50,18 +50,18 @@ impl Sequence {
     }
 }
 
-/// What the block says.
+/// The content of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MmpBlock {
-    /// Who uses the file system.
+    /// The state of use.
     pub sequence: Sequence,
-    /// When that was written, in seconds since 1970.
+    /// The time of the last write of the block, in seconds since 1970.
     pub time_seconds: u64,
-    /// By which machine; at most 64 bytes.
+    /// The name of the machine that uses the file system, at most 64 bytes.
     pub node: Vec<u8>,
-    /// On which device; at most 32 bytes.
+    /// The name of the device, at most 32 bytes.
     pub device: Vec<u8>,
-    /// How long to wait for a change, in seconds.
+    /// The time to wait for a change, in seconds.
     pub check_interval_seconds: u16,
 }
 
@@ -81,13 +81,13 @@ struct RawMmp {
 
 const _: () = assert!(size_of::<RawMmp>() == MMP_BYTES);
 
-/// What the checksum covers: all before it.
+/// Returns the checksum, which covers everything before it.
 fn checksum(raw: &RawMmp, seed: Crc32c) -> u32 {
     seed.bytes(&raw.as_bytes()[..MMP_BYTES - 4]).0
 }
 
 impl MmpBlock {
-    /// What `bytes` say; their checksum starts from `seed` if they have one.
+    /// Parses the block. Its checksum, if the file system has one, is computed from `seed`.
     pub fn parse(bytes: &[u8; MMP_BYTES], seed: Option<Crc32c>) -> Result<Self, Damage> {
         let raw: &RawMmp = zerocopy::transmute_ref!(bytes);
         if raw.mmp_magic.get() != MAGIC {
@@ -105,7 +105,7 @@ impl MmpBlock {
         })
     }
 
-    /// Makes `bytes`, which were parsed, say this.
+    /// Writes these values into `bytes`, a block that was parsed.
     pub fn write(&self, bytes: &mut [u8; MMP_BYTES], seed: Option<Crc32c>) {
         let raw: &mut RawMmp = zerocopy::transmute_mut!(bytes);
         raw.mmp_seq.set(self.sequence.number());

@@ -1,10 +1,10 @@
-//! The codec: bytes to values, no I/O.
+//! The codec: converts bytes to values, without I/O.
 #![allow(
     clippy::struct_field_names,
     reason = "on-disk structures keep the format's names, prefix and all"
 )]
 
-/// What is wrong with bytes that are not the structure that they should be.
+/// A description of how bytes differ from a valid structure.
 pub type Damage = &'static str;
 
 pub mod acl;

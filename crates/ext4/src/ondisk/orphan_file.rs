@@ -1,4 +1,4 @@
-//! A block of the orphan file: inode numbers, 0 where a slot is free, and a tail.
+//! A block of the orphan file: slots with inode numbers, 0 if free, and a tail.
 //!
 //! ```text
 //! slots: inode number (4) each
@@ -14,7 +14,7 @@ const SLOT_BYTES: usize = 4;
 const TAIL_BYTES: usize = 8;
 const MAGIC: u32 = 0x0B10_CA04;
 
-/// The slots of a block, in their order.
+/// Iterates over the slots of a block.
 pub fn slots(block: &[u8]) -> impl Iterator<Item = Option<Ino>> {
     let (slots, _) = split(block);
     let (slots, _) = slots.as_chunks();
@@ -23,12 +23,12 @@ pub fn slots(block: &[u8]) -> impl Iterator<Item = Option<Ino>> {
         .map(|slot| Ino::stored(u32::from_le_bytes(*slot)))
 }
 
-/// Puts an inode number, or none, into slot number `index`, which must be there.
+/// Stores an inode number, or none, in slot `index`. Panics if there is no such slot.
 pub fn set_slot(block: &mut [u8], index: usize, ino: Option<Ino>) {
     put32(block, index * SLOT_BYTES, ino.map_or(0, |ino| ino.0));
 }
 
-/// Checks the magic number, and the checksum if there is a `seed`, the orphan file's, for it.
+/// Checks the magic number and, if `seed` is given, the checksum. `seed` is the orphan file's.
 pub fn check(block: &[u8], at: FsBlock, seed: Option<Crc32c>) -> Result<(), Damage> {
     let (slots, tail) = split(block);
     let [m0, m1, m2, m3, c0, c1, c2, c3] = *tail else {

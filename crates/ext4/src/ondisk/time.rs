@@ -1,7 +1,7 @@
-//! Time stamps: 32 bits of seconds, widened to 34 by a second word that also
-//! holds the nanoseconds.
+//! Time stamps: 32 bits of seconds, extended to 34 by a second word that also holds the
+//! nanoseconds.
 
-/// A point in time: seconds since 1970, negative before, and nanoseconds after.
+/// A point in time: seconds since 1970, negative for earlier times, plus nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     /// Seconds since the start of 1970, UTC.
@@ -11,8 +11,8 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// The time in an inode: `seconds` as signed, with `extra`'s two low bits as
-    /// bits 32 and 33 and its other bits as nanoseconds.
+    /// Decodes the time in an inode: signed `seconds`, with the two low bits of `extra` as bits 32
+    /// and 33, and its other bits as nanoseconds.
     pub(crate) fn from_inode(seconds: u32, extra: u32) -> Self {
         Self {
             seconds: i64::from(seconds.cast_signed()) + (i64::from(extra & 3) << 32),
@@ -20,8 +20,8 @@ impl Timestamp {
         }
     }
 
-    /// The two words of an inode that hold this time: what [`Timestamp::from_inode`]
-    /// takes. Times from 1901 to 2446 fit; others become the nearest that does.
+    /// Encodes this time as the two words of an inode that [`Timestamp::from_inode`] takes. A time
+    /// outside the range from 1901 to 2446 becomes the nearest one in it.
     pub(crate) fn to_inode(self) -> (u32, u32) {
         const FIRST: i64 = -(1 << 31);
         const LAST: i64 = (1 << 31) - 1 + (3 << 32);
@@ -33,7 +33,7 @@ impl Timestamp {
         (low, (nanoseconds << 2) | u32::try_from(high).unwrap_or(0))
     }
 
-    /// The time in a superblock: unsigned, with 8 high bits.
+    /// Decodes the time in a superblock: unsigned, with 8 high bits.
     pub(crate) fn from_superblock(low: u32, high: u8) -> Self {
         Self {
             seconds: i64::from(low) | (i64::from(high) << 32),
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn inode_time_at_the_documented_bounds_decodes_to_them() {
-        // seconds, extra bits, the result: the table of the format's documentation.
+        // Seconds, extra bits and the result, from the table in the format's documentation.
         let table: [(u32, u32, i64); 8] = [
             (0x8000_0000, 0, -0x8000_0000),
             (0xFFFF_FFFF, 0, -1),
