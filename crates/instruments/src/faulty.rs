@@ -1,4 +1,4 @@
-//! A device that fails as planned, or at random from a seed.
+//! A device that injects faults, as planned or at random from a seed.
 
 use larder_block::{BlockDevice, Error, Result, check_range, gathered_bytes, total_bytes};
 use rustix::io::Errno;
@@ -7,12 +7,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A device that passes everything on, except what its plan fails: with `EIO`, or the errno that
-/// is [set](FaultyDevice::with_errno).
+/// A device that forwards all calls, except those that its plan fails: they return `EIO`, or the errno
+/// that is [set](FaultyDevice::with_errno).
 ///
-/// The plan is fixed when the device is made. Reads, writes (discards among them) and flushes
-/// are numbered from 0 in the order of their arrival, each kind by itself and all together, so
-/// that one thread's run repeats exactly. A write that fails may have written its first half.
+/// The plan is fixed when the device is created. Reads, writes (including discards) and flushes are
+/// numbered from 0 in the order of their arrival, both per kind and in total. A run of one thread is
+/// therefore repeatable. A write that fails may have written its first half.
 #[derive(Debug)]
 pub struct FaultyDevice {
     inner: Arc<dyn BlockDevice>,
@@ -34,7 +34,7 @@ struct Random {
     one_in: u64,
 }
 
-/// What a device is called for.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Read,
@@ -43,7 +43,7 @@ enum Call {
 }
 
 impl FaultyDevice {
-    /// Passes everything on to `inner`, until a fault is added.
+    /// Forwards all calls to `inner`, until a fault is added.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         Self {
@@ -61,14 +61,14 @@ impl FaultyDevice {
         }
     }
 
-    /// Fails with `errno`, `ENOSPC` for example, instead of `EIO`.
+    /// Sets the errno of failed calls, for example `ENOSPC` instead of `EIO`.
     #[must_use]
     pub fn with_errno(mut self, errno: Errno) -> Self {
         self.errno = errno;
         self
     }
 
-    /// Fails each read that touches one of these bytes.
+    /// Fails each read that overlaps `bytes`.
     #[must_use]
     pub fn fail_range(mut self, bytes: Range<u64>) -> Self {
         self.bad_reads.push(bytes);
@@ -104,33 +104,33 @@ impl FaultyDevice {
         self
     }
 
-    /// Fails about one call in `one_in` (none if that is 0), chosen by `seed`.
+    /// Fails about one call in `one_in` (none if it is 0), chosen by `seed`.
     #[must_use]
     pub fn fail_randomly(mut self, seed: u64, one_in: u64) -> Self {
         self.random = Some(Random { seed, one_in });
         self
     }
 
-    /// Ends the device after `size_bytes`, as if it had been cut short.
+    /// Truncates the device to `size_bytes`.
     #[must_use]
     pub fn shorten_to(mut self, size_bytes: u64) -> Self {
         self.size_bytes = size_bytes.min(self.size_bytes);
         self
     }
 
-    /// Calls so far: reads, writes and flushes, the failed ones included.
+    /// Returns the number of reads, writes and flushes so far, including those that failed.
     #[must_use]
     pub fn call_count(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Calls that the plan failed so far.
+    /// Returns the number of calls that the plan failed so far.
     #[must_use]
     pub fn failed_count(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Counts the call, and says whether it fails.
+    /// Counts the call, and returns whether it fails.
     fn fails(&self, call: Call, bytes: &Range<u64>) -> bool {
         let counter = match call {
             Call::Read => &self.reads,
@@ -159,7 +159,8 @@ impl FaultyDevice {
         io::Error::from_raw_os_error(self.errno.raw_os_error())
     }
 
-    /// The bytes of a call, unless they do not lie inside the device or the plan fails it.
+    /// Returns the bytes of a call. Fails if they are not within the device, or if the plan fails the
+    /// call.
     fn check(&self, call: Call, offset_bytes: u64, len_bytes: u64) -> Result<()> {
         let end_bytes = offset_bytes.saturating_add(len_bytes);
         let fails = self.fails(call, &(offset_bytes..end_bytes));
@@ -210,7 +211,7 @@ impl BlockDevice for FaultyDevice {
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         let checked = self.check(Call::Write, offset_bytes, gathered_bytes(bufs));
         if let Err(error @ Error::Write { .. }) = checked {
-            // Half of it may be there.
+            // Half of the read may have been done.
             if let Some(first) = bufs.first() {
                 let _ = self.inner.write_at(&first[..first.len() / 2], offset_bytes);
             }
@@ -231,7 +232,7 @@ impl BlockDevice for FaultyDevice {
     }
 }
 
-/// One output of the `SplitMix64` generator.
+/// Returns one output of the `SplitMix64` generator.
 pub(crate) fn split_mix(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -285,7 +286,7 @@ mod tests {
             other => panic!("{other:?}"),
         }
         device.flush().unwrap();
-        // Half of what failed is there.
+        // Half of the failed write is on the device.
         let mut buf = [0; 8];
         device.read_at(&mut buf, 0).unwrap();
         assert_eq!(buf, [2, 2, 2, 2, 5, 5, 5, 5]);

@@ -1,4 +1,4 @@
-//! Devices for experiments and tests, over the interface of `larder-block`.
+//! Devices for experiments and tests, which build on the interface of `larder-block`.
 //!
 //! | device | bytes from | for |
 //! |---|---|---|
@@ -7,8 +7,8 @@
 //! | [`RecordingDevice`] | another device, all calls logged | tests of what is read, and of power cuts |
 //! | [`FaultyDevice`] | another device, with planned or seeded faults | tests of failing devices |
 //!
-//! [`PowerCuts`] makes the states that a loss of power may leave from the log of a
-//! [`RecordingDevice`]. No product crate depends on this one.
+//! [`PowerCuts`] derives, from the log of a [`RecordingDevice`], the states that a loss of power may
+//! leave. No product crate depends on this crate.
 
 #![forbid(unsafe_code)]
 

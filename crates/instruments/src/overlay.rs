@@ -1,30 +1,29 @@
-//! A device in memory over a shared base: only the pages that are written are copied.
+//! A device in memory over a shared base: only written pages are copied.
 
 use larder_block::{BlockDevice, Result, check_range};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes of a page of an [`OverlayDevice`].
+/// The size of a page of an [`OverlayDevice`].
 pub const OVERLAY_PAGE_BYTES: usize = 4096;
 
 /// The content of a page of an [`OverlayDevice`].
 pub type OverlayPage = Arc<[u8; OVERLAY_PAGE_BYTES]>;
 
-/// A writable device that shows `base`, whose length is its size, and what was written over it.
+/// A writable device of the length of `base`, which shows `base` and the writes on top of it.
 ///
-/// A clone of it costs a clone of the table of written pages: many states of a large image can
-/// be held at once.
+/// A clone copies only the table of written pages, so that many states of a large image fit in memory.
 #[derive(Debug)]
 pub struct OverlayDevice {
-    /// Zeros follow it.
+    /// The base content; zeros follow it.
     base: Arc<[u8]>,
     size_bytes: u64,
     pages: RwLock<HashMap<u64, OverlayPage>>,
 }
 
 impl OverlayDevice {
-    /// Shows `base`, with nothing written so far.
+    /// Creates a device that shows `base`, without any writes.
     #[must_use]
     pub fn new(base: Arc<[u8]>) -> Self {
         Self {
@@ -34,7 +33,7 @@ impl OverlayDevice {
         }
     }
 
-    /// Shows `size_bytes` of zeros, which take no memory.
+    /// Creates a device of `size_bytes` zeros, which take no memory.
     #[must_use]
     pub fn zeros(size_bytes: u64) -> Self {
         Self {
@@ -43,13 +42,13 @@ impl OverlayDevice {
         }
     }
 
-    /// The written pages by their number. Pages that two devices share are the same allocation.
+    /// Returns the written pages by number. Pages that two devices share are the same allocation.
     #[must_use]
     pub fn pages(&self) -> HashMap<u64, OverlayPage> {
         self.pages.read().clone()
     }
 
-    /// What the base holds in page `number`; shorter at its end, and nothing of zeros.
+    /// Returns the base's content of page `number`: shorter at the end of the base, and empty for zeros.
     #[must_use]
     pub fn base_page(&self, number: u64) -> &[u8] {
         let start = usize::try_from(number)
@@ -60,8 +59,8 @@ impl OverlayDevice {
         &self.base[start..end]
     }
 
-    /// Calls `visit` with each page that a range touches, where the range lies in it, and where
-    /// that is in a buffer of the range's length.
+    /// Calls `visit` for each page that a range overlaps, with the range within the page and the
+    /// matching range of a buffer that has the length of the whole range.
     fn each_page(
         offset_bytes: u64,
         len_bytes: usize,

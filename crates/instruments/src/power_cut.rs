@@ -1,28 +1,28 @@
-//! What a loss of power may leave on a device, by the log of what was done to it.
+//! The states that a loss of power may leave on a device, derived from the log of its changes.
 //!
-//! Model: a disk with a volatile cache. What had returned when a flush began is on the medium once
-//! the flush has returned. Of all later writes any sectors of 512 bytes may be there, whatever
-//! the order in which they were written; the rest still holds what was there before. A sector
-//! itself is never torn.
+//! Model: a disk with a volatile cache. Changes that had returned before a flush began are on the medium
+//! when the flush returns. Of all later writes, any sectors of 512 bytes may be on the medium, whatever
+//! the order in which they were written; all other sectors keep their previous contents. A sector is
+//! never torn.
 
 use crate::faulty::split_mix;
 use crate::{ChangeRecord, OverlayDevice};
 use larder_block::{BlockDevice, Result};
 use std::ops::Range;
 
-/// Bytes that reach the medium together or not at all.
+/// The size of a sector, which reaches the medium as a whole or not at all.
 pub const SECTOR_BYTES: usize = 512;
 
-/// What discarded bytes read as: anything is allowed, so something that nobody writes.
+/// The content of discarded bytes. Any value is allowed, so this is one that no test writes.
 const DISCARDED: u8 = 0xdd;
 
-/// The states that a loss of power may leave, at a position in a log that moves forward.
+/// The states that a loss of power may leave, at a position in a log. The position only moves forward.
 #[derive(Debug)]
 pub struct PowerCuts<'a> {
     changes: &'a [ChangeRecord],
-    /// Changes that had returned.
+    /// The number of changes that had returned.
     position: usize,
-    /// The changes that are durable: those before this one.
+    /// The number of changes, from the start of the log, that are durable.
     durable_end: usize,
     durable: OverlayDevice,
     written: OverlayDevice,
@@ -31,7 +31,7 @@ pub struct PowerCuts<'a> {
 }
 
 impl<'a> PowerCuts<'a> {
-    /// Stands before the first of `changes`, which were made to `device`.
+    /// Starts before the first of `changes`, which were made to `device`.
     #[must_use]
     pub fn new(device: &OverlayDevice, changes: &'a [ChangeRecord]) -> Self {
         Self {
@@ -44,18 +44,19 @@ impl<'a> PowerCuts<'a> {
         }
     }
 
-    /// Never tears a write inside of these bytes: for structures that the format trusts to be
-    /// written at once.
+    /// Excludes torn writes within these bytes, for structures that the format assumes are written
+    /// atomically.
     #[must_use]
     pub fn without_tearing(mut self, bytes: Range<u64>) -> Self {
         self.untorn = bytes;
         self
     }
 
-    /// Moves on to where `position` changes have returned; at most to the end, never back.
+    /// Advances to the point where `position` changes have returned, at most to the end. It never moves
+    /// back.
     ///
     /// # Errors
-    /// If a change does not lie inside the device.
+    /// Fails if a change is not within the device.
     pub fn advance_to(&mut self, position: usize) -> Result<()> {
         while self.position < position.min(self.changes.len()) {
             let change = &self.changes[self.position];
@@ -72,17 +73,17 @@ impl<'a> PowerCuts<'a> {
         Ok(())
     }
 
-    /// The device if every write that had returned is on the medium.
+    /// Returns the device with every write that had returned on the medium.
     #[must_use]
     pub fn all_written(&self) -> OverlayDevice {
         self.written.clone()
     }
 
-    /// One of the other devices that are possible, chosen by `seed`. The write that had not
-    /// returned yet, if the next change is one, may be there too.
+    /// Returns one of the other possible devices, chosen by `seed`. If the next change is a write, the
+    /// device may contain it too, although it had not returned.
     ///
     /// # Errors
-    /// If a change does not lie inside the device.
+    /// Fails if a change is not within the device.
     pub fn reordered(&self, seed: u64) -> Result<OverlayDevice> {
         let mut chance = Chance(seed);
         let device = self.durable.clone();
@@ -109,22 +110,22 @@ impl<'a> PowerCuts<'a> {
     }
 }
 
-/// A write, and the bytes that are not torn.
+/// A write, or a part of one, that is not torn.
 struct Part<'a> {
     offset_bytes: u64,
     bytes: &'a [u8],
     untorn: &'a Range<u64>,
 }
 
-/// Which of the writes reach the medium.
+/// The writes that reach the medium.
 enum Survival {
-    /// Those before this one, and some sectors of it: a device that keeps the order.
+    /// The writes before this one, and some sectors of it: a device that keeps the order.
     Until(usize),
-    /// All but this one.
+    /// All writes except this one.
     AllBut(usize),
-    /// This one alone.
+    /// Only this write.
     Only(usize),
-    /// Each, or each of its sectors, with a probability of so many in eight.
+    /// Each write, or each of its sectors, with this probability in eighths.
     Eighths(u64),
 }
 
@@ -184,7 +185,7 @@ impl Survival {
     }
 }
 
-/// `bytes`, which lie at `offset_bytes`, cut where sectors of the device begin.
+/// Splits `bytes`, which start at `offset_bytes`, at the sector boundaries of the device.
 fn sectors(offset_bytes: u64, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let inside = usize::try_from(offset_bytes % SECTOR_BYTES as u64).unwrap_or(0);
     let (first, rest) = bytes.split_at((SECTOR_BYTES - inside).min(bytes.len()));
@@ -215,7 +216,7 @@ fn apply(device: &OverlayDevice, change: &ChangeRecord) -> Result<()> {
     }
 }
 
-/// A sequence of choices that follows from its seed.
+/// A sequence of choices that its seed determines.
 struct Chance(u64);
 
 impl Chance {
@@ -224,7 +225,7 @@ impl Chance {
         split_mix(self.0)
     }
 
-    /// A number below `end`; 0 if that is 0.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     fn below(&mut self, end: usize) -> usize {
         let end = end.max(1) as u64;
         usize::try_from(self.next() % end).unwrap_or(0)
@@ -257,7 +258,7 @@ mod tests {
         }
     }
 
-    /// The byte that fills each sector.
+    /// Returns the byte that fills each sector.
     fn state(device: &OverlayDevice) -> [u8; 4] {
         let mut bytes = vec![0; 4 * SECTOR_BYTES];
         device.read_at(&mut bytes, 0).unwrap();

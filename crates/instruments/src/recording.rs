@@ -1,14 +1,14 @@
-//! A device that logs what is done to it: reads, for tests of what is read and in what
-//! pieces; writes and flushes, for tests of what a loss of power leaves.
+//! A device that logs its calls: reads, for tests of what is read and in which pieces; writes and
+//! flushes, for tests of power loss.
 
 use larder_block::{BlockDevice, Result, gathered_bytes, total_bytes};
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-/// A device that logs each read before it passes it on, and each change after it succeeded.
+/// A device that logs each read before it forwards it, and each change after it succeeded.
 ///
-/// The logs grow without bound: it is meant for tests.
+/// The logs grow without bound, so this device is only for tests.
 #[derive(Debug)]
 pub struct RecordingDevice {
     inner: Arc<dyn BlockDevice>,
@@ -19,40 +19,40 @@ pub struct RecordingDevice {
 /// One read of a [`RecordingDevice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadRecord {
-    /// First byte asked for.
+    /// The first byte of the read.
     pub offset_bytes: u64,
-    /// Bytes asked for, over all buffers.
+    /// The length of the read, over all buffers.
     pub len_bytes: u64,
-    /// Buffers to scatter into.
+    /// The number of buffers.
     pub buffers: usize,
 }
 
-/// One thing that a [`RecordingDevice`] was made to do, and that returned without an error.
+/// A change of a [`RecordingDevice`] that returned without an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeRecord {
     /// A write.
     Write {
-        /// First byte written.
+        /// The first byte that was written.
         offset_bytes: u64,
-        /// What was written.
+        /// The bytes that were written.
         bytes: Arc<[u8]>,
     },
     /// A flush.
     Flush {
-        /// How many changes had returned when it began: those are durable after it.
+        /// The number of changes that had returned when it began. They are durable after it.
         covers: usize,
     },
     /// A discard.
     Discard {
-        /// First byte discarded.
+        /// The first byte that was discarded.
         offset_bytes: u64,
-        /// Bytes discarded.
+        /// The length of the discard.
         len_bytes: u64,
     },
 }
 
 impl RecordingDevice {
-    /// Logs what is done to `inner`.
+    /// Logs the calls to `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         Self {
@@ -62,19 +62,19 @@ impl RecordingDevice {
         }
     }
 
-    /// The reads since the last call, oldest first.
+    /// Returns the reads since the last call, oldest first.
     #[must_use]
     pub fn take_log(&self) -> Vec<ReadRecord> {
         std::mem::take(&mut *self.reads.lock())
     }
 
-    /// How many changes have returned so far.
+    /// Returns the number of changes that have returned so far.
     #[must_use]
     pub fn change_count(&self) -> usize {
         self.changes.lock().len()
     }
 
-    /// The changes since the last call, oldest first.
+    /// Returns the changes since the last call, oldest first.
     #[must_use]
     pub fn take_changes(&self) -> Vec<ChangeRecord> {
         std::mem::take(&mut *self.changes.lock())

@@ -1,5 +1,5 @@
-//! What every simulated device promises, whatever it is asked; and that the disk does what
-//! `docs/design/devices.md` says.
+//! Properties of every simulated device under any requests, and the agreement of the disk with
+//! `docs/design/devices.md`.
 
 #[path = "../examples/device_figures/measure.rs"]
 mod measure;
@@ -16,7 +16,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Where the properties start unless `LARDER_SEED` says otherwise; each prints the one it used.
+/// The seed of the properties, unless `LARDER_SEED` is set. Each property prints the seed that it used.
 const SEED: u64 = 2007;
 
 const KIB: u64 = 1024;
@@ -44,7 +44,7 @@ fn write_at(offset_bytes: u64, len_bytes: u64) -> Request {
     }
 }
 
-/// A request, some time after the one before.
+/// A request, and the delay after the previous one.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     after_us: u64,
@@ -63,7 +63,7 @@ fn any_kind() -> impl Strategy<Value = RequestKind> {
     ]
 }
 
-/// Near one of a few places, so that requests meet: they touch, overlap and repeat.
+/// Generates offsets near one of a few positions, so that requests touch, overlap and repeat.
 fn any_offset() -> impl Strategy<Value = u64> {
     let place = select(vec![0_u64, 26_000_000_000, 26_001_000_000, 160_000_000_000]);
     (place, 0_u64..600).prop_map(|(place, page)| place + page * 4 * KIB)
@@ -91,14 +91,14 @@ fn any_step() -> impl Strategy<Value = Step> {
     )
 }
 
-/// What happened, and the device at the end.
+/// The completions, and the device at the end.
 struct Played {
     submitted: BTreeMap<RequestId, VirtualTime>,
     completions: Vec<Completion>,
     device: SimulatedDevice,
 }
 
-/// All completions that are due at or before `at`.
+/// Returns all completions that are due at or before `at`.
 fn due(device: &mut SimulatedDevice, at: VirtualTime) -> Vec<Completion> {
     std::iter::from_fn(|| device.complete(at)).collect()
 }
@@ -112,8 +112,8 @@ fn finish(device: &mut SimulatedDevice) -> Vec<Completion> {
     completions
 }
 
-/// Submits all steps and runs until the device is idle. With `polls`, asks for completions
-/// whenever the device says so; otherwise only at the end.
+/// Submits all steps and runs until the device is idle. With `polls`, collects completions at each event
+/// of the device; otherwise only at the end.
 fn play(model: &DeviceModel, seed: u64, steps: &[Step], polls: bool) -> Played {
     let mut device = SimulatedDevice::new(model, seed);
     let mut submitted = BTreeMap::new();
@@ -230,7 +230,8 @@ proptest! {
         let played = play(sata_2007(), seed, &steps, true);
         let took_ns = played.completions.last().expect("there were requests").at.0;
         let read_bytes = played.device.counts().read_bytes;
-        // The data sheet's 67.8 MB/s are over many tracks; the last one may lack its switch.
+        // The data sheet's 67.8 MB/s are an average over many tracks; the last track may lack its
+        // switch.
         let sheet_ns = read_bytes * 10_000 / 678;
         prop_assert!(took_ns + 1_480_000 >= sheet_ns, "{took_ns} ns, {sheet_ns} ns");
     }
@@ -285,7 +286,7 @@ fn disk_read_on_in_odd_sizes_loses_no_revolution() {
         device.submit(now, read_at(index * len_bytes, len_bytes));
         now = finish(&mut device)[0].at;
     }
-    // 20 MB at 67.8 MB/s, and the first seek; a revolution for each would take 1.7 s more.
+    // 20 MB at 67.8 MB/s, and the first seek; one revolution per request would take 1.7 s more.
     assert!(now < VirtualTime(330_000_000), "{now:?}");
 }
 
@@ -336,7 +337,7 @@ fn queue_with_seven_eighths_of_its_reads_is_congested() {
     }
     for index in 0..111 {
         device.submit(VirtualTime(0), read_at(index * 1_000_000, 4 * KIB));
-        // Merged with the one before: no command of its own.
+        // This read is merged with the previous one, so that it is not a command of its own.
         let behind = read_at(index * 1_000_000 + 4 * KIB, 4 * KIB);
         device.submit(VirtualTime(0), behind);
     }
@@ -347,8 +348,8 @@ fn queue_with_seven_eighths_of_its_reads_is_congested() {
     assert!(!device.is_congested());
 }
 
-/// Keeps `depth` requests of `flood` under way, submits `burst` after a second, and answers how
-/// long all of that takes.
+/// Keeps `depth` requests of `flood` in flight, submits `burst` after a second, and returns the time
+/// until all of `burst` is done.
 fn latency_in_flood(depth: usize, burst: &[Request], flood: impl Fn(u64) -> Request) -> Duration {
     let mut device = SimulatedDevice::new(sata_2007(), SEED);
     let mut now = VirtualTime(0);
@@ -463,7 +464,7 @@ fn offset_with_rate_of_lower_rates_lies_further_inwards() {
     assert!(offsets[4] < model.size_bytes.value);
 }
 
-/// The tables of the document are what the program prints, and near what Wu 2007 measured.
+/// The tables of the document match the program's output, and are close to the measurements of Wu 2007.
 #[test]
 fn figures_of_the_document_are_those_of_the_program() {
     let document = include_str!("../../../docs/design/devices.md");

@@ -1,4 +1,4 @@
-//! Prints what the simulated devices are and do: the tables of `docs/design/devices.md`.
+//! Prints the parameters and figures of the simulated devices: the tables of `docs/design/devices.md`.
 //!
 //! `cargo run --release -p larder-instruments --example device_figures`
 

@@ -1,5 +1,5 @@
-//! Drives the simulated devices directly, with no cache and no readahead above, and prints what
-//! they do as Markdown tables. Shared with the test that compares them with the document.
+//! Drives the simulated devices directly, without a cache or readahead, and prints the results as
+//! Markdown tables. The test that compares the results with the document shares this module.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const MIB: u32 = 1024 * KIB;
 const FILE_BYTES: u64 = 4 << 30;
 const SEED: u64 = 2007;
 
-/// The parameters of every model.
+/// Returns the parameters of every model as Markdown tables.
 pub fn parameters() -> String {
     let mut out = String::new();
     for model in DEVICE_MODELS {
@@ -33,7 +33,7 @@ pub fn parameters() -> String {
     out
 }
 
-/// What a run of requests took.
+/// The result of a run of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     requests: u32,
@@ -50,7 +50,7 @@ impl Run {
         self.requests_per_second() * f64::from(self.len_bytes)
     }
 
-    /// As iozone counts.
+    /// Returns the throughput in KiB per second, computed as iozone does.
     pub fn kib_per_second(self) -> f64 {
         self.bytes_per_second() / 1024.0
     }
@@ -60,8 +60,7 @@ impl Run {
     }
 }
 
-/// Reads or writes `len_bytes` at each of `offsets` of the file, with `depth` requests under way
-/// at any time.
+/// Reads or writes `len_bytes` at each of `offsets` of the file, with `depth` requests in flight.
 fn run(
     model: &DeviceModel,
     kind: RequestKind,
@@ -121,7 +120,7 @@ fn at_random(count: usize, len_bytes: u32) -> impl Iterator<Item = u64> {
     (0..count).map(move |_| random.random_range(0..records) * u64::from(len_bytes))
 }
 
-/// Many readers in turn, each of whom reads on from a place of its own.
+/// Returns the offsets of many sequential readers that take turns. Each reads its own part of the file.
 fn in_turn(streams: u64, step_bytes: u32) -> impl Iterator<Item = u64> {
     let apart_bytes = FILE_BYTES / streams / 4096 * 4096;
     (0..100).flat_map(move |step| {
@@ -129,7 +128,7 @@ fn in_turn(streams: u64, step_bytes: u32) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What the disk is asked, with how many requests at a time, and how that went.
+/// Runs each workload on the disk. Returns its name, the number of requests in flight, and the result.
 pub fn disk_runs() -> Vec<(String, usize, Run)> {
     let disk = DeviceModel::named("sata-2007").expect("the model is in the table");
     let mut runs = Vec::new();
@@ -195,7 +194,7 @@ pub fn disk_runs() -> Vec<(String, usize, Run)> {
     runs
 }
 
-/// The disk's runs as a table.
+/// Formats the results of the disk as a table.
 pub fn disk_figures(runs: &[(String, usize, Run)]) -> String {
     let mut out = String::from("| requests | at a time | KiB/s | ms each |\n|---|---|---|---|\n");
     for (what, depth, run) in runs {
@@ -209,7 +208,7 @@ pub fn disk_figures(runs: &[(String, usize, Run)]) -> String {
     out
 }
 
-/// The devices with no arm, as a table.
+/// Returns the results of the devices without an arm as a table.
 pub fn parallel_figures() -> String {
     let mut out = String::from(
         "| device | random reads | at a time | MB/s | reads/s |\n|---|---|---|---|---|\n",

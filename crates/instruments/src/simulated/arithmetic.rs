@@ -1,17 +1,17 @@
-//! Whole-number arithmetic on times and rates, so that every run is the same everywhere.
+//! Integer arithmetic on times and rates, so that a run is identical on every machine.
 
 use std::time::Duration;
 
 pub(super) const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A span in nanoseconds: centuries at most.
+/// Converts a span to nanoseconds, saturating after several centuries.
 pub(super) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The earliest of some times, where there are any.
+/// Returns the earliest of the times that are set.
 pub(super) fn earliest<const N: usize>(times_ns: [Option<u64>; N]) -> Option<u64> {
-    // Asked after every event: the minimum over an iterator of options takes several times as long.
+    // This runs after every event. The minimum over an iterator of options takes several times as long.
     let mut earliest_ns = u64::MAX;
     for time_ns in times_ns {
         earliest_ns = earliest_ns.min(time_ns.unwrap_or(u64::MAX));
@@ -19,9 +19,9 @@ pub(super) fn earliest<const N: usize>(times_ns: [Option<u64>; N]) -> Option<u64
     (earliest_ns < u64::MAX).then_some(earliest_ns)
 }
 
-/// `value * times / over`, rounded down.
+/// Returns `value * times / over`, rounded down.
 pub(super) fn scale(value: u64, times: u64, over: u64) -> u64 {
-    // The wide division is many times slower and hardly ever needed.
+    // The wide division is many times slower, and seldom needed.
     if let Some(product) = value.checked_mul(times) {
         return product / over;
     }
@@ -29,7 +29,7 @@ pub(super) fn scale(value: u64, times: u64, over: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// How long so many bytes take at a rate; no time without one.
+/// Returns the time that the transfer of `len_bytes` takes, or 0 if there is no rate.
 pub(super) fn transfer_ns(len_bytes: u64, bytes_per_second: Option<u64>) -> u64 {
     bytes_per_second.map_or(0, |rate| scale(len_bytes, NANOS_PER_SECOND, rate.max(1)))
 }

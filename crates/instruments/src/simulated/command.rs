@@ -1,14 +1,14 @@
-//! Commands: what the host hands to the device in one piece. A request, a part of one where it
-//! is larger than a command may be, or several that lie side by side and were merged.
+//! Commands: the units that the host sends to the device. A command is a request, a part of a request
+//! that is larger than a command may be, or several adjacent requests that were merged.
 
 use super::RequestId;
 
-/// A contiguous run of bytes on its way through the device.
+/// A contiguous range of bytes that is on its way through the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Command {
-    /// Where [`CommandTable`] keeps the requests that wait for it.
+    /// The slot of [`CommandTable`] that stores the requests that wait for it.
     pub slot: usize,
-    /// Commands are numbered as they are made: the older of two has the smaller number.
+    /// A sequence number: the older of two commands has the smaller number.
     pub number: u64,
     pub is_write: bool,
     pub start_bytes: u64,
@@ -21,7 +21,7 @@ impl Command {
     }
 }
 
-/// The requests that wait for each command. Slots are reused, and their lists with them.
+/// The requests that wait for each command. Slots and their lists are reused.
 #[derive(Debug, Default)]
 pub(super) struct CommandTable {
     slots: Vec<Slot>,
@@ -36,7 +36,7 @@ struct Slot {
 }
 
 impl CommandTable {
-    /// A new command that `request` waits for.
+    /// Creates a command that `request` waits for.
     pub fn make(&mut self, is_write: bool, bytes: (u64, u64), request: RequestId) -> Command {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
@@ -54,13 +54,13 @@ impl CommandTable {
         }
     }
 
-    /// Lets `request` wait for a command that was made before.
+    /// Adds `request` to the requests that wait for an existing command.
     pub fn join(&mut self, slot: usize, request: RequestId) {
         self.slots[slot].waiting.push(request);
     }
 
-    /// Hands `done` each request that waited for the command in `slot`, and forgets it. Whether
-    /// it was a write.
+    /// Calls `done` for each request that waited for the command in `slot`, and frees the slot. Returns
+    /// whether the command was a write.
     pub fn finish(&mut self, slot: usize, done: impl FnMut(RequestId)) -> bool {
         self.slots[slot].waiting.drain(..).for_each(done);
         self.free.push(slot);

@@ -1,4 +1,4 @@
-//! The device as its user sees it: requests in, completions out, each in order of time.
+//! The interface of the device: takes requests, and returns completions, each in order of time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,28 +13,29 @@ use super::parameters::{DeviceModel, ServiceModel};
 use super::scheduler::Scheduler;
 use super::{Completion, Request, RequestId, RequestKind, VirtualTime};
 
-/// What a device has done. After merging: what it really had to serve.
+/// What a device has served so far, counted after merging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Reads that went to the device.
+    /// Reads that were sent to the device.
     pub reads: u64,
-    /// Their bytes.
+    /// Bytes of these reads.
     pub read_bytes: u64,
-    /// Writes that went to the device.
+    /// Writes that were sent to the device.
     pub writes: u64,
-    /// Their bytes.
+    /// Bytes of these writes.
     pub written_bytes: u64,
 }
 
 /// A device in virtual time.
 ///
-/// Requests that are submitted at the same moment, before [`Self::complete`] is next called, are
-/// sorted and merged before the first of them goes to the device: what plugging does in Linux.
+/// Requests that are submitted at the same time, before the next call of [`Self::complete`], are sorted
+/// and merged before the first of them is sent to the device. This corresponds to plugging in Linux.
 ///
 /// Invariants:
-/// 1. Every request is completed once, not before it was submitted, and completions are in order.
+/// 1. Every request is completed exactly once, not before it was submitted, and completions are in
+///    order.
 /// 2. `in_device` commands are in `service`; at most the model's `device_depth`.
-/// 3. `outstanding_reads` are the reads that wait or are served, after merging.
+/// 3. `outstanding_reads` is the number of reads that wait or are served, after merging.
 #[derive(Debug)]
 pub struct SimulatedDevice {
     model: DeviceModel,
@@ -42,13 +43,13 @@ pub struct SimulatedDevice {
     commands: CommandTable,
     scheduler: Scheduler,
     service: Service,
-    /// When `service` next has something to do: asked once after each thing that it did.
+    /// The time of the next event of `service`. It is updated after each event.
     service_at_ns: Option<u64>,
     in_device: usize,
     outstanding_reads: usize,
-    /// Requests that became several commands: how many are not done.
+    /// For each request that was split into several commands, the number that are not done.
     parts_left: BTreeMap<RequestId, u64>,
-    /// When requests were submitted that have not been offered to the device.
+    /// The time at which requests were submitted that have not been offered to the device.
     plugged_at_ns: Option<u64>,
     done: VecDeque<Completion>,
     counts: DeviceCounts,
@@ -84,7 +85,7 @@ impl Service {
 }
 
 impl SimulatedDevice {
-    /// A device of `model` whose chance (how the platters stand at first) comes from `seed`.
+    /// Creates a device of `model`. The initial angle of the platters is derived from `seed`.
     #[must_use]
     pub fn new(model: &DeviceModel, seed: u64) -> Self {
         let phase = Pcg64Mcg::seed_from_u64(seed).random();
@@ -110,17 +111,17 @@ impl SimulatedDevice {
         }
     }
 
-    /// What the device is like.
+    /// Returns the model of the device.
     #[must_use]
     pub fn model(&self) -> &DeviceModel {
         &self.model
     }
 
-    /// Takes a request. Ids count up from 0; `now` never goes back. Nothing is refused: holding
-    /// back while [`Self::is_congested`] is up to the caller.
+    /// Submits a request. Ids count up from 0; `now` never decreases. The device refuses no request: the
+    /// caller is responsible for holding back while [`Self::is_congested`].
     ///
     /// # Panics
-    /// If the request is empty or does not lie inside the device.
+    /// Panics if the request is empty or not within the device.
     pub fn submit(&mut self, now: VirtualTime, request: Request) -> RequestId {
         let end_bytes = request.offset_bytes.saturating_add(request.len_bytes);
         assert!(
@@ -151,16 +152,16 @@ impl SimulatedDevice {
         id
     }
 
-    /// When the device next has something to say if nothing more is submitted: call
-    /// [`Self::complete`] then, which may still answer `None`. `None` if it is idle.
+    /// Returns the time of the next event if nothing more is submitted, or `None` if the device is idle.
+    /// Call [`Self::complete`] at that time; it may still return `None`.
     #[must_use]
     pub fn next_event(&self) -> Option<VirtualTime> {
         let done_ns = self.done.front().map(|completion| completion.at.0);
         earliest([done_ns, self.plugged_at_ns, self.service_at_ns]).map(VirtualTime)
     }
 
-    /// The next completion that is due at or before `now`, in order of time; `None` when there
-    /// is none left.
+    /// Returns the next completion that is due at or before `now`, in order of time, or `None` if none
+    /// is left.
     pub fn complete(&mut self, now: VirtualTime) -> Option<Completion> {
         self.advance(now.0, false);
         if self.done.front()?.at > now {
@@ -169,21 +170,21 @@ impl SimulatedDevice {
         self.done.pop_front()
     }
 
-    /// Whether so many reads wait or are served that Linux would hold back readahead: 7/8 of
+    /// Returns whether so many reads wait or are served that Linux would skip readahead: 7/8 of
     /// `nr_requests`.
     #[must_use]
     pub fn is_congested(&self) -> bool {
         self.outstanding_reads >= self.model.queue.nr_requests.value * 7 / 8
     }
 
-    /// What the device has done so far, after merging: commands count when they go to it.
+    /// Returns the counts so far, after merging. A command counts when it is sent to the device.
     #[must_use]
     pub fn counts(&self) -> DeviceCounts {
         self.counts
     }
 
-    /// Lets everything happen that is due by `now_ns`. With `hold`, requests of this very moment
-    /// stay in the queue: more may follow.
+    /// Processes everything that is due by `now_ns`. With `hold`, requests of exactly this time stay in
+    /// the queue, because more may follow.
     fn advance(&mut self, now_ns: u64, hold: bool) {
         loop {
             let plugged = self

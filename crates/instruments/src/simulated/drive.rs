@@ -9,19 +9,18 @@
 //!                     write cache ───────┘ when idle, or full
 //! ```
 //!
-//! Model: native command queueing: of the commands that wait, the one whose first byte passes
-//! under a head soonest is served next, unless one has waited too long. What passes on the way to
-//! a run is kept (read on arrival), and behind a read the idle drive reads on. Commands that the
-//! cache can answer do not wait for the arm. Writes are done once they are in the write cache.
+//! Model: native command queueing. Of the waiting commands, the drive next serves the one whose first
+//! byte passes under a head soonest, unless a command has waited too long. Bytes that pass on the way to
+//! a run are cached (read on arrival), and after a read the idle drive reads on. Commands that the cache
+//! can serve do not wait for the arm. A write is done when it is in the write cache.
 //!
-//! What happens while the arm is idle is worked out when somebody next looks: nothing is
-//! simulated for it.
+//! What the idle arm reads is computed at the next event: reading on needs no events of its own.
 //!
 //! Invariants:
-//! 1. A command is in exactly one of `arriving`, `waiting`, `waiting_writes`, `work` and `done`,
-//!    until `step` answers it.
+//! 1. A command is in exactly one of `arriving`, `waiting`, `waiting_writes`, `work` and `done`, until
+//!    `step` returns it.
 //! 2. While `work` is set, `reading_on` is not: there is one arm.
-//! 3. A waiting read's `from_byte` is right, but for what changed in the cache since
+//! 3. A waiting read's `from_byte` is correct, except for changes of the cache since the last call of
 //!    `answer_held`.
 
 use std::cmp::Reverse;
@@ -33,7 +32,7 @@ use super::drive_cache::{ReadCache, WriteCache};
 use super::mechanics::{Approach, Head, Mechanics, Place, SECTOR_BYTES, Spot};
 use super::parameters::DiskModel;
 
-/// The most that is written in one go, so that a read need not wait for more.
+/// The maximum of one write to the platters, so that a read need not wait longer.
 const WRITE_RUN_BYTES: u64 = 512 * 1024;
 
 /// A drive in virtual time.
@@ -56,7 +55,7 @@ pub(super) struct Drive {
     waiting: Vec<Waiting>,
     waiting_writes: VecDeque<Arriving>,
     work: Option<Work>,
-    /// When the idle arm next has something to decide.
+    /// The time of the next decision of the idle arm.
     decide_at_ns: Option<u64>,
     interface_free_at_ns: u64,
     /// By time, then number; with the slot.
@@ -75,15 +74,15 @@ struct Arriving {
 struct Waiting {
     command: Command,
     accepted_at_ns: u64,
-    /// The seek does not begin before.
+    /// The earliest start of the seek.
     start_at_ns: u64,
-    /// The first byte that the cache lacks.
+    /// The first byte that is not in the cache.
     from_byte: u64,
-    /// Where that lies.
+    /// The location of `from_byte`.
     spot: Spot,
 }
 
-/// The idle arm reads on: `next_byte` passes at `at_ns`.
+/// The read-on of the idle arm: `next_byte` passes at `at_ns`.
 #[derive(Clone, Copy, Debug)]
 struct ReadingOn {
     next_byte: u64,
@@ -91,22 +90,22 @@ struct ReadingOn {
     limit_byte: u64,
 }
 
-/// What the arm does.
+/// The current activity of the arm.
 #[derive(Clone, Copy, Debug)]
 struct Work {
-    /// The read that it is for; a write of what the cache holds otherwise.
+    /// The command that it reads for, or `None` for a write from the cache.
     command: Option<Command>,
     start_byte: u64,
     end_byte: u64,
     end_at_ns: u64,
-    /// When the byte behind the run passes.
+    /// The time at which the byte after the run passes.
     next_at_ns: u64,
-    /// What passed on the way: up to two runs.
+    /// The bytes that passed on the way: up to two runs.
     passed: [(u64, u64); 2],
 }
 
 impl Drive {
-    /// `phase` is any number: it says how the platters stand at time 0.
+    /// `phase` is any number: it sets the angle of the platters at time 0.
     pub fn new(model: &DiskModel, size_bytes: u64, phase: u64) -> Self {
         Self {
             mechanics: Mechanics::new(model, size_bytes, phase),
@@ -137,7 +136,7 @@ impl Drive {
         }
     }
 
-    /// Takes a command. Sectors are read and written whole.
+    /// Accepts a command. Whole sectors are read and written.
     pub fn accept(&mut self, now_ns: u64, command: Command) {
         let command = Command {
             start_bytes: command.start_bytes - command.start_bytes % SECTOR_BYTES,
@@ -151,7 +150,7 @@ impl Drive {
         });
     }
 
-    /// When `step` next has something to do.
+    /// Returns the time of the next event, for `step`.
     pub fn next_event_ns(&self) -> Option<u64> {
         let arriving = self.arriving.front().map(|command| command.ready_at_ns);
         let work = self.work.map(|work| work.end_at_ns);
@@ -159,8 +158,8 @@ impl Drive {
         earliest([arriving, work, done, self.decide_at_ns])
     }
 
-    /// Does one thing that is due at `now_ns`, a time that `next_event_ns` answered. The slot of
-    /// a command that is done.
+    /// Handles one event that is due at `now_ns`, a time that `next_event_ns` returned. Returns the slot
+    /// of a command that is done.
     pub fn step(&mut self, now_ns: u64) -> Option<usize> {
         if let Some(slot) = self.pop_done(now_ns) {
             return Some(slot);
@@ -209,7 +208,7 @@ impl Drive {
         }
     }
 
-    /// Sends what the cache holds to the host, or takes a write from it.
+    /// Sends cached bytes to the host, or accepts a write from it.
     fn answer(&mut self, command: Command, now_ns: u64) {
         if !command.is_write {
             self.reads.touch(command.start_bytes);
@@ -234,7 +233,7 @@ impl Drive {
         }
     }
 
-    /// Works out what the idle arm has read up to now.
+    /// Computes what the idle arm has read until now.
     fn read_on(&mut self, now_ns: u64) {
         let Some(reading) = self.reading_on else {
             return;
@@ -279,7 +278,7 @@ impl Drive {
         }
     }
 
-    /// Answers what waited for bytes that the cache now holds.
+    /// Answers waiting reads whose bytes are now in the cache.
     fn answer_held(&mut self, now_ns: u64) {
         let mut index = 0;
         while let Some(read) = self.waiting.get(index) {
@@ -304,7 +303,7 @@ impl Drive {
         self.reads.forget_changes();
     }
 
-    /// Gives the idle arm something to do, or says when to look again.
+    /// Starts work for the idle arm, or sets the time of the next decision.
     fn decide(&mut self, now_ns: u64) {
         self.read_on(now_ns);
         self.answer_held(now_ns);
@@ -331,7 +330,7 @@ impl Drive {
         };
     }
 
-    /// The arm is idle and the write cache has room: writes only after a while.
+    /// Starts a write after a delay: the arm is idle, and the write cache has room.
     fn decide_write_later(&mut self, now_ns: u64) {
         let idle_since_ns = self
             .interface_free_at_ns
@@ -345,7 +344,7 @@ impl Drive {
         }
     }
 
-    /// Whether a write has waited for room too long, and longer than any read.
+    /// Returns whether a write has waited for room too long, and longer than any read.
     fn is_write_overdue(&self, now_ns: u64) -> bool {
         self.waiting_writes.front().is_some_and(|write| {
             write.accepted_at_ns + self.age_limit_ns <= now_ns
@@ -356,8 +355,8 @@ impl Drive {
         })
     }
 
-    /// When the first byte that the cache lacks passes, and the index of the read that waits
-    /// for it: the soonest, or the one that has waited too long.
+    /// Returns the time at which the first byte that is not in the cache passes, and the index of the
+    /// read that waits for it: the soonest one, or the one that has waited too long.
     fn next_read(&self, now_ns: u64) -> Option<(u64, usize)> {
         let oldest = self
             .waiting
@@ -376,7 +375,7 @@ impl Drive {
             .map(|(begin_at_ns, (_, index))| (begin_at_ns, index))
     }
 
-    /// When the run of the write cache that the arm reaches soonest passes, and its start.
+    /// Returns the time and the start of the run of the write cache that the arm reaches soonest.
     fn next_write(&self, now_ns: u64) -> Option<(u64, u64)> {
         if self.writes.is_empty() {
             return None;
@@ -416,7 +415,7 @@ impl Drive {
         self.read_run(read.command, self.mechanics.place(read.from_byte), approach)
     }
 
-    /// Reads from `place` to the end of the command, and what passes before that.
+    /// Reads from `place` to the end of the command, and caches what passes before that.
     fn read_run(&self, command: Command, place: Place, approach: Approach) -> Work {
         let start_byte = place.start_bytes + place.within_bytes;
         let end_byte = command.end_bytes;
@@ -443,7 +442,7 @@ impl Drive {
         if arrival_byte >= end_byte || end_byte > place.track_end_bytes() {
             return Work { passed, ..work };
         }
-        // The head arrived within the run: it has all of it after one revolution.
+        // The head arrived within the run: after one revolution, it has read all of it.
         Work {
             end_at_ns: approach.arrive_at_ns + self.mechanics.revolution_ns(),
             passed,

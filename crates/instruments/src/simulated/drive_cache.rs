@@ -1,17 +1,17 @@
-//! The memory of a disk drive: segments of what was read, and what is still to be written.
+//! The memory of a disk drive: segments of bytes that were read, and the bytes that await writing.
 //!
-//! Model: Ruemmler and Wilkes 1994: a segmented cache, filled by reads, by the idle drive reading
-//! on, and by what passes under the head on its way; and immediate reporting of writes.
+//! Model: Ruemmler and Wilkes 1994: a segmented cache, filled by reads, by the idle drive that reads on,
+//! and by bytes that pass under the head before a run; and immediate reporting of writes.
 //!
-//! Differs: segments are as long as what was read of a piece, up to a quarter of the cache; the
-//! firmware's rules are not published.
+//! Differs: a segment is as long as the contiguous range that was read, up to a quarter of the cache.
+//! The rules of real firmware are not published.
 
 use std::collections::BTreeMap;
 
-/// What was read: runs of bytes, the least recently used of which makes room.
+/// The bytes that were read, as runs. The least recently used run is evicted first.
 ///
-/// Invariants: `segments` are in order, and no two touch; `held_bytes` is their length. All bytes
-/// that came or went since [`Self::forget_changes`] are in `changed`, perhaps among others.
+/// Invariants: `segments` are in order, and no two touch; `held_bytes` is their total length. `changed`
+/// contains all bytes that were inserted or evicted since [`Self::forget_changes`], and possibly others.
 #[derive(Debug)]
 pub(super) struct ReadCache {
     segments: Vec<Segment>,
@@ -47,13 +47,14 @@ impl ReadCache {
         }
     }
 
-    /// Up to where the bytes from `start_bytes` on are here: `start_bytes` if the first is not.
+    /// Returns the end of the cached range that contains `start_bytes`, or `start_bytes` if it is not
+    /// cached.
     pub fn held_until(&self, start_bytes: u64) -> u64 {
         self.index_of(start_bytes)
             .map_or(start_bytes, |index| self.segments[index].end_bytes)
     }
 
-    /// The segment that holds a byte.
+    /// Returns the index of the segment that holds a byte.
     fn index_of(&self, byte: u64) -> Option<usize> {
         let index = self
             .segments
@@ -62,7 +63,7 @@ impl ReadCache {
         (byte < self.segments[index].end_bytes).then_some(index)
     }
 
-    /// Keeps the segment of a byte that was asked for longer.
+    /// Marks the segment of a requested byte as recently used.
     pub fn touch(&mut self, byte: u64) {
         if let Some(index) = self.index_of(byte) {
             self.uses += 1;
@@ -70,7 +71,7 @@ impl ReadCache {
         }
     }
 
-    /// Keeps bytes that passed under the head.
+    /// Inserts bytes that passed under the head.
     pub fn insert(&mut self, start_bytes: u64, end_bytes: u64) {
         if start_bytes >= end_bytes {
             return;
@@ -96,7 +97,7 @@ impl ReadCache {
         self.changed.push((whole.start_bytes, whole.end_bytes));
         let excess_bytes =
             (whole.end_bytes - whole.start_bytes).saturating_sub(self.max_bytes.div_ceil(4));
-        // Give up the end that is farther from what was just read.
+        // Drop the end that is farther from the bytes just read.
         if end_bytes - whole.start_bytes > whole.end_bytes - start_bytes {
             whole.start_bytes += excess_bytes;
         } else {
@@ -112,13 +113,14 @@ impl ReadCache {
         self.shrink();
     }
 
-    /// Whether any of these bytes may have come or gone since [`Self::forget_changes`].
+    /// Returns whether any of these bytes may have been inserted or evicted since
+    /// [`Self::forget_changes`].
     pub fn may_have_changed(&self, start_bytes: u64, end_bytes: u64) -> bool {
         let mut changed = self.changed.iter();
         changed.any(|&(start, end)| start < end_bytes && start_bytes < end)
     }
 
-    /// All that depends on what is held has been brought up to date.
+    /// Clears the record of changes, after everything that depends on the content has been updated.
     pub fn forget_changes(&mut self) {
         self.changed.clear();
     }
@@ -138,7 +140,7 @@ impl ReadCache {
     }
 }
 
-/// What is still to be written: runs of bytes that do not touch.
+/// The bytes that await writing: runs that do not touch.
 #[derive(Debug)]
 pub(super) struct WriteCache {
     runs: BTreeMap<u64, u64>,
@@ -155,17 +157,17 @@ impl WriteCache {
         }
     }
 
-    /// Whether so many bytes more can be taken. An empty cache takes any run.
+    /// Returns whether this many more bytes fit. An empty cache accepts any run.
     pub fn has_room(&self, len_bytes: u64) -> bool {
         self.held_bytes == 0 || self.held_bytes + len_bytes <= self.max_bytes
     }
 
-    /// Whether nothing is to be written.
+    /// Returns whether no bytes await writing.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Takes bytes to be written.
+    /// Inserts bytes that await writing.
     pub fn insert(&mut self, mut start_bytes: u64, mut end_bytes: u64) {
         while let Some((&start, &end)) = self.runs.range(..=end_bytes).next_back()
             && end >= start_bytes
@@ -179,7 +181,7 @@ impl WriteCache {
         self.held_bytes += end_bytes - start_bytes;
     }
 
-    /// The starts of some runs on either side of `byte`.
+    /// Returns the starts of some runs on either side of `byte`.
     pub fn near(&self, byte: u64) -> impl Iterator<Item = u64> {
         const EACH_SIDE: usize = 16;
         let behind = self.runs.range(byte..).take(EACH_SIDE);
@@ -187,8 +189,8 @@ impl WriteCache {
         behind.chain(before).map(|(&start, _)| start)
     }
 
-    /// Takes the run at `start_bytes` out, or as much of its start as `max_bytes`: its end. Its
-    /// bytes still take room until [`Self::release`].
+    /// Removes the run at `start_bytes`, or its first `max_bytes`, and returns its end. The bytes still
+    /// occupy room until [`Self::release`].
     pub fn take(&mut self, start_bytes: u64, max_bytes: u64) -> Option<u64> {
         let end_bytes = self.runs.remove(&start_bytes)?;
         let cut_bytes = end_bytes.min(start_bytes + max_bytes);
@@ -198,7 +200,7 @@ impl WriteCache {
         Some(cut_bytes)
     }
 
-    /// Frees the room of bytes that were taken out.
+    /// Frees the room of bytes that were removed.
     pub fn release(&mut self, len_bytes: u64) {
         self.held_bytes -= len_bytes;
     }

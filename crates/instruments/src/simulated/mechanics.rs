@@ -1,62 +1,61 @@
-//! The mechanics of a disk: where each byte lies, and when it passes under a head.
+//! The mechanics of a disk: the location of each byte, and the time at which it passes under a head.
 //!
-//! Model: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer, 1994:
-//! zones of tracks of equal length, a seek curve that begins as a root and ends as a line, and
-//! platters that turn all the time. Tracks are numbered along the addresses, cylinder by cylinder.
-//! Each begins so much later than the one before it as switching takes (the skew), so that a
-//! sequential reader never waits.
+//! Model: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer, 1994: zones of
+//! tracks of equal length, a seek curve that begins as a square root and ends as a line, and platters
+//! that rotate constantly. Tracks are numbered by address, cylinder by cylinder. Each track begins later
+//! than the previous one by the time of a switch (the skew), so that a sequential reader never waits.
 //!
-//! All times are whole nanoseconds and all angles are measured in them, so that bytes that follow
-//! each other also do so under the head, to the nanosecond.
+//! All times are integers in nanoseconds, and angles are measured in the same unit. Consecutive bytes
+//! therefore pass the head consecutively, to the nanosecond.
 //!
-//! Differs: no spare sectors, no retries, no recalibration; the head is on its track exactly when
-//! the curve says.
+//! Differs: no spare sectors, no retries, no recalibration; the head is on its track exactly when the
+//! curve says.
 
 use super::arithmetic::{NANOS_PER_SECOND, nanos, scale};
 use super::parameters::DiskModel;
 
-/// What a disk reads and writes at least.
+/// The smallest unit that a disk reads and writes.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// A byte's place.
+/// The location of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub track: u64,
-    /// Of the track.
+    /// The start of the track.
     pub start_bytes: u64,
     pub track_bytes: u64,
-    /// From the start of the track.
+    /// The offset from the start of the track.
     pub within_bytes: u64,
 }
 
 impl Place {
-    /// The first byte behind this one's track.
+    /// Returns the first byte after the track of this one.
     pub fn track_end_bytes(self) -> u64 {
         self.start_bytes + self.track_bytes
     }
 }
 
-/// What the arm has to know of a byte to get there.
+/// The data of a byte's location that the arm needs to reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     pub track: u64,
-    /// The angle of the platters when the byte passes.
+    /// The angle of the platters at which the byte passes.
     angle_ns: u64,
 }
 
-/// Where the heads are, or will be once they have come to rest.
+/// The position of the heads, now or after they settle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub track: u64,
     pub ready_at_ns: u64,
 }
 
-/// How one run of bytes is reached.
+/// The timing of the move to a run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Approach {
-    /// When the head is on the track of the first byte.
+    /// The time at which the head is on the track of the first byte.
     pub arrive_at_ns: u64,
-    /// When the first byte passes under it.
+    /// The time at which the first byte passes under it.
     pub begin_at_ns: u64,
 }
 
@@ -67,14 +66,14 @@ struct Zone {
     track_bytes: u64,
 }
 
-/// Tracks, and the times between them.
+/// The geometry of the tracks, and the times between them.
 #[derive(Debug)]
 pub(super) struct Mechanics {
     zones: Vec<Zone>,
     heads: u64,
     revolution_ns: u64,
     track_switch_ns: u64,
-    /// No way from one track to another is shorter.
+    /// A lower bound for a seek between any two tracks.
     shortest_seek_ns: u64,
     write_settle_ns: u64,
     seek: SeekCurve,
@@ -83,7 +82,7 @@ pub(super) struct Mechanics {
 }
 
 impl Mechanics {
-    /// `phase` is any number: it says how the platters stand at time 0.
+    /// `phase` is any number: it sets the angle of the platters at time 0.
     pub fn new(model: &DiskModel, size_bytes: u64, phase: u64) -> Self {
         let revolution_ns = nanos(model.revolution.value);
         let track_switch_ns = nanos(model.track_switch.value);
@@ -130,7 +129,7 @@ impl Mechanics {
         }
     }
 
-    /// Where a byte lies.
+    /// Returns the location of a byte.
     pub fn place(&self, byte: u64) -> Place {
         let index = self.zones.partition_point(|zone| zone.start_bytes <= byte) - 1;
         let zone = &self.zones[index];
@@ -144,8 +143,8 @@ impl Mechanics {
         }
     }
 
-    /// The start of the outermost zone that gives a sequential reader at most so much; of the
-    /// innermost if none does.
+    /// Returns the start of the outermost zone with at most this rate for a sequential reader, or of the
+    /// innermost zone if none is so slow.
     pub fn offset_with_rate(&self, bytes_per_second: u64) -> u64 {
         let track_ns = self.revolution_ns + self.track_switch_ns;
         self.zones
@@ -155,19 +154,19 @@ impl Mechanics {
             .map_or(0, |zone| zone.start_bytes)
     }
 
-    /// The first byte of a track.
+    /// Returns the first byte of a track.
     pub fn track_start_bytes(&self, track: u64) -> u64 {
         let index = self.zones.partition_point(|zone| zone.first_track <= track) - 1;
         let zone = &self.zones[index];
         zone.start_bytes + (track - zone.first_track) * zone.track_bytes
     }
 
-    /// From the start of a track to a byte of it.
+    /// Returns the time from the start of a track to a byte of it.
     fn turn_ns(&self, place: Place) -> u64 {
         place.within_bytes * self.revolution_ns / place.track_bytes
     }
 
-    /// What the arm has to know of a place.
+    /// Returns the spot of a place.
     pub fn spot(&self, place: Place) -> Spot {
         Spot {
             track: place.track,
@@ -175,17 +174,17 @@ impl Mechanics {
         }
     }
 
-    /// The angle of the platters when the start of a track passes.
+    /// Returns the angle of the platters at which the start of a track passes.
     fn track_angle_ns(&self, track: u64) -> u64 {
         track * self.track_switch_ns % self.revolution_ns
     }
 
-    /// The angle of the platters.
+    /// Returns the angle of the platters at a time.
     fn angle_ns(&self, at_ns: u64) -> u64 {
         (at_ns % self.revolution_ns + self.phase_ns) % self.revolution_ns
     }
 
-    /// How long the platters turn from one angle to another: less than a revolution.
+    /// Returns the time of the rotation from one angle to another: less than a revolution.
     fn turning_ns(&self, from_angle_ns: u64, to_angle_ns: u64) -> u64 {
         if to_angle_ns >= from_angle_ns {
             to_angle_ns - from_angle_ns
@@ -194,8 +193,8 @@ impl Mechanics {
         }
     }
 
-    /// The first whole sector of `place`'s track that begins to pass at `at_ns` or later, counted
-    /// from the start of the track; the track's length if none does before it ends.
+    /// Returns the first whole sector of `place`'s track that begins to pass at or after `at_ns`, as an
+    /// offset in the track. Returns the track's length if none begins before it ends.
     pub fn passing_bytes(&self, place: Place, at_ns: u64) -> u64 {
         let turned_ns = self.turning_ns(self.track_angle_ns(place.track), self.angle_ns(at_ns));
         (turned_ns * place.track_bytes)
@@ -204,7 +203,7 @@ impl Mechanics {
             .min(place.track_bytes)
     }
 
-    /// How long the arm takes from one track to another.
+    /// Returns the seek time from one track to another.
     fn seek_ns(&self, from: u64, to: u64) -> u64 {
         let cylinders = (from / self.heads).abs_diff(to / self.heads);
         if from == to {
@@ -216,7 +215,7 @@ impl Mechanics {
         }
     }
 
-    /// The way from `head`, setting out at `depart_at_ns`, to `spot`.
+    /// Returns the approach to `spot` from `head`, starting at `depart_at_ns`.
     pub fn approach(&self, head: Head, depart_at_ns: u64, spot: Spot, is_write: bool) -> Approach {
         let arrive_at_ns = if head.track == spot.track {
             depart_at_ns.max(head.ready_at_ns)
@@ -231,8 +230,8 @@ impl Mechanics {
         }
     }
 
-    /// Of the spots, the one that passes under the head soonest after it has set out for it at
-    /// `depart_at_ns`, and when; of those that pass at the same time, the one with the least key.
+    /// Returns the spot that passes under the head soonest after a departure at `depart_at_ns`, and its
+    /// time. Of spots that pass at the same time, it returns the one with the least key.
     pub fn soonest<Key: Ord>(
         &self,
         head: Head,
@@ -245,8 +244,8 @@ impl Mechanics {
         let elsewhere = with_angle(depart_at_ns + self.shortest_seek_ns);
         let mut soonest: Option<(u64, Key)> = None;
         for (spot, key) in spots {
-            // What passes too late even after the shortest way needs no seek worked out: most
-            // spots where many wait.
+            // A spot that passes too late even after the shortest seek needs no computation of its seek.
+            // If many commands wait, that applies to most.
             let is_here = spot.track == head.track;
             let (earliest_ns, angle_ns) = if is_here { here } else { elsewhere };
             let passes_at_ns = earliest_ns + self.turning_ns(angle_ns, spot.angle_ns);
@@ -262,8 +261,8 @@ impl Mechanics {
         soonest
     }
 
-    /// Lets bytes pass from `start_bytes` on, which passes at `at_ns`, until `end_bytes` or until
-    /// `until_ns`. Answers the next byte, and when it passes.
+    /// Streams bytes from `start_bytes`, which passes at `at_ns`, until `end_bytes` or until `until_ns`.
+    /// Returns the next byte, and the time at which it passes.
     pub fn stream(
         &self,
         mut start_bytes: u64,
@@ -299,24 +298,24 @@ impl Mechanics {
         (start_bytes, at_ns)
     }
 
-    /// One revolution.
+    /// Returns the time of one revolution.
     pub fn revolution_ns(&self) -> u64 {
         self.revolution_ns
     }
 }
 
-/// Seek time by distance: settling, a root up to a knee, then a line that goes on as steeply.
+/// Seek time by distance: the settle time, a square root up to a knee, then a line of the same slope.
 ///
-/// Cost: 4 bytes a cylinder, some 80,000 of them. The root is worked out once for each, since a
-/// drive compares many seeks for each that it does.
+/// Cost: 4 bytes per cylinder, of which there are about 80,000. Each square root is computed once, since
+/// a drive compares many seeks for each one that it makes.
 #[derive(Debug)]
 struct SeekCurve {
     settle_ns: u64,
-    /// By cylinders.
+    /// The times by number of cylinders.
     times_ns: Vec<u32>,
 }
 
-/// Fixed-point fractions of the stroke, and their roots.
+/// The unit of fixed-point fractions of the stroke and of their square roots.
 const ONE: u64 = 1 << 32;
 const ROOT_ONE: u64 = 1 << 16;
 
@@ -327,7 +326,7 @@ impl SeekCurve {
         let full_ns = nanos(model.seek_full_stroke.value);
         let knee = ONE / 1000 * model.seek_root_permille.value;
         let knee_root = knee.isqrt();
-        // With s the root of the knee: root_ns * (s + (1 - s * s) / (2 * s)) is the whole way.
+        // With s the square root of the knee: root_ns * (s + (1 - s * s) / (2 * s)) is the full stroke.
         let root_ns = scale(
             full_ns - settle_ns,
             2 * knee_root * ROOT_ONE,
@@ -437,7 +436,7 @@ mod tests {
             let (next, at_ns) = mechanics.stream(start, begin_ns, cut, u64::MAX);
             assert_eq!(next, cut);
             assert_eq!(mechanics.stream(next, at_ns, end, u64::MAX), whole);
-            // The head that is there already waits for nothing.
+            // If the head is already there, there is no wait.
             let place = mechanics.place(next);
             let head = Head {
                 track: place.track,

@@ -1,21 +1,21 @@
-//! A device that takes virtual time: requests go in, completions come out when they are due.
+//! A device in virtual time: it takes requests, and returns completions when they are due.
 //!
-//! Model: what lies below the page cache when a kernel reads ahead: an I/O scheduler that sorts
-//! and merges, and a device with a queue of its own. No bytes move; the caller holds the clock.
+//! Model: the layers below the page cache: an I/O scheduler that sorts and merges, and a device with a
+//! queue of its own. No bytes are transferred. The caller advances the clock.
 //!
 //! ```text
 //!   submit ──> queue (sorted, merged) ──> in the device (up to its depth) ──> complete
 //!                                          seek, rotation, transfer; or latency, streams
 //! ```
 //!
-//! Tunables: the parameters of a [`DeviceModel`]; [`DEVICE_MODELS`] is the table of them all, each
-//! with its source. `docs/design/devices.md` has what they do, beside published measurements.
+//! Tunables: the parameters of a [`DeviceModel`]. The table [`DEVICE_MODELS`] lists all models with
+//! their sources. `docs/design/devices.md` compares their performance with published measurements.
 //!
-//! Cost: a request costs a few steps in ordered maps and heaps; the disk also looks at each of
-//! the commands in its queue, at most 31, before it moves its arm. Memory is for what is under
-//! way, and is reused.
+//! Cost: a request costs a few steps in ordered maps and heaps. The disk also examines each of the
+//! commands in its queue, at most 31, before it moves its arm. Memory is used only for pending requests,
+//! and is reused.
 //!
-//! Deterministic: the same requests at the same times give the same completions, from one seed.
+//! Deterministic: one seed, and the same requests at the same times, give the same completions.
 
 mod arithmetic;
 mod command;

@@ -133,7 +133,7 @@ const NVME: DeviceModel = DeviceModel {
     }),
 };
 
-/// A device of any size, at which all places are alike, before which nothing sorts or merges.
+/// Returns a device of any size with uniform access times and no sorting or merging before it.
 const fn remote(
     name: &'static str,
     about: &'static str,

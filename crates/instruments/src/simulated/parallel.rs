@@ -1,14 +1,14 @@
-//! A device that does many things at once: flash behind a controller, or servers behind a network.
+//! A device that serves many commands at once: flash with a controller, or servers on a network.
 //!
 //! ```text
 //!   command ──> latency ──> unit of each stripe ──┐
 //!                           unit of each stripe ──┴──> the link, shared ──> done
 //! ```
 //!
-//! Model: after a latency, the stripes of a command are read by the units that hold them, one
-//! stripe a unit at a time; then its bytes pass over a link that all commands share, first ready,
-//! first served, and no faster than one stream may. Each part is left out where the model has
-//! none. Constant: no stragglers and no garbage collection.
+//! Model: after a latency, the units read the stripes of a command that they hold, one stripe per unit
+//! at a time. The bytes then pass over a link that all commands share, in the order in which they are
+//! ready, and no faster than the limit of one stream. A part that the model lacks is omitted. All times
+//! are constant: no stragglers and no garbage collection.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,19 +17,19 @@ use super::arithmetic::{earliest, nanos, transfer_ns};
 use super::command::Command;
 use super::parameters::ParallelModel;
 
-/// The device, in virtual time.
+/// The state of the device, in virtual time.
 #[derive(Debug)]
 pub(super) struct Parallel {
     read_latency_ns: u64,
     write_latency_ns: u64,
-    /// Empty if there are no units.
+    /// The time at which each unit is free. Empty if there are no units.
     unit_free_at_ns: Vec<u64>,
     stripe_bytes: u64,
     unit_read_ns: u64,
     stream_bytes_per_second: Option<u64>,
     link_bytes_per_second: Option<u64>,
     link_free_at_ns: u64,
-    /// What will have its first byte: by time, then number; with slot and length.
+    /// Commands whose first byte is on its way: by time, then number; with slot and length.
     ready: BinaryHeap<Reverse<(u64, u64, usize, u64)>>,
     /// By time, then number; with the slot.
     done: BinaryHeap<Reverse<(u64, u64, usize)>>,
@@ -66,7 +66,7 @@ impl Parallel {
         )));
     }
 
-    /// When the last unit has read its last stripe of the command.
+    /// Returns the time at which the last unit has read its last stripe of the command.
     fn read_units(&mut self, start_at_ns: u64, command: Command) -> u64 {
         let count = self.unit_free_at_ns.len() as u64;
         if count == 0 {
@@ -76,7 +76,7 @@ impl Parallel {
         let last = (command.end_bytes - 1) / self.stripe_bytes;
         let mut end_at_ns = start_at_ns;
         for stripe in first..=last {
-            // Less than the length of a vector.
+            // The value is less than the length of a vector.
             let unit = usize::try_from(stripe % count).unwrap_or(0);
             let free_at_ns = &mut self.unit_free_at_ns[unit];
             *free_at_ns = start_at_ns.max(*free_at_ns) + self.unit_read_ns;
@@ -85,15 +85,15 @@ impl Parallel {
         end_at_ns
     }
 
-    /// When `step` next has something to do.
+    /// Returns the time of the next event, for `step`.
     pub fn next_event_ns(&self) -> Option<u64> {
         let ready = self.ready.peek().map(|&Reverse((at_ns, ..))| at_ns);
         let done = self.done.peek().map(|&Reverse((at_ns, ..))| at_ns);
         earliest([ready, done])
     }
 
-    /// Does one thing that is due at `now_ns`, a time that `next_event_ns` answered. The slot of
-    /// a command that is done.
+    /// Handles one event that is due at `now_ns`, a time that `next_event_ns` returned. Returns the slot
+    /// of a command that is done.
     pub fn step(&mut self, now_ns: u64) -> Option<usize> {
         if let Some(&Reverse((at_ns, number, slot, len_bytes))) = self.ready.peek()
             && at_ns <= now_ns
@@ -110,7 +110,7 @@ impl Parallel {
         })
     }
 
-    /// When bytes that are ready have passed the link, and their stream.
+    /// Returns the time at which bytes that are ready have passed the link and their stream.
     fn send(&mut self, ready_at_ns: u64, len_bytes: u64) -> u64 {
         let stream_ns = transfer_ns(len_bytes, self.stream_bytes_per_second);
         let link_ns = transfer_ns(len_bytes, self.link_bytes_per_second);

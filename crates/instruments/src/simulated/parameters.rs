@@ -1,4 +1,4 @@
-//! What a device model is made of. The values are in [`DEVICE_MODELS`].
+//! The parameters of a device model. The values are in [`DEVICE_MODELS`].
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -8,47 +8,47 @@ use thiserror::Error;
 use super::DEVICE_MODELS;
 use super::mechanics::Mechanics;
 
-/// A value, and where it is from.
+/// A value and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure<T> {
     /// The value.
     pub value: T,
-    /// The publication that says so, how it follows from one, or that it is our choice.
+    /// The publication that states it, the derivation from one, or the note that it is our choice.
     pub source: &'static str,
 }
 
-/// What a device is like.
+/// The description of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceModel {
-    /// Its name, as in `--device NAME`.
+    /// The name, as in `--device NAME`.
     pub name: &'static str,
-    /// What it stands for, in one line.
+    /// The device that it represents, in one line.
     pub about: &'static str,
-    /// How many bytes it holds.
+    /// The size of the device.
     pub size_bytes: Figure<u64>,
-    /// Where a simulation should put its first file, so that figures compare with published ones.
+    /// The offset at which a simulation should place its first file, to be comparable with published
+    /// figures.
     pub file_start_bytes: Figure<u64>,
-    /// The queue of the host before the device.
+    /// The host's queue for the device.
     pub queue: QueueModel,
     /// The device itself.
     pub service: ServiceModel,
 }
 
-/// The queue of the host before a device.
+/// The host's queue for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueModel {
-    /// `nr_requests`: of 7/8 of these reads on, the queue counts as congested.
+    /// `nr_requests`: the queue counts as congested from 7/8 of this number of reads.
     pub nr_requests: Figure<usize>,
-    /// How many commands the device takes at a time; any number without.
+    /// The number of commands that the device takes at a time; unlimited if not set.
     pub device_depth: Option<Figure<usize>>,
-    /// `max_sectors_kb`: what merging makes no command larger than, and larger requests are
-    /// split into.
+    /// `max_sectors_kb`: the limit up to which commands are merged. Larger requests are split.
     pub max_command_bytes: Option<Figure<u64>>,
-    /// The elevator that sorts and merges; first come, first served without one.
+    /// The elevator that sorts and merges. Without one, requests are served in order of arrival.
     pub elevator: Option<ElevatorModel>,
 }
 
-/// Defines a part of a model that consists of figures, and how they are listed.
+/// Defines a part of a model that consists of figures, and the function that lists them.
 macro_rules! figures {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $value:ty,)* }) => {
         $(#[$doc])*
@@ -68,102 +68,104 @@ macro_rules! figures {
 figures! {
     /// An elevator with deadlines.
     ElevatorModel {
-        /// After so long a read is served next, wherever it lies.
+        /// The time after which a read is served next, wherever it is on the disk.
         read_expire: Duration,
         /// The same for a write.
         write_expire: Duration,
-        /// Commands of one direction that are served in one sweep before the deadlines are looked at.
+        /// Commands of one direction that are served in one sweep before the deadlines are checked.
         fifo_batch: u32,
-        /// Batches of reads that pass waiting writes before a batch of writes.
+        /// Batches of reads that may precede waiting writes before a batch of writes.
         writes_starved: u32,
     }
 }
 
-/// What serves the commands.
+/// The part of the device that serves commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "there is one a model, and it is looked at once"
 )]
 pub enum ServiceModel {
-    /// One arm over turning platters.
+    /// One arm over rotating platters.
     Disk(DiskModel),
-    /// Many things at once, and a link.
+    /// Many units in parallel, and a link.
     Parallel(ParallelModel),
 }
 
 figures! {
     /// A disk drive: mechanics, cache and firmware.
     DiskModel {
-        /// One revolution of the platters.
+        /// The time of one revolution of the platters.
         revolution: Duration,
-        /// Surfaces, each with a head: tracks of one cylinder.
+        /// Surfaces, each with a head: the number of tracks of a cylinder.
         heads: u64,
         /// Zones of tracks of equal length.
         zones: u64,
-        /// Bytes a second over many tracks of the outermost zone, track switches included.
+        /// Bytes per second over many tracks of the outermost zone, including track switches.
         outer_bytes_per_second: u64,
         /// The same for the innermost zone.
         inner_bytes_per_second: u64,
-        /// To the next track, of the same cylinder or the next; the skew between tracks is the same.
+        /// The time of a switch to the next track, of the same cylinder or the next. The skew between
+        /// tracks is equal.
         track_switch: Duration,
-        /// What every longer seek takes, however short.
+        /// The settle time that every longer seek takes, whatever its distance.
         seek_settle: Duration,
-        /// A seek over all cylinders.
+        /// The time of a seek over all cylinders.
         seek_full_stroke: Duration,
-        /// Up to this share of the cylinders, in thousandths, a seek grows with the root of its
-        /// distance; then linearly, with no step or bend.
+        /// Up to this share of the cylinders, in thousandths, the seek time grows with the square root
+        /// of the distance; from there it grows linearly, without a step or bend.
         seek_root_permille: u64,
-        /// What a seek before writing takes longer.
+        /// The additional time of a seek before a write.
         write_settle: Duration,
-        /// From a command to its first byte where the cache has it; the same to accept a write.
+        /// The time from a read command to its first byte on a hit in the cache; also the time to accept
+        /// a write.
         overhead_hit: Duration,
-        /// From a command to the start of its seek where the cache does not have it.
+        /// The time from a command to the start of its seek on a miss in the cache.
         overhead_miss: Duration,
-        /// Bytes a second between the drive's cache and the host.
+        /// Bytes per second between the drive's cache and the host.
         interface_bytes_per_second: u64,
-        /// Cache for what was read.
+        /// The size of the cache for reads.
         read_cache_bytes: u64,
-        /// Into at most so many segments.
+        /// The maximum number of segments of the read cache.
         read_cache_segments: usize,
-        /// How far the idle drive reads on behind a read.
+        /// The number of bytes that the idle drive reads on after a read.
         read_ahead_bytes: u64,
-        /// Cache for what is to be written.
+        /// The size of the cache for writes.
         write_cache_bytes: u64,
-        /// How long the drive is idle before it writes what its cache has room for.
+        /// The time that the drive is idle before it writes data for which its cache has room.
         write_delay: Duration,
-        /// A command that has waited so long in the drive is served next.
+        /// The age at which a command in the drive is served next.
         command_age_limit: Duration,
     }
 }
 
-/// A device of many equal parts behind one link: flash, or servers.
+/// A device of many equal units with a shared link: flash, or servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParallelModel {
-    /// From a read to its first byte, besides the time of a unit.
+    /// The time from a read to its first byte, in addition to the time of a unit.
     pub read_latency: Figure<Duration>,
-    /// From a write to its first byte.
+    /// The time from a write to its first byte.
     pub write_latency: Figure<Duration>,
-    /// What serves one stripe at a time, if that limits.
+    /// The units that each serve one stripe at a time, if they are a limit.
     pub units: Option<UnitModel>,
-    /// Bytes a second of one request, if that limits.
+    /// Bytes per second of one request, if that is a limit.
     pub stream_bytes_per_second: Option<Figure<u64>>,
-    /// Bytes a second of all together, if that limits.
+    /// Bytes per second of all requests together, if that is a limit.
     pub link_bytes_per_second: Option<Figure<u64>>,
 }
 
-/// The units that a parallel device is striped over: dies of flash.
+/// The units that a parallel device is striped over: flash dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitModel {
-    /// How many.
+    /// The number of units.
     pub count: Figure<usize>,
-    /// Bytes that one unit holds before the next one follows.
+    /// Contiguous bytes on one unit before the next unit follows.
     pub stripe_bytes: Figure<u64>,
-    /// How long a unit takes to read a stripe or less.
+    /// The time in which a unit reads a stripe or less.
     pub read_time: Figure<Duration>,
 }
 
-/// No device model has this name.
+/// The error for a name that no device model has.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("no device model is named `{name}`; there are: {known}")]
 pub struct UnknownModel {
@@ -171,22 +173,22 @@ pub struct UnknownModel {
     known: String,
 }
 
-/// One parameter of a model, for people to read.
+/// One parameter of a model, in readable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// The name of its field.
     pub name: &'static str,
-    /// Its value, with the unit where the name has none.
+    /// Its value, with the unit unless the name includes it.
     pub value: String,
-    /// Where the value is from.
+    /// The source of the value.
     pub source: &'static str,
 }
 
 impl DeviceModel {
-    /// The model of this name.
+    /// Returns the model with this name.
     ///
     /// # Errors
-    /// [`UnknownModel`], which lists the names that there are.
+    /// Returns [`UnknownModel`], which lists the available names.
     pub fn named(name: &str) -> Result<&'static Self, UnknownModel> {
         DEVICE_MODELS
             .iter()
@@ -201,8 +203,9 @@ impl DeviceModel {
             })
     }
 
-    /// The first byte from which on one sequential reader gets at most so much: the outer zones
-    /// of a disk are faster. 0 where all places are alike, the last zone where none is so slow.
+    /// Returns the first offset from which one sequential reader gets at most this rate: the outer zones
+    /// of a disk are faster. Returns 0 if all offsets are equally fast, and the last zone if none is so
+    /// slow.
     #[must_use]
     pub fn offset_with_rate(&self, bytes_per_second: u64) -> u64 {
         match &self.service {
@@ -213,7 +216,7 @@ impl DeviceModel {
         }
     }
 
-    /// Every parameter, in the order of the fields.
+    /// Returns every parameter, in the order of the fields.
     #[must_use]
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut list = List(Vec::new());
@@ -228,7 +231,7 @@ impl DeviceModel {
     }
 }
 
-/// Collects parameters.
+/// A list of parameters.
 struct List(Vec<Parameter>);
 
 impl List {

@@ -1,4 +1,4 @@
-//! What a simulated device is asked, and when it is done.
+//! The requests to a simulated device, and their completions.
 
 use std::ops::Add;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct VirtualTime(pub u64);
 
 impl VirtualTime {
-    /// The time from `earlier` to this; nothing if `earlier` is later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -24,37 +24,37 @@ impl Add<Duration> for VirtualTime {
     }
 }
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestKind {
-    /// Somebody waits for these bytes.
+    /// A read that a reader waits for.
     Read,
-    /// Nobody waits for these bytes yet.
+    /// Readahead: no reader waits for these bytes yet.
     ReadAhead,
-    /// Write-back: nobody waits.
+    /// Write-back: no caller waits for it.
     Write,
 }
 
-/// A contiguous run of bytes to read or write.
+/// A contiguous range of bytes to read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// Read or write, and whether somebody waits.
+    /// The direction, and whether a reader waits.
     pub kind: RequestKind,
-    /// First byte.
+    /// The first byte.
     pub offset_bytes: u64,
-    /// How many bytes; at least 1.
+    /// The length; at least 1.
     pub len_bytes: u64,
 }
 
-/// Names one submitted request.
+/// Identifies one submitted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// A request that is done.
+/// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Which one.
+    /// The request.
     pub id: RequestId,
-    /// When it was done.
+    /// The time of its completion.
     pub at: VirtualTime,
 }

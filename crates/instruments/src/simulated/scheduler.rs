@@ -1,18 +1,18 @@
-//! The host's I/O scheduler: commands wait here, sorted and merged, while the device is full.
+//! The host's I/O scheduler: a sorted and merged queue of commands that wait while the device is full.
 //!
-//! Model: Linux's deadline elevator. One sweep upwards for each direction, in batches; reads
-//! before writes, unless writes have been passed over too often; what has waited past its
-//! deadline is where the next batch begins. Without an elevator: first come, first served,
-//! nothing merged.
+//! Model: Linux's deadline elevator. It sweeps upwards, separately for each direction, in batches. Reads
+//! precede writes, unless writes have been passed over too often. A batch begins at a command whose
+//! deadline has expired, if there is one. Without an elevator, commands are served in order of arrival,
+//! and nothing is merged.
 //!
-//! Differs: Linux 2.6.20's default was CFQ, which also shares the disk among processes; requests
-//! here have no process. Two commands whose gap is closed by a third stay two. A request that
-//! overlaps one that waits is served by itself.
+//! Differs: the default of Linux 2.6.20 was CFQ, which also shares the disk among processes; requests
+//! here have no process. Two commands whose gap is closed by a third remain two. A request that overlaps
+//! a waiting one is served separately.
 //!
 //! Invariants:
 //! 1. A lane's `sorted` and `keys` name the same commands: those that wait.
-//! 2. A lane's `arrivals` names each of them once, in order of deadline; it may also name
-//!    commands that have left.
+//! 2. A lane's `arrivals` names each of them once, in order of deadline; it may also name commands that
+//!    have left.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -48,13 +48,13 @@ impl Scheduler {
         }
     }
 
-    /// Requests that are larger become several commands.
+    /// Returns the maximum size of a command. Larger requests are split into several commands.
     pub fn max_command_bytes(&self) -> u64 {
         self.max_command_bytes
     }
 
-    /// Takes bytes that `request` waits for, no more than a command may have. Answers whether
-    /// they became a command of their own; otherwise they joined one that waits.
+    /// Adds bytes that `request` waits for, at most the maximum of a command. Returns whether they
+    /// became a new command; otherwise they were merged into a waiting one.
     pub fn add(
         &mut self,
         now_ns: u64,
@@ -82,7 +82,7 @@ impl Scheduler {
         }
     }
 
-    /// The command that goes to the device next.
+    /// Removes and returns the next command for the device.
     pub fn next(&mut self, now_ns: u64) -> Option<Command> {
         match &mut self.order {
             Order::Arrival(waiting) => waiting.pop_front(),
@@ -99,7 +99,7 @@ struct Elevator {
     writes_starved: u32,
     batch_is_write: bool,
     batch_left: u32,
-    /// Batches of reads begun while writes waited.
+    /// Batches of reads that began while writes waited.
     read_batches_passed: u32,
 }
 
@@ -138,7 +138,7 @@ impl Elevator {
         self.lane(is_write).begin_batch(now_ns)
     }
 
-    /// Whether the next batch writes; `None` if nothing waits.
+    /// Returns whether the next batch writes, or `None` if no command waits.
     fn choose_direction(&mut self) -> Option<bool> {
         let writes_wait = !self.writes.sorted.is_empty();
         if self.reads.sorted.is_empty() {
@@ -154,7 +154,7 @@ impl Elevator {
     }
 }
 
-/// A command's first byte and number: the order of a sweep.
+/// A command's first byte and number, which define the order of a sweep.
 type Key = (u64, u64);
 
 /// The commands of one direction.
@@ -162,10 +162,10 @@ type Key = (u64, u64);
 struct Lane {
     expire_ns: u64,
     sorted: BTreeMap<Key, Command>,
-    /// By the commands' slots.
+    /// The keys by the commands' slots.
     keys: Vec<Option<Key>>,
     arrivals: VecDeque<Arrival>,
-    /// Where the sweep stands.
+    /// The position of the sweep.
     position_bytes: u64,
 }
 
@@ -205,7 +205,7 @@ impl Lane {
         self.sorted.insert(key, command);
     }
 
-    /// Makes a waiting command longer by bytes that lie right behind or before it; its slot.
+    /// Extends a waiting command by bytes that directly follow or precede it. Returns its slot.
     fn merge(&mut self, (start_bytes, end_bytes): (u64, u64), max_bytes: u64) -> Option<usize> {
         let room_bytes = max_bytes.checked_sub(end_bytes - start_bytes)?;
         if let Some((_, before)) = self.sorted.range_mut(..(start_bytes, 0)).next_back()
@@ -237,7 +237,7 @@ impl Lane {
         })
     }
 
-    /// The oldest command, if its deadline has passed.
+    /// Returns the oldest command, if its deadline has expired.
     fn expired(&mut self, now_ns: u64) -> Option<Key> {
         while let Some(oldest) = self.arrivals.front() {
             match self.keys[oldest.slot] {
@@ -259,7 +259,8 @@ impl Lane {
         let command = self.sorted.remove(&key)?;
         self.keys[command.slot] = None;
         self.position_bytes = command.end_bytes;
-        // `expired` may never be asked while batches go on: forget the commands that have left.
+        // `expired` may never be called while batches continue, so drop the commands that have left
+        // here.
         while let Some(oldest) = self.arrivals.front()
             && self.keys[oldest.slot].is_none_or(|key| key.1 != oldest.number)
         {
@@ -276,7 +277,7 @@ mod tests {
 
     const EXPIRE_NS: u64 = 500_000_000;
 
-    /// The elevator of the disk of 2007, with requests at these places submitted at time 0.
+    /// Returns the elevator of the disk of 2007, with requests at these offsets submitted at time 0.
     fn elevator(reads: &[u64], writes: &[u64]) -> Scheduler {
         let model = DeviceModel::named("sata-2007").expect("the model is in the table");
         let mut scheduler = Scheduler::new(&model.queue);
@@ -308,7 +309,7 @@ mod tests {
             Some(50)
         );
         let mut table = CommandTable::default();
-        // A table of its own: slots are only told apart within the scheduler's lane.
+        // The command needs its own table: slots are unique only within the scheduler's lane.
         for request in [RequestId(0), RequestId(1), RequestId(2)] {
             table.make(false, (0, 1), request);
         }
