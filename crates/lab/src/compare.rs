@@ -1,4 +1,4 @@
-//! One workload under several policies, all else equal.
+//! Runs one workload under several policies, with all other parameters equal.
 
 use larder_instruments::simulated::DeviceModel;
 use larder_readahead::PolicyName;
@@ -9,24 +9,24 @@ use crate::run_report::RunReport;
 use crate::simulator::{CpuModel, Error, Simulator, SimulatorConfig};
 use crate::workload::Workload;
 
-/// What is the same for all policies.
+/// The parameters that all policies share.
 #[derive(Clone, Debug)]
 pub struct CompareConfig {
-    /// What the readers do.
+    /// The reads that the readers issue.
     pub workload: Workload,
-    /// The device that the files lie on.
+    /// The device that stores the files.
     pub device: &'static DeviceModel,
     /// Memory for pages.
     pub memory_bytes: u64,
     /// The largest readahead window.
     pub readahead_max_bytes: u64,
-    /// What chance is drawn from.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// What the processor takes.
+    /// Processor time of each operation.
     pub cpu: CpuModel,
 }
 
-/// What each policy made of the same workload.
+/// The results of each policy on the same workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The workload with all of its parameters.
@@ -37,16 +37,16 @@ pub struct Comparison {
     pub memory_bytes: u64,
     /// The largest readahead window.
     pub readahead_max_bytes: u64,
-    /// What chance was drawn from.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// One report for each policy, in the order asked for.
+    /// One report for each policy, in the requested order.
     pub reports: Vec<RunReport>,
 }
 
 /// Runs the workload on a cold cache under each of `policies`, in parallel.
 ///
 /// # Errors
-/// [`Error`] if the cache cannot be made or the files do not fit the device.
+/// [`Error`] if the cache cannot be created or the files do not fit on the device.
 pub fn compare(config: &CompareConfig, policies: &[PolicyName]) -> Result<Comparison, Error> {
     let reports = policies
         .par_iter()

@@ -1,4 +1,4 @@
-//! A comparison as people and programs read it: a table, CSV, JSON, a plot, a page.
+//! Output of a comparison for people and programs: a table, CSV, JSON, a plot and an HTML page.
 
 use std::io;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::run_report::{RunReport, as_f64};
 
 const MIB: f64 = 1_048_576.0;
 
-/// With fewer seconds than this, a line by the second shows nothing.
+/// Shortest run, in seconds, for which throughput per second is plotted.
 const LINE_SECONDS: usize = 5;
 
 const PLOT_NAME: &str = "comparison.svg";
 
 impl Comparison {
-    /// What was compared, in one line.
+    /// Returns one line that describes the comparison.
     #[must_use]
     pub fn title(&self) -> String {
         format!(
@@ -30,7 +30,7 @@ impl Comparison {
         )
     }
 
-    /// One row for each policy.
+    /// Returns a table with one row for each policy.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut table = Table::new(
@@ -82,7 +82,7 @@ impl Comparison {
         ]
     }
 
-    /// Throughput by the second, or, of a run of a few seconds, as a whole.
+    /// Plots throughput by the second, or total throughput for a run of a few seconds.
     #[must_use]
     pub fn plot(&self) -> String {
         let longest = self.reports.iter().map(|report| report.samples.len()).max();
@@ -134,7 +134,7 @@ impl Report for Comparison {
         )
     }
 
-    /// One line for each policy.
+    /// Returns one line for each policy.
     fn to_csv(&self) -> io::Result<String> {
         let lines = self.reports.iter().map(|report| self.csv_fields(report));
         let lines: Vec<_> = lines.collect();
@@ -149,7 +149,7 @@ impl Report for Comparison {
     }
 }
 
-/// A size in KiB where it is a whole number of these, or else in bytes.
+/// Formats a size in KiB if it is a whole number of these, and in bytes otherwise.
 fn kibibytes(bytes: u64) -> String {
     if bytes.is_multiple_of(1024) {
         format!("{} KiB", bytes / 1024)

@@ -1,4 +1,4 @@
-//! Images that mke2fs makes, in memory.
+//! In-memory images that mke2fs creates.
 
 use rustix::fd::AsRawFd;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -7,29 +7,29 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Where mke2fs lives when `PATH` leaves it out, as it does for users.
+/// Directories of mke2fs that `PATH` omits for ordinary users.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-/// An image cannot be made.
+/// An image cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no mke2fs.
+    /// mke2fs is not installed.
     #[error("mke2fs is not installed, which makes the image of the volume")]
     Missing,
-    /// It, or the system, failed.
+    /// mke2fs or the system failed.
     #[error("cannot make an image of {size_bytes} bytes for the volume: {reason}")]
     Failed {
-        /// How large it should be.
+        /// The requested size.
         size_bytes: u64,
-        /// What mke2fs or the system says.
+        /// The error message of mke2fs or the system.
         reason: String,
     },
 }
 
-/// What mke2fs makes with `options`, a blank between two, of a file of zeros that lies in memory and has no name.
+/// Formats a file of zeros in memory with `options`, separated by single blanks. The file has no name.
 ///
 /// # Errors
-/// [`Error::Missing`] without mke2fs, [`Error::Failed`] where it fails.
+/// [`Error::Missing`] if mke2fs is not installed, [`Error::Failed`] if it fails.
 pub fn formatted(size_bytes: u64, options: &str) -> Result<File, Error> {
     let failed = |reason: String| Error::Failed { size_bytes, reason };
     let image = empty_file(size_bytes).map_err(|error| failed(error.to_string()))?;

@@ -1,9 +1,9 @@
-//! The machine: its processors, and the locks, lines and entries that they want.
+//! The simulated machine: its processors, and the locks, cache lines and entries that they contend for.
 //!
 //! # Invariants
-//! 1. A processor runs one worker at most; a worker is running, ready, parked or done.
-//! 2. A lock has one owner at most, and nobody in line if it has none.
-//! 3. An entry is held alone by one, or shared by some.
+//! 1. A processor runs at most one worker. A worker is running, ready, parked or done.
+//! 2. A lock has at most one owner. If it has no owner, no worker waits in its queue.
+//! 3. An entry is either held exclusively by one worker, or shared by several.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -14,57 +14,58 @@ use serde::Serialize;
 /// A step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Work that nobody waits for, in nanoseconds, unless the worker has something meanwhile.
+    /// Work without access to shared places, in nanoseconds. Others wait only if the worker holds
+    /// something meanwhile.
     Work(u64),
-    /// Something done to a shared place.
+    /// An access to a shared place.
     Touch(Touch),
 }
 
-/// What steps cost, in nanoseconds.
+/// Cost of each step, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
 pub struct Prices {
-    /// A lock or line that this processor had last.
+    /// Access to a lock or line that this processor used last.
     pub own_ns: u64,
-    /// One that another processor had last.
+    /// Access to a lock or line that another processor used last.
     pub transfer_ns: u64,
-    /// To wake a worker, for whoever does.
+    /// Cost of waking a worker, paid by the worker that wakes it.
     pub wake_ns: u64,
-    /// From then, or from the parking of another, until a parked worker goes on.
+    /// Delay from the wake-up, or from the parking of another worker, until a parked worker continues.
     pub switch_ns: u64,
 }
 
-/// Processors, and what their steps cost.
+/// The processors, and the cost of their steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
     pub processors: usize,
-    /// What steps cost.
+    /// Cost of each step.
     pub prices: Prices,
 }
 
-/// What came of it.
+/// Results of a simulated run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// From the start to the end of the last worker.
+    /// Time from the start to the end of the last worker, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Operations of all workers.
+    /// Number of operations of all workers.
     pub operations: u64,
-    /// Locks that went from one processor to another.
+    /// Number of times that a lock moved from one processor to another.
     pub lock_handovers: u64,
-    /// Lines without a lock that did.
+    /// Number of times that a line without a lock moved from one processor to another.
     pub line_handovers: u64,
-    /// How often a worker waited in line for a lock.
+    /// Number of times that a worker waited in the queue of a lock.
     pub lock_waits: u64,
-    /// How often a worker parked.
+    /// Number of times that a worker parked.
     pub parks: u64,
 }
 
 impl Machine {
-    /// Plays the operations of each worker to the end. Worker `n` is on processor `n` modulo their
-    /// number.
+    /// Simulates the operations of each worker to the end. Worker `n` runs on processor `n` modulo the
+    /// number of processors.
     ///
     /// # Panics
-    /// If they wait for one another forever.
+    /// If the workers deadlock.
     pub fn play(&self, workers: &[Vec<Vec<Step>>]) -> Outcome {
         let mut play = Play::new(*self, workers);
         for processor in 0..self.processors {
@@ -79,7 +80,7 @@ impl Machine {
     }
 }
 
-/// Who is where, and has what.
+/// State of a simulated run: workers, processors, locks, lines and entries.
 struct Play<'o> {
     machine: Machine,
     workers: Vec<Worker<'o>>,
@@ -87,21 +88,21 @@ struct Play<'o> {
     locks: HashMap<u64, Lock>,
     lines: HashMap<u64, Line>,
     entries: HashMap<u64, Entry>,
-    /// Workers that wait until some entry is let go, with the entry.
+    /// Workers that wait for the release of an entry, with the entry.
     parked: Vec<(usize, u64)>,
-    /// When which worker goes on; the second number keeps the order of those of one time.
+    /// The time at which each worker continues. The second number orders events of the same time.
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
     scheduled: u64,
     outcome: Outcome,
 }
 
-/// A worker, and which step of which operation comes next.
+/// A worker, and its next step and operation.
 struct Worker<'o> {
     processor: usize,
     operations: &'o [Vec<Step>],
     operation: usize,
     step: usize,
-    /// What waking others takes him, once he has given back his lock.
+    /// Time for waking others, in nanoseconds, that the worker spends after it releases its lock.
     owes_ns: u64,
 }
 
@@ -110,8 +111,8 @@ impl Worker<'_> {
         self.operation == self.operations.len()
     }
 
-    /// The lock that the operation has now, and the step that took it: the last one taken and not
-    /// given back.
+    /// Returns the lock that the operation holds now, and the step that acquired it: the last one
+    /// acquired and not released.
     fn lock_held(&self) -> Option<(usize, u64)> {
         let steps = &self.operations[self.operation][..self.step];
         let mut given_back = Vec::new();
@@ -194,7 +195,7 @@ impl<'o> Play<'o> {
         self.events.push(Reverse((at_ns, self.scheduled, worker)));
     }
 
-    /// The processor, which has none, takes up the next worker that is ready.
+    /// Runs the next ready worker on the processor, which must be idle.
     fn next_worker(&mut self, processor: usize, at_ns: u64) {
         let next = self.processors[processor].ready.pop_front();
         self.processors[processor].is_busy = next.is_some();
@@ -203,7 +204,7 @@ impl<'o> Play<'o> {
         }
     }
 
-    /// The worker does his next step, which begins now.
+    /// Executes the worker's next step, which begins now.
     fn step(&mut self, number: usize, now: u64) {
         let worker = &self.workers[number];
         let step = worker
@@ -212,7 +213,7 @@ impl<'o> Play<'o> {
             .map(|steps| steps.get(worker.step));
         let processor = worker.processor;
         match step {
-            // He has nothing to do at all.
+            // The worker has no operations.
             None => self.next_worker(processor, now),
             Some(None) => self.end_operation(number, now),
             Some(Some(&Step::Work(ns))) => self.go_on(number, now + ns),
@@ -220,7 +221,7 @@ impl<'o> Play<'o> {
         }
     }
 
-    /// The step is done at that time.
+    /// Schedules the worker to continue after its step, which ends at `at_ns`.
     fn go_on(&mut self, number: usize, at_ns: u64) {
         self.workers[number].step += 1;
         self.schedule(number, at_ns);
@@ -282,7 +283,7 @@ impl<'o> Play<'o> {
         }
     }
 
-    /// Gives the lock, which nobody has, to the worker.
+    /// Grants the lock, which must be free, to the worker.
     fn grant(&mut self, number: usize, place: u64, now: u64) {
         let processor = self.workers[number].processor;
         let lock = self.locks.entry(place).or_default();
@@ -293,7 +294,7 @@ impl<'o> Play<'o> {
         self.go_on(number, now + self.machine.prices.of(is_handover));
     }
 
-    /// The lock goes to the first in line.
+    /// Releases the lock and grants it to the first worker in its queue.
     fn unlock(&mut self, place: u64, now: u64) {
         let lock = self.locks.entry(place).or_default();
         lock.owner = None;
@@ -302,7 +303,7 @@ impl<'o> Play<'o> {
         }
     }
 
-    /// Writes take the line one after the other.
+    /// Simulates a write to the line. Writes are serialized.
     fn write(&mut self, number: usize, place: u64, now: u64) {
         let processor = self.workers[number].processor;
         let line = self.lines.entry(place).or_default();
@@ -314,7 +315,8 @@ impl<'o> Play<'o> {
         self.go_on(number, end_ns);
     }
 
-    /// The worker may not have the entry now. He will take the lock again that he has, and look.
+    /// Parks the worker, which may not hold the entry now. After it wakes, it acquires the same lock
+    /// again and checks the entry.
     fn park(&mut self, number: usize, entry: u64, now: u64) {
         if let Some((at, place)) = self.workers[number].lock_held() {
             self.workers[number].step = at;
@@ -326,7 +328,7 @@ impl<'o> Play<'o> {
         self.next_worker(processor, now + self.machine.prices.switch_ns);
     }
 
-    /// Lets the entry go, and wakes all who are parked if one of them waits for it.
+    /// Releases the entry, and wakes all parked workers if one of them waits for it.
     fn release(&mut self, number: usize, place: u64, now: u64) {
         let entry = self.entries.entry(place).or_default();
         if entry.alone == Some(number) {
@@ -410,8 +412,8 @@ mod tests {
     #[test]
     fn two_workers_hand_one_lock_over_each_time() {
         let outcome = machine(2).play(&[vec![critical(50); 2], vec![critical(50); 2]]);
-        // The first has it from 0 to 51. Then it goes to and fro, three times: 100 and 50 each, and the
-        // last gives it back.
+        // The first worker holds the lock from 0 to 51. Then it changes owners three times, at 100 and 50
+        // each, and the last one releases it.
         assert_eq!(
             outcome,
             Outcome {
@@ -445,7 +447,8 @@ mod tests {
         assert_eq!((outcome.elapsed_ns, outcome.line_handovers), (5, 0));
     }
 
-    /// Under the lock, takes the entry; outside of it, works on it; under the lock, lets it go.
+    /// Returns steps that hold the entry under the lock, work on it outside the lock, and release it
+    /// under the lock.
     fn hold(hold: Touch) -> Vec<Step> {
         let mut steps = vec![Step::Touch(Touch::Lock(7)), Step::Touch(hold)];
         steps.extend([Step::Touch(Unlock(7)), Step::Work(500)]);
@@ -456,11 +459,11 @@ mod tests {
     #[test]
     fn entry_held_alone_parks_who_wants_it_until_it_is_let_go() {
         let outcome = machine(2).play(&[vec![hold(HoldAlone(9))], vec![hold(HoldShared(9))]]);
-        // The first: lock 1, hold 2, unlock 3, work 503. The second waits for the lock until 2, has it
-        // from 102, cannot hold the entry, gives the lock back and parks. The first takes the lock from
-        // 503 to 603, lets the entry go, gives the lock back at 604, and pays for waking the second. That
-        // goes on at 603 + 10 + 1000, has the lock at 1713, holds, unlocks at 1715, works to
-        // 2215, locks, lets go, unlocks.
+        // The first worker: lock 1, hold 2, unlock 3, work 503. The second waits for the lock until 2,
+        // owns it from 102, cannot hold the entry, releases the lock and parks. The first worker acquires
+        // the lock from 503 to 603, releases the entry, releases the lock at 604, and pays for waking the
+        // second. The second continues at 603 + 10 + 1000, owns the lock at 1713, holds the entry,
+        // unlocks at 1715, works until 2215, locks, releases the entry and unlocks.
         assert_eq!(
             outcome,
             Outcome {
@@ -490,7 +493,7 @@ mod tests {
             ]]
         };
         let outcome = machine(4).play(&[other(8), other(9), other(8), other(9)]);
-        // The third parks a second time: what he was woken by was not his entry.
+        // The third worker parks a second time, because the release that woke it was of another entry.
         assert_eq!(outcome.parks, 3);
         assert_eq!(outcome.operations, 4);
     }

@@ -1,27 +1,30 @@
-//! Contention: what processors do to one another with their locks and cache lines, in virtual time.
+//! A simulation of contention: how processors delay one another with locks and cache lines, in virtual
+//! time.
 //!
 //! # Model
-//! An operation of a real variant of mbcache is run once, alone, and tells what it locks, writes and
-//! holds ([`record`]). A [`Machine`] with any number of processors then plays such operations of many
-//! workers against each other ([`Machine::play`]), each step at its price ([`Prices`]):
+//! An operation of a real variant of mbcache is run once, alone, and records what it locks, writes and
+//! holds ([`record`]). A [`Machine`] with any number of processors then simulates such operations of
+//! many workers that run concurrently ([`Machine::play`]). Each step has a cost ([`Prices`]):
 //!
-//! - A lock or a line that another processor had last costs a **transfer** before it can be used:
-//!   a hand-over. Who wants one that is in use waits in line, and keeps his processor, as for a
-//!   spinlock.
-//! - An entry that is held, so that a worker may not have it, makes the worker **park**: he gives back
-//!   the lock under which he found that out, and sleeps. Whoever lets that entry go wakes all who are
-//!   parked, whichever entry they wait for, and pays for it once he has given back the lock; each of
-//!   them takes the lock again and looks.
-//! - Workers beyond the number of processors take turns after each operation, or when one parks.
+//! - A lock or line that another processor used last costs a **transfer** before it can be used. This
+//!   counts as a handover. A worker that wants one that is in use waits in a queue and keeps its
+//!   processor, as with a spinlock.
+//! - A worker that needs an entry that is held **parks**: it releases the lock under which it found
+//!   the entry held, and sleeps. The worker that releases that entry wakes all parked workers,
+//!   whichever entry they wait for, and pays for this after it releases the lock. Each woken worker
+//!   acquires the lock again and checks its entry.
+//! - If there are more workers than processors, they take turns after each operation, or when one
+//!   parks.
 //!
-//! # What it leaves out
-//! Operations were recorded one after the other, so what one does because another is in the middle of
-//! his is not played. Places that the cache does not tell of (the file system's own locks, the memory
-//! allocator) cost nothing. Every transfer costs the same, whatever the distance. Nobody is
-//! preempted in the middle of an operation.
+//! # Limitations
+//! Operations are recorded one after the other, so work that an operation does only because another is
+//! in progress is not simulated. Places that the cache does not report (the file system's own locks,
+//! the memory allocator) cost nothing. Every transfer costs the same, whatever the distance. No worker
+//! is preempted during an operation.
 //!
 //! # Cost
-//! Time in the number of steps, times the logarithm of the processors; waking all is what it says.
+//! The time is proportional to the number of steps, times the logarithm of the number of processors.
+//! Waking all workers is proportional to their number.
 
 mod machine;
 pub mod record;

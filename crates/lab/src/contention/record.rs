@@ -1,16 +1,15 @@
-//! Operations, recorded: what a set of xattr-bench's [`engine`](crate::xattr_bench::engine) locks,
-//! writes and holds under a variant.
+//! Recorded operations: the locks, writes and holds of a set of xattr-bench's
+//! [`engine`](crate::xattr_bench::engine) under a variant.
 //!
 //! # Model
-//! The processes set in turn, all on one thread; each says that it is on its own processor, which is
-//! what the variants with a list for each one go by. So the same seed records the same steps. The
-//! cache has room for all files: what goes first when it has not, and the thread that sees to it, are
-//! not recorded.
+//! The processes set attributes in turn, all on one thread. Each one reports a processor of its own,
+//! which the variants with per-processor lists use. Therefore the same seed records the same steps.
+//! The cache has room for all files. Evictions, and the thread that makes room, are not recorded.
 //!
-//! `old` is recorded as ext4 used it until 2016: a set looked the entry of the file's block up by the
-//! block's number, which holds it alone, before it changed or copied the block, and again to leave it.
-//! Larder's file system counts users in the block, and asks for an entry by its number only at the
-//! limit of users and at the last one.
+//! `old` is recorded as ext4 used it until 2016: before it changed or copied a block, a set looked up
+//! the entry of the file's block by the block's number, which holds the entry exclusively, and did so
+//! again to release the block. Larder's file system counts users in the block, and looks up an entry
+//! by its number only at the limit of users and at the last user.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,34 +26,34 @@ use crate::workload::chance::generator;
 use crate::xattr_bench::engine::{Blocks, Process};
 use crate::xattr_bench::{BenchConfig, Case, Error};
 
-/// What the file system does in a set, in nanoseconds, besides what the cache does.
+/// Time that the file system spends in a set, in nanoseconds, excluding the cache.
 ///
-/// Each set takes from half of that to half more, by chance: sets that take all the same march in
-/// step.
+/// Each set takes a random time from half to one and a half times these values. With constant times,
+/// the sets would run in lockstep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FileSystemWork {
-    /// Before the cache is asked.
+    /// Time before the lookup in the cache.
     pub before_ns: u64,
-    /// With an entry held: contents are compared, users counted. Divided evenly if several are held,
-    /// one after the other.
+    /// Time with an entry held: contents are compared, users counted. If several entries are held one
+    /// after the other, it is divided evenly among them.
     pub held_ns: u64,
 }
 
-/// What is recorded.
+/// Parameters of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Recording {
-    /// Processors that the processes are on.
+    /// Number of processors on which the processes run.
     pub processors: usize,
-    /// Sets by each process that are recorded, after one of each file that is not.
+    /// Number of recorded sets of each process, after one unrecorded set of each file.
     pub operations: u32,
-    /// What the file system does.
+    /// Time that the file system spends.
     pub work: FileSystemWork,
-    /// What chance is drawn from.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
 impl Recording {
-    /// The operations of each process of `case` under `variant`.
+    /// Returns the operations of each process of `case` under `variant`.
     ///
     /// # Errors
     /// [`Error::Cache`]
@@ -96,7 +95,7 @@ struct Recorded<'c> {
 }
 
 impl Recorded<'_> {
-    /// Sets the next attribute, and returns what that touches.
+    /// Sets the next attribute, and returns the accesses that this caused.
     fn set(&mut self, cache: &dyn MbCache, recorder: &Recorder) -> Vec<Touched> {
         let is_old = cache.variant() == MbCacheVariant::Old;
         let left = self.process.next_left().filter(|_| is_old);
@@ -117,16 +116,16 @@ impl Recorded<'_> {
     }
 }
 
-/// A touch of a set.
+/// An access during a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Touched {
     touch: Touch,
-    /// It lets go of an entry with which the file system has worked.
+    /// Whether it releases an entry on which the file system worked.
     is_worked: bool,
 }
 
-/// The touches of a search, with whose entry the file system works, and of an insert, which lets go
-/// of its own at once.
+/// Returns the accesses of a search, in which the file system works on the entry found, and of an
+/// insertion, which releases its entry at once.
 fn found_and_inserted(touches: Vec<Touch>) -> impl Iterator<Item = Touched> {
     let mut found = HashSet::new();
     touches.into_iter().map(move |touch| {
@@ -140,7 +139,7 @@ fn found_and_inserted(touches: Vec<Touch>) -> impl Iterator<Item = Touched> {
     })
 }
 
-/// A cache with room for all files.
+/// Creates a cache with room for all files.
 fn cache(
     variant: MbCacheVariant,
     case: Case,
@@ -154,7 +153,7 @@ fn cache(
 }
 
 impl FileSystemWork {
-    /// The steps of a set that touches these places.
+    /// Returns the steps of a set with these accesses.
     fn around(self, touched: &[Touched], chance: &mut Pcg64Mcg) -> Vec<Step> {
         let mut some = |ns: u64| Step::Work(ns / 2 + chance.random_range(0..=ns));
         let worked = touched.iter().filter(|touched| touched.is_worked).count();
@@ -174,7 +173,7 @@ impl FileSystemWork {
     }
 }
 
-/// A probe that keeps what it is told.
+/// A probe that records what is reported to it.
 #[derive(Clone, Debug)]
 struct Recorder {
     processors: usize,
@@ -195,18 +194,18 @@ impl Recorder {
         }
     }
 
-    /// Who calls is on that processor from now on.
+    /// Records the caller as running on that processor from now on.
     fn move_to(&self, processor: usize) {
         self.record().processor = processor;
     }
 
-    /// What it was told since it was asked last.
+    /// Returns the accesses since the last call.
     fn take(&self) -> Vec<Touch> {
         std::mem::take(&mut self.record().touches)
     }
 
     fn record(&self) -> MutexGuard<'_, Record> {
-        // Nothing panics with it.
+        // No code panics while it holds this lock.
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Which functions and sizes are compared, as users name them.
+//! User-facing names of the functions and sizes to compare.
 
 use super::survey::Survey;
 use larder_cache::hash::Function;
@@ -6,13 +6,14 @@ use larder_cache::tables::Finder;
 use larder_cache::tape::CacheKind;
 use std::str::FromStr;
 
-/// What can be named beside functions.
+/// Names that are accepted besides functions.
 const OTHERS: &str = "larder, our own; rbtree, of pages; or all of published, today, all";
 
-/// The most bits of a table.
+/// Largest number of bits of a table.
 const MAX_BITS: u32 = 28;
 
-/// What finds a cache's objects: functions by name, groups of them, ours, red-black trees, or all.
+/// The selected ways to find a cache's objects: functions by name, groups of functions, Larder's own
+/// function, red-black trees, or all of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Functions(Vec<Choice>);
 
@@ -21,18 +22,19 @@ enum Choice {
     All,
     Published,
     Today,
-    /// One name, which may leave out the cache's.
+    /// One name. The prefix with the cache's name is optional.
     Named(String),
 }
 
 impl Functions {
-    /// All that there are for a cache.
+    /// Selects all functions of a cache.
     #[must_use]
     pub fn all() -> Self {
         Self(vec![Choice::All])
     }
 
-    /// Those for `cache`, each once. A function of another cache is one if it is named in full.
+    /// Returns the selected functions for `cache`, each once. A function of another cache is included if its
+    /// full name is given.
     #[must_use]
     pub fn of(&self, cache: CacheKind) -> Vec<Finder> {
         let mut finders = Vec::new();
@@ -63,7 +65,7 @@ fn fitting(cache: CacheKind, wanted: impl Fn(Finder) -> bool) -> Vec<Finder> {
         .collect()
 }
 
-/// What users of `cache` call `name`, if it is one for that.
+/// Returns the function with that `name` that applies to `cache`.
 fn named(cache: CacheKind, name: &str) -> Option<Finder> {
     match name.parse() {
         Ok(Finder::RedBlackTrees) if cache != CacheKind::Page => None,
@@ -72,7 +74,7 @@ fn named(cache: CacheKind, name: &str) -> Option<Finder> {
     }
 }
 
-/// Whether it was made for one cache, as all published ones were.
+/// Returns whether it was designed for one cache, as all published ones were.
 fn is_published(finder: Finder) -> bool {
     match finder {
         Finder::Larder => false,
@@ -81,8 +83,9 @@ fn is_published(finder: Finder) -> bool {
     }
 }
 
-/// What stands for our own function of a cache in a replay: that function, but for names. Theirs has
-/// a secret, which is in no trace; a mixer is as good as chance as well, and costs a multiplication as well.
+/// Returns the function that represents Larder's own function of a cache in a replay. This is the same
+/// function, except for names: their hash has a secret key, which is not in a trace. A mixer replaces it, as
+/// it is equally close to chance and also costs one multiplication.
 pub fn own_function(cache: CacheKind) -> Function {
     match cache {
         CacheKind::Page | CacheKind::Buffer | CacheKind::Inode => Function::Golden,
@@ -111,7 +114,7 @@ impl FromStr for Functions {
     }
 }
 
-/// Sizes of tables: bits, and whether the one that fits is among them.
+/// Sizes of tables: bits, and whether the fitting size is included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     bits: Vec<u32>,
@@ -119,7 +122,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes for a table of which `survey` tells, ascending.
+    /// Returns the sizes for the table that `survey` describes, in ascending order.
     #[must_use]
     pub fn of(&self, survey: &Survey) -> Vec<u32> {
         let mut bits = self.bits.clone();
@@ -131,7 +134,7 @@ impl Sizes {
         bits
     }
 
-    /// The size that fits.
+    /// Returns the fitting size.
     #[must_use]
     pub fn fitting(survey: &Survey) -> u32 {
         survey.fitting_bits().clamp(1, MAX_BITS)

@@ -1,16 +1,16 @@
-//! Inserts and removals of a trace that tells of lookups alone: what misses comes, and where that is
-//! more than there is room for, the clock hand takes what was not used since it last passed, as it
-//! does in the caches.
+//! Insertions and removals for a trace that only has lookups. Each miss inserts its object. If the
+//! cache has no room, the clock hand evicts an object that was not used since its last pass, as in
+//! the caches.
 //!
 //! # Cost
-//! A map's lookup for each lookup; a map's entry and a key an object.
+//! One map lookup for each lookup; one map entry and one key for each object.
 
 use super::step::{Key, Step};
 use larder_cache::number_hash::NumberHash;
 use larder_cache::tape::Operation;
 use std::collections::HashMap;
 
-/// Objects of a cache that has room for so many.
+/// The objects of a cache with a given capacity.
 #[derive(Debug)]
 pub(super) struct Completion {
     room: usize,
@@ -22,12 +22,12 @@ pub(super) struct Completion {
 #[derive(Debug)]
 struct Object {
     key: Key,
-    /// Was used since the hand passed.
+    /// Whether it was used since the hand passed.
     is_referenced: bool,
 }
 
 impl Completion {
-    /// Of a cache with room for `room` objects, one at least.
+    /// Creates a cache with room for `room` objects, at least one.
     pub(super) fn new(room: u64) -> Self {
         Self {
             room: usize::try_from(room).unwrap_or(usize::MAX).max(1),
@@ -37,7 +37,7 @@ impl Completion {
         }
     }
 
-    /// Puts the lookup of `key` into `steps`, and what it brings about.
+    /// Appends the lookup of `key` to `steps`, with the insertion and the removal that it causes.
     pub(super) fn look_up(&mut self, key: Key, steps: &mut Vec<Step>) {
         let mut push = |key, operation| steps.push(Step { key, operation });
         let place = self.places.get(&key);
@@ -65,7 +65,7 @@ impl Completion {
         push(key, Operation::Insert);
     }
 
-    /// Moves the hand to behind the next object that is to go, and returns the place of that.
+    /// Moves the hand past the next object to evict, and returns the place of that object.
     fn pass(&mut self) -> usize {
         loop {
             let place = self.hand;

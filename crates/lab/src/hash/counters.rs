@@ -1,11 +1,12 @@
-//! Why processor-cache misses are not counted.
+//! The reason why processor-cache misses are not counted.
 
 use std::fs;
 
-/// Where the kernel lists what counts events.
+/// The directory in which the kernel lists its performance event sources.
 const SOURCES: &str = "/sys/bus/event_source/devices";
 
-/// In a sentence, and what else counts them where the processor can.
+/// Returns a sentence with the reason, and with another way to count them if the processor supports
+/// it.
 pub(super) fn uncounted() -> &'static str {
     let sources = fs::read_dir(SOURCES).into_iter().flatten().flatten();
     let mut names = sources.map(|source| source.file_name().to_string_lossy().into_owned());

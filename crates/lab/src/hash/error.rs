@@ -1,4 +1,4 @@
-//! What keeps a trace from being replayed.
+//! Errors of replaying a trace.
 
 use super::sweep::Combination;
 use crate::trace;
@@ -6,7 +6,7 @@ use larder_cache::tape::CacheKind;
 use std::io;
 use std::path::PathBuf;
 
-/// A trace cannot be replayed.
+/// The reasons why a trace cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,23 +15,23 @@ pub enum Error {
     Trace {
         /// The trace.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: trace::Error,
     },
-    /// No table can be made.
+    /// A table cannot be allocated.
     #[error("no memory for the table of {combination} with {objects} objects: {source}")]
     Memory {
-        /// Whose table.
+        /// The table.
         combination: Combination,
-        /// How many objects it must hold.
+        /// The number of objects that it must hold.
         objects: u64,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The trace says nothing of a cache that is to be replayed.
+    /// The trace has no lookups in a cache that is to be replayed.
     #[error("the trace has no lookups of the {} cache", .0.as_str())]
     NoLookups(CacheKind),
-    /// The trace has no lookups at all.
+    /// The trace has no lookups.
     #[error("the trace has no lookups")]
     Empty,
 }

@@ -1,4 +1,5 @@
-//! Keys made up, for who has no trace yet: drawn from a seed, in the shapes that caches see.
+//! Generated keys, for use without a trace: drawn from a seed, with distributions typical of the
+//! caches.
 
 use super::error::Error;
 use super::source::{Each, Source};
@@ -11,35 +12,35 @@ use rand_pcg::Pcg64Mcg;
 use std::fmt;
 use std::str::FromStr;
 
-/// How often an object is looked up, in the mean, after it came.
+/// Mean number of lookups of an object after its insertion.
 const LOOKUPS_AN_OBJECT: u64 = 4;
 
-/// Events handed on at once.
+/// Number of events in one batch.
 const BATCH: usize = 1 << 16;
 
 /// The stride of strided keys: blocks of 4 KiB in groups whose tables start 64 apart.
 const STRIDE: u64 = 64;
 
-/// First partition of the first disk: `major << 20 | minor`.
+/// The first partition of the first disk: `major << 20 | minor`.
 const DEVICE: u32 = 8 << 20 | 1;
 
-/// A shape of keys.
+/// A distribution of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
-    /// Numbers in a row, of one object: inodes as they are made.
+    /// Consecutive numbers of one object, like inodes in creation order.
     Sequential,
-    /// Numbers 64 apart, of one object: blocks that structures of a file system start at.
+    /// Numbers 64 apart, of one object, like the first blocks of file system structures.
     Strided,
-    /// Pages of files of 1 to 10,000 pages, from their start; inode numbers a few apart.
+    /// Pages of files of 1 to 10,000 pages, from their start, with nearby inode numbers.
     Pages,
     /// Blocks of one device, in runs of 1 to 1000 with gaps between them.
     Blocks,
-    /// Names in directories of 1 to 1000, each by a hash that tells nothing of it.
+    /// Names in directories of 1 to 1000 names, each with a uniformly distributed hash.
     Names,
 }
 
 impl KeyKind {
-    /// All of them.
+    /// All distributions.
     pub const ALL: &[Self] = &[
         Self::Sequential,
         Self::Strided,
@@ -48,7 +49,7 @@ impl KeyKind {
         Self::Names,
     ];
 
-    /// The name by which users choose it.
+    /// Returns the name by which users select it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +61,7 @@ impl KeyKind {
         }
     }
 
-    /// The cache that has such keys.
+    /// Returns the cache that has such keys.
     #[must_use]
     pub fn cache(self) -> CacheKind {
         match self {
@@ -91,7 +92,7 @@ impl FromStr for KeyKind {
     }
 }
 
-/// So many keys of a shape: each is looked up once, which misses, and comes; then all of them are
+/// Keys of one distribution. Each is looked up once, misses, and is inserted. Then all of them are
 /// looked up in random order.
 #[derive(Clone, Debug)]
 pub struct Keys {
@@ -102,7 +103,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// `objects` keys for the table of `cache`.
+    /// Creates `objects` keys for the table of `cache`.
     #[must_use]
     pub fn new(kind: KeyKind, cache: CacheKind, objects: u32, seed: u64) -> Self {
         let count = objects as usize;
@@ -155,8 +156,8 @@ impl Keys {
     }
 }
 
-/// `count` places in runs of 1 to `longest`, as likely of one order of magnitude as of another:
-/// the number of the run, and the place in it.
+/// Returns `count` places in runs of 1 to `longest`, each as the number of the run and the place in
+/// it. The lengths are distributed evenly over orders of magnitude.
 fn runs(random: &mut Pcg64Mcg, longest: u32, count: usize) -> impl Iterator<Item = (u64, u64)> {
     let lengths = std::iter::repeat_with(move || length(random, longest));
     let runs = (0_u64..).zip(lengths);
@@ -166,7 +167,7 @@ fn runs(random: &mut Pcg64Mcg, longest: u32, count: usize) -> impl Iterator<Item
 
 fn length(random: &mut Pcg64Mcg, longest: u32) -> u64 {
     let length = f64::from(longest).powf(random.random::<f64>());
-    // From 1 to `longest`: the cast cuts nothing but the fraction.
+    // The value is from 1 to `longest`: the cast only discards the fraction.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -176,7 +177,7 @@ fn length(random: &mut Pcg64Mcg, longest: u32) -> u64 {
     length
 }
 
-/// Blocks in runs, with gaps as long as runs between them.
+/// Returns blocks in runs, with gaps as long as runs between them.
 fn blocks(random: &mut Pcg64Mcg, count: usize) -> impl Iterator<Item = u64> {
     let mut next = 1;
     let starts = std::iter::repeat_with(move || {

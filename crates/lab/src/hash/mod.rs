@@ -1,9 +1,9 @@
-//! Hash functions under the keys that caches really see: replayed from a trace, measured, compared.
+//! Hash functions with the keys that caches really see: replayed from a trace, measured and compared.
 //!
 //! # Model
-//! "One should always test with actual data before deciding on a hash function" (Lever 2000). A
-//! [`Source`] of events is surveyed once for what no function can change ([`Survey`]), then replayed
-//! in the caches' own table for each function and size ([`replay()`]); [`HashReport`] sets them side by side.
+//! "One should always test with actual data before deciding on a hash function" (Lever 2000). A [`Source`] of
+//! events is surveyed once for the figures that do not depend on the function ([`Survey`]), then replayed in
+//! the caches' own table for each function and size ([`replay()`]). [`HashReport`] compares the results.
 
 mod choice;
 mod completion;

@@ -1,4 +1,4 @@
-//! Plots of a sweep: how many links functions walk, how long that takes, how long chains are.
+//! Plots of a sweep: links walked by function, time of lookups, and lengths of chains.
 
 use super::report::CacheReport;
 use super::row::Row;
@@ -7,13 +7,13 @@ use crate::run_report::as_f64;
 use larder_cache::tables::Finder;
 use std::collections::BTreeMap;
 
-/// Functions whose lines a plot shows: those with the fewest links.
+/// Number of functions in a plot of lines: those with the fewest links.
 const LINES: usize = 6;
 
-/// Chain lengths that are shown.
+/// Number of chain lengths that are shown.
 const LENGTHS: u64 = 16;
 
-/// The plots of a cache.
+/// Returns the plots of a cache.
 pub(super) fn of_cache(of: &CacheReport) -> Vec<ReportFile> {
     let cache = of.cache.as_str();
     let plots = [
@@ -27,7 +27,7 @@ pub(super) fn of_cache(of: &CacheReport) -> Vec<ReportFile> {
     plots.into_iter().filter_map(file).collect()
 }
 
-/// Bars: links of a lookup by function, and by size.
+/// Plots links of a lookup by function and by size, as bars.
 fn links(of: &CacheReport) -> Option<String> {
     let functions = functions(of);
     let value = |function, bits| {
@@ -52,7 +52,7 @@ fn links(of: &CacheReport) -> Option<String> {
     (!functions.is_empty()).then(|| plot.to_svg())
 }
 
-/// Lines: nanoseconds of a lookup over the number of buckets, where there are several.
+/// Plots nanoseconds of a lookup over the number of buckets, as lines, if there are several sizes.
 fn times(of: &CacheReport) -> Option<String> {
     if sizes(of).len() < 2 {
         return None;
@@ -75,8 +75,8 @@ fn times(of: &CacheReport) -> Option<String> {
     Some(plot.to_svg())
 }
 
-/// Lines: how many objects are in chains of what length, with the fewest and with the most links in a
-/// table of the largest size, and as Poisson has them.
+/// Plots the number of objects in chains of each length, as lines: with the fewest and with the most
+/// links in a table of the largest size, and according to Poisson's distribution.
 fn chains(of: &CacheReport) -> Option<String> {
     let tables = of.rows.iter().filter(|row| row.chains.is_some());
     let largest = tables.clone().map(|row| row.bits).max()?;
@@ -111,7 +111,7 @@ fn chains(of: &CacheReport) -> Option<String> {
     Some(plot.to_svg())
 }
 
-/// The functions, each once, the one with the fewest links first.
+/// Returns the functions, each once, in ascending order of links.
 fn functions(of: &CacheReport) -> Vec<Finder> {
     let mut functions = Vec::new();
     for row in of.rows.iter().rev() {

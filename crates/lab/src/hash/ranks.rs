@@ -1,31 +1,32 @@
-//! How many of the objects in a table came after a given one.
+//! Counts the objects of a table that were inserted after a given one.
 //!
 //! # Model
-//! Chains grow at the front. With a hash function that tells nothing of the keys, each of the objects
-//! that came after the one sought is in its chain, and so in the way, with the chance of one in as
-//! many as there are buckets.
+//! Chains grow at the front. With a hash function that is independent of the keys, each object that
+//! was inserted after the one sought is in its chain, before it, with a probability of one divided by
+//! the number of buckets.
 //!
-//! Objects are numbered as they come (stamps), a bit says which are there; the bits of 512 stamps
-//! are counted together, and these counts summed up by a Fenwick tree.
+//! Objects are numbered in order of insertion (stamps), and a bit records which are present. The bits
+//! of 512 stamps form a block, and a Fenwick tree sums up the blocks' counts.
 //!
 //! # Cost
-//! A step of the tree for each doubling of the blocks, and 8 words; a bit or two an object.
+//! One step of the tree for each doubling of the number of blocks, and 8 words; one or two bits for
+//! each object.
 
 const BLOCK_WORDS: usize = 8;
 const BLOCK_BITS: usize = BLOCK_WORDS * 64;
 
-/// Which of the stamps so far are there.
+/// The set of stamps that are present.
 #[derive(Debug)]
 pub(super) struct Ranks {
     words: Vec<u64>,
-    /// The Fenwick tree: entry i sums up the blocks from i - (i & -i) on, up to i.
+    /// The Fenwick tree: entry i is the sum of the blocks after i - (i & -i), up to i.
     sums: Vec<u32>,
     next: u32,
     present: u32,
 }
 
 impl Ranks {
-    /// The stamps below `present` are there, and there is room for as many again.
+    /// Creates a set in which the stamps below `present` are present, with room for as many again.
     pub(super) fn new(present: u32) -> Self {
         let blocks = (present as usize * 2).div_ceil(BLOCK_BITS).max(2);
         let mut ranks = Self {
@@ -40,17 +41,17 @@ impl Ranks {
         ranks
     }
 
-    /// Whether there are no stamps left.
+    /// Returns whether no stamps are left.
     pub(super) fn is_full(&self) -> bool {
         self.next as usize == self.words.len() * 64
     }
 
-    /// How many are there.
+    /// Returns the number of objects present.
     pub(super) fn present(&self) -> u32 {
         self.present
     }
 
-    /// The stamp of an object that comes.
+    /// Inserts an object and returns its stamp.
     pub(super) fn push(&mut self) -> u32 {
         let stamp = self.next;
         self.next += 1;
@@ -59,10 +60,10 @@ impl Ranks {
         stamp
     }
 
-    /// The object of `stamp`, which is there, goes.
+    /// Removes the object of `stamp`, which must be present.
     pub(super) fn remove(&mut self, stamp: u32) {
         self.present -= 1;
-        // One less: a step down, where numbers wrap.
+        // Wrapping addition of `u32::MAX` subtracts one.
         self.flip(stamp, u32::MAX);
     }
 
@@ -75,7 +76,7 @@ impl Ranks {
         }
     }
 
-    /// How many there came before `stamp`.
+    /// Returns the number of objects present that were inserted before `stamp`.
     pub(super) fn older(&self, stamp: u32) -> u32 {
         let word = stamp as usize / 64;
         let block = word / BLOCK_WORDS;
@@ -90,7 +91,8 @@ impl Ranks {
         older
     }
 
-    /// How many there came after `stamp`, which is there itself.
+    /// Returns the number of objects present that were inserted after `stamp`, which must be present
+    /// itself.
     pub(super) fn younger(&self, stamp: u32) -> u32 {
         self.present - self.older(stamp) - 1
     }

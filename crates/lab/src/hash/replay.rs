@@ -1,12 +1,13 @@
-//! A trace replayed in the caches' own table, compiled for one hash function, or in the page cache's
+//! Replays a trace in the caches' own table, compiled for one hash function, or in the page cache's
 //! trees.
 //!
 //! # Model
-//! The table walks what the recorded one walked, if it has its function and size: objects come to
-//! the front of their chains, and go when they went. Links are counted as in a mount.
+//! With the recorded function and size, the table walks the same links as the recorded one: objects are
+//! inserted at the front of their chains, and removed when they were removed. Links are counted as on a
+//! mount.
 //!
 //! # Cost
-//! 32 bytes an object and 4 a bucket.
+//! 32 bytes for each object and 4 for each bucket.
 
 use super::choice::own_function;
 use super::step::{Key, Step};
@@ -25,37 +26,38 @@ use std::time::{Duration, Instant};
 /// Words of a key in a slot.
 const WORDS: usize = 2;
 
-/// So many steps lie between one hint and the next, and between the last one and the lookup: a replay
-/// knows what comes, and waits for memory no more than it must.
+/// Number of steps between one prefetch and the next, and between the last one and the lookup. A replay
+/// knows the next steps, and so avoids waiting for memory.
 const AHEAD: usize = 12;
 
-/// What an object takes, in bytes.
+/// Memory for an object, in bytes.
 pub(super) const OBJECT_BYTES: u64 = size_of::<Slot<WORDS>>() as u64;
 
-/// What a bucket takes, in bytes.
+/// Memory for a bucket, in bytes.
 pub(crate) const BUCKET_BYTES: u64 = 4;
 
-/// What events are followed in: a table of one function and size, or trees.
+/// A structure in which events are replayed: a table of one function and size, or trees.
 pub(super) trait Replay: Debug + Send {
-    /// Does what `steps` tell.
+    /// Executes `steps`.
     fn follow(&mut self, steps: &[Step]);
-    /// What lookups did so far.
+    /// Returns the counts of the lookups so far.
     fn counts(&self) -> Counts;
-    /// How many objects there are.
+    /// Returns the number of objects.
     fn objects(&self) -> u64;
-    /// Chain lengths; none of trees.
+    /// Returns the chain lengths; empty for trees.
     fn histogram(&self) -> Histogram;
-    /// How long it takes to look up all of `keys`, and how many are there. Counts none of them.
+    /// Looks up all of `keys`, and returns the time that this takes and the number of hits. The lookups
+    /// are not counted.
     fn time(&mut self, keys: &[Key]) -> (Duration, u64);
 }
 
-/// What finds objects by their keys.
+/// A structure that finds objects by their keys.
 pub(super) trait Index: Debug + Send {
-    /// Counts the lookup, and says whether `key` is there.
+    /// Returns whether `key` is present, and counts the lookup.
     fn look_up(&self, key: &Key) -> bool;
-    /// Puts `key` in, unless it is there.
+    /// Inserts `key`, unless it is present.
     fn insert(&self, key: &Key);
-    /// Takes `key` out, if it is there.
+    /// Removes `key`, if it is present.
     fn remove(&self, key: &Key);
     /// See [`Replay::counts`].
     fn counts(&self) -> Counts;
@@ -63,26 +65,26 @@ pub(super) trait Index: Debug + Send {
     fn objects(&self) -> u64;
     /// See [`Replay::histogram`].
     fn histogram(&self) -> Histogram;
-    /// `key` will be looked for: the head of its chain is asked for.
+    /// Prefetches the head of the chain of `key`, before a lookup.
     fn prefetch_bucket(&self, _key: &Key) {}
-    /// `key` will be looked for soon: the first object of its chain is asked for.
+    /// Prefetches the first object of the chain of `key`, shortly before a lookup.
     fn prefetch_entry(&self, _key: &Key) {}
-    /// `key` will be looked for very soon: the second object of its chain is asked for, if need be.
+    /// Prefetches the second object of the chain of `key`, if necessary, immediately before a lookup.
     fn prefetch_next(&self, _key: &Key) {}
 }
 
-/// Makes what finds objects of `cache` by `finder`, with room for `objects`: a table of 2^`bits` buckets,
-/// or trees whose roots lie in so many chains.
+/// Creates the structure that finds objects of `cache` by `finder`, with room for `objects`: a table of
+/// 2^`bits` buckets, or trees whose roots are in 2^`bits` chains.
 ///
 /// # Errors
-/// The kernel's, for want of memory.
+/// The kernel's, if there is not enough memory.
 pub(super) fn open(
     cache: CacheKind,
     finder: Finder,
     bits: u32,
     objects: u64,
 ) -> io::Result<Box<dyn Replay>> {
-    // Slots are handed out to threads by eights.
+    // Slots are assigned to threads in groups of eight.
     let slots = u32::try_from(objects + 64).unwrap_or(NUMBERS).min(NUMBERS);
     let function = match finder {
         Finder::Larder => own_function(cache),
@@ -107,7 +109,7 @@ impl FunctionVisitor for Open {
     }
 }
 
-/// Keys alone: both numbers that the function sees, and the device.
+/// The layout of an entry that consists of a key: both numbers that the function uses, and the device.
 #[derive(Debug)]
 struct KeyLayout;
 
@@ -148,7 +150,7 @@ impl<H: HashFunction<HashKey>> Index for Table<KeyLayout, H, WORDS> {
     }
 
     fn insert(&self, key: &Key) {
-        // There is room for the most that there ever are.
+        // There is room for the largest number of objects.
         if let Some(vacant) = self.take() {
             self.get_or_insert(key, vacant, 0, |_| {});
         }
@@ -186,11 +188,11 @@ impl<H: HashFunction<HashKey>> Index for Table<KeyLayout, H, WORDS> {
     }
 }
 
-/// An index that a trace is replayed in.
+/// An index in which a trace is replayed.
 #[derive(Debug)]
 struct Replayed<I> {
     index: I,
-    /// What lookups did that were timed alone.
+    /// Counts of the lookups that were timed.
     timed: Counts,
 }
 
@@ -217,7 +219,7 @@ impl<I: Index> Replay for Replayed<I> {
             match operation {
                 Operation::Lookup { hit } => {
                     if !self.index.look_up(key) && *hit {
-                        // It came before the recording began, or its coming was lost.
+                        // It was inserted before the recording began, or its insertion was lost.
                         self.index.insert(key);
                     }
                 }

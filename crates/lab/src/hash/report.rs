@@ -1,5 +1,5 @@
-//! A sweep as people and programs read it: tables, the published form of histograms, CSV, JSON,
-//! plots, a page.
+//! Output of a sweep for people and programs: tables, histograms in the published form, CSV, JSON,
+//! plots and an HTML page.
 
 use super::choice::own_function;
 use super::cost::Costs;
@@ -21,47 +21,47 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
 
-/// Bits of the tables for which functions are timed on their own.
+/// Size of the tables for which functions are timed on their own, in bits.
 const COST_BITS: u32 = 14;
 
-/// What a sweep showed.
+/// Results of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HashReport {
-    /// Where the keys are from.
+    /// Origin of the keys.
     pub source: String,
-    /// What is missing of it.
+    /// Events that are missing from the source.
     pub losses: Losses,
-    /// Whether what came and went was worked out from what was looked up.
+    /// Whether insertions and removals were derived from the lookups.
     pub is_completed: bool,
-    /// Cache by cache.
+    /// Results of each cache.
     pub caches: Vec<CacheReport>,
-    /// What the functions themselves cost.
+    /// Costs of the functions themselves.
     pub costs: Costs,
     /// What is not counted, and why.
     pub uncounted: &'static str,
 }
 
-/// What a sweep showed of one cache.
+/// Results of a sweep for one cache.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheReport {
     pub cache: CacheKind,
-    /// What the trace asks of any table.
+    /// Properties of the trace that do not depend on a table.
     pub survey: Survey,
-    /// What tables did: by size, then by the links that a lookup walks.
+    /// Results of the tables, sorted by size, then by the links of a lookup.
     pub rows: Vec<Row>,
 }
 
-/// Our own functions are to walk no more links than chance and this part of them.
+/// Limit for Larder's own functions: they are to walk at most this share more links than chance.
 const OWN_OVER_CHANCE: f64 = 0.02;
 
-/// With fewer objects, functions drawn at random scatter by as much around chance.
+/// With fewer objects, random functions deviate this far from chance.
 const LEAST_OBJECTS: u64 = 5000;
 
-/// What is to be said then.
+/// The remark in that case.
 const FEW: &str = ", as chance may be with so few objects";
 
 impl HashReport {
-    /// What `outcomes` show of a trace.
+    /// Creates the report of a trace from `outcomes`.
     #[must_use]
     pub fn new(
         source: &dyn Source,
@@ -149,7 +149,7 @@ impl Report for HashReport {
         text
     }
 
-    /// One line for each combination.
+    /// Returns one line for each combination.
     fn to_csv(&self) -> io::Result<String> {
         let rows = self.caches.iter().flat_map(|of| {
             let rows = of.rows.iter();
@@ -163,10 +163,10 @@ impl Report for HashReport {
     }
 }
 
-/// A column's title, and what a row has there.
+/// A column's title, and the function that formats its cells.
 type Column = (&'static str, fn(&Row) -> String);
 
-/// The columns of figures; a terminal has room for some.
+/// The columns of figures. A terminal has room for some of them.
 const COLUMNS: [Column; 12] = [
     ("hit", |row| format!("{:.3}", row.links.hit)),
     ("miss", |row| format!("{:.3}", row.links.miss)),
@@ -220,7 +220,7 @@ const CSV_HEAD: &str = "cache,function,bits,lookups,hits,links_on_hits,links_on_
                         links_miss,links_lookup,objects,over_chance,longest_chain,empty_buckets,\
                         share_in_mean_chains,chi_square,degrees_of_freedom,p_value,lookup_ns,mad_ns";
 
-/// The functions that were compared, each once.
+/// Returns the functions that were compared, each once.
 fn functions(outcomes: &[Outcome]) -> Vec<Function> {
     let functions = outcomes.iter().filter_map(|outcome| {
         let Combination {
@@ -264,7 +264,7 @@ fn csv_line(cache: &str, row: &Row) -> Vec<String> {
     line
 }
 
-/// Marks the rows that no other one is surely faster than.
+/// Marks the rows for which no other row is significantly faster.
 fn mark_fastest(rows: &mut [Row]) {
     let times: Vec<_> = rows.iter().map(Row::time).collect();
     for row in rows {
@@ -277,7 +277,7 @@ fn mark_fastest(rows: &mut [Row]) {
 }
 
 impl CacheReport {
-    /// What the trace asks, in a line.
+    /// Returns one line with the properties of the trace.
     pub fn title(&self) -> String {
         let Survey {
             lookups,
@@ -297,7 +297,7 @@ impl CacheReport {
         )
     }
 
-    /// What our own function walks beside chance, in a sentence, if it was compared.
+    /// Returns a sentence that compares Larder's own function with chance, if it was measured.
     pub fn verdict(&self) -> Option<String> {
         let own = self
             .rows
@@ -312,7 +312,7 @@ impl CacheReport {
         };
         let is_sure = most <= OWN_OVER_CHANCE || self.survey.peak_objects >= LEAST_OBJECTS;
         let unless = if is_sure { "" } else { FEW };
-        // That of names has a secret.
+        // The hash of names has a secret key.
         let here = match self.cache {
             CacheKind::Dentry => "here ",
             _ => "",
@@ -327,7 +327,7 @@ impl CacheReport {
         ))
     }
 
-    /// One row for each combination, and one for chance, for a terminal.
+    /// Returns a table for a terminal, with one row for each combination and one for chance.
     pub fn table(&self) -> Table {
         let [hit, miss, excess, longest, .., p, ns, _, _] = COLUMNS;
         self.table_of(&[hit, miss, excess, longest, p, ns])
@@ -350,7 +350,7 @@ impl CacheReport {
         table
     }
 
-    /// What chance gives, as far as that can be said.
+    /// Returns the row of chance. Cells without a defined value are empty.
     fn chance_row(&self, bits: u32, columns: &[Column]) -> Vec<String> {
         let chance = self.survey.chance(bits);
         let mut cells = vec![" chance".to_owned(), bits.to_string()];
@@ -362,7 +362,7 @@ impl CacheReport {
         cells
     }
 
-    /// Each table's histogram in the published form, under its name.
+    /// Returns each table's histogram in the published form, with its name.
     pub fn histograms(&self) -> impl Iterator<Item = (String, PublishedForm)> + '_ {
         let tables = self.rows.iter().filter(|row| row.chains.is_some());
         tables.map(|row| {
@@ -372,7 +372,7 @@ impl CacheReport {
     }
 }
 
-/// What `cell` says of a table's chains; trees have none.
+/// Formats a figure of a table's chains; trees have none.
 fn of_chains(row: &Row, cell: impl Fn(&Chains) -> String) -> String {
     text_or(row.chains.as_ref().map(cell), "-")
 }

@@ -1,4 +1,4 @@
-//! What one table did, as figures.
+//! The figures of one table.
 
 use super::replay::BUCKET_BYTES;
 use super::survey::{Links, Survey};
@@ -12,59 +12,59 @@ use larder_cache::tables::Finder;
 use serde::Serialize;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// One combination's figures. As JSON, without the chain lengths themselves.
+/// The figures of one combination. Its JSON omits the chain lengths.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// By what the keys are spread.
+    /// The function that distributes the keys.
     pub function: Finder,
-    /// Over 2^`bits` buckets.
+    /// The table has 2^`bits` buckets.
     pub bits: u32,
-    /// Lookups of the trace.
+    /// Number of lookups in the trace.
     pub lookups: u64,
-    /// Those that hit.
+    /// Number of lookups that hit.
     pub hits: u64,
-    /// Links walked on all hits.
+    /// Links walked by all hits.
     pub links_on_hits: u64,
-    /// Links walked on all misses.
+    /// Links walked by all misses.
     pub links_on_misses: u64,
-    /// Links walked in the mean.
+    /// Mean links of a lookup.
     pub links: Links,
-    /// Objects, when there were the most.
+    /// The largest number of objects.
     pub objects: u64,
-    /// Chains; trees have none.
+    /// Statistics of the chains; `None` for trees.
     #[serde(flatten)]
     pub chains: Option<Chains>,
-    /// Nanoseconds of a lookup in the median run; `None` if the trace is too short to time any.
+    /// Nanoseconds of a lookup in the median run; `None` if the trace is too short to time lookups.
     pub lookup_ns: Option<f64>,
-    /// How far runs are from that: the median of the distances.
+    /// The median absolute deviation of the runs from this.
     pub mad_ns: Option<f64>,
-    /// Lookups by the second on one processor.
+    /// Lookups per second on one processor.
     pub lookups_s: Option<f64>,
-    /// Whether no other row's lookups are faster but by noise.
+    /// Whether no other row's lookups are significantly faster.
     pub is_fastest: bool,
-    /// What buckets, links and nodes take with so many objects, in bytes.
+    /// Memory for buckets, links and nodes with that number of objects, in bytes.
     pub table_bytes: u64,
-    /// Chain lengths when there were the most objects.
+    /// Chain lengths at the largest number of objects.
     #[serde(skip)]
     pub histogram: Histogram,
 }
 
-/// How objects are spread over chains.
+/// Distribution of the objects over chains.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
 pub struct Chains {
-    /// How much more is walked on a lookup than if chance spread the keys, as a share of it.
+    /// Links of a lookup in excess of chance, as a share of chance.
     pub over_chance: f64,
-    /// Objects of the longest chain, when there were the most objects.
+    /// Objects in the longest chain at the largest number of objects.
     pub longest_chain: u64,
-    /// Empty buckets then.
+    /// Empty buckets at that time.
     pub empty_buckets: u64,
-    /// The share of the objects then that are in chains no longer than the mean, rounded up.
+    /// The share of objects at that time in chains no longer than the mean, rounded up.
     pub share_in_mean_chains: f64,
-    /// How far chain lengths then are from Poisson's.
+    /// Chi-square of the chain lengths at that time against Poisson's distribution.
     pub chi_square: f64,
     pub degrees_of_freedom: u32,
-    /// How likely chance is to be as far from them or further.
+    /// Probability that random chain lengths have a chi-square at least as large.
     pub p_value: f64,
 }
 
@@ -84,7 +84,7 @@ impl Chains {
 }
 
 impl Row {
-    /// The figures of `outcome`, in a trace of which `survey` tells.
+    /// Computes the figures of `outcome`, for a trace with this `survey`.
     pub fn new(outcome: &Outcome, survey: &Survey) -> Self {
         let Outcome {
             combination,
@@ -118,13 +118,13 @@ impl Row {
         }
     }
 
-    /// How long a lookup takes, if that was timed.
+    /// Returns the time of a lookup, if it was measured.
     pub fn time(&self) -> Option<LookupTime> {
         let (median_ns, mad_ns) = self.lookup_ns.zip(self.mad_ns)?;
         Some(LookupTime { median_ns, mad_ns })
     }
 
-    /// What the table's lookups did.
+    /// Returns the counts of the table's lookups.
     pub fn counts(&self) -> Counts {
         Counts {
             hits: self.hits,
@@ -135,7 +135,7 @@ impl Row {
     }
 }
 
-/// A link in an object's slot.
+/// Memory for a link in an object's slot.
 const LINK_BYTES: u64 = 4;
 
 fn links(counts: &Counts) -> Links {
@@ -146,8 +146,8 @@ fn links(counts: &Counts) -> Links {
     }
 }
 
-/// How likely chance is to be as far from Poisson's chain lengths as this, or further; 1 where there
-/// are too few of them to tell.
+/// Returns the probability that random chain lengths differ from Poisson's distribution at least as
+/// much; 1 if there are too few chains for a test.
 #[must_use]
 pub fn p_value(chi: ChiSquare) -> f64 {
     ChiSquared::new(chi.degrees_of_freedom.into())

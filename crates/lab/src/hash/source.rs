@@ -1,4 +1,4 @@
-//! Where events come from: a trace, or keys made up.
+//! Sources of events: a trace, or generated keys.
 
 use super::completion::Completion;
 use super::error::Error;
@@ -12,32 +12,33 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-/// Batches that are decoded ahead of those that replay.
+/// Number of batches that are decoded ahead of the replay.
 const AHEAD: usize = 2;
 
-/// Takes some events; returns whether it wants more.
+/// Receives events, and returns whether to continue.
 pub type Each<'a> = dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool + 'a;
 
-/// Events that can be read more than once, each time the same.
+/// Events that can be read several times, with the same result each time.
 pub trait Source: Sync {
-    /// What they are of, for people.
+    /// Returns a description of the source for people.
     fn title(&self) -> String;
 
-    /// How many events there are.
+    /// Returns the number of events.
     fn events(&self) -> u64;
 
-    /// Whether objects' coming and going is told of, too; else it is worked out.
+    /// Returns whether insertions and removals are recorded. If not, they are derived from the
+    /// lookups.
     fn tells_changes(&self) -> bool;
 
-    /// What is missing of what happened.
+    /// Returns the events that are missing.
     fn losses(&self) -> Losses {
         Losses::default()
     }
 
-    /// Hands all events to `each`, some at a time; ends when that returns false.
+    /// Passes all events to `each` in batches, until it returns false.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// If the events cannot be read.
     fn read(&self, each: &mut Each<'_>) -> Result<(), Error>;
 }
 
@@ -52,7 +53,7 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// The trace at `path`. One that may end early is read once, to know where.
+    /// Opens the trace at `path`. A trace that may be cut short is read once, to find its end.
     ///
     /// # Errors
     /// As [`TraceReader::open`].
@@ -74,7 +75,7 @@ impl TraceFile {
     }
 }
 
-/// The events that can be read.
+/// Returns the number of readable events.
 fn count(reader: &mut TraceReader) -> Result<u64, crate::trace::Error> {
     let (mut events, mut batch) = (0, Batch::default());
     while reader.read(&mut batch)? {
@@ -132,7 +133,7 @@ pub struct Prefix<'s> {
 }
 
 impl<'s> Prefix<'s> {
-    /// The first `events` of `source`.
+    /// Returns a source of the first `events` of `source`.
     pub fn new(source: &'s dyn Source, events: u64) -> Self {
         Self { source, events }
     }
@@ -170,24 +171,24 @@ impl Source for Prefix<'_> {
     }
 }
 
-/// Which tables' events are wanted, and which objects these have.
+/// The tables whose events are needed, and the rule for their objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     rooms: [Option<Room>; CacheKind::ALL.len()],
 }
 
-/// Which objects a table has when.
+/// The rule for which objects a table contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Those that the trace tells of, or all that it looks up, if it tells nothing of their coming and
-    /// going.
+    /// The objects that the trace inserts and removes, or all that it looks up, if it records no
+    /// insertions and removals.
     AsTold,
-    /// So many of those that are looked up: the ones that a clock hand leaves.
+    /// A cache with room for this number of objects, in which a clock hand evicts.
     Objects(u64),
 }
 
 impl Wanted {
-    /// That of `cache` too, with these objects.
+    /// Adds `cache`, with this rule.
     #[must_use]
     pub fn and(mut self, cache: CacheKind, room: Room) -> Self {
         self.rooms[cache as usize] = Some(room);
@@ -198,20 +199,20 @@ impl Wanted {
         self.rooms[cache as usize].is_some()
     }
 
-    /// The tables.
+    /// Returns the tables.
     pub fn caches(&self) -> impl Iterator<Item = CacheKind> + '_ {
         CacheKind::ALL.into_iter().filter(|cache| self.has(*cache))
     }
 
-    /// Whether what comes and goes is worked out, in all tables.
+    /// Returns whether insertions and removals are derived from the lookups, in all tables.
     pub(super) fn completes(&self, source: &dyn Source) -> bool {
         let mut rooms = self.rooms.iter().flatten();
         !source.tells_changes() || rooms.all(|room| *room != Room::AsTold)
     }
 }
 
-/// Reads `source` from its beginning to its end and hands the batches to `each`, with their numbers,
-/// while the next ones are decoded by a thread of their own. No batch has events of two segments.
+/// Reads `source` from beginning to end and passes the batches to `each`, with their numbers, while a
+/// separate thread decodes the next ones. No batch contains events of two segments.
 pub(super) fn stream(
     source: &dyn Source,
     wanted: Wanted,
@@ -235,7 +236,7 @@ pub(super) fn stream(
             })
         });
         let done = replay_all(&batches, &mut each);
-        // So that the reader does not wait for room any more.
+        // The reader then no longer waits for room.
         drop(batches);
         let read = reader
             .join()
@@ -244,7 +245,7 @@ pub(super) fn stream(
     })
 }
 
-/// How far the segment goes that is being read.
+/// Remaining length of the segment that is being read.
 struct Segments {
     events: u64,
     done: u64,
@@ -263,7 +264,7 @@ impl Segments {
         segments
     }
 
-    /// Events until its end; past the last one's, as many as come.
+    /// Returns the number of events until its end. After the last segment there is no limit.
     fn left(&self) -> usize {
         let end = segment_end(self.number, self.events);
         let left = end
@@ -290,7 +291,7 @@ fn replay_all(
         .try_for_each(|(number, steps)| each(number, &steps))
 }
 
-/// Sorts events by tables, and adds what comes and goes where it is not told.
+/// Sorts events by table, and adds insertions and removals if they are not recorded.
 struct Sorter {
     wanted: Wanted,
     completions: [Option<Completion>; CacheKind::ALL.len()],
@@ -321,7 +322,7 @@ impl Sorter {
             match (&mut self.completions[cache as usize], step.operation) {
                 (None, _) => steps.push(step),
                 (Some(completion), Operation::Lookup { .. }) => completion.look_up(step.key, steps),
-                // What is told does not go together with what is worked out.
+                // Recorded insertions and removals cannot be combined with derived ones.
                 (Some(_), Operation::Insert | Operation::Remove) => {}
             }
         }

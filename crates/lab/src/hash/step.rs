@@ -1,15 +1,15 @@
-//! What replaying a trace asks of one table.
+//! The events of one table in a replay.
 
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Operation};
 use larder_trace::TraceEvent;
 
-/// What tells the objects of one table apart.
+/// The key of an object, unique within one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
-    /// What the hash function sees.
+    /// The input of the hash function.
     pub(super) hashed: HashKey,
-    /// The device, on which inode numbers are: functions for pages and names do not see it.
+    /// The device to which inode numbers belong. Hash functions for pages and names do not use it.
     pub(super) device: u32,
 }
 
@@ -17,25 +17,25 @@ pub(super) struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) key: Key,
-    /// What happened.
+    /// The kind of event.
     pub(super) operation: Operation,
 }
 
-/// Some events of a trace, those of each table on their own, in their order.
+/// A batch of events of a trace, separated by table, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Steps {
     steps: [Vec<Step>; CacheKind::ALL.len()],
-    /// Events of the trace that they come from, those of other tables too.
+    /// Number of events of the trace in this batch, including those of other tables.
     pub(super) events: u64,
 }
 
 impl Steps {
-    /// Those of `cache`.
+    /// Returns the events of `cache`.
     pub(super) fn of(&self, cache: CacheKind) -> &[Step] {
         &self.steps[cache as usize]
     }
 
-    /// Those of `cache`, to change.
+    /// Returns the events of `cache`, for modification.
     pub(super) fn of_mut(&mut self, cache: CacheKind) -> &mut Vec<Step> {
         &mut self.steps[cache as usize]
     }

@@ -1,14 +1,14 @@
-//! What a trace asks of one table, whatever its hash function and size: how many objects there are
-//! when, and what lookups would cost if chance spread the objects.
+//! Properties of a trace for one table that do not depend on the hash function and size: the number of
+//! objects over time, and the cost of lookups if chance distributed the objects.
 //!
 //! # Model
-//! The expectation over all functions from keys to buckets, for this very trace: a lookup that hits
-//! walks the object sought and, with the chance of one in as many as there are buckets, each
-//! object that came after it; one that misses walks that part of all objects. So a function has
-//! nothing to thank the trace for, which seeks what is new more often than what is old.
+//! The expectation over all functions from keys to buckets, for this trace. A lookup that hits walks the
+//! object sought and, with a probability of one divided by the number of buckets, each object that was
+//! inserted after it. A lookup that misses walks that share of all objects. This expectation reflects that
+//! traces look up recent objects more often than old ones, so no function gains from it in the comparison.
 //!
 //! # Cost
-//! A map's lookup and the rank of a stamp for each event, once for all functions and sizes.
+//! A map lookup and the rank of a stamp for each event, once for all functions and sizes.
 
 use super::ranks::Ranks;
 use super::step::{Key, Step};
@@ -18,35 +18,36 @@ use larder_cache::tape::Operation;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// What a trace asks of one table.
+/// Properties of a trace for one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Survey {
-    /// Lookups.
+    /// Number of lookups.
     pub lookups: u64,
-    /// Those that find their object.
+    /// Number of lookups that find their object.
     pub hits: u64,
-    /// Objects that come.
+    /// Number of inserted objects.
     pub inserts: u64,
-    /// Objects that go.
+    /// Number of removed objects.
     pub removals: u64,
-    /// Events that cannot be, given those before: hits of what is not there, which came before the
-    /// recording began or was lost, misses of what is, second inserts, removals of nothing.
+    /// Number of events that contradict earlier ones: hits of absent objects, which were inserted before
+    /// the recording began or whose insertion was lost; misses of present objects; second insertions;
+    /// removals of absent objects.
     pub contradictions: u64,
-    /// The most objects at any time.
+    /// The largest number of objects.
     pub peak_objects: u64,
-    /// After this batch of the trace, from 0, there are the most objects of all batches that are examined;
-    /// the last such one.
+    /// The batch of the trace, from 0, at whose end the number of objects is largest among all examined
+    /// batches; the last one if there are several.
     pub peak_batch: u64,
-    /// Batches are examined from this one on.
+    /// The first examined batch.
     #[serde(skip)]
     pub first_batch: u64,
-    /// For each hit the objects that came after the one sought, in sum.
+    /// The sum over all hits of the number of objects that were inserted after the one sought.
     pub younger_on_hits: u64,
-    /// For each miss all objects, in sum.
+    /// The sum over all misses of the number of objects.
     pub objects_on_misses: u64,
 }
 
-/// Links that lookups walk in the mean.
+/// Mean links that lookups walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Links {
     pub hit: f64,
@@ -55,13 +56,13 @@ pub struct Links {
 }
 
 impl Survey {
-    /// Lookups that do not find their object.
+    /// Returns the number of lookups that do not find their object.
     #[must_use]
     pub fn misses(&self) -> u64 {
         self.lookups - self.hits
     }
 
-    /// What lookups did since `earlier`; the rest is as now.
+    /// Returns the counts of the lookups since `earlier`, with all other values as now.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -73,7 +74,7 @@ impl Survey {
         }
     }
 
-    /// What lookups would cost in 2^`bits` buckets that chance chooses.
+    /// Returns the mean links of lookups in 2^`bits` buckets that chance selects.
     #[must_use]
     pub fn chance(&self, bits: u32) -> Links {
         let buckets = as_f64(1 << bits);
@@ -86,21 +87,21 @@ impl Survey {
         }
     }
 
-    /// The fewest bits with which there are no more objects than buckets.
+    /// Returns the smallest number of bits with at least as many buckets as objects.
     #[must_use]
     pub fn fitting_bits(&self) -> u32 {
         self.peak_objects.max(1).next_power_of_two().ilog2()
     }
 }
 
-/// A survey that is being made.
+/// A survey in progress.
 #[derive(Debug)]
 pub(super) struct Surveyor {
     survey: Survey,
     stamps: HashMap<Key, u32, NumberHash>,
     ranks: Ranks,
     batches: u64,
-    /// The most objects at the end of a batch that was examined.
+    /// The largest number of objects at the end of an examined batch.
     peak_at_end: Option<u64>,
 }
 
@@ -115,7 +116,7 @@ impl Surveyor {
         }
     }
 
-    /// Takes note of what happens next.
+    /// Records the next steps.
     pub(super) fn follow(&mut self, steps: &[Step]) {
         for step in steps {
             match step.operation {
@@ -126,7 +127,7 @@ impl Surveyor {
         }
     }
 
-    /// A batch ends.
+    /// Ends a batch.
     pub(super) fn end_batch(&mut self, is_examined: bool) {
         let objects = u64::from(self.ranks.present());
         if is_examined && self.peak_at_end.is_none_or(|most| objects >= most) {

@@ -1,14 +1,14 @@
-//! Every combination of a hash function and a size, replayed.
+//! Replays every combination of a hash function and a size.
 //!
 //! # Model
-//! The trace is decoded once for a group of combinations: as many as have room in memory. Each batch
-//! is followed by all tables of the group, on all processors. Which objects there are when is the same
-//! in all of them, and known from the [`Survey`]: where they are most, chain lengths are noted, and
-//! no table follows anything while lookups are timed. The reader decodes a few batches ahead meanwhile,
-//! and then waits.
+//! The trace is decoded once for each group of combinations, where a group is as many as fit in memory. All
+//! tables of the group replay each batch, on all processors. The objects at each time are the same in all of
+//! them, and known from the [`Survey`]. When their number is largest, chain lengths are recorded and lookups
+//! are timed, while no table replays anything. Meanwhile the reader decodes a few batches ahead, and then
+//! waits.
 //!
 //! # Cost
-//! A decoding for each group; a gigabyte for the tables, or one table if that is larger.
+//! One decoding for each group; one gigabyte for the tables, or one table if that is larger.
 
 use super::error::Error;
 use super::replay::{self, BUCKET_BYTES, OBJECT_BYTES, Replay};
@@ -23,29 +23,30 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-/// Parts of the trace whose lookups are counted on their own: of as many events each, give or take one.
+/// Number of parts of the trace whose lookups are counted separately. Their numbers of events differ by at
+/// most one.
 pub const SEGMENTS: u64 = 32;
 
-/// The segment of this number, from 0, of a trace of so many `events` ends before this one; none if there is
-/// no such segment.
+/// Returns the event before which segment `number` (from 0) of a trace of `events` events ends, or `None` if
+/// there is no such segment.
 pub(crate) fn segment_end(number: u64, events: u64) -> Option<u64> {
-    // The product of all events and the number could overflow.
+    // Divides first: the product of the events and the number could overflow.
     let (each, more) = (events / SEGMENTS, events % SEGMENTS);
     let end = || (number + 1) * each + ((number + 1) * more).div_ceil(SEGMENTS);
     (number < SEGMENTS).then(end)
 }
 
-/// What the tables of a group take together, in bytes.
+/// Memory for the tables of a group, in bytes.
 const GROUP_BYTES: u64 = 1 << 30;
 
-/// A table, or trees, to replay a trace in.
+/// A table, or trees, in which a trace is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Combination {
-    /// Which cache's keys.
+    /// The cache whose keys are used.
     pub cache: CacheKind,
-    /// By what they are spread.
+    /// The function that distributes them.
     pub function: Finder,
-    /// Over 2^`bits` buckets; chains of roots, of trees.
+    /// The table has 2^`bits` buckets; for trees, chains of roots.
     pub bits: u32,
 }
 
@@ -60,39 +61,39 @@ impl fmt::Display for Combination {
     }
 }
 
-/// What a table did.
+/// Results of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The table.
     pub combination: Combination,
-    /// All lookups of the trace.
+    /// Counts of all lookups of the trace.
     pub counts: Counts,
-    /// Objects when there were the most.
+    /// The largest number of objects.
     pub objects: u64,
-    /// Chain lengths then; none of trees.
+    /// Chain lengths at that time; empty for trees.
     pub histogram: Histogram,
-    /// Lookups then, timed.
+    /// Timed lookups at that time.
     pub timing: Option<Timing>,
-    /// Lookups of each [part](SEGMENTS) of the trace; fewer parts if it ends before it said it would.
+    /// Lookups of each [part](SEGMENTS) of the trace; fewer parts if it has fewer events than it declared.
     pub segments: Vec<Counts>,
 }
 
-/// What a trace asks of each of its tables that are wanted.
+/// The survey of each selected table.
 pub type Surveys = BTreeMap<CacheKind, Survey>;
 
 /// Surveys the trace.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// If it cannot be read.
 pub fn survey(source: &dyn Source, wanted: Wanted) -> Result<Surveys, Error> {
     survey_from(source, wanted, 0)
 }
 
-/// As [`survey`]; but tables are examined, and lookups timed, in what comes from event `from` on, as far
-/// as batches can be told apart: segments can.
+/// Surveys the trace like [`survey`], but examines tables and times lookups only from event `from` on. This
+/// is rounded to batches, which never cross a segment.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// If it cannot be read.
 pub fn survey_from(source: &dyn Source, wanted: Wanted, from: u64) -> Result<Surveys, Error> {
     let caches = wanted.caches();
     let mut surveyors: Vec<_> = caches.map(|cache| (cache, Surveyor::new())).collect();
@@ -113,11 +114,11 @@ pub fn survey_from(source: &dyn Source, wanted: Wanted, from: u64) -> Result<Sur
         .collect())
 }
 
-/// Replays the trace in each table of `combinations`, whose caches were all surveyed. Calls `tick`
-/// after each batch of each group, with how many events it had for how many tables.
+/// Replays the trace in each table of `combinations`, whose caches must all have been surveyed. Calls `tick`
+/// after each batch of each group, with its number of events and the number of tables.
 ///
 /// # Errors
-/// Where it cannot be read, or there is no memory for a table.
+/// If the trace cannot be read, or there is not enough memory for a table.
 pub fn replay(
     source: &dyn Source,
     wanted: Wanted,
@@ -135,7 +136,7 @@ pub fn replay(
     Ok(outcomes)
 }
 
-/// How many of `combinations` have room together: one at least.
+/// Returns the number of `combinations` that fit in memory together, at least one.
 fn group_size(surveys: &Surveys, combinations: &[Combination]) -> usize {
     let mut bytes = 0_u64;
     let fitting = combinations.iter().take_while(|combination| {
@@ -145,7 +146,7 @@ fn group_size(surveys: &Surveys, combinations: &[Combination]) -> usize {
     fitting.count().max(1)
 }
 
-/// What the table of `combination` takes when it has the most objects.
+/// Returns the memory for the table of `combination` at the largest number of objects.
 fn table_bytes(surveys: &Surveys, combination: Combination) -> u64 {
     let objects = peak_objects(surveys, combination.cache);
     (BUCKET_BYTES << combination.bits) + OBJECT_BYTES * objects
@@ -155,7 +156,7 @@ fn peak_objects(surveys: &Surveys, cache: CacheKind) -> u64 {
     surveys.get(&cache).map_or(0, |survey| survey.peak_objects)
 }
 
-/// A table, and what is known of it so far.
+/// A table, and its results so far.
 struct Tested {
     combination: Combination,
     table: Box<dyn Replay>,
@@ -191,7 +192,7 @@ impl Tested {
         })
     }
 
-    /// A part of the trace ends here.
+    /// Ends a part of the trace.
     fn end_segment(&mut self) {
         let counts = self.table.counts();
         self.segments.push(counts - self.counted);
@@ -248,7 +249,7 @@ fn replay_group(
     Ok(tested.into_iter().map(Tested::finish).collect())
 }
 
-/// There are the most objects now: takes note of chain lengths, and times what was looked up last.
+/// Records chain lengths and times the latest lookups, when the number of objects is largest.
 fn examine(mut tested: Vec<&mut Tested>, recent: &[Key]) {
     for one in &mut tested {
         one.objects = one.table.objects();
@@ -263,7 +264,7 @@ fn examine(mut tested: Vec<&mut Tested>, recent: &[Key]) {
     }
 }
 
-/// What was looked up last, in each table.
+/// The latest lookups in each table.
 #[derive(Default)]
 struct Recent([VecDeque<Key>; CacheKind::ALL.len()]);
 

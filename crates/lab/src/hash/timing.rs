@@ -1,10 +1,10 @@
-//! Lookups timed alone: with no decoding, no insertion, and nothing else running.
+//! Times lookups alone, without decoding and insertion, and with nothing else running.
 //!
 //! # Model
-//! The last lookups of the trace before the table was fullest, over and over: in their order, so that
-//! the processor's caches meet them as they came. What missed then may be there by now, so a run hits
-//! more often than the trace. A table's time is that of its median run, and how far the others are from
-//! that (the median of the distances, MAD) tells what of a difference is noise.
+//! The last lookups of the trace before the table was fullest are repeated, in order, so that the
+//! processor's caches see the recorded sequence. Objects that were missed then may be present now, so a
+//! run hits more often than the trace. A table's time is that of its median run. The median absolute
+//! deviation (MAD) of the runs shows how much of a difference is noise.
 
 use super::replay::Replay;
 use super::step::Key;
@@ -13,30 +13,31 @@ use crate::statistics::median;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Lookups of a run, at most.
+/// Maximum number of lookups in a run.
 pub(super) const TIMED_LOOKUPS: usize = 1 << 19;
 
-/// Runs that count; one more goes before them.
+/// Number of runs that count, after one run for warm-up.
 const RUNS: usize = 7;
 
-/// Times that differ by less than this part of them are taken for the same, however little runs scatter:
-/// two tables of the same function and size differ so by where they lie in memory.
+/// Times that differ by less than this share are considered equal, however little runs scatter: two
+/// tables of the same function and size differ this much due to their location in memory.
 const SAME: f64 = 0.03;
 
-/// And times that differ by less than so many MADs of both: three standard deviations of 1.48 MADs.
+/// Times that differ by less than this number of MADs of both are considered equal: three standard
+/// deviations of 1.48 MADs.
 const NOISE_MADS: f64 = 4.5;
 
-/// Nanoseconds of a lookup.
+/// The time of a lookup, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LookupTime {
     /// In the median run.
     pub median_ns: f64,
-    /// How far from that the runs are: the median of the distances.
+    /// The median absolute deviation of the runs.
     pub mad_ns: f64,
 }
 
 impl LookupTime {
-    /// Of runs of which lookups took so long.
+    /// Computes the time from runs in which a lookup took these times.
     pub fn of(runs_ns: &[f64]) -> Self {
         let median_ns = median(runs_ns);
         let distances: Vec<f64> = runs_ns.iter().map(|run| (run - median_ns).abs()).collect();
@@ -46,27 +47,27 @@ impl LookupTime {
         }
     }
 
-    /// Whether it is less than `other`, and not by noise.
+    /// Returns whether it is significantly less than `other`.
     pub fn is_surely_less(self, other: Self) -> bool {
         let noise = NOISE_MADS * self.mad_ns.hypot(other.mad_ns);
         other.median_ns - self.median_ns > noise + SAME * other.median_ns
     }
 }
 
-/// Lookups, timed.
+/// Timed lookups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
-    /// Lookups of a run.
+    /// Number of lookups in a run.
     pub lookups: u64,
-    /// How many of them hit.
+    /// Number of lookups that hit.
     pub hits: u64,
-    /// How long each run took.
+    /// Duration of each run.
     pub runs: Vec<Duration>,
 }
 
 impl Timing {
-    /// Looks `keys` up in all of `tables`, which take turns: what else the machine does, and how fast
-    /// it is, changes from one run to the next, and is no table's merit.
+    /// Looks up `keys` in all of `tables`. The tables take turns, because the load and the speed of the
+    /// machine change from one run to the next.
     pub(super) fn take(mut tables: Vec<&mut (dyn Replay + 'static)>, keys: &[Key]) -> Vec<Self> {
         let mut timings = Vec::with_capacity(tables.len());
         for table in &mut tables {
@@ -84,7 +85,7 @@ impl Timing {
         timings
     }
 
-    /// Nanoseconds of a lookup.
+    /// Returns the time of a lookup in nanoseconds.
     pub fn lookup(&self) -> LookupTime {
         let runs = self.runs.iter();
         let nanos = runs.map(|run| run.as_secs_f64() * 1e9 / as_f64(self.lookups));

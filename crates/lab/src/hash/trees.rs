@@ -1,12 +1,12 @@
-//! A trace replayed in the page cache's own red-black trees.
+//! Replays a trace in the page cache's own red-black trees.
 //!
 //! # Model
-//! Those of a mount with `-o tables=larder+page=rbtree`. What counts as links walked are the pages that
-//! are compared with the one sought on the way down its inode's tree. A lookup pins what it finds, as it does
-//! in a mount; in a table it copies, which writes nothing.
+//! The trees of a mount with `-o tables=larder+page=rbtree`. The number of links walked is the number of
+//! pages that are compared with the one sought during the descent of its inode's tree. A lookup pins the page
+//! that it finds, as on a mount. A lookup in a table copies it instead, which writes nothing.
 //!
 //! # Cost
-//! 32 bytes a page for its slot and 12 for its node; 4 for each chain of roots.
+//! 32 bytes for the slot of a page and 12 for its node; 4 for each chain of roots.
 
 use super::replay::Index;
 use super::step::Key;
@@ -24,7 +24,7 @@ pub(super) struct Trees {
 }
 
 impl Trees {
-    /// With so many slots, and the roots in 2^`bits` chains.
+    /// Creates trees with `slots` slots, and roots in 2^`bits` chains.
     pub(super) fn new(slots: u32, bits: u32) -> io::Result<Self> {
         let arena = Arc::new(Arena::new(slots, Growth::Prepaid)?);
         let trees = PageTrees::new(Arc::clone(&arena), bits)?;
@@ -32,7 +32,7 @@ impl Trees {
     }
 }
 
-/// The key that a mount has for the page; inodes of other devices are other trees.
+/// Returns the key that a mount uses for the page. Inodes of other devices have separate trees.
 fn frame(key: &Key) -> PageKey {
     PageKey {
         ino: key.hashed.object ^ (u64::from(key.device) << 32),
@@ -47,7 +47,7 @@ impl Index for Trees {
     }
 
     fn insert(&self, key: &Key) {
-        // There is room for the most that there ever are.
+        // There is room for the largest number of objects.
         if let Some(vacant) = self.arena.take_free() {
             self.trees.get_or_insert(&frame(key), vacant, 0, |_| {});
         }

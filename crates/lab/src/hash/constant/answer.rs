@@ -1,12 +1,13 @@
-//! What the figures say of a multiplier, in sentences.
+//! Conclusions from the figures of a multiplier, as sentences.
 
 use super::{KeySetMeasured, MULTIPLIER, Multiplication, PRIME, PUBLISHED};
 use serde::Serialize;
 
-/// Where one multiplier takes more than this many times the links of another, another is needed.
+/// If one multiplier needs more than this many times the links of another, a different one is needed.
 const NEEDED: f64 = 2.0;
 
-/// What the published constant and the prime take of chance's links, under the keys that suit each least.
+/// Links of the published constant and of the prime relative to chance, with the keys on which each does
+/// worst.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Constants {
     pub published: f64,
@@ -15,7 +16,7 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// Whether words of this size ask for another one than the published.
+    /// Returns whether words of this size need a multiplier other than the published one.
     pub fn is_another_needed(&self) -> bool {
         self.published > NEEDED * self.prime
     }
@@ -28,7 +29,7 @@ impl Constants {
     }
 }
 
-/// The worst that a multiplication did.
+/// The worst result of a multiplication.
 struct Worst<'a> {
     keys: &'a str,
     links: f64,

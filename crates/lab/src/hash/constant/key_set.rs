@@ -9,20 +9,20 @@ use std::collections::HashSet;
 /// What the keys that are made up are drawn from.
 const SEED: u64 = 2000;
 
-/// Keys of one cache.
+/// The keys of one cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySet {
-    /// What they are.
+    /// Description of the keys.
     pub name: String,
-    /// The numbers, each once.
+    /// The numbers, without duplicates.
     pub words: Vec<u64>,
 }
 
 impl KeySet {
-    /// Keys made up, a set of each kind, as many as a table of 2^`table_bits` has buckets.
+    /// Generates keys: one set of each kind, with as many keys as a table of 2^`table_bits` has buckets.
     ///
     /// # Errors
-    /// None that is known: keys made up can be read.
+    /// None are known: generated keys can always be read.
     pub fn made_up(table_bits: u32) -> Result<Vec<Self>, Error> {
         let mut sets = Vec::new();
         for kind in KeyKind::ALL {
@@ -36,10 +36,11 @@ impl KeySet {
         Ok(sets)
     }
 
-    /// The first keys of each cache in `source`, at most as many as a table of 2^`table_bits` has buckets.
+    /// Reads the first keys of each cache in `source`, at most as many as a table of 2^`table_bits` has
+    /// buckets.
     ///
     /// # Errors
-    /// Where the source cannot be read.
+    /// If the source cannot be read.
     pub fn read(source: &dyn Source, table_bits: u32) -> Result<Vec<Self>, Error> {
         let most = 1_usize << table_bits;
         let mut words = CacheKind::ALL.map(|_| HashSet::with_hasher(NumberHash::default()));

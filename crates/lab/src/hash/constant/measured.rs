@@ -1,4 +1,4 @@
-//! How keys lie in a table whose function is a multiplication.
+//! Distribution of keys in a table whose hash function is a multiplication.
 
 use super::Multiplication;
 use super::key_set::KeySet;
@@ -6,12 +6,12 @@ use crate::run_report::{as_f64, quotient};
 use larder_cache::table::Histogram;
 use serde::Serialize;
 
-/// One multiplication under one set of keys.
+/// Results of one multiplication with one set of keys.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// The multiplication's name.
     pub multiplication: &'static str,
-    /// Links walked on a lookup that hits, each key sought once.
+    /// Mean links of a lookup that hits, if each key is looked up once.
     pub links: f64,
     pub longest_chain: u64,
     /// Share of the buckets that are empty.
@@ -21,21 +21,21 @@ pub struct Measured {
     pub degrees_of_freedom: u32,
 }
 
-/// All multiplications under one set of keys.
+/// Results of all multiplications with one set of keys.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeySetMeasured {
     /// The set's name.
     pub keys: String,
-    /// How many there are, as words of the size asked for.
+    /// Number of keys, as words of the requested size.
     pub objects: u64,
-    /// Links on a hit that chance gives.
+    /// Mean links of a hit that chance gives.
     pub chance_links: f64,
-    /// A row for each multiplication.
+    /// One row for each multiplication.
     pub measured: Vec<Measured>,
 }
 
 impl KeySet {
-    /// Puts the keys, as words of `bits`, into tables of 2^`table_bits` buckets.
+    /// Inserts the keys, as words of `bits`, into tables of 2^`table_bits` buckets.
     pub(super) fn measure(
         &self,
         multiplications: &[Multiplication],
@@ -72,7 +72,8 @@ impl Multiplication {
         let mut links = 0;
         for length in chains {
             histogram.add(length);
-            // The first of a chain is found after one link, the last after all.
+            // The first entry of a chain is found after one link, the last one after `length`
+            // links.
             links += length * (length + 1) / 2;
         }
         let chi_square = histogram.chi_square();
@@ -86,7 +87,7 @@ impl Multiplication {
         }
     }
 
-    /// The product, modulo the word, shifted right and masked.
+    /// Returns the product modulo the word, shifted right and masked.
     fn bucket(&self, word: u64, bits: u32, table_bits: u32) -> usize {
         let product = word.wrapping_mul(self.multiplier) & u64::MAX >> (64 - bits);
         let shift = self.shift.unwrap_or(bits - table_bits);

@@ -1,10 +1,10 @@
-//! The multiplier of a multiplicative hash function, derived and measured.
+//! Derives and measures the multiplier of a multiplicative hash function.
 //!
 //! # Model
 //! Lever 2000, section 5.1: "our choice is based on finding a prime that is in golden ratio to the
-//! machine's word size", shifted right by the word's bits less the table's. Section 6 asks
-//! whether 64-bit hardware needs another constant, which [`Study::answer`] answers from what was
-//! measured.
+//! machine's word size". The product is shifted right by the word's bits minus the table's. Section 6
+//! raises the question whether 64-bit hardware needs another constant. [`Study::answer`] answers it from
+//! the measurements.
 
 mod answer;
 mod key_set;
@@ -21,46 +21,46 @@ use larder_cache::hash::MULTIPLIER;
 use prime::Golden;
 use serde::Serialize;
 
-/// Bits of words that a multiplier can be derived for.
+/// Sizes of words, in bits, for which a multiplier can be derived.
 pub const WORD_BITS: std::ops::RangeInclusive<u32> = 8..=64;
 
-/// Bits of tables that keys can be put into.
+/// Sizes of tables, in bits, into which keys can be inserted.
 pub const TABLE_BITS: std::ops::RangeInclusive<u32> = 4..=24;
 
-/// Words with fewer bits are not measured: sets of keys would not fit.
+/// Smallest size of words, in bits, that is measured: sets of keys do not fit into smaller ones.
 pub const MEASURED_BITS: u32 = 32;
 
-/// Primes listed beside the nearest one.
+/// Number of primes listed besides the nearest one.
 const NEIGHBOURS: usize = 5;
 
-/// The golden ratio's prime of Linux 2.6 to 4.6, chosen for few bits, so that compilers
-/// could shift and add.
+/// The golden ratio's prime of Linux 2.6 to 4.6. It has few set bits, so that compilers could shift and
+/// add.
 const SPARSE_32: u64 = 0x9e37_0001;
 const SPARSE_64: u64 = 0x9e37_ffff_fffc_0001;
 
-/// A multiplication that is a hash function.
+/// A multiplication that is used as a hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Multiplication {
-    /// What it is called here.
+    /// Its name in this report.
     pub name: &'static str,
-    /// Where it comes from, in a line.
+    /// Its origin, in one line.
     pub about: &'static str,
     /// The multiplier.
     pub multiplier: u64,
-    /// By how much the product is shifted; none: by the word's bits less the table's.
+    /// The number of bits by which the product is shifted. `None`: the word's bits minus the table's.
     pub shift: Option<u32>,
-    /// What the multiplier is worth.
+    /// Quality of the multiplier.
     pub quality: Quality,
 }
 
-/// What is known of a multiplier without any keys.
+/// Properties of a multiplier that do not depend on keys.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quality {
     /// Whether it is prime.
     pub prime: bool,
-    /// How much larger it is than the word divided by the golden ratio.
+    /// The multiplier minus the word divided by the golden ratio.
     pub difference: f64,
-    /// The spectral test in two dimensions: 1 is best.
+    /// The result of the spectral test in two dimensions: 1 is best.
     pub spectral: f64,
     /// The largest gap between the products of 1, 2, 3, ..., relative to the mean gap, in the worst case.
     pub worst_gap: f64,
@@ -71,11 +71,11 @@ pub struct Quality {
 pub struct NearPrime {
     /// The prime.
     pub prime: u64,
-    /// How much larger it is.
+    /// Its value minus the word divided by the golden ratio.
     pub difference: f64,
 }
 
-/// A multiplier for words of some size: derived, and measured beside others.
+/// A multiplier for words of some size: derived, and measured together with others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Study {
     /// Bits of the word.
@@ -84,22 +84,22 @@ pub struct Study {
     pub golden_ratio: u64,
     /// The prime nearest to it.
     pub multiplier: u64,
-    /// The same, hexadecimal, for who reads JSON's numbers as floating-point ones.
+    /// The same in hexadecimal, for JSON readers that parse numbers as floating point.
     pub multiplier_hex: String,
-    /// The nearest primes, the nearest first.
+    /// The nearest primes, in order of distance.
     pub nearest_primes: Vec<NearPrime>,
-    /// What was compared.
+    /// The multiplications that were compared.
     pub multiplications: Vec<Multiplication>,
-    /// Bits of the tables that keys were put into.
+    /// Size of the tables into which keys were inserted, in bits.
     pub table_bits: u32,
-    /// How keys lie in them; nothing for words below 32 bits.
+    /// Distribution of the keys in these tables; empty for words below 32 bits.
     pub key_sets: Vec<KeySetMeasured>,
-    /// What the figures say, a sentence each.
+    /// Conclusions from the figures, one sentence each.
     pub answer: Vec<String>,
 }
 
 impl Study {
-    /// Derives the multiplier for words of `bits`, one of [`WORD_BITS`], and measures it under `key_sets`
+    /// Derives the multiplier for words of `bits`, one of [`WORD_BITS`], and measures it with `key_sets`
     /// in tables of 2^`table_bits` buckets.
     #[must_use]
     pub fn new(bits: u32, table_bits: u32, key_sets: &[KeySet]) -> Self {
@@ -132,13 +132,14 @@ impl Study {
 }
 
 impl Study {
-    /// The published constant beside the prime; none where no keys were measured.
+    /// Returns the results of the published constant and of the prime, or `None` if no keys were
+    /// measured.
     pub(crate) fn constants(&self) -> Option<Constants> {
         Constants::of(&self.key_sets)
     }
 }
 
-/// What is compared for words of `bits`.
+/// Returns the multiplications to compare for words of `bits`.
 fn multiplications(bits: u32, golden: Golden, prime: u64) -> Vec<Multiplication> {
     let one = |name, about, multiplier, shift| Multiplication {
         name,
@@ -199,7 +200,7 @@ mod tests {
         Study::new(bits, 12, &KeySet::made_up(12).unwrap())
     }
 
-    /// The links of a multiplication on the keys that it does worst with, relative to chance.
+    /// Returns the links of a multiplication relative to chance, with the keys on which it does worst.
     fn worst(study: &Study, name: &str) -> f64 {
         let rows = study.key_sets.iter().flat_map(|set| {
             let of_this = set.measured.iter().filter(|row| row.multiplication == name);

@@ -12,17 +12,17 @@ impl Golden {
         Self(GOLDEN_RATIO >> (64 - bits))
     }
 
-    /// The whole part.
+    /// Returns the integer part.
     pub(super) fn floor(self) -> u64 {
         u64::try_from(self.0 >> 64).unwrap_or(u64::MAX)
     }
 
-    /// How far `number` is from it, in units of 2^-64.
+    /// Returns the distance of `number` from it, in units of 2^-64.
     fn distance(self, number: u64) -> u128 {
         self.0.abs_diff(u128::from(number) << 64)
     }
 
-    /// How much larger `number` is.
+    /// Returns `number` minus the golden ratio of the word.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a figure to be read, with a few digits"
@@ -32,7 +32,7 @@ impl Golden {
         distance.copysign(if number > self.floor() { 1.0 } else { -1.0 })
     }
 
-    /// The odd number nearest to it.
+    /// Returns the odd number nearest to it.
     pub(super) fn nearest_odd(self) -> u64 {
         let below = (self.floor() - 1) | 1;
         let pair = [below, below + 2];
@@ -41,7 +41,8 @@ impl Golden {
             .unwrap_or(below)
     }
 
-    /// The `count` primes nearest to it that fit into a word of `bits`, the nearest first.
+    /// Returns the `count` primes nearest to it that fit into a word of `bits`, in order of
+    /// distance.
     pub(super) fn nearest_primes(self, bits: u32, count: usize) -> Vec<u64> {
         let floor = self.floor();
         let below = (2..=floor).rev().filter(|number| is_prime(*number));
@@ -53,8 +54,8 @@ impl Golden {
     }
 }
 
-/// Whether `number` is prime: the test of Miller and Rabin with the first twelve primes as bases,
-/// which no composite below 2^64 passes (Sorenson and Webster, 2017).
+/// Returns whether `number` is prime. This is the Miller–Rabin test with the first twelve primes as
+/// bases, which no composite below 2^64 passes (Sorenson and Webster, 2017).
 pub(super) fn is_prime(number: u64) -> bool {
     const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
     if number < 2 || BASES.iter().any(|base| number.is_multiple_of(*base)) {
@@ -77,7 +78,7 @@ pub(super) fn is_prime(number: u64) -> bool {
     })
 }
 
-/// `base` to the power of `exponent`, modulo `modulus`.
+/// Returns `base` to the power of `exponent`, modulo `modulus`.
 fn power(base: u64, mut exponent: u64, modulus: u64) -> u64 {
     let (mut power, mut square) = (1, base % modulus);
     while exponent > 0 {
@@ -101,8 +102,8 @@ mod tests {
 
     #[test]
     fn golden_ratio_solves_its_equation() {
-        // x * (x + 1) = 1 for x = 1 / golden ratio, here with x = g / 2^64: g * (g + 2^64) is
-        // 2^128, as near as g's unit permits.
+        // For x = 1 / golden ratio, x * (x + 1) = 1. Here x = g / 2^64, so g * (g + 2^64) is 2^128,
+        // up to the precision of g.
         let golden = u128::from(Golden::of_word(64).floor());
         let square = golden * golden;
         let rest = u128::MAX - square - (golden << 64);
@@ -119,11 +120,12 @@ mod tests {
 
     #[test]
     fn large_number_is_prime_where_it_is_known_to_be() {
-        // The largest below 2^64, a Mersenne prime, and the published multiplier.
+        // The largest prime below 2^64, a Mersenne prime, and the published multiplier.
         for prime in [18_446_744_073_709_551_557, (1 << 61) - 1, 2_654_435_761] {
             assert!(is_prime(prime), "{prime}");
         }
-        // 2^64 - 1; the square of a prime; what passes the first nine bases and fails the tenth.
+        // 2^64 - 1; the square of a prime; a number that passes the first nine bases and fails the
+        // tenth.
         let composites = [
             u64::MAX,
             4_294_967_291 * 4_294_967_291,

@@ -1,14 +1,16 @@
-//! How evenly multiplication by a constant spreads numbers, told from the constant alone.
+//! Measures of how evenly multiplication by a constant distributes numbers, computed from the constant
+//! alone.
 
 use crate::run_report::as_f64;
 use std::collections::BTreeMap;
 
-/// The shortest vector between points (x, x * `multiplier` mod 2^`bits`), relative to the longest
-/// that is possible: the spectral test in two dimensions (Knuth, volume 2, section 3.3.4). 1 is best.
+/// Returns the length of the shortest vector between points (x, x * `multiplier` mod 2^`bits`), relative
+/// to the largest possible one: the spectral test in two dimensions (Knuth, volume 2, section 3.3.4). 1
+/// is best.
 pub(super) fn spectral(multiplier: u64, bits: u32) -> f64 {
     let modulus = 1_i128 << bits;
-    // Euclid's algorithm keeps two vectors that span the lattice. It ends where the shorter is
-    // no longer than the modulus' root, so that no product below is too large.
+    // Euclid's algorithm maintains two vectors that span the lattice. It ends when the shorter one is at
+    // most the square root of the modulus, so that no product below overflows.
     let root = 1_i128 << bits.div_ceil(2);
     let mut long = (modulus, 0);
     let mut short = (i128::from(multiplier) % modulus, 1);
@@ -16,7 +18,7 @@ pub(super) fn spectral(multiplier: u64, bits: u32) -> f64 {
         let times = long.0 / short.0;
         (long, short) = (short, (long.0 - times * short.0, long.1 - times * short.1));
     }
-    // Gauss' reduction, from there.
+    // Continues with Gauss' reduction.
     loop {
         let inner = long.0 * short.0 + long.1 * short.1;
         let square = short.0 * short.0 + short.1 * short.1;
@@ -38,22 +40,22 @@ fn length((a, b): (i128, i128)) -> f64 {
     (a as f64).hypot(b as f64)
 }
 
-/// 2^`bits`.
+/// Returns 2^`bits`.
 fn word_size(bits: u32) -> f64 {
     2_f64.powi(bits.cast_signed())
 }
 
-/// Numbers of which the gaps are looked at.
+/// Number of points whose gaps are examined.
 const NUMBERS: u64 = 1 << 16;
 
-/// The products of 1, 2, 3, ... as points on a circle of 2^`bits`: the largest gap that there is between
-/// neighbours, relative to the mean gap, for the worst of the first 65536 points. Each falls into a gap
-/// of one of three lengths at most (the three-gap theorem), into the largest if the multiplier is
-/// the golden ratio.
+/// Returns the largest gap between neighbours, relative to the mean gap, among the products of 1, 2, 3,
+/// ... as points on a circle of 2^`bits`: the maximum over the first 65536 points, as they are added.
+/// Each new point falls into a gap of one of at most three lengths (the three-gap theorem), and into a
+/// largest one if the multiplier is the golden ratio.
 pub(super) fn worst_gap(multiplier: u64, bits: u32) -> f64 {
     let circle = 1_u128 << bits;
     let mask = u64::MAX >> (64 - bits);
-    // Points, each with where the next one lies; and how many gaps there are of each length.
+    // Points, each with the next one; and the number of gaps of each length.
     let mut points = BTreeMap::from([(0, circle)]);
     let mut gaps = BTreeMap::from([(circle, 1_u64)]);
     let mut worst = 0.0_f64;
@@ -83,7 +85,7 @@ pub(super) fn worst_gap(multiplier: u64, bits: u32) -> f64 {
 mod tests {
     use super::*;
 
-    /// The shortest vector of all, the slow way.
+    /// Returns the shortest vector by exhaustive search.
     fn shortest(multiplier: u64, bits: u32) -> f64 {
         let modulus = 1_u64 << bits;
         let lengths = (1..modulus).map(|x| {
@@ -119,10 +121,10 @@ mod tests {
 
     #[test]
     fn worst_gap_is_small_for_the_golden_ratio_and_large_for_small_multipliers() {
-        // The golden ratio's largest gap, from its convergents: below 1 + 2 / sqrt(5).
+        // The largest gap of the golden ratio, from its convergents: below 1 + 2 / sqrt(5).
         let golden = worst_gap(0x9e37_79b9_7f4a_7c15, 64);
         assert!(golden > 1.5 && golden < 1.8945, "{golden}");
-        // 1, 2, 3, ... of 2^64 lie all at its start.
+        // The points 1, 2, 3, ... of 2^64 are all near its start.
         assert!(worst_gap(1, 64) > 65_000.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The study for a terminal.
+//! Terminal output of the study.
 
 use super::Study;
 use crate::output::Table;

@@ -1,21 +1,21 @@
-//! How long the processor's cycle is.
+//! Measures the duration of a processor cycle.
 
 use super::{fastest, nanos};
 
-/// Steps of the chain in a round.
+/// Steps of the chain in one round.
 const STEPS: u64 = 4096;
 
-/// Cycles of a step: three shifts and three xor, each of which waits for the one before. On the
-/// processors of today each takes a cycle, and what copies a register takes none.
+/// Cycles of one step: three shifts and three xors, each of which depends on the one before. On
+/// current processors each takes one cycle, and register copies take none.
 const STEP_CYCLES: f64 = 6.0;
 
-/// Nanoseconds of a cycle, of the pace that the processor runs at now.
+/// Returns the nanoseconds of one cycle at the processor's present speed.
 pub(super) fn cycle_ns() -> f64 {
     let round = fastest(|| (0..STEPS).fold(1, |state, _| step(state)));
     nanos(round, STEPS) / STEP_CYCLES
 }
 
-/// A step of Marsaglia's xorshift, which no compiler makes shorter.
+/// Executes one step of Marsaglia's xorshift, which compilers cannot shorten.
 #[inline]
 fn step(state: u64) -> u64 {
     let state = state ^ state << 13;

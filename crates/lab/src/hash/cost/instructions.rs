@@ -1,22 +1,22 @@
-//! How many bytes of instructions a function has, from the symbols of the program that runs.
+//! Sizes of functions in bytes of instructions, from the symbols of the running program.
 
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::ops::Range;
 
-/// The program's own file.
+/// The program's executable file.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// Which part of which file lies where in memory.
+/// The memory mappings of the process.
 const MAPPINGS: &str = "/proc/self/maps";
 
-/// The sizes of this program's functions; of none where it has no symbols.
+/// The sizes of this program's functions; empty if it has no symbols.
 #[derive(Debug, Default)]
 pub(super) struct Instructions {
-    /// By their place in the file.
+    /// Sizes by offset in the file.
     sizes: HashMap<u64, u64>,
-    /// Parts of memory, each with the place in the file where it begins.
+    /// Ranges of memory, each with its offset in the file.
     mappings: Vec<(Range<u64>, u64)>,
 }
 
@@ -32,7 +32,7 @@ impl Instructions {
         }
     }
 
-    /// Bytes of the function at `address`.
+    /// Returns the size of the function at `address`, in bytes.
     pub(super) fn size_of(&self, address: usize) -> Option<u64> {
         let address = address as u64;
         let mut mappings = self.mappings.iter();
@@ -42,7 +42,7 @@ impl Instructions {
     }
 }
 
-/// The sizes of functions by their places in the program's file.
+/// Returns the sizes of functions by their offsets in the program's file.
 fn sizes() -> Option<HashMap<u64, u64>> {
     let data = ReadCache::new(File::open(PROGRAM).ok()?);
     let file = object::File::parse(&data).ok()?;
@@ -63,7 +63,7 @@ fn sizes() -> Option<HashMap<u64, u64>> {
     Some(sizes.collect())
 }
 
-/// Reads `start-end permissions offset ...`, hexadecimal.
+/// Parses `start-end permissions offset ...`, in hexadecimal.
 fn mapping(line: &str) -> Option<(Range<u64>, u64)> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;

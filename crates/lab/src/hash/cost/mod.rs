@@ -1,14 +1,14 @@
-//! What computing a hash function costs: time, inlined and called, and bytes of instructions.
+//! The cost of computing a hash function: time, inlined and called, and bytes of instructions.
 //!
 //! # Model
-//! Lever 2000 estimated cycles from tables of the processor and asked what inlining is worth
-//! (section 6). Here both are timed on this machine: *latency* is that of a bucket from which the next key
-//! is made, *throughput* that of buckets that do not wait for one another. From both goes what the same
-//! loop takes with a function that does nothing. Of several rounds the fastest counts, since
-//! whatever else runs can only slow one down.
+//! Lever 2000 estimated cycles from processor tables, and examined the benefit of inlining (section 6).
+//! Here both are timed on this machine. *Latency* is the time for a bucket from which the next key is
+//! computed; *throughput* is the time for buckets that do not depend on one another. The time of the same
+//! loop with a function that does nothing is subtracted from both. The fastest of several rounds counts,
+//! since other programs can only slow a round down.
 //!
-//! Cycles are the processor's own, by a chain of instructions that take one each ([`clock`]), since
-//! the counter that programs may read runs at another pace.
+//! Cycles are core cycles, measured with a chain of instructions that take one cycle each ([`clock`]),
+//! because the counter that programs can read runs at another frequency.
 
 mod clock;
 mod instructions;
@@ -21,47 +21,47 @@ use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Keys of a round.
+/// Keys in one round.
 const KEYS: u64 = 4096;
 
-/// Rounds of which the fastest counts.
+/// Number of rounds, of which the fastest counts.
 const ROUNDS: u32 = 25;
 
-/// Cycles of one bucket, net of the loop around it.
+/// Cycles for one bucket, without the loop overhead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cycles {
-    /// From a key to its bucket, where the next key waits for it.
+    /// Time from a key to its bucket, if the next key depends on it.
     pub latency: f64,
-    /// From one bucket to the next, where none waits.
+    /// Time from one bucket to the next, if they are independent.
     pub throughput: f64,
 }
 
-/// What a function costs.
+/// The cost of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     pub function: Function,
-    /// Compiled into the loop that uses it.
+    /// Cost when inlined into the loop that uses it.
     pub inlined: Cycles,
-    /// Called.
+    /// Cost when called.
     pub stand_alone: Cycles,
-    /// Bytes of instructions of the one that is called, without what it calls itself; none where the
-    /// executable has no symbols.
+    /// Bytes of instructions of the called function, without its callees. `None` if the executable has no
+    /// symbols.
     pub instruction_bytes: Option<u64>,
 }
 
-/// What functions cost on this machine.
+/// The costs of functions on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
 pub struct Costs {
-    /// Bits of the tables that buckets were chosen in.
+    /// Size of the tables for which buckets were computed, in bits.
     pub bits: u32,
     pub cycle_ns: f64,
-    /// Each function's.
+    /// The cost of each function.
     pub costs: Vec<Cost>,
 }
 
 impl Costs {
-    /// Times `functions` for tables of 2^`bits` buckets: about two milliseconds each.
+    /// Times `functions` for tables of 2^`bits` buckets. Each takes about two milliseconds.
     pub fn measure(functions: &[Function], bits: u32) -> Self {
         let instructions = Instructions::of_this_program();
         let cycle_ns = clock::cycle_ns();
@@ -84,15 +84,15 @@ impl Costs {
     }
 }
 
-/// What is measured of one function.
+/// The measurements of one function.
 struct Measured {
     inlined: Loops,
     stand_alone: Loops,
-    /// Where the one that is called lies.
+    /// Address of the called function.
     address: usize,
 }
 
-/// Measures the function that it is called with.
+/// A visitor that measures the function that it receives.
 struct Measure {
     bits: u32,
 }
@@ -121,7 +121,7 @@ impl HashFunction<HashKey> for Nothing {
     }
 }
 
-/// A function that is called.
+/// A function that is called, not inlined.
 #[derive(Clone, Copy, Debug)]
 struct StandAlone<H>(H);
 
@@ -132,7 +132,7 @@ impl<H: HashFunction<HashKey> + Copy> HashFunction<HashKey> for StandAlone<H> {
     }
 }
 
-/// The numbers one by one, so that they come in registers.
+/// Computes a bucket. The numbers are separate arguments, so that they are passed in registers.
 #[inline(never)]
 fn stand_alone<H: HashFunction<HashKey> + Copy>(
     hash: H,
@@ -190,7 +190,7 @@ impl Loops {
     }
 }
 
-/// How long the fastest round takes.
+/// Returns the duration of the fastest round.
 fn fastest(round: impl Fn() -> u64) -> Duration {
     let rounds = (0..ROUNDS).map(|_| {
         let start = Instant::now();
@@ -200,7 +200,7 @@ fn fastest(round: impl Fn() -> u64) -> Duration {
     rounds.min().unwrap_or_default()
 }
 
-/// Nanoseconds of one in `count`.
+/// Returns the nanoseconds for one of `count`.
 fn nanos(round: Duration, count: u64) -> f64 {
     round.as_secs_f64() * 1e9 / as_f64(count)
 }
@@ -222,7 +222,7 @@ mod tests {
                 let right = figures.iter().all(|one| one.is_finite() && *one >= 0.0);
                 assert!(right, "{cost:?}");
             }
-            // The test's executable has symbols, and a multiplication takes three bytes at least.
+            // The test's executable has symbols, and a multiplication takes at least three bytes.
             assert!(
                 cost.instruction_bytes.is_some_and(|bytes| bytes > 3),
                 "{cost:?}"
