@@ -121,8 +121,8 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         self.probe.touched(Touch::Write(place::entry(index)));
     }
 
-    /// Gives memory back: as many chunks as there are free slots beside the `count` entries, up to the
-    /// last entry that is held. `relocate` moves an entry to another slot and leaves its own slot claimed.
+    /// Gives memory back: as many chunks as there are free slots beside the `count` entries, but only
+    /// those after the last held entry. `relocate` moves an entry to another slot and leaves its own slot claimed.
     /// It returns false if it cannot, for example because the entry is held. Returns the number of frames
     /// given back.
     pub fn give_back(&self, count: u64, relocate: impl Fn(u32, Vacant<'_, W>) -> bool) -> u64 {

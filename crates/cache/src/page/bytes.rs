@@ -1,15 +1,14 @@
-//! From frames to slices: the second place with unsafe code, and the last.
+//! Converts frames to slices: the second and last place with unsafe code.
 //!
-//! What makes it sound is the life of a frame as [`super`] draws it:
-//! - a frame's bytes are written only through its [`NewPage`] or [`LockedPage`], of
-//!   which one exists while the slot is busy: for the thread whose exchange of the state
-//!   word made it so; a busy slot cannot be pinned or evicted, nor made busy again;
-//! - they are read only through [`Page`], which holds a pin; a pinned slot
-//!   cannot be evicted. It can become busy, but its [`LockedPage`] is not made before the
-//!   last pin is gone;
-//! - filling and changing end with a release of the state word that pinning and locking acquire,
-//!   and unpinning with a release that eviction and the wait for the last pin acquire, so
-//!   writes and reads of different threads are ordered.
+//! It is sound because of the life of a frame, as drawn in [`super`]:
+//! - A frame's bytes are written only through its [`NewPage`] or [`LockedPage`]. While the slot is
+//!   busy, one of these exists, for the thread whose exchange of the state word made it busy. A
+//!   busy slot cannot be pinned or evicted, nor made busy again.
+//! - The bytes are read only through [`Page`], which holds a pin. A pinned slot cannot be evicted.
+//!   It can become busy, but its [`LockedPage`] is created only after the last pin is released.
+//! - Filling and changing end with a release of the state word, which pinning and locking acquire.
+//!   Unpinning is a release, which eviction and the wait for the last pin acquire. So writes and
+//!   reads of different threads are ordered.
 #![allow(unsafe_code, reason = "makes slices of frames")]
 
 use super::key::PAGE_WORDS;
@@ -20,19 +19,19 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// An uptodate page, held in place while this lives.
+/// An uptodate page, pinned while this exists.
 ///
-/// Holds a pointer, not a slice: a slice would have to stay valid until the
-/// drop has returned, while the pin already ends inside it.
+/// It has a pointer, not a slice: a slice would have to stay valid until the drop has returned,
+/// while the pin already ends inside it.
 #[derive(Debug)]
 pub struct Page<'a> {
     pin: Pin<'a, PAGE_WORDS>,
     bytes: NonNull<[u8]>,
 }
 
-// SAFETY: as for the `&[u8]` that `bytes` stands for; the pin may be sent.
+// SAFETY: as for the `&[u8]` that `bytes` returns; the pin may be sent to another thread.
 unsafe impl Send for Page<'_> {}
-// SAFETY: as for `Send`: sharing a frame lends out shared slices only.
+// SAFETY: as for `Send`: a shared frame provides only shared slices.
 unsafe impl Sync for Page<'_> {}
 
 impl<'a> Page<'a> {
@@ -42,7 +41,7 @@ impl<'a> Page<'a> {
         Self { pin, bytes }
     }
 
-    /// The frame's slot.
+    /// Returns the frame's slot.
     #[inline]
     pub(super) fn slot(&self) -> &'a Slot<PAGE_WORDS> {
         self.pin.slot()
@@ -54,17 +53,15 @@ impl Deref for Page<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the frame lies inside the mapping, which outlives `'a`. It was
-        // filled before it could be pinned, and nobody writes to it while it is
-        // pinned, which it is as long as `self` lives. Zeroed or filled, its bytes
-        // are initialised.
+        // SAFETY: the frame is inside the mapping, which outlives `'a`. It was filled before it
+        // could be pinned, and no thread writes to it while it is pinned, which it is as long as
+        // `self` lives. Zeroed or filled, its bytes are initialised.
         unsafe { self.bytes.as_ref() }
     }
 }
 
-/// A page to fill. It may be sent to another thread. Dropped before
-/// [`NewPage::complete`], it is taken out again, as after a failed read, and
-/// the threads that wait for it are woken.
+/// A page to fill. It may be sent to another thread. If it is dropped before [`NewPage::complete`],
+/// the page is removed, as after a failed read, and the threads that wait for it are woken.
 #[derive(Debug)]
 #[must_use]
 pub struct NewPage {
@@ -75,7 +72,7 @@ pub struct NewPage {
 }
 
 impl NewPage {
-    /// For the thread that inserted `index` as busy, once.
+    /// Creates the guard, once, for the thread that inserted `index` as busy.
     pub(super) fn new(frames: &Arc<Frames>, holder: Holder, index: u32) -> Self {
         Self {
             frames: Arc::clone(frames),
@@ -90,8 +87,8 @@ impl NewPage {
         self.fill(0);
     }
 
-    /// [`NewPage::complete`], and a pin for the caller. `frames` must be the
-    /// pool that the frame is from.
+    /// Does what [`NewPage::complete`] does, and returns the page pinned. `frames` must be the pool
+    /// of the frame.
     pub(super) fn complete_pinned(self, frames: &Arc<Frames>) -> Page<'_> {
         assert!(Arc::ptr_eq(&self.frames, frames), "a frame of another pool");
         let index = self.index;
@@ -132,14 +129,14 @@ impl Deref for NewPage {
 
 impl DerefMut for NewPage {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the frame lies inside the mapping, which `self.frames` keeps. The
-        // slot is busy until `self` is consumed, so nobody can pin it, and `self` is
-        // the only one of its kind. Zeroed or filled, the bytes are initialised.
+        // SAFETY: the frame is inside the mapping, which `self.frames` keeps alive. The slot is
+        // busy until `self` is consumed, so it cannot be pinned, and no other guard of it exists.
+        // Zeroed or filled, the bytes are initialised.
         unsafe { self.frames.memory.bytes(self.index).as_mut() }
     }
 }
 
-/// An uptodate page to change: nobody else has it pinned while this lives.
+/// An uptodate page to change. No thread has it pinned while this exists.
 #[derive(Debug)]
 pub struct LockedPage<'a> {
     frames: &'a Frames,
@@ -148,8 +145,9 @@ pub struct LockedPage<'a> {
 }
 
 impl<'a> LockedPage<'a> {
-    /// For the thread that made the uptodate frame `index` busy, once. Waits for those who have it
-    /// pinned; `None`, and the frame is as before, if `gives_up` says so meanwhile.
+    /// Creates the guard, once, for the thread that made the uptodate frame `index` busy. Waits
+    /// until no thread has it pinned. If `gives_up` returns true meanwhile, returns `None` and
+    /// leaves the frame as it was before.
     pub(super) fn new(
         frames: &'a Frames,
         holder: Holder,
@@ -167,13 +165,13 @@ impl<'a> LockedPage<'a> {
         })
     }
 
-    /// The frame's slot.
+    /// Returns the frame's slot.
     #[inline]
     pub(super) fn slot(&self) -> &'a Slot<PAGE_WORDS> {
         self.frames.arena.slot(self.index)
     }
 
-    /// Drops the frame from the cache, dirty or not.
+    /// Removes the frame from the cache, dirty or not.
     pub(super) fn discard(self) {
         let (frames, holder, index) = (self.frames, self.holder, self.index);
         std::mem::forget(self);
@@ -198,9 +196,9 @@ impl Deref for LockedPage<'_> {
 
 impl DerefMut for LockedPage<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the frame lies inside the mapping, which outlives `'a`. The slot is busy until
-        // `self` is dropped, so nobody can pin it; when `self` was made no pin was left; and `self`
-        // is the only one of its kind. The bytes were filled before.
+        // SAFETY: the frame is inside the mapping, which outlives `'a`. The slot is busy until
+        // `self` is dropped, so it cannot be pinned; when `self` was made no pin was left; and no
+        // other guard of it exists. The bytes were filled before.
         unsafe { self.frames.memory.bytes(self.index).as_mut() }
     }
 }

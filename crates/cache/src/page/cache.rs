@@ -1,4 +1,5 @@
-//! Finding and claiming pages: what the page cache does, and the buffer cache with the device's.
+//! Lookup and insertion of pages, for the page cache, and for the buffer cache with the device's
+//! pages.
 
 use super::bytes::{LockedPage, NewPage, Page};
 use super::index::FrameIndex;
@@ -12,43 +13,43 @@ use crate::tape::CacheKind;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The page cache. See the [module](super).
+/// The page cache; see the [module](super).
 #[derive(Clone, Debug)]
 pub struct PageCache {
     frames: Arc<Frames>,
     holder: Holder,
 }
 
-/// What became of asking for a page.
+/// The result of a request for a page.
 #[derive(Debug)]
 pub enum Entry<'a> {
-    /// It is here.
+    /// The page is cached.
     Uptodate(Page<'a>),
-    /// It is being read.
+    /// The page is being read.
     Busy(PageWait<'a>),
-    /// It is not here: the caller is to read it.
+    /// The page is not cached, and the caller must read it.
     New(NewPage),
-    /// It is not here, and every page is in use: read without caching.
+    /// The page is not cached, and all frames are in use: read without caching.
     Full,
 }
 
-/// What became of asking for a page to change.
+/// The result of an attempt to lock a page for a change.
 #[derive(Debug)]
 pub enum Lock<'a> {
-    /// It is the caller's.
+    /// The caller has locked the page.
     Locked(LockedPage<'a>),
-    /// It is being filled or changed.
+    /// The page is being filled or changed.
     Busy(PageWait<'a>),
-    /// It is pinned, and the caller gave up waiting for that.
+    /// The page is pinned, and the caller gave up waiting.
     Held,
-    /// It is not here.
+    /// The page is not cached.
     Absent,
 }
 
-/// What became of pages read ahead.
+/// Counts of pages read ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadaheadCounts {
-    /// Pages read before anyone asked for them.
+    /// Pages read before they were requested.
     pub pages_ahead: u64,
     /// Of these, pages that were used.
     pub pages_used: u64,
@@ -67,18 +68,18 @@ pub struct PageWait<'a> {
 }
 
 impl<'a> PageWait<'a> {
-    /// As [`Page::take_marker`], before the page is filled.
+    /// Does what [`Page::take_marker`] does, before the page is filled.
     #[must_use]
     pub fn take_marker(&self) -> bool {
         let slot = self.cache.frames.arena.slot(self.index);
         slot.take_flag_of(self.seen, State::MARKER)
     }
 
-    /// Parks until the page is no longer being filled. `None` if that failed (or
-    /// the page was evicted at once): look it up again, and try to read it.
+    /// Parks until the page is no longer being filled. Returns `None` if that failed, or if the page
+    /// was evicted at once. The caller then looks it up again, and tries to read it.
     ///
-    /// Not to be called with a [`NewPage`] in hand: two threads that fill what
-    /// the other waits for would wait forever.
+    /// The caller must not hold a [`NewPage`]: two threads could each fill a page for which the
+    /// other waits, and would wait forever.
     #[must_use]
     pub fn wait(self) -> Option<Page<'a>> {
         let frames = &*self.cache.frames;
@@ -89,7 +90,7 @@ impl<'a> PageWait<'a> {
 }
 
 impl PageCache {
-    /// The page cache on `frames`.
+    /// Creates the page cache on `frames`.
     #[must_use]
     pub fn new(frames: Arc<Frames>) -> Self {
         Self {
@@ -98,7 +99,7 @@ impl PageCache {
         }
     }
 
-    /// The pages of a device on `frames`, for the buffer cache.
+    /// Creates a cache of the pages of a device on `frames`, for the buffer cache.
     pub(crate) fn of_buffers(frames: Arc<Frames>) -> Self {
         Self {
             frames,
@@ -111,14 +112,14 @@ impl PageCache {
         self.frames.index(self.holder)
     }
 
-    /// Size of a page in bytes.
+    /// Returns the size of a page in bytes.
     #[must_use]
     #[inline]
     pub fn page_bytes(&self) -> usize {
         self.frames.frame_bytes()
     }
 
-    /// The page, if it is here and uptodate. Takes no lock.
+    /// Returns the page, if it is cached and uptodate. Takes no lock.
     #[must_use]
     #[inline]
     pub fn get(&self, key: PageKey) -> Option<Page<'_>> {
@@ -164,10 +165,10 @@ impl PageCache {
         }
     }
 
-    /// The page to change, if it is here and uptodate. Waits, without parking, until nobody has it
-    /// pinned, or until `gives_up` returns true: a page that is written to the device is pinned
-    /// for long. Not to be called by a thread that has the page pinned. Counts no lookup, but is
-    /// a use of the page.
+    /// Locks the page for a change, if it is cached and uptodate. Waits, without parking, until no
+    /// thread has it pinned, or until `gives_up` returns true: a page that is being written to the
+    /// device is pinned for a long time. The caller must not have the page pinned. Counts no lookup,
+    /// but is a use of the page.
     #[must_use]
     pub fn lock(&self, key: PageKey, gives_up: impl Fn() -> bool) -> Lock<'_> {
         match self.index().lock(&key) {
@@ -181,12 +182,12 @@ impl PageCache {
         }
     }
 
-    /// The page, or the duty to read it, or the chance to wait for the thread that has that
-    /// duty. Meant for after a [`PageCache::get`] that found nothing, so it counts no
-    /// lookup.
+    /// Returns the page, or a page that the caller must read, or the possibility to wait for the
+    /// thread that reads it. This is for use after a [`PageCache::get`] that found nothing, so it
+    /// counts no lookup.
     #[must_use]
     pub fn get_or_insert(&self, key: PageKey) -> Entry<'_> {
-        // First without a frame in hand: nothing need be evicted to wait.
+        // The first attempt takes no frame, so that no page is evicted only to wait.
         if let Some(found) = self.index().get_again(&key) {
             return self.found(key, found);
         }
@@ -197,8 +198,8 @@ impl PageCache {
         }
     }
 
-    /// A page to fill, if it is neither here nor being read and there is room:
-    /// for readahead, which waits for nothing.
+    /// Returns a page to fill, if it is neither cached nor being read and there is room. This is for
+    /// readahead, and does not wait.
     #[must_use]
     pub fn insert_absent(&self, key: PageKey) -> Option<NewPage> {
         if self.contains(key) {
@@ -210,7 +211,7 @@ impl PageCache {
         }
     }
 
-    /// Inserts a busy page; `None` if every frame is held.
+    /// Inserts a busy page. Returns `None` if every frame is held.
     fn insert(&self, key: PageKey) -> Option<Inserted<'_, PAGE_WORDS>> {
         let vacant = self.frames.take()?;
         let flags = State::BUSY | self.holder.flags();
@@ -221,15 +222,15 @@ impl PageCache {
         NewPage::new(&self.frames, self.holder, index)
     }
 
-    /// Whether the page is here or being read. Counts neither as a lookup nor as a use of
+    /// Returns true if the page is cached or being read. Counts neither as a lookup nor as a use of
     /// the page.
     #[must_use]
     pub fn contains(&self, key: PageKey) -> bool {
         self.index().contains(&key)
     }
 
-    /// Makes a filled page uptodate, and returns it pinned. See
-    /// [`NewPage::complete`] for a caller that does not use it.
+    /// Makes a filled page uptodate, and returns it pinned. [`NewPage::complete`] is for a caller
+    /// that does not use it.
     ///
     /// # Panics
     /// If `page` is from another cache.
@@ -238,7 +239,7 @@ impl PageCache {
         page.complete_pinned(&self.frames)
     }
 
-    /// Drops the page from the cache; false if it is not here, or in use.
+    /// Removes the page from the cache. Returns false if it is not cached, or in use.
     #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
     pub fn remove(&self, key: PageKey) -> bool {
         let removed = self.index().take_out(&key);
@@ -248,15 +249,15 @@ impl PageCache {
         removed.is_some()
     }
 
-    /// Drops those pages of the file with an index in `indexes` that are not in use.
+    /// Removes the pages of the file with an index in `indexes`, except those in use.
     pub fn remove_range(&self, ino: u64, indexes: Range<u64>) {
         self.each_in(ino, indexes, |key| {
             self.remove(key);
         });
     }
 
-    /// Drops the pages of the file with an index in `indexes`, dirty ones too; those that are being
-    /// filled or changed stay. Waits until nobody has one of them pinned.
+    /// Removes the pages of the file with an index in `indexes`, even dirty ones, except those that
+    /// are being filled or changed. Waits until no thread has one of them pinned.
     pub fn discard_range(&self, ino: u64, indexes: Range<u64>) {
         self.each_in(ino, indexes, |key| {
             if let Lock::Locked(page) = self.lock(key, || false) {
@@ -265,8 +266,8 @@ impl PageCache {
         });
     }
 
-    /// Calls `visit` for all pages of the file with an index in `indexes`, and perhaps for some that
-    /// are not there. Looks each index up, or at each frame, whichever are fewer.
+    /// Calls `visit` for all cached pages of the file with an index in `indexes`, and possibly for
+    /// some that are not cached. Examines each index, or each frame, whichever are fewer.
     fn each_in(&self, ino: u64, indexes: Range<u64>, visit: impl Fn(PageKey)) {
         let frames = self.frames.arena.touched();
         if indexes.end.saturating_sub(indexes.start) <= u64::from(frames) {
@@ -283,21 +284,21 @@ impl PageCache {
         }
     }
 
-    /// The page, which is here and dirty, is on the device now and may be evicted
-    /// again; false if it is not so. No use of the page.
+    /// Marks a dirty page as written to the device, so that it may be evicted again. Returns false
+    /// if it is not cached or not dirty. This is not a use of the page.
     #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
     pub fn set_clean(&self, key: PageKey) -> bool {
         self.index().take_flag(&key, State::DIRTY)
     }
 
-    /// The frames that hold the pages.
+    /// Returns the frames of the pages.
     #[must_use]
     #[inline]
     pub fn frames(&self) -> &Arc<Frames> {
         &self.frames
     }
 
-    /// What became of pages read ahead.
+    /// Returns the counts of pages read ahead.
     #[must_use]
     pub fn readahead_counts(&self) -> ReadaheadCounts {
         let frames = &self.frames;
@@ -308,14 +309,15 @@ impl PageCache {
         }
     }
 
-    /// The table's size and what lookups cost. Looks at no bucket.
+    /// Returns the table's size and the cost of lookups. Examines no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let capacity = self.frames.capacity().into();
         self.index().stats(capacity, self.page_bytes() as u64)
     }
 
-    /// The histogram of chain lengths, or of depths in trees. Looks at every bucket, or page.
+    /// Returns the histogram of chain lengths, or of depths in trees. Examines every bucket, or
+    /// page.
     #[must_use]
     pub fn report(&self) -> Report {
         let cache = match self.holder {

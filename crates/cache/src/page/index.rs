@@ -1,4 +1,4 @@
-//! What finds the frames of a cache: a hash table, or what is chosen in its place.
+//! The search structure for the frames of a cache: a hash table, or an alternative.
 
 use super::key::{PAGE_WORDS, PageKey, PageLayout};
 use crate::stats::CacheStats;
@@ -12,14 +12,15 @@ use std::sync::Arc;
 /// A hash table over frames.
 pub(crate) type FrameTable = Table<PageLayout, TableHash<Hash64>, PAGE_WORDS>;
 
-/// What finds pages in place of a hash table. Each method is as the one of [`Table`] of its name.
+/// A search structure for pages other than the hash table. Each method corresponds to the one of
+/// [`Table`] with its name.
 pub(crate) trait PageIndex: Debug + Send + Sync {
     fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
     fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
     fn contains(&self, key: &PageKey) -> bool;
     fn take_flag(&self, key: &PageKey, flag: u64) -> bool;
     fn lock(&self, key: &PageKey) -> Option<Taken>;
-    /// [`Table::get_or_insert`], which clears the half word of a new page.
+    /// Does what [`Table::get_or_insert`] does, and clears the half word of a new page.
     fn get_or_insert<'a>(
         &'a self,
         key: &PageKey,
@@ -32,13 +33,13 @@ pub(crate) trait PageIndex: Debug + Send + Sync {
     fn set_tape(&self, tape: Arc<dyn Tape>);
     fn objects(&self) -> u64;
     fn report(&self) -> Report;
-    /// The figures, where `capacity` pages of `page_bytes` fit.
+    /// Returns the statistics of a cache with room for `capacity` pages of `page_bytes`.
     fn stats(&self, capacity: u64, page_bytes: u64) -> CacheStats;
     fn check_invariants(&self);
 }
 
-/// What finds the frames of a cache. The table, which is the rule, is called directly. Each method is
-/// as the one of [`Table`] of its name.
+/// The search structure for the frames of a cache. The table, which is the default, is called
+/// directly. Each method corresponds to the one of [`Table`] with its name.
 #[derive(Debug)]
 pub(crate) enum FrameIndex {
     Table(FrameTable),
@@ -103,17 +104,17 @@ impl FrameIndex {
     pub fn set_tape(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
         match self {
             Self::Table(table) => table.set_tape(tape, cache),
-            // Only of pages: buffers are in a table.
+            // Only pages have another index; buffers are in a table.
             Self::Other(other) => other.set_tape(tape),
         }
     }
 
-    /// Number of frames in it.
+    /// Returns the number of its frames.
     pub fn objects(&self) -> u64 {
         either!(self, index => index.objects())
     }
 
-    /// How long the chains of `cache` are, or how deep its trees.
+    /// Returns the lengths of the chains of `cache`, or the depths of its trees.
     pub fn report(&self, cache: CacheKind) -> Report {
         match self {
             Self::Table(table) => Report::of(cache, [(table.counts(), table.histogram())]),
@@ -121,7 +122,7 @@ impl FrameIndex {
         }
     }
 
-    /// The figures, where `capacity` frames of `frame_bytes` fit.
+    /// Returns the statistics of a cache with room for `capacity` frames of `frame_bytes`.
     pub fn stats(&self, capacity: u64, frame_bytes: u64) -> CacheStats {
         match self {
             Self::Table(table) => CacheStats::of(table, capacity, frame_bytes),

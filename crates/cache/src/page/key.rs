@@ -1,17 +1,17 @@
-//! What identifies a page, and how that lies in its slot.
+//! The key of a page, and its layout in a slot.
 
 use crate::hash::HashKey;
 use crate::table::{Layout, Slot};
 
-/// Words of a page's slot.
+/// Number of words in a page's slot.
 pub const PAGE_WORDS: usize = 2;
 
 /// A page of a file, or of the device, whose pages hold buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageKey {
-    /// The file's inode number; of the device's own pages, its number.
+    /// The file's inode number, or the device's number for its own pages.
     pub ino: u64,
-    /// Which page of it.
+    /// The index of the page.
     pub index: u64,
 }
 

@@ -1,11 +1,11 @@
-//! The frames' memory: one mapping, cut into equal frames.
+//! The memory of the frames: one mapping, divided into equal frames.
 
 use crate::memory::{Pages, Region};
 use std::io;
 use std::ptr::NonNull;
 
-/// Memory of a number of frames. It hands out addresses; [`super::bytes`] makes
-/// references of them.
+/// The memory of a number of frames. It returns addresses; [`super::bytes`] makes references of
+/// them.
 #[derive(Debug)]
 pub(super) struct FrameMemory {
     region: Region,
@@ -34,14 +34,14 @@ impl FrameMemory {
         offset
     }
 
-    /// The bytes of `frame`.
+    /// Returns the bytes of `frame`.
     #[inline]
     pub(super) fn bytes(&self, frame: u32) -> NonNull<[u8]> {
         let start = self.region.at(self.offset_bytes(frame));
         NonNull::slice_from_raw_parts(start, self.frame_bytes)
     }
 
-    /// Gives the memory of `frame`, which the caller owns, back to the kernel.
+    /// Returns the memory of `frame`, which the caller owns, to the kernel.
     pub(super) fn discard(&self, frame: u32) {
         self.region
             .discard(self.offset_bytes(frame), self.frame_bytes);

@@ -1,11 +1,11 @@
 //! The page cache: file data, found by inode number and page index.
 //!
 //! # Model
-//! `filemap_get_folio` and `filemap_add_folio` over the page hash of Linux 2.4,
-//! where a page is being read or uptodate, and then perhaps dirty, which holds it in
-//! place until it is [clean](PageCache::set_clean). A page here is a frame: 4 KiB, or
-//! a block where that is larger. As in Linux, metadata blocks ([`buffer`](crate::buffer)) are in
-//! pages too, those of the device, so that both come from one pool and one reclaim.
+//! `filemap_get_folio` and `filemap_add_folio` over the page hash of Linux 2.4. A page is either
+//! being read or uptodate. An uptodate page can be dirty, and then stays in the cache until it is
+//! [clean](PageCache::set_clean). A page here is a frame: 4 KiB, or a block if that is larger. As
+//! in Linux, metadata blocks ([`buffer`](crate::buffer)) are stored in pages of the device, so that
+//! both use one pool and one reclaim.
 //!
 //! # A page's life
 //! ```text
@@ -17,17 +17,17 @@
 //!    +------------------------------------------------------+
 //!                  evicted by the clock hand: unpinned, unreferenced, clean
 //! ```
-//! Busy: [`NewPage`] alone may write the bytes, or [`LockedPage`], which exists only
-//! when nobody has the page pinned any more. Uptodate: whoever pins it
-//! may read them. Vacant and free: nobody does.
+//! Busy: only [`NewPage`] may write the bytes, or [`LockedPage`], which is created only when no
+//! thread has the page pinned any more. Uptodate: a thread that pins the page may read them. Vacant
+//! and free: they are not accessed.
 //!
-//! # The way of a write
-//! An uptodate page is [locked](PageCache::lock), which waits for those who look at it
-//! and lets nobody else do so, changed in place, and marked dirty. A page that is not here
-//! is inserted as for a read, and filled with what it is to hold. Who writes pages to the
-//! device holds them pinned: that keeps changes away.
+//! # Writing to a page
+//! An uptodate page is [locked](PageCache::lock), which waits for its readers and excludes new
+//! ones. It is then changed in place, and marked dirty. A page that is not cached is inserted as
+//! for a read, and filled with its new contents. A thread that writes pages to the device holds
+//! them pinned, which prevents changes.
 //!
-//! # The way of a read
+//! # Reading a page
 //! ```no_run
 //! # use larder_cache::page::{Entry, PageCache, PageKey};
 //! # fn read(_: &mut [u8]) -> std::io::Result<()> { Ok(()) }
@@ -38,7 +38,7 @@
 //!     }
 //!     match pages.get_or_insert(key) {
 //!         Entry::Uptodate(page) => return Ok(page[0]),
-//!         // Uptodate now, or its read failed: then look again, and try oneself.
+//!         // Uptodate now, or its read failed: look it up again.
 //!         Entry::Busy(wait) => drop(wait.wait()),
 //!         Entry::New(mut page) => {
 //!             read(&mut page)?; // on failure the page is dropped: waiters wake
@@ -62,7 +62,7 @@
 //! None on a hit.
 //!
 //! # Cost
-//! 32 bytes for the slot and, by our own sizes, 4 to 7 for buckets, a frame.
+//! For each frame, 32 bytes for the slot and, with Larder's own sizes, 4 to 7 for buckets.
 
 mod bytes;
 mod cache;

@@ -1,9 +1,9 @@
 //! The pool of frames: the memory that pages and buffers share.
 //!
-//! Slot `i` of one arena describes frame `i` of one mapping, whether it holds a page of a file
-//! or buffers; each kind has an index of its own over that arena. So memory moves between the
-//! two with nothing to move, one clock hand judges both by the same measure, and a slot needs
-//! no frame number.
+//! Slot `i` of one arena describes frame `i` of one mapping. The frame contains a page of a file,
+//! or buffers, and each kind has its own index over that arena. So memory changes between the two
+//! uses without a copy, one clock hand treats both in the same way, and a slot needs no frame
+//! number.
 //!
 //! # Invariants
 //! 1. Every touched slot is free, vacant, busy, uptodate or retired.
@@ -23,7 +23,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// Which cache a frame belongs to.
+/// The cache that owns a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     Page,
@@ -50,16 +50,17 @@ pub struct FramesConfig {
     pub page_bits: u32,
     /// The buffer table has 2^`buffer_bits` buckets.
     pub buffer_bits: u32,
-    /// The hash function of the page table; ours if none.
+    /// The hash function of the page table; `None` for Larder's own.
     pub page_function: Option<Function>,
-    /// The hash function of the buffer table; ours if none.
+    /// The hash function of the buffer table; `None` for Larder's own.
     pub buffer_function: Option<Function>,
     /// Frames that may be given up for other uses of memory.
     pub retirable: u32,
 }
 
 impl FramesConfig {
-    /// For pages alone, which a table of 2^`page_bits` buckets finds as ours do.
+    /// Returns the sizes of a pool for pages alone, found by Larder's own hash function in a table
+    /// of 2^`page_bits` buckets.
     #[must_use]
     pub fn of_pages(frame_bytes: usize, frames: u32, page_bits: u32) -> Self {
         Self {
@@ -74,7 +75,7 @@ impl FramesConfig {
     }
 }
 
-/// The pool of frames, with the tables of those who use it.
+/// The pool of frames, with the tables of the caches that use it.
 #[derive(Debug)]
 pub struct Frames {
     pub(super) arena: Arc<Arena<PAGE_WORDS>>,
@@ -84,14 +85,14 @@ pub struct Frames {
     pub(super) waits: WaitQueues,
     retirable: AtomicU32,
     retired: AtomicU32,
-    /// What else can give memory back.
+    /// The other caches that can give memory back.
     others: OnceLock<Shrinkers>,
     pub(super) pages_ahead: AtomicU64,
     pub(super) pages_used: AtomicU64,
     pub(super) pages_wasted: AtomicU64,
 }
 
-/// A table of 2^`bits` buckets over `arena`, by the given hash function, or ours.
+/// Creates a table of 2^`bits` buckets over `arena`, with the given hash function or Larder's own.
 fn table(
     arena: &Arc<Arena<PAGE_WORDS>>,
     bits: u32,
@@ -103,10 +104,10 @@ fn table(
 }
 
 impl Frames {
-    /// A pool of frames, none of them resident yet.
+    /// Creates a pool of frames. None of them is resident yet.
     ///
     /// # Errors
-    /// The kernel's, for want of address space most likely.
+    /// Those of the kernel, most likely because there is not enough address space.
     ///
     /// # Panics
     /// If the sizes are not as [`FramesConfig`] allows.
@@ -116,7 +117,7 @@ impl Frames {
         })
     }
 
-    /// [`Frames::new`], where pages are found by what `index` makes.
+    /// Does what [`Frames::new`] does, with the page index that `index` creates.
     pub(crate) fn with_page_index(
         config: &FramesConfig,
         index: impl FnOnce(Arc<Arena<PAGE_WORDS>>) -> io::Result<Box<dyn PageIndex>>,
@@ -158,14 +159,14 @@ impl Frames {
         })
     }
 
-    /// Size of a frame in bytes.
+    /// Returns the size of a frame in bytes.
     #[must_use]
     #[inline]
     pub fn frame_bytes(&self) -> usize {
         self.memory.frame_bytes()
     }
 
-    /// Frames that there are, without those given up.
+    /// Returns the number of frames, without those given up.
     #[must_use]
     pub fn capacity(&self) -> u32 {
         self.arena
@@ -173,15 +174,15 @@ impl Frames {
             .saturating_sub(self.retired.load(Relaxed))
     }
 
-    /// Tells `tape` of what happens to pages and buffers from now on.
+    /// Reports all further events of pages and buffers to `tape`.
     pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
         self.pages.set_tape(Arc::clone(tape), CacheKind::Page);
         self.buffers.set_tape(Arc::clone(tape), CacheKind::Buffer);
     }
 
-    /// Has these asked for memory too where it is short. Only once; it has no effect later.
+    /// Sets the other caches to shrink when memory is short. Only the first call has an effect.
     pub(crate) fn set_others(&self, others: Shrinkers) {
-        // By the first caller, who is the only one.
+        // There is only one caller.
         let _ = self.others.set(others);
     }
 
@@ -193,11 +194,11 @@ impl Frames {
         }
     }
 
-    /// A frame to use; `None` if all are held, however hard the pool was asked.
+    /// Returns a frame to use; `None` if all are held, even after reclaim.
     pub(super) fn take(&self) -> Option<Vacant<'_, PAGE_WORDS>> {
-        /// Rounds lost to other threads that took what this one freed.
+        /// Rounds in which other threads may take the frames that this one freed.
         const ROUNDS: u32 = 16;
-        /// Most frames to free at once, for others that come soon.
+        /// The largest number of frames to free at once, for the next callers.
         const BATCH: u64 = 16;
         let want = (u64::from(self.capacity()) / 64).clamp(1, BATCH);
         for _ in 0..ROUNDS {
@@ -205,14 +206,14 @@ impl Frames {
                 return Some(vacant);
             }
             if reclaim(self, self.others.get(), want) == 0 {
-                // Another thread may have freed some and left us none to free.
+                // Another thread may have freed some, and left none for this one to free.
                 return self.arena.take_free();
             }
         }
         None
     }
 
-    /// Takes an evicted entry, `index`, from the table it was in.
+    /// Removes an evicted entry, `index`, from the table that it was in.
     fn unlink(&self, index: u32, state: State) {
         let holder = if state.has(State::BUFFER) {
             Holder::Buffer
@@ -232,16 +233,16 @@ impl Frames {
         }
     }
 
-    /// Takes back the frame `index`, which was to be filled.
+    /// Removes the frame `index`, which was not filled.
     pub(super) fn abandon(&self, holder: Holder, index: u32) {
         if self.index(holder).abandon(index) {
             self.waits.wake(index);
         }
     }
-    /// Checks the invariants. Only when nobody else uses the pool.
+    /// Checks the invariants. There must be no other users of the pool meanwhile.
     ///
     /// # Panics
-    /// If one does not hold.
+    /// If an invariant does not hold.
     pub fn check_invariants(&self) {
         self.pages.check_invariants();
         self.buffers.check_invariants();
@@ -262,7 +263,7 @@ impl Frames {
 
 impl Shrinker for Frames {
     fn count_objects(&self) -> u64 {
-        // All that the hand passes over, so that as many steps are a full turn.
+        // All slots that the hand passes over, so that this many steps are a full turn.
         u64::from(self.arena.touched())
     }
 
@@ -276,7 +277,7 @@ impl Shrinker for Frames {
 }
 
 impl Charge for Frames {
-    /// Gives up a frame, memory and all, so that its bytes may be used elsewhere.
+    /// Gives up a frame and its memory, so that its bytes may be used elsewhere.
     fn charge(&self) -> bool {
         let spare = self
             .retirable
@@ -294,7 +295,7 @@ impl Charge for Frames {
         true
     }
 
-    /// Takes a frame back that was given up.
+    /// Takes back a frame that was given up.
     fn uncharge(&self) {
         if self.arena.reinstate() {
             self.retired.fetch_sub(1, Relaxed);

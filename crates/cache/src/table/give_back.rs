@@ -1,18 +1,18 @@
-//! Giving back the memory of an arena: the last slots, so that what remains is one piece.
+//! Gives back the memory of an arena: its last slots, so that the rest remains contiguous.
 //!
 //! # Model
-//! Compaction: once enough slots are free, the entries of the last ones move into free slots below
-//! them. Which entries are dropped before, so that slots are free, is not decided here.
+//! Compaction: when enough slots are free, the entries of the last slots move into free slots below
+//! them. Other code decides which entries are evicted before, to free slots.
 //!
-//! # How a reader on a slot that is given back stays right
-//! The slot becomes zero by ordinary stores, and stays so when the kernel takes the page. A zero
-//! slot cannot be found, its link leads nowhere, and no entry ever had its generation, 0: the reader
-//! sees that the entry is gone, as when the slot is reused. When memory is granted again, slots
-//! start at a generation above all that were given back.
+//! # Readers of a slot that is given back
+//! The slot becomes zero by ordinary stores, and stays zero when the kernel takes the page. A zero slot
+//! cannot be found, its link is that of a free list, and no entry ever had its generation, 0. So the
+//! reader detects that the entry is no longer there, as when the slot is reused. When memory is granted
+//! again, the generations of its slots start above all those that were given back.
 //!
 //! # Locking
-//! `growing` is held throughout, so that the arena does not grow meanwhile, and tried only: a thread
-//! that waits for memory in order to grow may hold it. Nothing is allocated and nothing waited for.
+//! `growing` is held throughout, so that the arena does not grow meanwhile. It is only tried, because a
+//! thread that waits for memory in order to grow may hold it. Nothing is allocated, and no thread waits.
 
 use super::arena::{Arena, Extent, Growth, Vacant};
 use super::link::{END_OF_FREE, Link};
@@ -27,11 +27,11 @@ struct Taken {
 }
 
 impl<const W: usize> Arena<W> {
-    /// Gives the last `chunks` back, or all but the first, or those behind the last entry that is held,
-    /// if there are as many free slots. Returns how many it gave back.
+    /// Gives back the last `chunks`, if there are as many free slots, but not the first chunk, and only
+    /// those after the last held entry. Returns the number of chunks given back.
     ///
-    /// `relocate` is to move the entry in the given slot to the vacant one and to leave the old one
-    /// claimed, in no chain; false if it cannot.
+    /// `relocate` moves the entry in the given slot to the vacant one, and leaves the old slot claimed,
+    /// in no chain. It returns false if it cannot.
     pub(crate) fn give_back(
         &self,
         chunks: u32,
@@ -51,7 +51,7 @@ impl<const W: usize> Arena<W> {
         }
         let from = left * self.chunk();
         self.grant(from);
-        // Nobody takes slots from the tail any more but off the free lists.
+        // From here on, threads take slots of the tail only from the free lists.
         let tail = from..self.touched().max(from);
         let taken = self.take_tail(tail.clone(), relocate);
         if taken.count < tail.end - tail.start {
@@ -70,8 +70,8 @@ impl<const W: usize> Arena<W> {
         all - left
     }
 
-    /// The chunks that have to stay if `left` are to: up to that with the last slot that is neither free
-    /// nor in use by an entry that nobody holds.
+    /// Returns the number of chunks that have to stay if at least `left` do. They end with the last slot
+    /// that is neither free nor used by an entry that can be claimed.
     fn immovable(&self, left: u32) -> u32 {
         let stays = |index: &u32| {
             let state = self.slot(*index).state();
@@ -82,7 +82,8 @@ impl<const W: usize> Arena<W> {
             .map_or(left, |index| index / self.chunk() + 1)
     }
 
-    /// Takes these slots, which are the last: off the free lists, or from their entries, which move.
+    /// Takes the slots of `tail`, the last of the arena, from the free lists or from their entries,
+    /// which move.
     fn take_tail(
         &self,
         tail: Range<u32>,
@@ -116,7 +117,7 @@ impl<const W: usize> Arena<W> {
         taken
     }
 
-    /// A free slot below `from`. Others that come first are kept.
+    /// Takes a free slot below `from`. Slots above it that are found first are added to `taken`.
     fn take_below(&self, from: u32, taken: &mut Taken) -> Option<Vacant<'_, W>> {
         loop {
             let index = self.free.pop(&self.slots)?;
@@ -127,17 +128,17 @@ impl<const W: usize> Arena<W> {
         }
     }
 
-    /// Adds the slot `index`, which is in no chain and the caller's, to those taken.
+    /// Adds the slot `index`, which the caller owns and which is in no chain, to `taken`.
     fn keep(&self, taken: &mut Taken, index: u32) {
         let slot = self.slot(index);
-        // Who stands on it is to see this before the link.
+        // A reader on the slot must see this before the link.
         slot.set_state(slot.state().with(State::FREE));
         slot.set_next(taken.first);
         taken.first = Link::Slot(index);
         taken.count += 1;
     }
 
-    /// Makes these slots, which are the caller's, zero.
+    /// Zeroes these slots, which the caller owns.
     fn zero(&self, slots: Range<u32>) {
         let first = slots.clone().fold(0, |first, index| {
             let generation = self.slot(index).state().generation();

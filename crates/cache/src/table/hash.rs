@@ -1,23 +1,23 @@
-//! Hash functions: from what identifies an object to a bucket.
+//! Hash functions, which map the identity of an object to a bucket.
 
 use std::fmt::Debug;
 
-/// A hash function for things identified by a `T`.
+/// A hash function for objects identified by a `T`.
 pub trait HashFunction<T>: Debug + Send + Sync {
-    /// The bucket of `value` in a table of 2^`bits` buckets. `bits` is at most
-    /// 29; the result must be below 2^`bits`.
+    /// Returns the bucket of `value` in a table of 2^`bits` buckets. `bits` is at most 29; the
+    /// result must be below 2^`bits`.
     fn bucket(&self, value: T, bits: u32) -> u32;
 }
 
-/// Multiplication by the golden ratio, the upper bits of the product: the
-/// kernel's `hash_64`. Neighbours land far apart, evenly.
+/// Multiplication by the golden ratio, the upper bits of the product: the kernel's `hash_64`.
+/// Neighbouring values are spread far apart, and evenly.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hash64;
 
-/// The upper `bits` of `hash`, 29 at most.
+/// Returns the upper `bits` of `hash`, at most 29.
 #[inline]
 fn upper_bits(hash: u64, bits: u32) -> u32 {
-    // In two steps, since a shift by 32 is none.
+    // In two steps, since a shift by 32 would overflow.
     u32::try_from(hash >> 32).unwrap_or_default() >> 1 >> (31 - bits)
 }
 
@@ -31,8 +31,8 @@ impl<T: Into<u64>> HashFunction<T> for Hash64 {
     }
 }
 
-/// A hash function with a secret, for what an attacker can choose: without the
-/// seed nobody can tell which values share a bucket.
+/// A hash function with a secret, for values that an attacker can choose. Without the seed, an
+/// attacker cannot predict which values share a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeededHash {
     words: u64,
@@ -41,15 +41,15 @@ pub(crate) struct SeededHash {
 
 impl SeededHash {
     pub(crate) fn new(seed: [u64; 2]) -> Self {
-        // Without these a seed of 0 would leave short values as they are.
+        // Without these constants, a seed of 0 would leave short values as they are.
         Self {
             words: seed[0] ^ 0x2d35_8dcc_aa6c_78a5,
             state: seed[1] ^ 0xa076_1d64_78bd_642f,
         }
     }
 
-    /// Mixes a word into a hash: a product's halves, folded. Where a factor is 0
-    /// the other one is what remains, so that no word wipes out those before it.
+    /// Mixes a word into a hash by folding both halves of a product. If one factor is 0, the result
+    /// is the other one, so no word erases the previous ones.
     #[must_use]
     #[inline]
     pub(crate) fn fold(self, hash: u64, word: u64) -> u64 {

@@ -1,6 +1,6 @@
-//! Histograms of chain lengths, in the form in which Lever published them
-//! (Histograms 1 to 5 of "Linux Kernel Hash Table Behavior", 2000), and how far
-//! they are from what a perfect hash function would give.
+//! Histograms of chain lengths, in the form in which Lever published them (Histograms 1 to 5 of
+//! "Linux Kernel Hash Table Behavior", 2000), and their distance from those of a perfect hash
+//! function.
 
 use super::{Counts, TreeDepths};
 use crate::tape::CacheKind;
@@ -8,53 +8,53 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Chain lengths of their own row; longer ones share the last.
+/// Chain lengths that have a separate row; longer ones share the last row.
 const SINGLE_SIZES: u64 = 16;
 /// Rows of a histogram.
 const ROWS: usize = 17;
 
-/// How many buckets have chains of what length.
+/// The number of buckets by chain length.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// Buckets by the length of their chains, of lengths that there are.
+    /// Buckets by the length of their chains, for lengths that occur.
     buckets: BTreeMap<u64, u64>,
 }
 
 /// A chi-square statistic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChiSquare {
-    /// Sum of squared differences, each relative to its expectation.
+    /// The sum of squared differences, each relative to its expectation.
     pub statistic: f64,
-    /// Classes compared, less two: one for the sum, one for the mean.
+    /// The number of compared classes, minus two: one for the sum, one for the mean.
     pub degrees_of_freedom: u32,
 }
 
 impl Histogram {
-    /// Adds a bucket whose chain is `length` long.
+    /// Adds a bucket whose chain has length `length`.
     pub fn add(&mut self, length: u64) {
         *self.buckets.entry(length).or_default() += 1;
     }
 
-    /// The lengths that there are, ascending, each with how many buckets have such a chain.
+    /// Returns the lengths that occur, ascending, each with its number of buckets.
     pub fn lengths(&self) -> impl Iterator<Item = (u64, u64)> {
         self.buckets
             .iter()
             .map(|(length, buckets)| (*length, *buckets))
     }
 
-    /// Number of buckets.
+    /// Returns the number of buckets.
     #[must_use]
     pub fn buckets(&self) -> u64 {
         self.buckets.values().sum()
     }
 
-    /// Number of empty buckets.
+    /// Returns the number of empty buckets.
     #[must_use]
     pub fn empty_buckets(&self) -> u64 {
         self.with_length(0)
     }
 
-    /// Number of objects in all chains.
+    /// Returns the number of objects in all chains.
     #[must_use]
     pub fn objects(&self) -> u64 {
         self.lengths()
@@ -62,16 +62,16 @@ impl Histogram {
             .sum()
     }
 
-    /// Length of the longest chain.
+    /// Returns the length of the longest chain.
     #[must_use]
     pub fn longest_chain(&self) -> u64 {
         let last = self.buckets.last_key_value();
         last.map_or(0, |(length, _)| *length)
     }
 
-    /// The share of the objects that are in chains no longer than the mean, rounded up: "about 68% of
-    /// all buffers are stored in buckets containing the expected average number of buffers or less".
-    /// 1 of no objects.
+    /// Returns the share of the objects that are in chains no longer than the mean, rounded up:
+    /// "about 68% of all buffers are stored in buckets containing the expected average number of
+    /// buffers or less". The result is 1 if there are no objects.
     #[must_use]
     pub fn share_in_mean_chains(&self) -> f64 {
         let objects = self.objects();
@@ -83,8 +83,7 @@ impl Histogram {
         as_f64(no_longer.map(|(length, buckets)| length * buckets).sum()) / as_f64(objects)
     }
 
-    /// The rows: chain length (none in the last row, of longer chains), buckets,
-    /// objects.
+    /// Returns the rows: chain length (`None` in the last row, of longer chains), buckets, objects.
     pub fn rows(&self) -> impl Iterator<Item = (Option<u64>, u64, u64)> {
         let single = (0..SINGLE_SIZES).map(|size| (Some(size), self.with_length(size)));
         let single = single.map(|(size, buckets)| (size, buckets, size.unwrap_or(0) * buckets));
@@ -99,12 +98,12 @@ impl Histogram {
         self.buckets.get(&length).copied().unwrap_or(0)
     }
 
-    /// How many buckets would have chains of length 0, 1, 2 and so on had the objects been thrown at
-    /// random: a Poisson distribution with the mean chain length.
+    /// Returns how many buckets would have chains of length 0, 1, 2 and so on if the objects were
+    /// distributed at random: a Poisson distribution with the mean chain length.
     fn by_chance(&self) -> impl Iterator<Item = f64> {
         let buckets = as_f64(self.buckets());
         let mean = as_f64(self.objects()) / buckets.max(1.0);
-        // As a logarithm, since long chains make it smaller than any number.
+        // As a logarithm, since it underflows for long chains.
         let mut term = buckets.ln() - mean;
         (1..).map(move |next| {
             let expected = term.exp();
@@ -113,7 +112,7 @@ impl Histogram {
         })
     }
 
-    /// The buckets that chance would give each row.
+    /// Returns the expected number of buckets in each row for a random distribution.
     #[must_use]
     pub fn poisson(&self) -> [f64; ROWS] {
         let mut rows = [0.0; ROWS];
@@ -126,9 +125,9 @@ impl Histogram {
         rows
     }
 
-    /// Compares the buckets with what throwing the objects at random gives: a
-    /// Poisson distribution with the mean chain length. Classes where fewer than
-    /// five buckets are expected are joined with their neighbours, as is usual.
+    /// Compares the buckets with a random distribution of the objects: a Poisson distribution with
+    /// the mean chain length. Classes with fewer than five expected buckets are joined with their
+    /// neighbours, as is usual.
     #[must_use]
     pub fn chi_square(&self) -> ChiSquare {
         let classes = self.classes();
@@ -143,7 +142,7 @@ impl Histogram {
         }
     }
 
-    /// Classes of chain lengths: buckets observed and expected.
+    /// Returns the classes of chain lengths: buckets observed and expected.
     fn classes(&self) -> Vec<(f64, f64)> {
         const LEAST_EXPECTED: f64 = 5.0;
         let buckets = as_f64(self.buckets());
@@ -191,24 +190,25 @@ impl std::ops::Add for Histogram {
     }
 }
 
-/// A cache's histogram. Displayed, it has the published form; that of trees follows it.
+/// A cache's histogram. Its display has the published form, followed by the depths of trees if there
+/// are any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The cache.
     pub cache: CacheKind,
-    /// What lookups did.
+    /// Counts of lookups.
     pub counts: Counts,
     /// Chain lengths.
     pub histogram: Histogram,
-    /// The buckets that chance would give each row: [`Histogram::poisson`] of each table, together.
+    /// The expected number of buckets in each row: the sum of [`Histogram::poisson`] over the tables.
     pub poisson: [f64; ROWS],
-    /// Of pages in red-black trees, which have no chains, how deep they lie.
+    /// The depths of pages in red-black trees, which have no chains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trees: Option<TreeDepths>,
 }
 
 impl Report {
-    /// The histogram of a cache, of all its tables together.
+    /// Creates the histogram of a cache from all its tables.
     pub fn of(cache: CacheKind, tables: impl IntoIterator<Item = (Counts, Histogram)>) -> Self {
         let mut report = Self {
             cache,
@@ -227,7 +227,7 @@ impl Report {
         report
     }
 
-    /// The depths of pages in trees.
+    /// Creates the report of pages in trees.
     pub(crate) fn of_trees(counts: Counts, trees: TreeDepths) -> Self {
         Self {
             trees: Some(trees),
@@ -235,14 +235,15 @@ impl Report {
         }
     }
 
-    /// The most links that a lookup walks now: the longest chain, or the deepest page of trees.
+    /// Returns the largest number of links that a lookup walks now: the longest chain, or the deepest
+    /// page of trees.
     #[must_use]
     pub fn longest_walk(&self) -> u64 {
         let deepest = self.trees.as_ref().map(TreeDepths::deepest);
         deepest.unwrap_or_else(|| self.histogram.longest_chain())
     }
 
-    /// The published words: the cache, what it holds, the function that looks up.
+    /// Returns the published words: the cache, its objects, the function that looks them up.
     fn words(&self) -> (&'static str, &'static str, &'static str) {
         match self.cache {
             CacheKind::Page => ("Page", "pages", "find_page"),
@@ -253,7 +254,7 @@ impl Report {
     }
 }
 
-/// `part` of `whole` times `scale`, rounded down; 0 of nothing.
+/// Returns `part` / `whole` times `scale`, rounded down; 0 if `whole` is 0.
 fn share(part: u64, whole: u64, scale: u64) -> u128 {
     (u128::from(part) * u128::from(scale))
         .checked_div(u128::from(whole))
@@ -323,7 +324,7 @@ impl fmt::Display for Report {
 mod tests {
     use super::*;
 
-    /// Histogram 1 of the paper, rebuilt from its rows.
+    /// Returns histogram 1 of the paper, rebuilt from its rows.
     fn published() -> Report {
         let rows = [
             12047, 1037, 381, 295, 325, 399, 188, 303, 160, 169, 224, 64, 49, 15, 3, 4,
@@ -332,7 +333,7 @@ mod tests {
         for (size, buckets) in (0..).zip(rows) {
             (0..buckets).for_each(|_| histogram.add(size));
         }
-        // 721 buckets with 21398 objects, the largest of 116.
+        // 721 buckets with 21398 objects, the largest with 116.
         histogram.add(116);
         (0..720).for_each(|i| histogram.add(if i < 402 { 30 } else { 29 }));
         let counts = Counts {

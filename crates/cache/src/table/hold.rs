@@ -1,8 +1,8 @@
-//! Holding entries and taking them: what a walk does with the slot that it was after.
+//! Operations of a walk on the slot that it was looking for: pin, lock and claim.
 
 use super::{Arena, Slot, State};
 
-/// An entry held in place: not evicted nor reused while this lives.
+/// A pinned entry, which is neither evicted nor reused while this exists.
 #[derive(Debug)]
 pub struct Pin<'a, const W: usize> {
     slot: &'a Slot<W>,
@@ -10,21 +10,21 @@ pub struct Pin<'a, const W: usize> {
 }
 
 impl<'a, const W: usize> Pin<'a, W> {
-    /// The entry's slot.
+    /// Returns the entry's slot.
     #[must_use]
     #[inline]
     pub fn slot(&self) -> &'a Slot<W> {
         self.slot
     }
 
-    /// The slot's number.
+    /// Returns the slot's number.
     #[must_use]
     #[inline]
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Keeps the pin, for whoever gives it back to the slot.
+    /// Keeps the pin. The caller must give it back to the slot.
     #[inline]
     pub(crate) fn into_index(self) -> u32 {
         let index = self.index;
@@ -32,7 +32,7 @@ impl<'a, const W: usize> Pin<'a, W> {
         index
     }
 
-    /// The pin that the caller took on the slot some other way.
+    /// Adopts a pin that the caller took on the slot in another way.
     pub(crate) fn adopt(slot: &'a Slot<W>, index: u32) -> Self {
         Self { slot, index }
     }
@@ -45,57 +45,57 @@ impl<const W: usize> Drop for Pin<'_, W> {
     }
 }
 
-/// What a lookup that pins found.
+/// The result of a lookup that pins.
 #[derive(Debug)]
 pub enum Found<'a, const W: usize> {
-    /// The entry, pinned, and the state that it was in before.
+    /// The pinned entry, and its previous state.
     Pinned(Pin<'a, W>, State),
-    /// The entry, still being filled: its slot and state.
+    /// The entry is being filled: its slot and state.
     Busy(u32, State),
-    /// The entry, with as many pins as there can be.
+    /// The entry has the largest number of pins.
     Saturated,
 }
 
-/// What became of asking for an entry for oneself.
+/// The result of an attempt to make an entry busy.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// It is busy, by the caller: its slot, and the state that it was in before. Who pinned it
-    /// earlier may still look at it.
+    /// The caller made the entry busy: its slot, and its previous state. Earlier pins may still
+    /// exist.
     Locked(u32, State),
-    /// It was busy already: its slot and state.
+    /// The entry was busy already: its slot and state.
     Busy(u32, State),
 }
 
-/// What became of an entry to be added.
+/// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Added {
-    /// It is in the table now.
+    /// The entry was added to the table.
     New,
-    /// It was there already.
+    /// The entry was in the table already.
     Existing,
-    /// It is not in the table: its chain is full of entries that are held.
+    /// The entry was not added: its chain is full of held entries.
     NoRoom,
 }
 
-/// What became of an entry to be deleted.
+/// The result of a deletion.
 #[derive(Debug)]
 pub(crate) enum Removed<'a, const W: usize> {
-    /// It is out of the table.
+    /// The entry was removed from the table.
     Out,
-    /// Others hold it; so does the caller now.
+    /// Other threads hold the entry, and now the caller does too.
     Held(Pin<'a, W>),
-    /// It was not in the table.
+    /// The entry was not in the table.
     Absent,
 }
 
-/// What a visitor says of a slot with the right key.
+/// The verdict of a visitor on a slot with the right key.
 #[derive(Debug)]
 pub(crate) enum Visit<T> {
-    /// It is the entry sought, and this is what was wanted of it.
+    /// It is the wanted entry, with this result.
     Found(T),
-    /// It is not the entry sought, which may be behind it.
+    /// It is not the wanted entry, which may follow in the chain.
     Pass,
-    /// The slot changed underneath: the walk starts again.
+    /// The slot changed concurrently: the walk starts again.
     Raced,
 }
 
@@ -110,7 +110,7 @@ impl<T> Visit<T> {
 }
 
 impl<const W: usize> Arena<W> {
-    /// Pins the entry that was in `state` when its key was compared.
+    /// Pins the entry that was in state `seen` when its key was compared.
     #[inline]
     pub(crate) fn pin(&self, index: u32, seen: State) -> Visit<Found<'_, W>> {
         let slot = self.slot(index);
@@ -129,14 +129,14 @@ impl<const W: usize> Arena<W> {
         }
     }
 
-    /// Why an entry cannot be pinned.
+    /// Returns why an entry cannot be pinned.
     #[cold]
     fn refused<'a>(slot: &Slot<W>, index: u32, state: State) -> Visit<Found<'a, W>> {
         if !state.has(State::LIVE) {
             return Visit::Pass;
         }
         if !slot.state().is_same_entry(state) {
-            // The key may not have been this entry's.
+            // The key may have belonged to another entry.
             return Visit::Raced;
         }
         Visit::Found(if state.has(State::BUSY) {
@@ -146,8 +146,8 @@ impl<const W: usize> Arena<W> {
         })
     }
 
-    /// Whether a copy is whole that was read between these states, in which the entry was not found
-    /// before, or changed.
+    /// Decides whether a copy that was read between these two states is consistent. This is for
+    /// entries that had not been found before, or that changed.
     #[cold]
     pub(super) fn judge_copy(slot: &Slot<W>, before: State, after: State) -> Visit<()> {
         if !before.has(State::LIVE) {
@@ -157,13 +157,13 @@ impl<const W: usize> Arena<W> {
             return Visit::Raced;
         }
         if !after.has(State::REFERENCED) {
-            // Whoever changed it instead says no less.
+            // If another thread changed it instead, the entry is referenced anyway.
             let _ = slot.exchange(after, after.referenced());
         }
         Visit::Found(())
     }
 
-    /// Whether the entry can be found that was `seen` when its key was compared.
+    /// Checks that the entry can be found whose state was `seen` when its key was compared.
     pub(crate) fn see(&self, index: u32, seen: State) -> Visit<()> {
         if !seen.has(State::LIVE) {
             Visit::Pass
@@ -174,8 +174,8 @@ impl<const W: usize> Arena<W> {
         }
     }
 
-    /// Clears `flag` of the entry that was `seen` when its key was compared; says whether this call
-    /// cleared it.
+    /// Clears `flag` of the entry whose state was `seen` when its key was compared. Returns whether
+    /// this call cleared it.
     pub(crate) fn take_flag(&self, index: u32, seen: State, flag: u64) -> Visit<bool> {
         if seen.has(State::LIVE) && self.slot(index).take_flag_of(seen, flag) {
             return Visit::Found(true);
@@ -183,7 +183,8 @@ impl<const W: usize> Arena<W> {
         self.see(index, seen).map(|()| false)
     }
 
-    /// Makes the entry busy that was `seen` when its key was compared, unless it is.
+    /// Makes the entry busy whose state was `seen` when its key was compared, unless it is busy
+    /// already.
     pub(crate) fn lock(&self, index: u32, seen: State) -> Visit<Taken> {
         let locked = self.slot(index).update(seen, |state| {
             let can_lock = state.is_same_entry(seen) && state.can_lock();
@@ -197,15 +198,15 @@ impl<const W: usize> Arena<W> {
         }
     }
 
-    /// Claims the entry `index`, which is not reused meanwhile, and returns the state it had;
-    /// `None` if it is held, or was claimed by another.
+    /// Claims the entry `index`, which is not reused meanwhile, and returns its previous state.
+    /// Returns `None` if it is held, or was claimed by another thread.
     pub(crate) fn claim(&self, index: u32) -> Option<State> {
         let slot = self.slot(index);
         let claim = |state: State| state.can_claim().then(|| state.claimed());
         slot.update(slot.state(), claim).ok()
     }
 
-    /// Claims the entry `index`, which the caller has made busy, and returns the state it had.
+    /// Claims the entry `index`, which the caller has made busy, and returns its previous state.
     pub(crate) fn claim_busy(&self, index: u32) -> State {
         let slot = self.slot(index);
         let (Ok(state) | Err(state)) = slot.update(slot.state(), |state| Some(state.claimed()));

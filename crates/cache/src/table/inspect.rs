@@ -1,10 +1,10 @@
-//! What a table looks like, for those who measure and test it.
+//! Inspection of a table, for measurements and tests.
 
 use super::link::Link;
 use super::{HashFunction, Histogram, Layout, Slot, State, Table};
 
 impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
-    /// Chain lengths, bucket by bucket.
+    /// Returns the chain lengths of all buckets.
     #[must_use]
     pub fn histogram(&self) -> Histogram {
         let mut histogram = Histogram::default();
@@ -21,10 +21,10 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         histogram
     }
 
-    /// Checks the invariants. Only when nobody else uses it.
+    /// Checks the invariants. There must be no other users meanwhile.
     ///
     /// # Panics
-    /// If one does not hold.
+    /// If an invariant does not hold.
     pub fn check_invariants(&self, same_key: impl Fn(&Slot<W>, &Slot<W>) -> bool) {
         let mut objects = 0;
         for bucket in 0..self.buckets.count() {

@@ -1,22 +1,23 @@
 //! Links between slots: a slot's number, or the end of a chain.
 
-/// What follows in a chain.
+/// The next element of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     /// A slot of the arena.
     Slot(u32),
-    /// The end of the chain of this bucket. A reader that arrives at another
-    /// bucket's end was led astray by a slot reused under it, and starts again.
+    /// The end of the chain of this bucket. A reader that arrives at the end of another bucket was
+    /// misled by a slot that was reused meanwhile, and starts again.
     End(u32),
 }
 
 const END: u32 = 1 << 31;
 
-/// The end of a free list, a bucket that no table has. Where memory is zeroed, links lead there.
+/// The end of a free list: a bucket number that no table has. Links in zeroed memory have this
+/// value.
 pub(super) const END_OF_FREE: Link = Link::End(END - 1);
 
-/// Slots and buckets are numbered below this, which leaves room for a flag and an offset of one in
-/// links and for the lock bit and an offset of one in bucket heads.
+/// The limit of slot and bucket numbers. It leaves room for a flag and an offset of one in links,
+/// and for the lock bit and an offset of one in bucket heads.
 pub const NUMBERS: u32 = 1 << 30;
 
 impl Link {

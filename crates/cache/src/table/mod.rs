@@ -1,46 +1,44 @@
-//! The hash table through which everything cached is found: chained, over a
-//! fixed arena of slots.
+//! The hash table of all caches: chained, over a fixed arena of slots.
 //!
 //! # Model
-//! The kernel's `hlist` tables under RCU (`inode_hashtable`, `dentry_hashtable`,
-//! the page hash of 2.4), with slot numbers for pointers and, instead of RCU's
-//! grace period, slots that stay slots: they are reused, or become zero, nothing else.
+//! The kernel's `hlist` tables under RCU (`inode_hashtable`, `dentry_hashtable`, the page hash of 2.4),
+//! with slot numbers instead of pointers. Instead of RCU's grace period, slots remain slots: they are
+//! reused, or become zero, and nothing else.
 //!
-//! # How a reader stays right without a lock
-//! A reader may stand on a slot while it is evicted and reused. What it can
-//! then see is:
-//! - *another key in the slot*: it compares the state word before and after
-//!   ([`Table::copy`]), or pins by exchanging the state word it saw before the
-//!   comparison ([`Table::get`]); the generation in that word gives it away;
-//! - *another chain behind the slot*, or nothing: that chain ends in another bucket's
-//!   number, so the reader starts again;
-//! - *its own chain, from the front*: slots are inserted at the front only, so
-//!   what is behind contains all that was there when the reader started, but for an entry that
-//!   was replaced meanwhile ([`Table::replace`]): its new slot is in front, and the old one gone.
-//!   So who finds nothing looks at the front again: as long as that is the same entry, nothing came.
+//! # Correctness of readers without a lock
+//! The slot that a reader looks at may be evicted and reused meanwhile. The reader can then see:
+//! - *another key in the slot*: the reader compares the state word before and after ([`Table::copy`]),
+//!   or pins by a compare-exchange of the state word that it saw before the comparison ([`Table::get`]).
+//!   The generation in that word reveals the change;
+//! - *another chain after the slot*, or nothing: that chain ends with another bucket's number, so the
+//!   reader starts again;
+//! - *its own chain, from the front*: slots are inserted at the front only, so the rest of the chain
+//!   contains all entries that were in it when the reader started, except for an entry that was replaced
+//!   meanwhile ([`Table::replace`]): its new slot is at the front, and the old one is removed. So a
+//!   reader that finds nothing checks the front again: if that is the same entry, nothing was inserted.
 //!
-//! So an entry that stays in the table is always found, and what is found is
-//! whole. How it may move to another slot, and memory be given back, [`give_back`] says; how
-//! entries are found by their hash alone, [`same_hash`].
+//! So an entry that stays in the table is always found, and the result is consistent. [`give_back`]
+//! describes how entries move to other slots and memory is given back, and [`same_hash`] how entries are
+//! found by their hash alone.
 //!
 //! # Invariants
-//! Checked by [`Table::check_invariants`] when nobody writes:
-//! 1. A chain ends in its own bucket's number.
+//! Checked by [`Table::check_invariants`] when there are no writers:
+//! 1. A chain ends with the number of its own bucket.
 //! 2. Every entry in it hashes to its bucket, and is live.
 //! 3. No two entries of a chain have the same key.
-//! 4. The chains together hold as many entries as are counted.
+//! 4. The chains together have as many entries as are counted.
 //!
-//! An entry that the clock hand has claimed stays in its chain until that is locked. A new one of the
-//! same key that comes meanwhile takes it out, so that a tape is told of its going first.
+//! An entry that the clock hand has claimed stays in its chain until the bucket is locked. If an entry
+//! of the same key is inserted before that, the insertion removes the old one, so that a tape gets the
+//! removal first.
 //!
 //! # Locking
-//! One bucket at a time, for one walk ([`buckets`]). A slot is taken, or
-//! evicted elsewhere, before the lock, so locks never nest.
+//! One bucket at a time, for one walk ([`buckets`]). A slot is taken, or evicted elsewhere, before the
+//! lock, so locks never nest.
 //!
 //! # Cost
-//! A hit reads the head and the slots up to the one sought, one cache line each;
-//! pinning writes that line, copying does not unless the entry was not yet
-//! referenced. 4 bytes a bucket.
+//! A hit reads the head and the slots up to the wanted one, one cache line each. A pin writes that line.
+//! A copy does not, unless the entry was not yet referenced. 4 bytes for each bucket.
 
 mod arena;
 mod arena_config;
@@ -90,28 +88,28 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// How a kind of entry lies in a slot of `W` words.
+/// The layout of one kind of entry in a slot of `W` words.
 pub trait Layout<const W: usize>: Debug + Send + Sync + 'static {
-    /// What finds an entry.
+    /// The key of an entry.
     type Key<'k>;
-    /// What the hash function gets to see of a key; kept in the slot.
+    /// The input of the hash function, which is stored in the slot.
     type Hashed: Copy + Debug + Into<HashKey>;
 
-    /// What the hash function sees of `key`.
+    /// Returns the hash input of `key`.
     fn hashed(key: &Self::Key<'_>) -> Self::Hashed;
-    /// What the hash function saw of the key in `slot`.
+    /// Returns the hash input of the key in `slot`.
     fn hashed_in(slot: &Slot<W>) -> Self::Hashed;
-    /// What a tape is told of `key`.
+    /// Returns `key` in the form that a tape gets.
     #[inline]
     fn told(key: &Self::Key<'_>) -> HashKey {
         Self::hashed(key).into()
     }
-    /// What a tape is told of the key in `slot`.
+    /// Returns the key in `slot` in the form that a tape gets.
     fn told_in(slot: &Slot<W>) -> HashKey {
         Self::hashed_in(slot).into()
     }
-    /// Whether `slot` has `key`. May be asked of a slot that is being changed,
-    /// and must then return something.
+    /// Returns true if `slot` has `key`. This may be called for a slot that is being changed; any result
+    /// is then allowed.
     fn matches(key: &Self::Key<'_>, slot: &Slot<W>) -> bool;
     /// Writes `key` into `slot`.
     fn store(key: &Self::Key<'_>, slot: &Slot<W>);
@@ -128,21 +126,21 @@ pub struct Table<L: Layout<W>, H, const W: usize> {
     layout: PhantomData<L>,
 }
 
-/// What became of a slot offered for an entry.
+/// The result of an insertion with a vacant slot.
 #[derive(Debug)]
 pub enum Inserted<'a, const W: usize> {
-    /// It holds the entry now.
+    /// The slot holds the new entry.
     New(u32),
-    /// The entry was there already; the slot went back.
+    /// The entry existed already; the slot was freed.
     Existing(Found<'a, W>),
 }
 
 impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
-    /// A table of 2^`bits` buckets over `arena`. Tables that share an arena need
-    /// bucket numbers of their own: this one's start at `first_bucket`.
+    /// Creates a table of 2^`bits` buckets over `arena`. Tables that share an arena need separate bucket
+    /// numbers: those of this table start at `first_bucket`.
     ///
     /// # Errors
-    /// The kernel's, for want of address space most likely.
+    /// Those of the kernel, most likely because there is not enough address space.
     pub fn new(arena: Arc<Arena<W>>, bits: u32, first_bucket: u32, hash: H) -> io::Result<Self> {
         Ok(Self {
             arena,
@@ -154,55 +152,55 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         })
     }
 
-    /// The arena that the entries lie in.
+    /// Returns the arena of the entries.
     #[must_use]
     pub fn arena(&self) -> &Arena<W> {
         &self.arena
     }
 
-    /// Number of buckets.
+    /// Returns the number of buckets.
     #[must_use]
     pub fn bucket_count(&self) -> u32 {
         self.buckets.count()
     }
 
-    /// Tells `tape` of what happens from now on, as a table of `cache`.
+    /// Reports all further events to `tape`, as a table of `cache`.
     pub fn set_tape(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
         self.tracepoint.enable(tape, cache);
     }
 
-    /// The hash function.
+    /// Returns the hash function.
     pub(crate) fn hash(&self) -> &H {
         &self.hash
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn objects(&self) -> u64 {
         self.counters.objects()
     }
 
-    /// Entries inserted so far; one that moves is none.
+    /// Returns the number of entries inserted so far. A move does not count.
     pub(crate) fn inserted(&self) -> u64 {
         self.counters.inserted()
     }
 
-    /// What lookups did so far.
+    /// Returns the counts of lookups so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.sum()
     }
 
-    /// A slot to put an entry into, from this table's arena, which it does not
-    /// share: where none is left, the clock hand evicts. `None` if all are held.
+    /// Takes a slot for a new entry from this table's arena, which must not be shared. If no slot is
+    /// left, the clock hand evicts an entry. Returns `None` if all entries are held.
     pub fn take(&self) -> Option<Vacant<'_, W>> {
         self.take_from(|_| {})
     }
 
-    /// [`Table::take`] that tells `evicted` of each entry that goes, by its slot.
+    /// Does what [`Table::take`] does, and calls `evicted` with the slot of each evicted entry.
     pub(crate) fn take_from(&self, evicted: impl Fn(u32)) -> Option<Vacant<'_, W>> {
-        // What the hand passes over before another look, so that a few slots are
-        // free for those who come next.
+        // The hand passes over this many slots between two checks, so that a few slots are free for the
+        // next callers.
         let batch = (self.arena.touched() / 4).clamp(1, 8);
         let mut turns = self.arena.touched() / batch * 2 + 2;
         loop {
@@ -214,8 +212,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Passes the clock hand over `count` slots. Tells `evicted` of each entry that goes, by its
-    /// slot, and returns how many do.
+    /// Moves the clock hand over `count` slots. Calls `evicted` with the slot of each evicted entry, and
+    /// returns their number.
     pub(crate) fn scan(&self, count: u32, evicted: impl Fn(u32)) -> u32 {
         self.arena.scan(count, |index, _| {
             evicted(index);
@@ -223,8 +221,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         })
     }
 
-    /// Finds `key` and pins it. An entry that is busy counts as a hit: it need
-    /// not be read again.
+    /// Finds `key` and pins it. An entry that is busy counts as a hit, since it need not be read again.
     #[inline]
     pub fn get(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
         let (found, links) = self.walk(key, |_, index, state| self.arena.pin(index, state));
@@ -232,17 +229,16 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         found
     }
 
-    /// [`Table::get`] without counting, for a second look after a miss.
+    /// Does what [`Table::get`] does without counting, for a second attempt after a miss.
     #[inline]
     pub fn get_again(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
         self.walk(key, |_, index, state| self.arena.pin(index, state))
             .0
     }
 
-    /// Finds `key` and returns what `read` makes of its slot. `read` may see a
-    /// slot that is being changed; then what it returned is dropped and the walk
-    /// starts again. Writes nothing that is shared, but for the first hit since
-    /// the clock hand passed.
+    /// Finds `key` and returns the result of `read` for its slot. `read` may see a slot that is being
+    /// changed; its result is then dropped and the walk starts again. Writes no shared memory, except
+    /// for the first hit since the clock hand passed.
     #[inline]
     pub fn copy<T>(&self, key: &L::Key<'_>, read: impl Fn(&Slot<W>) -> T) -> Option<T> {
         let (found, links) = self.walk(key, |slot, _, state| {
@@ -258,14 +254,15 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         found
     }
 
-    /// Says that `key` will be looked for: a hint, for who knows it well before. Its bucket's head comes
-    /// closer to the processor.
+    /// Prefetches the bucket head of `key`, which will be looked up soon. This is a hint for callers
+    /// that know the key well in advance.
     #[inline]
     pub fn prefetch_bucket(&self, key: &L::Key<'_>) {
         self.buckets.prefetch(self.bucket(L::hashed(key)));
     }
 
-    /// The second step, once the head is there: the first entry of the chain comes closer.
+    /// The second step, when the head is in the processor's cache: prefetches the first entry of the
+    /// chain.
     #[inline]
     pub fn prefetch_entry(&self, key: &L::Key<'_>) {
         if let Link::Slot(index) = self.buckets.first(self.bucket(L::hashed(key))) {
@@ -273,7 +270,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// The third step, once that is there: if it is another's, the entry behind it comes closer.
+    /// The third step, when that entry is in the processor's cache: prefetches the next one if the first
+    /// has another key.
     #[inline]
     pub fn prefetch_next(&self, key: &L::Key<'_>) {
         if let Link::Slot(index) = self.buckets.first(self.bucket(L::hashed(key))) {
@@ -286,15 +284,15 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Whether `key` is in the table. Neither counts nor references.
+    /// Returns true if `key` is in the table. Neither counts nor references.
     pub fn contains(&self, key: &L::Key<'_>) -> bool {
         self.walk(key, |_, index, state| self.arena.see(index, state))
             .0
             .is_some()
     }
 
-    /// Clears `flag` of the entry of `key`; says whether this call cleared it.
-    /// Neither counts nor references.
+    /// Clears `flag` of the entry of `key`. Returns whether this call cleared it. Neither counts nor
+    /// references.
     pub(crate) fn take_flag(&self, key: &L::Key<'_>, flag: u64) -> bool {
         let taken = self.walk(key, |_, index, state| {
             self.arena.take_flag(index, state, flag)
@@ -302,14 +300,14 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         taken.0.unwrap_or(false)
     }
 
-    /// Finds `key` and makes its entry busy, unless it is. Counts no lookup.
+    /// Finds `key` and makes its entry busy, unless it is busy already. Counts no lookup.
     pub(crate) fn lock(&self, key: &L::Key<'_>) -> Option<Taken> {
         self.walk(key, |_, index, state| self.arena.lock(index, state))
             .0
     }
 
-    /// Puts `key` into `vacant` unless it is in the table already. `flags` are
-    /// the new entry's; `fill` writes what comes with the key.
+    /// Inserts `key` with `vacant` unless it is in the table already. The new entry has `flags`; `fill`
+    /// writes its value.
     pub fn get_or_insert<'a>(
         &'a self,
         key: &L::Key<'_>,
@@ -334,9 +332,9 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         Inserted::New(self.push(&mut locked, vacant, flags))
     }
 
-    /// Puts `key` into `vacant`, in place of the entry that the table has for it
-    /// if any; a reader finds the one or the other. For entries that are copied:
-    /// one that is pinned or busy would stay, behind the new one.
+    /// Inserts `key` with `vacant`, and replaces an existing entry of `key`. A reader finds one or the
+    /// other. This is for entries that are copied: an entry that is pinned or busy would stay, after the
+    /// new one.
     pub fn replace(&self, key: &L::Key<'_>, vacant: Vacant<'_, W>, fill: impl FnOnce(&Slot<W>)) {
         L::store(key, vacant.slot());
         fill(vacant.slot());
@@ -346,7 +344,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             self.push(&mut locked, vacant, 0);
             return;
         };
-        // Readers find the new one before the old one goes; a tape is told the other way round.
+        // Readers must find the new one before the old one is removed. A tape gets the reverse order.
         let new = Self::link(&mut locked, vacant, 0);
         let is_claimed = self.arena.claim(old).is_some();
         if is_claimed || !self.is_live(old) {
@@ -359,12 +357,12 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Takes `key` out; false if it is not there, or held.
+    /// Removes `key`. Returns false if it is not in the table, or is held.
     pub fn remove(&self, key: &L::Key<'_>) -> bool {
         self.take_out(key).is_some()
     }
 
-    /// [`Table::remove`] that returns the state the entry had.
+    /// Does what [`Table::remove`] does, and returns the state that the entry had.
     pub(crate) fn take_out(&self, key: &L::Key<'_>) -> Option<State> {
         let bucket = self.bucket(L::hashed(key));
         let mut locked = self.buckets.lock(bucket);
@@ -376,7 +374,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         Some(state)
     }
 
-    /// Takes the slot `index`, which the caller has claimed, out of its chain, unless a new entry of
+    /// Removes the slot `index`, which the caller has claimed, from its chain, unless an insertion of
     /// its key has done so.
     pub(crate) fn unlink(&self, index: u32) {
         let slot = self.arena.slot(index);
@@ -386,8 +384,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Takes back the busy entry `index`, which the caller was to fill. Returns
-    /// whether somebody is parked on it.
+    /// Removes the busy entry `index`, which the caller did not fill. Returns true if a thread is parked
+    /// on it.
     pub(crate) fn abandon(&self, index: u32) -> bool {
         let state = self.arena.claim_busy(index);
         self.unlink(index);
@@ -395,7 +393,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         state.has(State::WAITERS)
     }
 
-    /// The bucket of what hashes so.
+    /// Returns the bucket of a hash input.
     #[inline]
     pub(crate) fn bucket(&self, hashed: L::Hashed) -> u32 {
         self.hash.bucket(hashed, self.buckets.bits())
@@ -411,8 +409,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.tracepoint.tell(Operation::Lookup { hit }, key);
     }
 
-    /// Walks the chain of `key` and lets `visit` judge the slots that have it.
-    /// Returns its finding and the links walked, those of false starts too.
+    /// Walks the chain of `key`, and calls `visit` for slots that have it. Returns its result and the
+    /// number of links walked, including those of restarted walks.
     #[inline]
     fn walk<T>(
         &self,
@@ -430,8 +428,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 links += 1;
                 let state = slot.state();
                 if state.has(State::FREE) {
-                    // Led into a free list. It would end in its own mark, but
-                    // may be long.
+                    // The walk was led into a free list. It would end with a different mark, but may be
+                    // long.
                     continue 'start;
                 }
                 if L::matches(key, slot) {
@@ -444,8 +442,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 front = front.or(Some((slot, state)));
                 at = slot.next();
             }
-            // Nothing was put in front since, where a slot may be the same and its entry another, or
-            // where it was when it was passed, but not yet live.
+            // Nothing was inserted at the front since. The front may be the same slot with another
+            // entry, or an entry that was not live yet when the walk passed it.
             let is_same = |(slot, seen): (&Slot<W>, State)| slot.state().is_found_as(seen);
             if at == self.buckets.end(bucket)
                 && self.buckets.first(bucket) == first
@@ -456,21 +454,21 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Inserts at the front, for readers to see.
+    /// Inserts at the front, where readers can find it.
     fn push(&self, locked: &mut Locked<'_>, vacant: Vacant<'_, W>, flags: u64) -> u32 {
         let index = Self::link(locked, vacant, flags);
         self.note_inserted(index);
         index
     }
 
-    /// Counts the entry in slot `index` of a locked chain, and tells of it.
+    /// Counts the entry in slot `index` of a locked chain, and reports its insertion.
     fn note_inserted(&self, index: u32) {
         self.counters.insert();
         let key = || L::told_in(self.arena.slot(index));
         self.tracepoint.tell(Operation::Insert, key);
     }
 
-    /// Puts `vacant` at the front, neither counted nor told of.
+    /// Links `vacant` at the front. Does not count or report it.
     fn link(locked: &mut Locked<'_>, vacant: Vacant<'_, W>, flags: u64) -> u32 {
         let slot = vacant.slot();
         slot.set_next(locked.first());
@@ -479,15 +477,15 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         vacant.into_index()
     }
 
-    /// The slot of `key` in a locked chain. It stays there, with its key, as long as the lock is held;
-    /// its entry may have been evicted, or be meanwhile.
+    /// Returns the slot of `key` in a locked chain. The slot stays there with its key while the lock is
+    /// held, but its entry may be evicted at any time.
     fn find(&self, locked: &Locked<'_>, key: &L::Key<'_>) -> Option<u32> {
         self.arena
             .chain(locked.first())
             .find(|&index| L::matches(key, self.arena.slot(index)))
     }
 
-    /// [`Table::find`] of an entry that was not evicted before.
+    /// Does what [`Table::find`] does, for an entry that was not evicted before.
     fn find_live(&self, locked: &Locked<'_>, key: &L::Key<'_>) -> Option<u32> {
         self.find(locked, key).filter(|&index| self.is_live(index))
     }
@@ -503,7 +501,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.tracepoint.tell(Operation::Remove, key);
     }
 
-    /// [`Table::unlink_locked`] of an entry that has another slot now.
+    /// Does what [`Table::unlink_locked`] does, for an entry that has another slot now.
     fn unlink_moved(&self, locked: &mut Locked<'_>, index: u32) {
         let after = self.arena.slot(index).next();
         if locked.first() == Link::Slot(index) {
@@ -518,7 +516,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 None => debug_assert!(false, "slot {index} is not in its chain"),
             }
         }
-        // Who stands on it has lost his way, and is to know.
+        // A reader on this slot is on the wrong path, and must detect that.
         self.arena.slot(index).set_next(END_OF_FREE);
     }
 }

@@ -1,8 +1,8 @@
-//! What the tests keep in tables: numbers.
+//! A layout for tests: numbers as keys and values.
 
 use super::{Layout, Slot};
 
-/// The key in the first word, the value in the second.
+/// The key is the first word, the value the second.
 #[derive(Debug)]
 pub(super) struct Number;
 

@@ -1,29 +1,29 @@
-//! Tables where several entries may have the same hash: searches that know the hash alone and go from
-//! one entry to the next, and deleting and moving what nobody holds.
+//! Tables in which several entries may have the same hash: searches that use the hash alone and
+//! proceed from one entry to the next, and deletion and relocation of entries that are not held.
 //!
-//! # How a search goes on where it was
-//! The entry found is pinned, so it keeps its place, and what is behind it in its chain was there
-//! before it: new entries come in front. So a search that starts behind it sees no entry twice, as
-//! long as every slot it passes is in the chain behind the one before. A slot reused under the
-//! reader could be in front again. Therefore, after the state of a slot is read, the one before is
-//! looked at again: if it is the same entry and still leads there, both were in their places. If
-//! not, the search starts again, behind the pinned entry.
+//! # How a search continues
+//! The entry found is pinned, so it keeps its place. The entries after it in its chain are older,
+//! since new entries are inserted at the front. So a search that continues after it sees no entry
+//! twice, as long as every slot that it passes follows the previous one in the chain. But a slot that
+//! was reused meanwhile could be at the front again. Therefore, after the state of a slot is read,
+//! the previous slot is checked again: if it has the same entry and still links to this slot, both
+//! were in their places. If not, the search starts again, after the pinned entry.
 //!
-//! Pins taken here say nothing of use: that is for the holder to say.
+//! Pins taken here do not mark the entry as referenced: the holder does that.
 
 use super::chain_bound::Room;
 use super::hold::{Added, Removed};
 use super::link::Link;
 use super::{HashFunction, Layout, Pin, Slot, State, Table, Vacant};
 
-/// Where a search stands: on a slot that was in this state, or before the first.
+/// The position of a search: a slot that was in this state, or the start of the chain.
 type Place<'a, const W: usize> = Option<(&'a Slot<W>, State)>;
 
 impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W>
 where
     L::Hashed: PartialEq,
 {
-    /// The first entry with this hash and `flag`, pinned.
+    /// Returns the first entry with this hash and `flag`, pinned.
     #[inline]
     pub(crate) fn find_first(&self, hashed: L::Hashed, flag: u64) -> Option<Pin<'_, W>> {
         let (found, links) = self.search(hashed, flag, None);
@@ -31,21 +31,21 @@ where
         found
     }
 
-    /// The next entry behind `held` with its hash and `flag`, pinned. Counts no lookup.
+    /// Returns the next entry after `held` with its hash and `flag`, pinned. Counts no lookup.
     pub(crate) fn find_next(&self, held: &Slot<W>, flag: u64) -> Option<Pin<'_, W>> {
         self.search(L::hashed_in(held), flag, Some((held, held.state())))
             .0
     }
 
-    /// The entry of `key`, pinned, wherever it is just moved. Counts no lookup.
+    /// Returns the entry of `key`, pinned, even if it is being moved. Counts no lookup.
     pub(crate) fn hold(&self, key: &L::Key<'_>) -> Option<Pin<'_, W>> {
         let locked = self.buckets.lock(self.bucket(L::hashed(key)));
         let index = self.find_live(&locked, key)?;
         self.hold_at(index, self.arena.slot(index).state(), State::LIVE)
     }
 
-    /// Puts `key` into `vacant` with `flags` unless it is in the table already. If its chain has
-    /// `chain_max` entries, `evicted` is told of the one that goes, by its slot.
+    /// Inserts `key` with `vacant` and `flags` unless it is in the table already. If its chain has
+    /// `chain_max` entries, one is evicted, and `evicted` is called with its slot.
     pub(crate) fn insert_absent(
         &self,
         key: &L::Key<'_>,
@@ -57,7 +57,7 @@ where
         let mut locked = self.buckets.lock(self.bucket(L::hashed(key)));
         match self.find(&locked, key) {
             Some(index) if self.is_live(index) => {
-                // Slots go back behind the lock.
+                // Slots are freed after the lock is released.
                 drop(locked);
                 return Added::Existing;
             }
@@ -84,7 +84,7 @@ where
         Added::New
     }
 
-    /// Takes `key` out if nobody holds it; otherwise holds it too.
+    /// Removes `key` if it is not held; otherwise holds it too.
     pub(crate) fn remove_or_hold(&self, key: &L::Key<'_>) -> Removed<'_, W> {
         let mut locked = self.buckets.lock(self.bucket(L::hashed(key)));
         let Some(index) = self.find_live(&locked, key) else {
@@ -99,7 +99,7 @@ where
             }
             let state = self.arena.slot(index).state();
             if !state.has(State::LIVE) {
-                // The clock hand has it.
+                // The clock hand has claimed it.
                 return Removed::Absent;
             }
             if let Some(pin) = self.hold_at(index, state, State::LIVE) {
@@ -108,9 +108,9 @@ where
         }
     }
 
-    /// Moves the entry in slot `index` to `vacant`, and leaves the slot claimed, in no chain; false
-    /// if it is held or changing. For a moment a search may find neither; inserting and removing
-    /// find the one or the other.
+    /// Moves the entry in slot `index` to `vacant`, and leaves the slot claimed, in no chain. Returns
+    /// false if the entry is held or changing. For a moment a search may find neither slot;
+    /// insertions and removals always find one.
     pub(crate) fn relocate(&self, index: u32, vacant: Vacant<'_, W>) -> bool {
         let slot = self.arena.slot(index);
         let seen = slot.state();
@@ -118,7 +118,7 @@ where
             return false;
         }
         let mut locked = self.buckets.lock(self.bucket(L::hashed_in(slot)));
-        // If it is the same entry still, that is its bucket.
+        // If it is still the same entry, the locked bucket is the right one.
         if !slot.state().is_same_entry(seen) {
             return false;
         }
@@ -131,7 +131,8 @@ where
         true
     }
 
-    /// The first entry behind `after` with this hash and `flag`, and the links walked.
+    /// Returns the first entry after `after` with this hash and `flag`, and the number of links
+    /// walked.
     #[inline]
     fn search(
         &self,
@@ -171,20 +172,20 @@ where
         }
     }
 
-    /// Whether the slot that `before` stands on is still the same entry, in its chain, and in front
-    /// of `at`.
+    /// Returns true if the slot of `before` still has the same entry, in its chain, directly before
+    /// `at`.
     #[inline]
     fn leads_to(&self, bucket: u32, before: Place<'_, W>, at: Link) -> bool {
         let Some((slot, seen)) = before else {
             return self.buckets.first(bucket) == at;
         };
-        // A slot taken out of its chain leads to no bucket's end or into a free list.
+        // A slot that was removed from its chain links to the end of a free list, or into one.
         let is_before = slot.next() == at;
         let now = slot.state();
         is_before && now.is_same_entry(seen) && !now.has(State::FREE)
     }
 
-    /// Pins the entry that was `seen` at `index`, as long as it has `flag`.
+    /// Pins the entry at `index` whose state was `seen`, if it still has `flag`.
     #[inline]
     fn hold_at(&self, index: u32, seen: State, flag: u64) -> Option<Pin<'_, W>> {
         let slot = self.arena.slot(index);

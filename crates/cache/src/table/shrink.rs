@@ -1,12 +1,12 @@
-//! A table as a shrinker: entries that were not used go, and with them memory.
+//! A table as a shrinker, which evicts unused entries and gives back their memory.
 //!
 //! # Model
-//! `prune_dcache` and `prune_icache`, with the clock hand for their lists. Where a kernel frees an
-//! object, and a slab once all of it is free, entries move here until the last slots of the arena
-//! are free ([`give_back`](super::give_back)).
+//! `prune_dcache` and `prune_icache`, with the clock hand instead of their lists. The kernel frees
+//! objects, and a slab when all its objects are free. Here entries move until the last slots of the
+//! arena are free ([`give_back`](super::give_back)).
 //!
-//! For tables with an arena of their own whose entries are copied when they are found: one that
-//! moves may for a moment not be found.
+//! This is for tables with an arena of their own whose entries are copied by lookups: a lookup may
+//! miss an entry for a moment while the entry moves.
 
 use super::{HashFunction, Layout, Table};
 use crate::shrink::Shrinker;
@@ -16,7 +16,7 @@ where
     L::Hashed: PartialEq,
 {
     fn count_objects(&self) -> u64 {
-        // All that the hand passes over, so that as many steps are a full turn.
+        // All slots that the hand passes over, so that this many steps are a full turn.
         self.arena.touched().into()
     }
 

@@ -1,10 +1,10 @@
-//! The table under the model checker: what lookups, inserts and evictions do to one another.
+//! The table under the model checker: concurrent lookups, insertions and evictions.
 
 use super::number::Number;
 use super::*;
 use crate::shuttle_tests::{Follower, check};
 
-/// Two buckets: even and odd.
+/// A hash function with two buckets: even and odd.
 #[derive(Debug)]
 struct Parity;
 
@@ -16,7 +16,7 @@ impl HashFunction<u64> for Parity {
 
 type Numbers = Table<Number, Parity, 2>;
 
-/// What belongs to `key`, so that a mixture of two entries shows.
+/// Returns the value of `key`, which reveals a mixture of two entries.
 fn image(key: u64) -> u64 {
     !key
 }
@@ -43,7 +43,7 @@ fn copy(table: &Numbers, key: u64) -> Option<u64> {
     })
 }
 
-/// Inserts two entries, unless they are there.
+/// Inserts two entries, unless they exist.
 fn insert(table: &Numbers) {
     for key in [2, 4] {
         let Some(vacant) = table.take() else { continue };
@@ -64,7 +64,7 @@ fn finish(table: &Numbers) {
     assert_eq!(used, u64::from(table.arena().touched()), "no slot is lost");
 }
 
-/// Runs both at once, and then checks the table.
+/// Runs both concurrently, and then checks the table.
 fn race(table: &Arc<Numbers>, one: fn(&Numbers), other: fn(&Numbers)) {
     let theirs = Arc::clone(table);
     let thread = shuttle::thread::spawn(move || one(&theirs));
@@ -76,8 +76,8 @@ fn race(table: &Arc<Numbers>, one: fn(&Numbers), other: fn(&Numbers)) {
 #[test]
 fn shuttle_entry_that_stays_is_found_while_its_chain_changes() {
     check(|| {
-        // 2 stays at the end of its chain; slots before it come and go, and
-        // move to the other chain and back.
+        // 2 stays at the end of its chain. Slots before it are inserted and removed, and move to
+        // the other chain and back.
         race(
             &numbers(3, &[2, 4, 6]),
             |table| {
@@ -142,9 +142,9 @@ fn shuttle_entry_replaced_behind_another_is_always_found() {
         assert!(copy(table, 2).is_some());
         assert!(copy(table, 2).is_some());
     }
-    // 2 comes to the front while a reader is past it.
+    // 2 moves to the front while a reader is past it.
     check(|| race(&numbers(4, &[2, 4]), |table| put(table, 2), look_up));
-    // So does the slot that 4 had, which the reader stands on.
+    // The same happens to the slot of 4, which the reader is looking at.
     check(|| {
         race(
             &numbers(2, &[2, 4]),
@@ -197,7 +197,7 @@ fn shuttle_pinned_entry_is_not_reused() {
 #[test]
 fn shuttle_key_inserted_by_two_is_in_the_table_once() {
     check(|| race(&numbers(4, &[]), insert, insert));
-    // So small that they evict each other's.
+    // The arena is so small that each evicts the other's entries.
     check(|| race(&numbers(2, &[6]), insert, insert));
 }
 
@@ -236,7 +236,7 @@ fn shuttle_free_slot_is_taken_by_one() {
 fn shuttle_free_slot_is_found_whichever_list_it_comes_to() {
     check(|| {
         let arena: Arc<Arena<2>> = Arc::new(Arena::new(3, Growth::Prepaid).unwrap());
-        // All on the list of this thread; each takes to its own what it took.
+        // All slots are on the list of this thread; each thread frees to its own list.
         drop([(); 3].map(|()| arena.take_free()));
         let threads = [(); 2].map(|()| {
             let theirs = Arc::clone(&arena);

@@ -1,25 +1,25 @@
-//! A slot: one cached entry, and the state word that every protocol turns on.
+//! A slot: one cached entry, and the state word that all protocols use.
 //!
 //! # Model
-//! `struct page`'s flags, reference count and hash link in one place. There is
-//! no `struct list_head`: the clock hand walks the arena itself.
+//! `struct page`'s flags, reference count and hash link in one place. There is no `struct list_head`:
+//! the clock hand walks the arena itself.
 //!
 //! # State word
 //! ```text
 //! 63            32 31        20 19           0
 //! | generation    | flags      | pins         |
 //! ```
-//! A slot's words change only while it is out of every chain and owned by one
-//! thread. It was taken by [`State::claimed`], which steps the generation; so a
-//! reader that finds the generation unchanged after reading read one entry.
+//! A slot's words change only while it is out of every chain and owned by one thread. The slot was
+//! taken with [`State::claimed`], which increments the generation. So a reader that finds the
+//! generation unchanged after reading has read one entry.
 //!
 //! # Cost
-//! 16 bytes and 8 for each word: 32 bytes for a page.
+//! 16 bytes plus 8 for each word: 32 bytes for a page.
 
 use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Backoff, Release};
 use crate::table::link::{END_OF_FREE, Link};
 
-/// The state word's value at some moment.
+/// The value of the state word at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State(u64);
 
@@ -28,99 +28,99 @@ const PINS: u64 = (1 << 20) - 1;
 const GENERATION: u64 = 1 << 32;
 
 impl State {
-    /// Can be found.
+    /// The entry can be found.
     pub const LIVE: u64 = 1 << 20;
-    /// Was found since the clock hand passed.
+    /// The entry was found since the clock hand passed.
     pub const REFERENCED: u64 = 1 << 21;
-    /// Is being filled or changed by its one owner; nobody else comes to look at its contents.
+    /// The entry is being filled or changed by its one owner. No other thread reads its contents.
     pub const BUSY: u64 = 1 << 22;
-    /// Somebody is parked until it is no longer busy, or until nobody else holds it.
+    /// A thread is parked until the entry is no longer busy, or until no other thread holds it.
     pub const WAITERS: u64 = 1 << 23;
-    /// Reaching this page triggers the next readahead.
+    /// A read of this page triggers the next readahead.
     pub const MARKER: u64 = 1 << 24;
-    /// Was read ahead and not asked for since.
+    /// The page was read ahead and not requested since.
     pub const READAHEAD: u64 = 1 << 25;
-    /// Holds a buffer, not a page, where both share an arena.
+    /// The frame contains buffers, not a page, if both share an arena.
     pub const BUFFER: u64 = 1 << 26;
-    /// Lies on a free list.
+    /// The slot is on a free list.
     pub(super) const FREE: u64 = 1 << 27;
-    /// Was read because somebody asked for it, who has not used it yet.
+    /// The page was read for a request that has not used it yet.
     pub const WANTED: u64 = 1 << 28;
-    /// Differs from what the device has: may not be evicted.
+    /// The contents differ from the device's, so the entry may not be evicted.
     pub const DIRTY: u64 = 1 << 29;
-    /// Searches by hash may find it.
+    /// Searches by hash may find the entry.
     pub const REUSABLE: u64 = 1 << 30;
 
-    /// Whether any of `flags` is set.
+    /// Returns true if any of `flags` is set.
     #[must_use]
     #[inline]
     pub fn has(self, flags: u64) -> bool {
         self.0 & flags != 0
     }
 
-    /// Can be found, and was since the clock hand passed.
+    /// Returns true if the entry can be found, and was found since the clock hand passed.
     #[inline]
     pub(super) fn is_found_again(self) -> bool {
         self.0 & (Self::LIVE | Self::REFERENCED) == Self::LIVE | Self::REFERENCED
     }
 
-    /// How many pins hold the entry in place.
+    /// Returns the number of pins, which prevent eviction.
     #[must_use]
     pub fn pins(self) -> u32 {
         u32::try_from(self.0 & PINS).unwrap_or(u32::MAX)
     }
 
-    /// Whether `self` and `other` are states of the same entry.
+    /// Returns true if `self` and `other` are states of the same entry.
     #[inline]
     pub(crate) fn is_same_entry(self, other: Self) -> bool {
         self.0 / GENERATION == other.0 / GENERATION
     }
 
-    /// Whether `self` and `other` are states of the same entry, in which it can be found in both or in
-    /// neither.
+    /// Returns true if `self` and `other` are states of the same entry, and it can be found in both or
+    /// in neither.
     #[inline]
     pub(super) fn is_found_as(self, other: Self) -> bool {
         (self.0 ^ other.0) & (Self::LIVE | !(GENERATION - 1)) == 0
     }
 
-    /// Can be found and has no owner, so that one can make it busy.
+    /// Returns true if the entry can be found and has no owner, so it can be made busy.
     #[inline]
     pub(super) fn can_lock(self) -> bool {
         self.0 & (Self::LIVE | Self::BUSY) == Self::LIVE
     }
 
-    /// Busy, and used.
+    /// Returns the state with the flags for busy and used set.
     #[inline]
     pub(super) fn locked(self) -> Self {
         self.used().with(Self::BUSY)
     }
 
-    /// Can be found, is full, and can take one more pin.
+    /// Returns true if the entry can be found, is filled, and can take one more pin.
     #[inline]
     pub(crate) fn can_pin(self) -> bool {
         self.0 & (Self::LIVE | Self::BUSY) == Self::LIVE && self.0 & PINS != PINS
     }
 
-    /// The clock hand and removal may take it.
+    /// Returns true if the clock hand and removal may take the entry.
     pub(crate) fn can_claim(self) -> bool {
         self.0 & (Self::LIVE | Self::BUSY | Self::DIRTY | PINS) == Self::LIVE
     }
 
-    /// One pin more. The first use of a page that was read ahead or is wanted
-    /// stands for the read that brought it in, so only the next one counts as a
-    /// reference: a file read once from end to end leaves no referenced pages.
+    /// Returns the state with one more pin. The first use of a page that was read ahead or is wanted
+    /// counts as part of the read that brought it in. Only the next use counts as a reference, so a
+    /// file that is read once from end to end leaves no referenced pages.
     #[inline]
     pub(super) fn pinned(self) -> Self {
         Self(self.used().0 + PIN)
     }
 
-    /// One pin more, which says nothing of use.
+    /// Returns the state with one more pin, without a use.
     #[inline]
     pub(crate) fn held(self) -> Self {
         Self(self.0 + PIN)
     }
 
-    /// As after being found.
+    /// Returns the state after a lookup found the entry.
     #[inline]
     fn used(self) -> Self {
         if self.has(Self::READAHEAD | Self::WANTED) {
@@ -139,22 +139,23 @@ impl State {
         Self(self.0 & !Self::REFERENCED)
     }
 
-    /// All flags.
+    /// Returns all flags.
     pub(super) fn flags(self) -> u64 {
         self.0 & (GENERATION - 1) & !PINS
     }
 
-    /// Of a slot that was not used before, or is zero again: of this generation.
+    /// Returns the state of a slot that was not used before, or was zeroed again, with this
+    /// generation.
     pub(super) fn first(generation: u32) -> Self {
         Self(u64::from(generation) * GENERATION)
     }
 
-    /// How often the slot was taken out of use.
+    /// Returns how often the slot was claimed.
     pub(super) fn generation(self) -> u32 {
         u32::try_from(self.0 / GENERATION).unwrap_or(u32::MAX)
     }
 
-    /// As taken out of use: the generation steps, nothing else remains.
+    /// Returns the state of a claimed slot: the generation is incremented, and all else is cleared.
     pub(crate) fn claimed(self) -> Self {
         Self((self.0 & !(GENERATION - 1)).wrapping_add(GENERATION))
     }
@@ -163,7 +164,8 @@ impl State {
         Self(self.0 | flags)
     }
 
-    /// Filled: what waited for it may have it. `pins` of them are the caller's.
+    /// Returns the state of a filled entry, for which waiters can be woken. `pins` of its pins are the
+    /// caller's.
     fn filled(self, pins: u32) -> Self {
         Self((self.0 & !(Self::BUSY | Self::WAITERS)) + PIN * u64::from(pins))
     }
@@ -190,7 +192,7 @@ impl<const W: usize> Default for Slot<W> {
 }
 
 impl<const W: usize> Slot<W> {
-    /// Word `index` of key and value.
+    /// Returns word `index` of key and value.
     #[must_use]
     #[inline]
     pub fn word(&self, index: usize) -> u64 {
@@ -198,21 +200,21 @@ impl<const W: usize> Slot<W> {
         self.words[index].load(Acquire)
     }
 
-    /// Sets word `index`. Only for a layout that fills a slot it was handed.
+    /// Sets word `index`. Only for a layout that fills a slot passed to it.
     #[inline]
     pub fn set_word(&self, index: usize, value: u64) {
-        // Release keeps it after the step of the generation.
+        // Release keeps it after the increment of the generation.
         self.words[index].store(value, Release);
     }
 
-    /// The half word beside the link: a layout's to use.
+    /// Returns the half word beside the link, which is for use by a layout.
     #[must_use]
     #[inline]
     pub fn aux(&self) -> u32 {
         self.aux.load(Acquire)
     }
 
-    /// Sets the half word. Only for a layout that fills a slot it was handed.
+    /// Sets the half word. Only for a layout that fills a slot passed to it.
     pub fn set_aux(&self, value: u32) {
         self.aux.store(value, Release);
     }
@@ -222,14 +224,14 @@ impl<const W: usize> Slot<W> {
         self.aux.fetch_or(bits, AcqRel);
     }
 
-    /// Copies key and value from `other`, whose entry the caller has claimed. Only for a slot that
-    /// he owns.
+    /// Copies key and value from `other`, whose entry the caller has claimed. The caller must own this
+    /// slot.
     pub(crate) fn copy_from(&self, other: &Self) {
         self.set_aux(other.aux());
         (0..W).for_each(|word| self.set_word(word, other.word(word)));
     }
 
-    /// Makes a slot that the caller owns zero, as it was at first.
+    /// Zeroes a slot that the caller owns, as it was at first.
     pub(super) fn zero(&self) {
         self.set_state(State(0));
         self.set_next(END_OF_FREE);
@@ -237,7 +239,7 @@ impl<const W: usize> Slot<W> {
         (0..W).for_each(|word| self.set_word(word, 0));
     }
 
-    /// The state at this moment.
+    /// Returns the present state.
     #[must_use]
     #[inline]
     pub fn state(&self) -> State {
@@ -252,8 +254,8 @@ impl<const W: usize> Slot<W> {
         }
     }
 
-    /// Changes the state, which the caller has `seen`, as `to` says, and returns what it was. An error
-    /// is the state that `to` left as it is.
+    /// Changes the state, last `seen` by the caller, with `to`, and returns the previous one. If `to`
+    /// refuses, returns the present state as an error.
     #[inline]
     pub(crate) fn update(
         &self,
@@ -284,16 +286,16 @@ impl<const W: usize> Slot<W> {
         self.next.store(next.raw(), Release);
     }
 
-    /// Gives a pin back; returns the state before.
+    /// Releases a pin. Returns the previous state.
     #[inline]
     pub(crate) fn unpin(&self) -> State {
-        // Release: the reads through the pin come before the slot's next owner.
+        // Release: the reads through the pin happen before the slot's next owner continues.
         let before = State(self.state.fetch_sub(PIN, Release));
         debug_assert!(before.pins() > 0, "unpinned more often than pinned");
         before
     }
 
-    /// Sets flags of an entry that the caller has pinned or is filling; returns the state before.
+    /// Sets flags of an entry that the caller has pinned or is filling. Returns the previous state.
     pub(crate) fn set_flags(&self, flags: u64) -> State {
         State(self.state.fetch_or(flags, AcqRel))
     }
@@ -303,14 +305,13 @@ impl<const W: usize> Slot<W> {
         self.state.fetch_and(!flags, AcqRel);
     }
 
-    /// Clears `flag` of an entry that the caller has pinned; says whether this
-    /// call cleared it.
+    /// Clears `flag` of an entry that the caller has pinned. Returns whether this call cleared it.
     #[inline]
     pub(crate) fn take_flag(&self, flag: u64) -> bool {
         self.state().has(flag) && State(self.state.fetch_and(!flag, AcqRel)).has(flag)
     }
 
-    /// As [`Slot::take_flag`], of the entry `seen`, which the caller need not hold.
+    /// Does what [`Slot::take_flag`] does for the entry `seen`, which the caller need not hold.
     pub(crate) fn take_flag_of(&self, seen: State, flag: u64) -> bool {
         let taken = self.update(self.state(), |state| {
             let has_it = state.is_same_entry(seen) && state.has(flag);
@@ -319,13 +320,13 @@ impl<const W: usize> Slot<W> {
         taken.is_ok()
     }
 
-    /// Waits until nobody has pinned the entry any more, which the caller has made busy, so that
-    /// no pins join; false if `gives_up` says so before.
+    /// Waits until no pins are left on an entry that the caller has made busy, so that no pins are
+    /// added. Returns false if `gives_up` returns true before.
     ///
     /// The wait does not park: it is for pins that last as long as a copy.
     pub(crate) fn wait_unpinned(&self, gives_up: impl Fn() -> bool) -> bool {
         let backoff = Backoff::new();
-        // The state is acquired: what was read through the pins comes before what the caller does.
+        // The state is loaded with acquire: reads through the pins happen before the caller continues.
         while self.state().pins() > 0 {
             if gives_up() {
                 return false;
@@ -335,8 +336,8 @@ impl<const W: usize> Slot<W> {
         true
     }
 
-    /// Ends the filling of a busy entry with `pins` for the caller; says whether
-    /// somebody is parked on it.
+    /// Ends the filling of a busy entry, with `pins` for the caller. Returns true if a thread is
+    /// parked on it.
     pub(crate) fn fill(&self, pins: u32) -> bool {
         let busy = self.update(self.state(), |state| {
             debug_assert!(state.has(State::BUSY), "filled twice");
@@ -345,8 +346,8 @@ impl<const W: usize> Slot<W> {
         busy.is_ok_and(|state| state.has(State::WAITERS))
     }
 
-    /// Notes that somebody will park until the entry `seen` is no longer busy;
-    /// false if it is not busy any more.
+    /// Records that a thread will park until the entry `seen` is no longer busy. Returns false if it
+    /// is not busy any more.
     pub(crate) fn announce_waiter(&self, seen: State) -> bool {
         let announced = self.update(self.state(), |state| {
             let is_busy = state.is_same_entry(seen) && state.has(State::BUSY);

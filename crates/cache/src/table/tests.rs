@@ -1,11 +1,11 @@
-//! The table against a `BTreeMap`, and the clock hand's turns.
+//! Compares the table with a `BTreeMap`, and tests the turns of the clock hand.
 
 use super::number::Number;
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Every key in bucket 0: one chain for all.
+/// A hash function that puts all keys into bucket 0, in one chain.
 #[derive(Debug)]
 struct Zero;
 
@@ -59,8 +59,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..200)
 }
 
-/// Runs `steps` on a table and a map. A table that is too small may have evicted
-/// what the map has, but nothing else may differ.
+/// Runs `steps` on a table and a map. A table that is too small may have evicted entries of the
+/// map, but nothing else may differ.
 fn run<H: HashFunction<u64>>(table: &Numbers<H>, steps: Vec<Step>, evicts: bool) {
     let mut map = BTreeMap::new();
     for step in steps {
@@ -169,7 +169,7 @@ fn take_with_every_entry_pinned_returns_none() {
 fn get_counts_hits_misses_and_links() {
     let table = numbers(8, 0, Zero);
     (0..3).for_each(|key| put(&table, key, key));
-    // The last inserted is first in the chain.
+    // The entry inserted last is first in the chain.
     assert!(value(&table, 0).is_some());
     assert!(value(&table, 2).is_some());
     assert!(value(&table, 9).is_none());
@@ -196,7 +196,7 @@ fn counts_of_more_threads_than_shards_lose_nothing() {
     assert_eq!(table.counts().hits, 100_000);
 }
 
-/// There is always more.
+/// A source of memory that never runs out.
 struct Plenty;
 
 impl Charge for Plenty {
@@ -218,7 +218,7 @@ fn slot_that_was_given_back_starts_above_the_generations_it_had() {
     let generation = |index| arena.slot(index).state().generation();
     let mut before = 0;
     for round in 0..4 {
-        // Each time more slots are reused.
+        // Each round reuses more slots.
         (0..=round).for_each(|_| drop(take_four()));
         let highest = (0..4).map(generation).max();
         drop(take_four());
@@ -249,14 +249,14 @@ fn slots_are_given_back_only_behind_the_last_in_use_and_else_stay_as_they_are() 
         drop(taken);
         assert_eq!(arena.give_back(9, |_, _| panic!("all are free")), given);
         if given == 0 {
-            // Freed last, taken first: the free list was not touched.
+            // The slot freed last is taken first: the free list was not touched.
             let left = std::iter::from_fn(|| arena.take_free()).map(Vacant::into_index);
             assert!(left.eq((0..20).rev().filter(|&index| index != held.index())));
         }
     }
 }
 
-/// There is none left.
+/// A source without memory.
 pub(crate) struct NoMemory;
 
 impl Charge for NoMemory {

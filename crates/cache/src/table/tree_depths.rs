@@ -1,32 +1,32 @@
-//! What a report has of trees, where a table has chains.
+//! The depths of pages in trees, which a report has instead of chain lengths.
 
 use serde::{Deserialize, Serialize};
 
-/// How many pages lie how deep in the trees of a cache.
+/// The number of pages at each depth in the trees of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeDepths {
-    /// Trees: inodes with pages.
+    /// Number of trees: inodes with pages.
     pub trees: u64,
-    /// Pages of the largest tree.
+    /// Number of pages in the largest tree.
     pub largest: u64,
-    /// Pages by depth, from the roots, which lie one deep.
+    /// Pages by depth. The depth of a root is 1.
     pub pages: Vec<u64>,
 }
 
 impl TreeDepths {
-    /// Pages in all trees.
+    /// Returns the number of pages in all trees.
     #[must_use]
     pub fn objects(&self) -> u64 {
         self.pages.iter().sum()
     }
 
-    /// The depth of the deepest page.
+    /// Returns the depth of the deepest page.
     #[must_use]
     pub fn deepest(&self) -> u64 {
         self.pages.len() as u64
     }
 
-    /// Each depth, from 1, and how many pages lie there.
+    /// Returns each depth, from 1, and its number of pages.
     pub fn rows(&self) -> impl Iterator<Item = (u64, u64)> {
         (1..).zip(self.pages.iter().copied())
     }
