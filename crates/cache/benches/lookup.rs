@@ -1,8 +1,7 @@
-//! Lookups a second, and a cached page against pread(2) of a cached file.
+//! Lookups per second, and a cached page compared with pread(2) of a cached file.
 //!
-//! Run it with `cargo bench -p larder-cache --bench lookup`. Under the tests it
-//! runs small, to see that it works; times mean something in the bench profile
-//! only.
+//! Run it with `cargo bench -p larder-cache --bench lookup`. The tests run a small version to check
+//! that it works. Times are meaningful in the bench profile only.
 
 mod rate;
 
@@ -21,7 +20,7 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-/// A file of 1000 pages, and the next.
+/// Returns the key of page `i` in a sequence of files of 1000 pages each.
 fn key(i: u64) -> PageKey {
     PageKey {
         ino: i / 1000,
@@ -29,8 +28,8 @@ fn key(i: u64) -> PageKey {
     }
 }
 
-/// The peer: the standard hash map, hashing as the table does, with no lock, no
-/// pin and no eviction.
+/// The hasher of the peer, the standard hash map. It hashes as the table does. The map has no lock,
+/// no pin and no eviction.
 #[derive(Clone, Copy, Default)]
 struct Golden(u64);
 
@@ -100,7 +99,7 @@ fn fill(pages: &PageCache, key: PageKey) {
     }
 }
 
-/// 4 KiB of a page that is cached, ours and the kernel's.
+/// Reads 4 KiB of a cached page, from Larder's cache and the kernel's.
 fn pages(count: u64, reads: u64) {
     let device = Arc::new(MemoryDevice::new(vec![0; 1 << 20]));
     let budget = BudgetConfig::new((count + 64) * 4096 * 2, 4096);
@@ -140,7 +139,7 @@ fn pages(count: u64, reads: u64) {
     }
 }
 
-/// Names and inodes, as a walk of paths looks them up.
+/// Looks up names and inodes, as a walk of paths does.
 fn names(count: u32, lookups: u64) {
     let device = Arc::new(MemoryDevice::new(vec![0; 1 << 20]));
     let caches: Caches = Caches::new(&BudgetConfig::new(256 << 20, 4096), device).expect("memory");
@@ -167,7 +166,7 @@ fn names(count: u32, lookups: u64) {
     println!("{count} names: dentry {dentry:.1} M/s, inode {inode:.1} M/s");
 }
 
-/// A file without a name.
+/// Creates a file without a name.
 fn tempfile() -> File {
     let path = std::env::temp_dir().join(format!("larder-lookup-{}", std::process::id()));
     let file = File::options()
@@ -181,8 +180,8 @@ fn tempfile() -> File {
 }
 
 fn main() {
-    // Cargo passes this when it benches, not when it tests; then it may be
-    // followed by the one part to run.
+    // Cargo passes this argument to benchmarks, but not to tests. It may be followed by the one
+    // part to run.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let full = arguments.iter().any(|argument| argument == "--bench");
     let chosen = |part: &str| {

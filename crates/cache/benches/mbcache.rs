@@ -1,9 +1,8 @@
-//! What sharing attributes costs with each variant of mbcache: nanoseconds of a thread's processor
-//! time for each operation, and million operations a second of all threads together.
+//! The cost of sharing attributes with each variant of mbcache: nanoseconds of a thread's processor
+//! time for each operation, and million operations per second of all threads together.
 //!
-//! Run it with `cargo bench -p larder-cache --bench mbcache`. Under the tests it
-//! runs small, to see that it works; times mean something in the bench profile
-//! only.
+//! Run it with `cargo bench -p larder-cache --bench mbcache`. The tests run a small version to
+//! check that it works. Times are meaningful in the bench profile only.
 
 mod rate;
 
@@ -11,33 +10,33 @@ use larder_cache::mbcache::{Config, Deleted, MbCache, Variant, build};
 use larder_cache::table::Growth;
 use rate::{Random, rate};
 
-/// Entries that lie in the cache, half of what there may be.
+/// Number of entries in the cache, half of the limit.
 const ENTRIES: u32 = Config::LINUX_LIMIT_ENTRIES / 2;
 
 /// Keys from here on are in no entry.
 const ABSENT: u32 = 1 << 31;
 
-/// An operation of `thread`, by a number drawn at random.
+/// An operation of `thread` with a random number.
 type Operation = fn(&dyn MbCache, thread: u64, number: u32);
 
-/// Contents that are shared already: the entry is found, of use, and let go.
+/// Looks up contents that are shared already: finds the entry, touches and releases it.
 fn hit(cache: &dyn MbCache, _: u64, number: u32) {
     cache.find_first(number).expect("an entry").touch();
 }
 
-/// Contents that nothing else has.
+/// Looks up contents that no entry has.
 fn miss(cache: &dyn MbCache, _: u64, number: u32) {
     assert!(cache.find_first(ABSENT | number).is_none());
 }
 
-/// A block of one's own: its entry comes and goes.
+/// Inserts and deletes the entry of a block that only this thread uses.
 fn insert_and_delete(cache: &dyn MbCache, thread: u64, number: u32) {
     cache.insert(number, 1 << 32 | thread, true);
     let deleted = cache.delete_or_get(number, 1 << 32 | thread);
     assert!(matches!(deleted, Deleted::Gone));
 }
 
-/// Does `operation` so often on each of 1 and 2 threads, with numbers below `values`.
+/// Runs `operation` this many times on each of 1 and 2 threads, with numbers below `values`.
 fn measure(variant: Variant, name: &str, operation: Operation, values: u32, operations: u64) {
     let config = Config::new(variant, Config::LINUX_LIMIT_ENTRIES);
     let cache = build(variant, config, Growth::Prepaid, ()).expect("memory");
@@ -62,8 +61,8 @@ fn measure(variant: Variant, name: &str, operation: Operation, values: u32, oper
 }
 
 fn main() {
-    // Cargo passes this when it benches, not when it tests; then it may be
-    // followed by the variants to run.
+    // Cargo passes this argument to benchmarks, but not to tests. It may be followed by the
+    // variants to run.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let full = arguments.iter().any(|argument| argument == "--bench");
     let chosen: Vec<Variant> = arguments

@@ -1,4 +1,4 @@
-//! The buffer cache: what it reads from the device, and what it verifies.
+//! Tests of the buffer cache: what it reads from the device, and what it verifies.
 
 use larder_block::{BlockDevice, Error, MemoryDevice, Result};
 use larder_cache::buffer::BufferCache;
@@ -6,7 +6,7 @@ use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 
-/// Every 512 bytes hold their number; reads are counted; one range is bad.
+/// A device on which every 512 bytes contain their number. Reads are counted, and one range is bad.
 #[derive(Debug)]
 struct Device {
     bytes: MemoryDevice,
@@ -65,7 +65,7 @@ fn unverified(_: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The first byte of `block` of `size` bytes.
+/// Returns the first byte of `block` of `size` bytes.
 fn first_byte(block: u64, size: u64) -> u8 {
     (block * size / 512 % 251).try_into().unwrap()
 }
@@ -128,7 +128,7 @@ fn block_verified_is_verified_again_after_eviction() {
 
 #[test]
 fn block_at_cut_end_of_device_reads_and_beyond_fails() {
-    // Five blocks and a half: the last frame is cut.
+    // Five blocks and a half: the end of the device is inside the last frame.
     let device = Device::new(5 * 1024 + 512, 0..0);
     let buffers = BufferCache::small(device, 1024);
     assert_eq!(buffers.read(4, unverified).unwrap()[0], 8);

@@ -1,12 +1,12 @@
-//! Nothing is allocated to look for shared attributes, or to give up entries: the one happens with
-//! locks held, the other because memory is short.
+//! Tests that a search for shared attributes and the eviction of entries allocate nothing: the
+//! search holds locks, and the eviction runs because memory is short.
 
 use allocation_counter::measure;
 use larder_cache::mbcache::{Config, Deleted, MbCache, Variant, build};
 use larder_cache::table::{Charge, Growth};
 use std::sync::Arc;
 
-/// There is always more memory.
+/// A source of memory that never runs out.
 struct Plenty;
 
 impl Charge for Plenty {
@@ -17,7 +17,7 @@ impl Charge for Plenty {
     fn uncharge(&self) {}
 }
 
-/// Below the limit, so that there is no worker.
+/// Creates a cache with so few entries that no worker starts.
 fn cache(variant: Variant) -> Box<dyn MbCache> {
     let config = Config {
         limit_entries: 4000,
@@ -31,7 +31,7 @@ fn cache(variant: Variant) -> Box<dyn MbCache> {
     for value in 0..2000_u32 {
         cache.insert(value % 100, value.into(), true);
     }
-    // What a thread has for itself is made the first time.
+    // The per-thread state is created at the first use.
     drop(cache.find_first(0));
     cache
 }

@@ -1,4 +1,4 @@
-//! Names that an image's author chose to share a bucket do not.
+//! Tests that names that an image's author chose to share a bucket do not share one.
 
 use larder_block::MemoryDevice;
 use larder_cache::Caches;
@@ -7,7 +7,7 @@ use larder_cache::dentry::Dentry;
 use std::sync::Arc;
 
 const NAMES: u32 = 5000;
-/// In as many buckets as names, chance gives 7 or 8, and 12 once in 50,000 times.
+/// With as many buckets as names, a random distribution gives 7 or 8, and 12 once in 50,000 times.
 const LONGEST_CHAIN: u64 = 12;
 
 const SEEDS: [[u64; 2]; 4] = [
@@ -34,14 +34,14 @@ fn longest_chain(seed: [u64; 2], names: impl Iterator<Item = (u32, Vec<u8>)>) ->
     histogram.longest_chain()
 }
 
-/// Eight bytes, none of which is zero.
+/// Returns eight bytes, none of which is zero.
 fn eight_bytes(number: u32) -> Vec<u8> {
     format!("{number:08}").into_bytes()
 }
 
 #[test]
 fn names_made_to_multiply_by_zero_spread() {
-    /// What the hash function xors words with, where the seed is 0.
+    /// The constant that the hash function xors with words if the seed is 0.
     const WORDS: u64 = 0x2d35_8dcc_aa6c_78a5;
     for seed in SEEDS {
         for zero in [WORDS, WORDS ^ seed[0]] {
@@ -61,7 +61,7 @@ fn names_made_to_multiply_by_zero_spread() {
 
 #[test]
 fn names_in_many_directories_spread() {
-    /// A step whose multiples lie side by side under the unseeded multiplier.
+    /// A step whose multiples are adjacent under the unseeded multiplier.
     const CLUSTERING: u32 = 0x02d0_9bd1;
     for seed in SEEDS {
         for step in [1, 2, 16, 8192, CLUSTERING] {

@@ -1,7 +1,7 @@
-//! A cache that finds no slot for a new value does not keep the old one.
+//! Tests that a cache that finds no slot for a new value does not keep the old one.
 //!
 //! The arena may not grow, and every entry is found again between two steps of the clock hand, so
-//! that no slot becomes free: readers that are as fast as the hand do the same.
+//! that no slot becomes free. Readers that are as fast as the hand have the same effect.
 
 use larder_cache::dentry::{Dentry, DentryCache};
 use larder_cache::inode::InodeCache;
@@ -20,7 +20,7 @@ const CONFIG: ArenaConfig = ArenaConfig {
 
 type FindAll = Box<dyn Fn() + Send + Sync>;
 
-/// Refuses memory, and finds all entries when it is asked for some.
+/// A charge that finds all entries, and refuses memory.
 #[derive(Default)]
 struct Refusing(OnceLock<FindAll>);
 
@@ -43,7 +43,7 @@ fn dentry(ino: u32) -> Dentry {
     Dentry::Positive { ino, file_type: 1 }
 }
 
-/// Names of `bytes` bytes: those up to 39 and longer ones have tables of their own.
+/// Returns names of `bytes` bytes. Names up to 39 bytes and longer ones have separate tables.
 fn names(bytes: usize) -> Vec<Vec<u8>> {
     let letters = b'a'..;
     let names = letters.map(|letter| vec![letter; bytes]);
@@ -67,7 +67,7 @@ fn assert_no_dentry_is_stale(bytes: usize, new: Dentry) {
     cache.insert(2, name, new);
     assert_eq!(cache.get(2, name), None, "neither the old value nor a slot");
     assert_eq!(cache.stats().objects, u64::from(SLOTS) - 1);
-    // Now there is a slot.
+    // Now a slot is free.
     cache.insert(2, name, new);
     assert_eq!(cache.get(2, name), Some(new));
     cache.check_invariants();

@@ -1,4 +1,4 @@
-//! The page cache: its entries' lives, its limits, and many threads on it.
+//! Tests of the page cache: the life of its entries, its limits, and concurrent use.
 
 use larder_block::MemoryDevice;
 use larder_cache::Caches;
@@ -29,7 +29,7 @@ fn new_page(pages: &PageCache, key: PageKey) -> NewPage {
     }
 }
 
-/// A byte that depends on all of the key.
+/// Returns a byte that depends on all of the key.
 fn byte_of(key: PageKey) -> u8 {
     let mixed = (key.ino << 32 ^ key.index).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed.to_be_bytes()[0]
@@ -229,7 +229,7 @@ fn removed_page_is_gone_unless_pinned() {
 
 #[test]
 fn waiters_of_a_page_all_get_it_and_it_is_read_once() {
-    // Four pages, and the frame that each thread may have in hand while it looks again.
+    // Four pages, and the frame that each thread may hold during its second attempt.
     let pages = cache_of(16);
     let reads = AtomicU64::new(0);
     let barrier = Barrier::new(8);
@@ -252,7 +252,7 @@ fn waiters_of_a_page_all_get_it_and_it_is_read_once() {
     pages.frames().check_invariants();
 }
 
-/// Reads as a file system does, checking every byte; `device` may fail.
+/// Reads as a file system does, and checks every byte. `device` may fail.
 fn read(pages: &PageCache, key: PageKey, device: impl Fn(&mut NewPage) -> bool) {
     let check = |bytes: &[u8]| {
         assert!(bytes.iter().all(|b| *b == byte_of(key)), "bytes of {key:?}");
@@ -278,7 +278,7 @@ fn read(pages: &PageCache, key: PageKey, device: impl Fn(&mut NewPage) -> bool) 
     }
 }
 
-/// A sequence without pattern, from a seed.
+/// A pseudo-random sequence from a seed.
 struct Random(u64);
 
 impl Random {
@@ -316,7 +316,7 @@ fn eight_threads_on_a_tiny_pool_see_only_right_bytes() {
                                 }
                             }
                             chance => {
-                                // Some reads fail; the next try does not.
+                                // Some reads fail; the next attempt succeeds.
                                 let failures = Cell::new(u32::from(chance == 2));
                                 read(pages, key, |page| {
                                     page.fill(byte_of(key));
@@ -455,7 +455,7 @@ fn frames_given_up_for_names_pay_for_them() {
     }
     let slots = caches.dentries.stats().objects * 64;
     let given_up = u64::from(before - caches.pages.frames().capacity()) * 4096;
-    // The first chunk was paid for from the start.
+    // The first chunk was charged from the start.
     assert!(given_up + 4096 >= slots, "{given_up} bytes for {slots}");
     assert!(given_up <= slots, "{given_up} bytes for {slots}");
     caches.check_invariants();
@@ -478,7 +478,7 @@ fn lock_of_a_pinned_page_is_given_up_when_the_caller_says_so() {
     });
     assert!(matches!(lock, Lock::Held));
     assert_eq!(looks.get(), 3);
-    // It is as before: found, pinned once, and free to be locked once nobody looks at it.
+    // The page is unchanged: it is found, pinned once, and can be locked once no thread reads it.
     assert_eq!(pages.get(key(1)).unwrap()[0], byte_of(key(1)));
     assert_eq!(pinned[0], byte_of(key(1)));
     drop(pinned);

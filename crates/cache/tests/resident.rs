@@ -1,5 +1,5 @@
-//! Resident memory stays within the budget. Alone in its process, so that no
-//! other test's memory is measured.
+//! Tests that resident memory stays within the budget. It has a process of its own, because other
+//! tests would change the measurement.
 
 use larder_block::MemoryDevice;
 use larder_cache::Caches;
@@ -9,7 +9,7 @@ use larder_cache::mbcache::Variant;
 use larder_cache::page::{Entry, PageKey};
 use std::sync::Arc;
 
-/// Of this process, on a machine with pages of 4 KiB.
+/// Returns the resident memory of this process, on a machine with pages of 4 KiB.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
@@ -18,7 +18,7 @@ fn resident_bytes() -> u64 {
 
 #[test]
 fn resident_memory_with_every_cache_full_stays_within_budget() {
-    /// Code that runs for the first time, counters, wait queues.
+    /// Memory for code that runs for the first time, counters, and wait queues.
     const SLACK_BYTES: u64 = 2 << 20;
     for (budget_bytes, block) in [(2 << 20, 1024), (16 << 20, 4096), (64 << 20, 65536)] {
         let device = Arc::new(MemoryDevice::new(vec![7; 8 << 20]));

@@ -1,11 +1,11 @@
-//! What shared attributes give back is no longer resident. Alone in its process, so that no other
-//! test's memory is measured.
+//! Tests that memory that shared attributes give back is no longer resident. It has a process of
+//! its own, because other tests would change the measurement.
 
 use larder_cache::mbcache::{Config, Inserted, Variant, build};
 use larder_cache::table::{Charge, Growth};
 use std::sync::Arc;
 
-/// There is always more.
+/// A source of memory that never runs out.
 struct Plenty;
 
 impl Charge for Plenty {
@@ -16,7 +16,7 @@ impl Charge for Plenty {
     fn uncharge(&self) {}
 }
 
-/// Of this process, on a machine with pages of 4 KiB.
+/// Returns the resident memory of this process, on a machine with pages of 4 KiB.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
@@ -26,7 +26,7 @@ fn resident_bytes() -> u64 {
 #[test]
 fn memory_that_is_given_back_is_not_resident() {
     const ENTRIES: u32 = 1 << 19;
-    /// Code that runs for the first time, counters, wait queues.
+    /// Memory for code that runs for the first time, counters, and wait queues.
     const SLACK_BYTES: u64 = 1 << 20;
     for variant in Variant::ALL {
         let growth = Growth::Charged {
@@ -42,7 +42,7 @@ fn memory_that_is_given_back_is_not_resident() {
         if entry_bytes == 0 {
             continue;
         }
-        // The buckets stay.
+        // The buckets remain resident.
         for key in 0..1 << 16 {
             cache.find_first(key);
         }

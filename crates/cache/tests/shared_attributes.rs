@@ -1,4 +1,4 @@
-//! Memory moves between the pages and the caches of shared attributes.
+//! Tests that memory moves between the pages and the caches of shared attributes.
 
 use larder_block::MemoryDevice;
 use larder_cache::Caches;
@@ -18,7 +18,7 @@ fn caches(variant: Variant) -> Caches {
     Caches::new(&config, Arc::new(MemoryDevice::new(vec![0; 4096]))).unwrap()
 }
 
-/// Reads pages, each once: as many as fit, so often.
+/// Reads as many pages as fit, each once, and repeats this `times` times.
 fn read_pages(caches: &Caches, times: u64) {
     for index in 0..times * BUDGET_BYTES / 4096 {
         if let Entry::New(page) = caches.pages.get_or_insert(PageKey { ino: 12, index }) {
@@ -49,7 +49,7 @@ fn memory_of_shared_attributes_goes_to_pages_and_comes_back() {
             );
             read_pages(&caches, 8);
             let shrunk = caches.pages.stats().capacity;
-            // What few entries are left have too small a share to be asked for.
+            // The few remaining entries have too small a share to be scanned.
             assert!(
                 at_first - shrunk <= 4,
                 "{variant}: {shrunk} of {at_first} pages in round {round}"

@@ -1,4 +1,5 @@
-//! Caches with any tables: the same answers, the sizes asked for, and memory that comes back.
+//! Tests of caches with any tables: they return the same results, have the requested sizes, and give
+//! memory back.
 
 use larder_block::MemoryDevice;
 use larder_cache::budget::{BudgetConfig, Division};
@@ -34,7 +35,7 @@ fn byte(number: u64) -> u8 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0]
 }
 
-/// What is done to the caches.
+/// An operation on the caches.
 #[derive(Clone, Debug)]
 enum Action {
     Page(PageKey),
@@ -52,13 +53,13 @@ fn action() -> impl Strategy<Value = Action> {
     use Action::{
         Block, Inode, InsertInode, InsertName, Name, Page, RemoveInode, RemoveName, RemovePage,
     };
-    // Also with indexes that differ in upper bits alone.
+    // Includes indexes that differ in upper bits alone.
     let index = prop_oneof![0u64..40, (0u64..40).prop_map(|index| index << 20)];
     let page = || {
         let key = (11u64..15, index.clone());
         key.prop_map(|(ino, index)| PageKey { ino, index })
     };
-    // At the ends of words and of slots too.
+    // Includes names that end at the end of a word or a slot.
     let name = || {
         prop_oneof![
             "[ab]{1,3}",
@@ -82,7 +83,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// What the caches may hold.
+/// The entries that the caches may have.
 #[derive(Debug, Default)]
 struct Model {
     names: BTreeMap<(u32, String), u32>,
@@ -99,7 +100,8 @@ fn dentry(ino: u32) -> Dentry {
     }
 }
 
-/// Does `action`, and checks that what is found is what was put there; that all is there if `is_all`.
+/// Performs `action`, and checks that each result is what was inserted. If `is_all`, checks also that
+/// nothing is missing.
 fn perform(caches: &Caches, model: &mut Model, action: Action, is_all: bool) {
     match action {
         Action::Page(key) => read_page(caches, key),
@@ -165,7 +167,7 @@ fn read_page(caches: &Caches, key: PageKey) {
     }
 }
 
-/// Runs actions of any kind on caches with `tables`: with room for all, and with room for little.
+/// Runs random actions on caches with `tables`: with room for all entries, and with room for few.
 fn check_model(tables: Tables) {
     let mut runner = TestRunner::new(Config {
         cases: 6,
@@ -187,7 +189,7 @@ fn check_model(tables: Tables) {
     outcome.unwrap_or_else(|error| panic!("{tables}: {error}"));
 }
 
-/// Where the longest names have a bucket or two, too.
+/// The smallest sizes leave a bucket or two for the longest names.
 const SIZES: [u32; 4] = [0, 1, 8, 13];
 
 #[test]
@@ -244,7 +246,7 @@ fn tables_have_the_sizes_and_functions_that_were_asked_for() {
             caches.inodes.stats().buckets,
         ]
     };
-    // Names of 40 bytes or more have an eighth as many.
+    // The table of names of 40 bytes or more has an eighth as many buckets.
     let dentry = |buckets: u64| buckets + buckets / 8;
     for (text, expected) in [
         ("reference", [2048, 32768, dentry(1024), 256]),
@@ -302,7 +304,7 @@ fn names_lie_in_the_buckets_that_the_published_function_gives() {
         lengths.iter().copied().max().unwrap()
     );
     let empty = lengths.iter().filter(|length| **length == 0).count() as u64;
-    // The table of long names is all empty.
+    // All buckets of the table of long names are empty.
     assert_eq!(histogram.rows().next().unwrap().1, empty + (1 << BITS) / 8);
 }
 
@@ -352,17 +354,17 @@ proptest! {
     }
 }
 
-/// What is read after a walk of a tree.
+/// The reads after a walk of a tree.
 #[derive(Clone, Copy)]
 enum Reading {
     /// Each page once.
     Once,
-    /// Each page, and again.
+    /// Each page twice.
     Again,
 }
 
-/// Fills the dentry and inode caches, then reads more pages than there is room for. Returns dentries,
-/// inodes and frames, before the pages and after.
+/// Fills the dentry and inode caches, then reads more pages than there is room for. Returns the
+/// numbers of dentries, inodes and frames, before the reads and after.
 fn read_after_a_walk(tables: Tables, reading: Reading) -> [[u64; 3]; 2] {
     let caches = caches(4 << 20, tables);
     let held = || {
@@ -399,7 +401,8 @@ fn memory_of_names_and_inodes_comes_back_when_pages_in_use_need_it() {
         "{before:?}, {after:?}"
     );
     assert!(after[2] > before[2], "frames: {before:?}, {after:?}");
-    // What is gained is what they gave: 64 dentries or 23 inodes a frame, and what was left of one.
+    // The gain in frames is at most what the other caches gave: 64 dentries or 23 inodes for each frame,
+    // with a partial frame rounded up.
     let given = (before[0] - after[0]).div_ceil(64) + (before[1] - after[1]).div_ceil(23);
     assert!(after[2] - before[2] <= given, "{before:?}, {after:?}");
 }

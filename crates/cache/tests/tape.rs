@@ -1,4 +1,4 @@
-//! A tape is told all that happens in the caches, in order.
+//! Tests that a tape gets all events of the caches, in order.
 
 use larder_block::MemoryDevice;
 use larder_cache::Caches;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-/// Keeps what it is told.
+/// A tape that stores its events.
 #[derive(Debug, Default)]
 struct Kept(Mutex<Vec<Event>>);
 
@@ -48,13 +48,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..3000)
 }
 
-/// Some names are long, and lie in a table of their own.
+/// Returns a name. Some names are long, and are stored in a separate table.
 fn name(number: u8) -> Vec<u8> {
     let length = if number.is_multiple_of(8) { 60 } else { 6 };
     format!("{number:0length$}").into_bytes()
 }
 
-/// Caches of a budget so small that most steps evict.
+/// Creates caches with a budget so small that most steps evict.
 fn caches(tables: &str, name_seed: [u64; 2]) -> (Caches, Arc<Kept>) {
     let config = BudgetConfig {
         tables: tables.parse::<Tables>().unwrap(),
@@ -110,18 +110,19 @@ fn do_step(caches: &Caches, step: &Step) {
     }
 }
 
-/// What there is in which cache.
+/// The entries of each cache.
 type There = HashSet<(CacheKind, HashKey)>;
 
-/// What a tape was told.
+/// The result of following the events of a tape.
 #[derive(Default)]
 struct Followed {
     there: There,
     /// Lookups and hits of each cache.
     lookups: [(u64, u64); 4],
-    /// Entries that came or went.
+    /// Number of insertions and removals.
     changes: u64,
-    /// Lookups that found what was not there yet, or no more; or did not find what was.
+    /// Lookups reported out of order: hits of entries that were absent, or misses of entries that
+    /// were present.
     overtaken: u64,
 }
 
@@ -147,7 +148,7 @@ fn follow(events: &[Event]) -> Followed {
     followed
 }
 
-/// Checks what so many threads did to the caches against what the tape was told of it.
+/// Checks the state that this many threads left in the caches against the events of the tape.
 fn check(caches: &Caches, events: &[Event], threads: u64) {
     let Followed {
         there,
@@ -217,7 +218,7 @@ fn tapes_of_caches_with_other_seeds_or_functions_are_told_the_same_names() {
             do_step(&caches, &Step::FindName(7, number));
             do_step(&caches, &Step::RemoveName(7, number));
         }
-        // Of all lengths that a name can have, which end in either table's last word too.
+        // All lengths that a name can have. Some end in the last word of either table.
         for length in 1..=255 {
             let name = vec![b'a' + u8::try_from(length % 26).unwrap(); length];
             caches.dentries.insert(9, &name, Dentry::Negative);

@@ -1,8 +1,8 @@
-//! How often a second threads do something.
+//! Measures how often per second threads perform an operation.
 
 use std::sync::Barrier;
 
-/// A sequence without pattern, from a seed.
+/// A pseudo-random sequence from a seed.
 pub struct Random(pub u64);
 
 impl Random {
@@ -14,8 +14,8 @@ impl Random {
     }
 }
 
-/// Runs `work` on so many threads at once; million operations a second of
-/// processor time, all threads together: the machine may be busy with others.
+/// Runs `work` on this many threads at once. Returns million operations per second of processor
+/// time, of all threads together. Wall time would include other processes of the machine.
 #[expect(clippy::cast_precision_loss, reason = "for display")]
 pub fn rate(threads: u64, operations: u64, work: impl Fn(u64) + Sync) -> f64 {
     let barrier = Barrier::new(usize::try_from(threads).unwrap_or(1));
@@ -38,7 +38,7 @@ pub fn rate(threads: u64, operations: u64, work: impl Fn(u64) + Sync) -> f64 {
     })
 }
 
-/// Processor time of this thread.
+/// Returns the processor time of this thread.
 #[expect(clippy::cast_precision_loss, reason = "for display")]
 fn processor_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

@@ -112,7 +112,7 @@ macro_rules! word {
 
             #[inline]
             fn masked(self, bits: u32) -> u32 {
-                // The constant mask comes first, so the compiler removes the check of the conversion.
+                // The constant mask lets the compiler remove the check of the conversion.
                 let lower = u64::from(self.0) & u64::from(u32::MAX);
                 u32::try_from(lower).unwrap_or_default() & !u32::MAX.unbounded_shl(bits)
             }

@@ -1,18 +1,18 @@
-//! Ours: no list, and no lock to find an entry.
+//! `clock`, Larder's own variant: no list, and no lock to find an entry.
 //!
 //! # Model
-//! Entries lie in the [`table`](crate::table) that finds everything else here: a chain is walked
-//! without a lock, and what is found is pinned in place. Instead of a list in the order of use, a
-//! clock hand goes over the arena: an entry that was touched since it last passed survives the turn,
-//! any other goes.
+//! Entries are in the [`table`](crate::table) that all other caches use. A chain is walked without a
+//! lock, and an entry that is found is pinned in place. Instead of a list in the order of use, a
+//! clock hand moves over the arena. An entry that was touched since it last passed survives the
+//! turn; any other is evicted.
 //!
 //! # Locking
-//! Inserting and deleting lock one bucket, for one walk of its chain. Finding, touching, letting go
-//! and marking write the entry's state word, and lock nothing.
+//! Insertions and deletions lock one bucket, for one walk of its chain. To find, touch, release or
+//! mark an entry writes its state word, and takes no lock.
 //!
 //! # Cost
-//! 24 bytes an entry, and 4 for its bucket. A search that finds an entry at once exchanges its
-//! state word once, and letting go once more.
+//! 24 bytes for each entry, and 4 for its bucket. A search that finds an entry at once exchanges its
+//! state word once, and the release exchanges it once more.
 
 use crate::mbcache::entries::Entries;
 use crate::mbcache::probe::{Probe, Touch, place};
@@ -32,11 +32,11 @@ pub(crate) const SIZES: Sizes = Sizes {
     spare_slots: 0,
 };
 
-/// The key in the half word, the value in the word.
+/// The layout of a slot: the key is the half word, the value is the word.
 #[derive(Debug)]
 struct EntryLayout;
 
-/// A key and a value: what is unique.
+/// A key and a value, which together are unique.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     key: u32,
@@ -68,7 +68,7 @@ impl Layout<1> for EntryLayout {
     }
 }
 
-/// See the module.
+/// The variant; see the module.
 #[derive(Debug)]
 pub(crate) struct Clock<P: Probe> {
     entries: Entries<P, 1>,
@@ -82,7 +82,7 @@ impl<P: Probe> Clock<P> {
         Ok(Self { entries, table })
     }
 
-    /// A slot for a new entry; where there is none, other entries go.
+    /// Returns a slot for a new entry. If no slot is free, evicts other entries.
     fn take(&self) -> Option<Vacant<'_, 1>> {
         self.entries.wrote_free_list();
         let dropped = Cell::new(0);
@@ -102,7 +102,7 @@ impl<P: Probe> Clock<P> {
         self.entries.held(pin.into_index())
     }
 
-    /// Tells the probe of what `change` does with the bucket of `key` locked.
+    /// Reports to the probe that `change` runs with the bucket of `key` locked.
     fn locking<T>(&self, key: u32, change: impl FnOnce() -> T) -> T {
         let bucket = place::bucket(self.table.bucket(key));
         self.entries.probe.touched(Touch::Lock(bucket));
@@ -114,7 +114,7 @@ impl<P: Probe> Clock<P> {
 
 impl<P: Probe> Shrinker for Clock<P> {
     fn count_objects(&self) -> u64 {
-        // All that the hand passes over, so that as many steps are a full turn.
+        // All slots that the hand passes over, so that this many steps are a full turn.
         self.entries.arena.touched().into()
     }
 
@@ -139,7 +139,7 @@ impl<P: Probe> MbCache for Clock<P> {
 
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted {
         let entry = Entry { key, value };
-        // First without a slot in hand: nothing need go for what is there.
+        // The first attempt takes no slot: an existing entry needs no eviction.
         if self.table.contains(&entry) {
             return Inserted::Existing;
         }

@@ -1,19 +1,20 @@
 //! `lru` and `list-lru`: the lists that the referenced bit replaced.
 //!
 //! # Model
-//! The other two orders of J. Kara's rewrite. New entries join a list at its end, and go from its front:
+//! The other two orders of J. Kara's rewrite. New entries are added at the end of a list, and entries
+//! are evicted from its front:
 //!
-//! | variant | lists | an entry that was of use |
+//! | variant | lists | an entry that is used |
 //! |---|---|---|
 //! | `lru` | one | moves to the end at once |
 //! | `list-lru` | one for each processor; an entry stays on that of its inserter | moves to its end |
 //!
 //! # Invariants
-//! 1. What can be found and nobody holds is on the list that its second word names.
-//! 2. The lists have as many entries as are counted.
+//! 1. An entry that can be found and is not held is on the list that its second word names.
+//! 2. The count is the number of entries on the lists.
 //!
 //! # Locking
-//! A list's lock guards its ends, and the links of the entries on it. Innermost.
+//! A list's lock guards its ends, and the links of the entries on it. It is innermost.
 
 use crate::mbcache::Variant;
 use crate::mbcache::entries::Entries;
@@ -29,19 +30,19 @@ use crossbeam_utils::CachePadded;
 pub(crate) struct Lru {
     variant: Variant,
     lists: Box<[CachePadded<Mutex<List>>]>,
-    /// Entries on all lists.
+    /// Number of entries on all lists.
     count: AtomicU32,
-    /// Where eviction goes on, so that it takes from each list in turn.
+    /// The list where eviction continues, so that it takes from each list in turn.
     turn: AtomicU32,
 }
 
 impl Lru {
-    /// `lru`: one list.
+    /// Creates the order of `lru`: one list.
     pub fn one() -> Self {
         Self::new(Variant::Lru, 1)
     }
 
-    /// `list-lru`: a list for each processor.
+    /// Creates the order of `list-lru`: a list for each processor.
     pub fn for_each_of(processors: usize) -> Self {
         Self::new(Variant::ListLru, processors.clamp(1, LISTS_MAX))
     }
@@ -57,7 +58,7 @@ impl Lru {
         }
     }
 
-    /// The next list that is not empty, locked.
+    /// Returns the next list that is not empty, locked.
     fn next_list<'c, P: Probe>(
         &'c self,
         entries: &'c Entries<P, 2>,
@@ -69,7 +70,7 @@ impl Lru {
             .find(|list| list.len() > 0)
     }
 
-    /// The list of the entry `index`, locked.
+    /// Returns the list of the entry `index`, locked.
     fn list_of<'c, P: Probe>(
         &'c self,
         entries: &'c Entries<P, 2>,
@@ -86,7 +87,7 @@ impl Lru {
         Locked::new(&self.lists[list], place::list(list), &entries.probe)
     }
 
-    /// Tells that the count was written, unless the lock of the one list guards it.
+    /// Reports a write of the count, unless the lock of the only list guards it.
     fn counted<P: Probe>(&self, entries: &Entries<P, 2>) {
         if self.lists.len() > 1 {
             entries.probe.touched(Touch::Write(place::COUNT));
@@ -133,7 +134,7 @@ impl<P: Probe> Order<P> for Lru {
     fn used(&self, entries: &Entries<P, 2>, index: u32) {
         let list = Links::of(entries.slot(index)).list;
         if list == Links::UNLISTED.list {
-            // Its inserter is about to put it at an end.
+            // Its inserter is about to add it at an end.
             return;
         }
         let mut list = self.lock(entries, list);

@@ -1,18 +1,18 @@
-//! How deep pages lie in their trees, which is what a lookup of them walks.
+//! The depths of pages in their trees, which a lookup has to walk.
 //!
 //! # Locking
-//! A tree is locked for so many of its pages at once that a reader does not notice. What is inserted and
-//! removed in between may be counted or not.
+//! A tree is locked for only a few hundred of its pages at once, so that readers are not delayed
+//! noticeably. Pages that are inserted or removed in between may be counted or not.
 
 use super::PageTrees;
 use crate::page::PageLayout;
 use crate::table::{Layout as _, TreeDepths};
 
-/// Pages that are looked at while their tree is locked.
+/// Number of pages that are examined while their tree is locked.
 const PIECE_PAGES: usize = 512;
 
 impl PageTrees {
-    /// How deep the pages lie. Looks at every page.
+    /// Returns the depths of the pages. Examines every page.
     pub fn depths(&self) -> TreeDepths {
         let mut depths = TreeDepths::default();
         for chain in 0..self.roots.count() {
@@ -32,7 +32,7 @@ impl PageTrees {
         depths
     }
 
-    /// The inodes whose roots are in a chain.
+    /// Returns the inodes whose roots are in a chain.
     fn inodes_in(&self, chain: u32) -> Vec<u64> {
         if self.roots.first(chain) == self.roots.end(chain) {
             return Vec::new();
@@ -44,7 +44,8 @@ impl PageTrees {
             .collect()
     }
 
-    /// Tells `add` the depths of an inode's next pages, from `index` on; returns the index to go on from.
+    /// Calls `add` with the depths of an inode's next pages, from `index` on. Returns the index at which
+    /// to continue.
     fn add_piece(&self, inode: u64, index: u64, add: &mut impl FnMut(usize)) -> Option<u64> {
         let tree = self.lock_tree(inode);
         let mut at = tree.first_from(index);

@@ -1,26 +1,28 @@
-//! Page trees: pages found in a red-black tree for each inode, in place of the page hash.
+//! Page trees: a red-black tree of pages for each inode, as a replacement for the page hash.
 //!
 //! # Model
-//! A. Arcangeli's patch to Linux 2.2.5 (Lever 2000, section 3.1, `rbtree`). There a tree hangs off its
-//! inode, which a reader has in hand. Here he has a number, so the roots lie in chains by inode.
+//! A. Arcangeli's patch to Linux 2.2.5 (Lever 2000, section 3.1, `rbtree`). There the inode has a
+//! pointer to its tree, and a reader has the inode. Here a reader has an inode number, so the roots
+//! are in chains by inode.
 //!
 //! # Invariants
-//! Checked by `PageTrees::check_invariants` when nobody writes, beside those of `red_black`:
-//! 1. A tree holds the pages of one inode, in the order of their indexes, each at most once.
+//! Checked by `PageTrees::check_invariants` when there are no writers, in addition to those of
+//! `red_black`:
+//! 1. A tree has the pages of one inode, in the order of their indexes, each at most once.
 //! 2. Every page in it is live, and its tree's root is in the chain of its inode.
-//! 3. The trees together hold as many pages as are counted.
+//! 3. The trees together have as many pages as are counted.
 //!
-//! A page that was evicted but not yet unlinked may be replaced by a new one of the same index. It
-//! is in no tree then, counted and told of as gone, and there is nothing left to unlink.
+//! A page that was evicted but not yet unlinked may be replaced by a new one of the same index. It is
+//! then in no tree, its removal was counted and reported, and there is nothing left to unlink.
 //!
 //! # Locking
-//! A chain of roots is locked for one walk of one tree, by readers too: rotations would lead them
-//! astray. Nothing else is locked or awaited meanwhile. A page is pinned, or made busy, while its tree
-//! is locked, and evicted by whoever claims it first.
+//! A chain of roots is locked for one walk of one tree, even by readers, because rotations would
+//! mislead them. No other lock is taken, and no thread waits meanwhile. A page is pinned, or made
+//! busy, while its tree is locked, and evicted by the thread that claims it first.
 //!
 //! # Cost
-//! 12 bytes a frame, and 4 for a chain of roots. A lookup passes the roots of its chain, fewer than
-//! one for a page, and as many nodes as the page lies deep; those are its links.
+//! 12 bytes for each frame, and 4 for each chain of roots. A lookup passes the roots of its chain,
+//! fewer than one for each page, and as many nodes as the depth of the page; those are its links.
 
 mod depths;
 mod red_black;
@@ -50,7 +52,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct PageTrees {
     arena: Arc<Arena<PAGE_WORDS>>,
-    /// The roots of inodes whose numbers hash alike, each linked to the next by its slot.
+    /// The roots of inodes, in chains by hash. Each root is linked to the next by its slot.
     roots: Buckets,
     nodes: Nodes,
     counters: Counters,
@@ -61,24 +63,24 @@ pub struct PageTrees {
 struct LockedTree<'a> {
     trees: &'a PageTrees,
     chain: Locked<'a>,
-    /// The root before it in the chain; none of the first, and of an inode without a tree.
+    /// The previous root in the chain; `None` for the first, and for an inode without a tree.
     before: Option<u32>,
     root: Option<u32>,
 }
 
-/// Where a page is in its tree, or would be.
+/// The position of a page in its tree, or where it would be inserted.
 struct Place {
     node: Option<u32>,
     under: Option<(u32, Side)>,
-    /// Nodes visited.
+    /// Number of nodes visited.
     links: u64,
 }
 
 impl PageTrees {
-    /// Trees over `arena`, whose roots lie in 2^`bits` chains.
+    /// Creates trees over `arena`, whose roots are in 2^`bits` chains.
     ///
     /// # Errors
-    /// The kernel's, for want of memory.
+    /// Those of the kernel, because there is not enough memory.
     pub fn new(arena: Arc<Arena<PAGE_WORDS>>, bits: u32) -> io::Result<Self> {
         Ok(Self {
             roots: Buckets::new(bits, 0)?,
@@ -89,13 +91,13 @@ impl PageTrees {
         })
     }
 
-    /// Pages held.
+    /// Returns the number of pages.
     #[must_use]
     pub fn objects(&self) -> u64 {
         self.counters.objects()
     }
 
-    /// What lookups did so far; links are nodes visited.
+    /// Returns the counts of lookups so far. Links are nodes visited.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.sum()
@@ -115,7 +117,7 @@ impl PageTrees {
         found
     }
 
-    /// Puts the page into `vacant` unless it is in its tree already.
+    /// Inserts the page with `vacant` unless it is in its tree already.
     pub fn get_or_insert<'a>(
         &'a self,
         key: &PageKey,
@@ -133,7 +135,7 @@ impl PageTrees {
         PageLayout::store(key, slot);
         fill(slot);
         match place.node {
-            // Evicted, and about to be unlinked by who did.
+            // It was evicted, and the thread that evicted it is about to unlink it.
             Some(dead) => {
                 tree.change(|tree| tree.replace(dead, vacant.index()));
                 self.note_removed(*key);
@@ -147,12 +149,12 @@ impl PageTrees {
         Inserted::New(vacant.into_index())
     }
 
-    /// Takes the page out; false if it is not there, or held.
+    /// Removes the page. Returns false if it is not in its tree, or is held.
     pub fn remove(&self, key: &PageKey) -> bool {
         self.take_out(key).is_some()
     }
 
-    /// Counts a page that went, whose tree is locked, and tells of it.
+    /// Counts the removal of a page whose tree is locked, and reports it.
     fn note_removed(&self, key: PageKey) {
         self.counters.remove();
         self.tracepoint
@@ -173,7 +175,7 @@ impl PageTrees {
             }
             before = Some(other);
         }
-        // A new tree comes first.
+        // A new tree is added at the front.
         let before = root.and(before);
         LockedTree {
             trees: self,
@@ -183,8 +185,8 @@ impl PageTrees {
         }
     }
 
-    /// Lets `visit` judge the page of `key`, with its tree locked. Returns its finding and the nodes
-    /// visited.
+    /// Calls `visit` for the page of `key`, with its tree locked. Returns its result and the number of
+    /// nodes visited.
     fn walk<T>(&self, key: &PageKey, visit: impl Fn(u32, State) -> Visit<T>) -> (Option<T>, u64) {
         let tree = self.lock_tree(key.ino);
         let place = tree.find(key.index);
@@ -192,7 +194,7 @@ impl PageTrees {
         (found, place.links)
     }
 
-    /// Lets `visit` judge a page whose tree is locked, so that its slot is not reused.
+    /// Calls `visit` for a page whose tree is locked, so that its slot is not reused.
     fn visit<T>(&self, node: u32, visit: impl Fn(u32, State) -> Visit<T>) -> Option<T> {
         loop {
             match visit(node, self.arena.slot(node).state()) {
@@ -338,7 +340,7 @@ impl LockedTree<'_> {
         }
     }
 
-    /// The first page whose index is `index` or more, and how deep it lies.
+    /// Returns the first page whose index is at least `index`, and its depth.
     fn first_from(&self, index: u64) -> Option<(u32, usize)> {
         let trees = self.trees;
         let (mut at, mut depth, mut found) = (self.root, 0, None);
@@ -355,7 +357,7 @@ impl LockedTree<'_> {
         found
     }
 
-    /// Lets `change` change the tree, and keeps its root in the chain.
+    /// Applies `change` to the tree, and updates its root in the chain.
     fn change(&mut self, change: impl FnOnce(&mut red_black::Tree<'_>)) {
         let trees = self.trees;
         let old = self.root;

@@ -1,27 +1,28 @@
-//! Red-black trees over the slots of an arena: links by number, in place of pointers.
+//! Red-black trees over the slots of an arena, with numbers instead of pointers.
 //!
 //! # Model
-//! The kernel's `rbtree`: the caller compares keys and says where a node comes, the tree keeps
-//! itself balanced. A balanced tree of `n` nodes is at most 2 log2(n + 1) high.
+//! The kernel's `rbtree`: the caller compares keys and chooses the place of a node, and the tree keeps
+//! itself balanced. The height of a balanced tree of `n` nodes is at most 2 log2(n + 1).
 //!
 //! # Invariants
 //! Checked by [`Nodes::check`]:
 //! 1. The root is black, and has no parent.
 //! 2. A red node has no red child.
-//! 3. All ways down from a node pass as many black nodes.
+//! 3. All paths down from a node have the same number of black nodes.
 //! 4. A node's children have it as their parent.
 //!
 //! # Locking
-//! None: the caller locks the tree. The links are atomic since other trees' lie beside them.
+//! None: the caller locks the tree. The links are atomic since those of other trees are stored beside
+//! them.
 //!
 //! # Cost
-//! 12 bytes a slot.
+//! 12 bytes for each slot.
 
 use crate::memory::{Array, Pages};
 use crate::sync::{AtomicU32, Relaxed};
 use std::io;
 
-/// A child's side of its parent.
+/// The side of its parent on which a child is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
@@ -39,22 +40,22 @@ impl Side {
     }
 }
 
-/// Words of a node: its children, and its parent with the flags.
+/// Number of words in a node: its children, and its parent with the flags.
 const WORDS: usize = 3;
 const PARENT: usize = 2;
 
-/// Of a node that is in a tree.
+/// The flag of a node that is in a tree.
 const LINKED: u32 = 1 << 31;
-/// Of a red node. A number and 1 fit below, see [`NODES_MAX`].
+/// The flag of a red node. A number plus 1 fits below it, see [`NODES_MAX`].
 const RED: u32 = 1 << 30;
 
-/// A node's number is below this.
+/// The limit of node numbers.
 const NODES_MAX: usize = (RED - 1) as usize;
 
-/// Bytes of each node.
+/// Number of bytes in a node.
 pub const NODE_BYTES: u64 = (WORDS * size_of::<AtomicU32>()) as u64;
 
-/// The nodes of all trees, by slot. Links are 0, or a number and 1.
+/// The nodes of all trees, by slot. A link is 0, or a number plus 1.
 #[derive(Debug)]
 pub(super) struct Nodes(Array<AtomicU32>);
 
@@ -62,7 +63,7 @@ pub(super) struct Nodes(Array<AtomicU32>);
 #[derive(Debug)]
 pub(super) struct Tree<'a> {
     nodes: &'a Nodes,
-    /// Its root; none of an empty tree.
+    /// Its root; `None` for an empty tree.
     pub root: Option<u32>,
 }
 
@@ -73,7 +74,7 @@ impl Nodes {
         Array::zeroed(count * WORDS, Pages::Huge).map(Self)
     }
 
-    /// The tree with this root.
+    /// Returns the tree with this root.
     pub fn tree(&self, root: Option<u32>) -> Tree<'_> {
         Tree { nodes: self, root }
     }
@@ -86,7 +87,7 @@ impl Nodes {
         self.word(node, side as usize).load(Relaxed).checked_sub(1)
     }
 
-    /// The node that follows `node`, which lies `depth` deep, and how deep that one lies.
+    /// Returns the node after `node`, and its depth. `depth` is that of `node`.
     pub fn next(&self, mut node: u32, mut depth: usize) -> Option<(u32, usize)> {
         if let Some(right) = self.child(node, Right) {
             (node, depth) = (right, depth + 1);
@@ -114,7 +115,7 @@ impl Nodes {
         self.word(node, PARENT).load(Relaxed) & RED != 0
     }
 
-    /// Whether the node is in a tree.
+    /// Returns true if the node is in a tree.
     pub fn is_linked(&self, node: u32) -> bool {
         self.word(node, PARENT).load(Relaxed) & LINKED != 0
     }
@@ -135,7 +136,7 @@ impl Nodes {
         self.set_parent(node, self.parent(node), is_red);
     }
 
-    /// On which side of `parent` the child is, or would be if there is none.
+    /// Returns the side of `parent` on which the child is. `None` stands for an absent child.
     fn side_of(&self, child: Option<u32>, parent: u32) -> Side {
         if self.child(parent, Left) == child {
             Left
@@ -148,7 +149,7 @@ impl Nodes {
     /// right.
     ///
     /// # Panics
-    /// If one does not hold.
+    /// If an invariant does not hold.
     pub fn check(&self, root: Option<u32>, visit: &mut impl FnMut(u32)) {
         if let Some(root) = root {
             assert!(!self.is_red(root), "root {root} is black");
@@ -157,7 +158,7 @@ impl Nodes {
         self.check_below(root, visit);
     }
 
-    /// Returns how many black nodes each way down passes.
+    /// Returns the number of black nodes on each path down.
     fn check_below(&self, node: Option<u32>, visit: &mut impl FnMut(u32)) -> u32 {
         let Some(node) = node else { return 0 };
         assert!(self.is_linked(node), "node {node} is in a tree");
@@ -179,7 +180,7 @@ impl Nodes {
 }
 
 impl Tree<'_> {
-    /// Adds `node`, as the child of a node that has none on that side; as the root if it is the first.
+    /// Adds `node` as a child, on a side where there is none, or as the root of an empty tree.
     pub fn insert(&mut self, node: u32, place: Option<(u32, Side)>) {
         for side in [Left, Right] {
             self.nodes.set_child(node, side, None);
@@ -194,7 +195,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Puts `node` in the place of `old`, which is in no tree then.
+    /// Replaces `old` by `node`. `old` is then in no tree.
     pub fn replace(&mut self, old: u32, node: u32) {
         let nodes = self.nodes;
         self.put_in_place(old, Some(node), nodes.is_red(old));
@@ -202,12 +203,12 @@ impl Tree<'_> {
         nodes.word(old, PARENT).store(0, Relaxed);
     }
 
-    /// Takes `node` out.
+    /// Removes `node`.
     pub fn remove(&mut self, node: u32) {
         let nodes = self.nodes;
         let children = [Left, Right].map(|side| nodes.child(node, side));
         let (child, parent, was_red) = if let [Some(_), Some(right)] = children {
-            // The next one in order takes its place, and has no left child.
+            // The next node in order replaces it, and has no left child.
             let next = self.leftmost(right);
             let (child, was_red) = (nodes.child(next, Right), nodes.is_red(next));
             let parent = nodes.parent(next).filter(|parent| *parent != node);
@@ -240,13 +241,13 @@ impl Tree<'_> {
         at
     }
 
-    /// Puts `child`, the only one of `node`, in its place, with its own colour.
+    /// Replaces `node` by `child`, its only child, which keeps its own colour.
     fn move_up(&mut self, node: u32, child: Option<u32>) {
         let is_red = child.is_some_and(|child| self.nodes.is_red(child));
         self.put_in_place(node, child, is_red);
     }
 
-    /// Lets the parent of `old` have `new` for it, in this colour.
+    /// Replaces `old` by `new` as the child of its parent, with this colour.
     fn put_in_place(&mut self, old: u32, new: Option<u32>, is_red: bool) {
         let parent = self.nodes.parent(old);
         match parent {
@@ -276,8 +277,8 @@ impl Tree<'_> {
         }
     }
 
-    /// Lets `node` go down to `side`, and its child on the other side, which it must have, come up
-    /// with its own colour.
+    /// Rotates `node` down to `side`. Its child on the other side, which must exist, moves up with its
+    /// own colour.
     fn rotate(&mut self, node: u32, side: Side) {
         let nodes = self.nodes;
         let Some(risen) = nodes.child(node, side.other()) else {
@@ -289,12 +290,12 @@ impl Tree<'_> {
         self.adopt(risen, side, Some(node));
     }
 
-    /// Restores invariant 2, which `node`, red, may break with its parent.
+    /// Restores invariant 2, which the red `node` and its parent may violate.
     fn balance_inserted(&mut self, node: u32) {
         let nodes = self.nodes;
         let mut node = node;
         while let Some(parent) = nodes.parent(node).filter(|parent| nodes.is_red(*parent)) {
-            // Red, so not the root.
+            // The parent is red, so it is not the root.
             let Some(above) = nodes.parent(parent) else {
                 break;
             };
@@ -323,7 +324,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Restores invariant 3, where the ways through `child` of `parent` pass one black node fewer.
+    /// Restores invariant 3 if the paths through `child` of `parent` have one black node fewer.
     fn balance_removed(&mut self, child: Option<u32>, parent: Option<u32>) {
         let nodes = self.nodes;
         let is_red = |node: Option<u32>| node.is_some_and(|node| nodes.is_red(node));
@@ -337,7 +338,7 @@ impl Tree<'_> {
                 self.rotate(above, side);
                 sibling = nodes.child(above, side.other());
             }
-            // There is one, since ways through it passed two black nodes.
+            // The sibling exists, since paths through it had two black nodes.
             let Some(mut sibling) = sibling else { break };
             let inner = nodes.child(sibling, side);
             if !is_red(inner) && !is_red(nodes.child(sibling, side.other())) {

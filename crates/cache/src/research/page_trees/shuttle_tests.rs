@@ -1,4 +1,4 @@
-//! The trees under the model checker: what lookups, inserts and evictions do to one another.
+//! The trees under the model checker: concurrent lookups, insertions and evictions.
 
 use super::*;
 use crate::shuttle_tests::{Follower, check};
@@ -8,7 +8,7 @@ fn key(index: u64) -> PageKey {
     PageKey { ino: 12, index }
 }
 
-/// Trees in one chain with these pages.
+/// Creates trees in one chain with these pages.
 fn trees(frames: u32, indexes: &[u64]) -> Arc<PageTrees> {
     let arena = Arc::new(Arena::new(frames, Growth::Prepaid).unwrap());
     let trees = Arc::new(PageTrees::new(arena, 0).unwrap());
@@ -17,7 +17,7 @@ fn trees(frames: u32, indexes: &[u64]) -> Arc<PageTrees> {
     trees
 }
 
-/// Inserts the page, where the hand frees a slot if need be.
+/// Inserts the page; the hand frees a slot if necessary.
 fn put(trees: &PageTrees, key: PageKey) {
     let vacant = trees.arena.take_free().or_else(|| {
         evict(trees);
@@ -28,14 +28,14 @@ fn put(trees: &PageTrees, key: PageKey) {
     }
 }
 
-/// Passes the hand over all slots.
+/// Moves the hand over all slots.
 fn evict(trees: &PageTrees) {
     trees
         .arena
         .scan(trees.arena.touched(), |index, _| trees.unlink(index));
 }
 
-/// Runs both at once, and then checks the trees.
+/// Runs both concurrently, and then checks the trees.
 fn race(trees: &Arc<PageTrees>, one: fn(&PageTrees), other: fn(&PageTrees)) {
     let theirs = Arc::clone(trees);
     let thread = shuttle::thread::spawn(move || one(&theirs));
@@ -52,7 +52,7 @@ fn shuttle_page_that_stays_is_found_while_its_tree_turns() {
         race(
             &trees(6, &[4]),
             |trees| {
-                // Each insert turns the tree; then nodes leave from all sides.
+                // Each insertion rotates the tree. Then nodes are removed from all sides.
                 [5, 6, 7].iter().for_each(|index| put(trees, key(*index)));
                 assert!(trees.take_out(&key(6)).is_some());
                 assert!(trees.take_out(&key(5)).is_some());
@@ -72,7 +72,7 @@ fn shuttle_page_put_by_two_is_in_its_tree_once() {
         [1, 2].iter().for_each(|index| put(trees, key(*index)));
     }
     check(|| race(&trees(4, &[]), put_both, put_both));
-    // So small that they evict each other's.
+    // The arena is so small that each evicts the other's pages.
     check(|| race(&trees(2, &[3]), put_both, put_both));
 }
 

@@ -1,4 +1,4 @@
-//! The trees against the standard library's, and their balance.
+//! Compares the trees with those of the standard library, and tests their balance.
 
 use super::red_black::{Nodes, Side};
 use super::*;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 const NODES: u32 = 64;
 
-/// What is done to a tree whose nodes lie in the order of their numbers.
+/// A change of a tree whose nodes are in the order of their numbers.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Insert(u32),
@@ -69,7 +69,7 @@ proptest! {
 
 #[test]
 fn node_that_replaces_another_has_its_place() {
-    // Even numbers come first; each is then replaced by its odd neighbour.
+    // Even numbers are inserted first; each is then replaced by its odd neighbour.
     for replaced in (0..NODES).step_by(2) {
         let nodes = Nodes::new(NODES).unwrap();
         let mut tree = nodes.tree(None);
@@ -115,7 +115,7 @@ fn pages_in_a_row_are_found_in_as_many_links_as_a_balanced_tree_is_high() {
 
 #[test]
 fn depths_are_the_links_that_lookups_walk() {
-    // More pages than are looked at in one piece, with gaps, and a chain of several trees.
+    // More pages than are examined at once, with gaps, and a chain of several trees.
     let trees = trees(4000, 1);
     let sizes = [1u64, 2, 513, 2049];
     for (ino, pages) in (1..).zip(sizes) {
@@ -146,7 +146,7 @@ fn page_that_was_evicted_but_not_unlinked_makes_way_for_a_new_one() {
     let key = PageKey { ino: 12, index: 7 };
     insert(&trees, PageKey { index: 8, ..key });
     insert(&trees, key);
-    // The hand claims both, and another thread comes before it unlinks the second.
+    // The hand claims both, and another thread runs before it unlinks the second.
     trees.arena.scan(2, |index, _| {
         let slot_key = PageLayout::hashed_in(trees.arena.slot(index));
         if slot_key == key {
@@ -188,7 +188,7 @@ proptest! {
             match action {
                 Use::Insert(key) => {
                     let Some(vacant) = trees.arena.take_free() else { continue };
-                    // What the slot has beside the key tells one entry from the next.
+                    // The half word of the slot distinguishes one entry from the next.
                     let fill = |slot: &Slot<PAGE_WORDS>| slot.set_aux(number);
                     match trees.get_or_insert(&key, vacant, 0, fill) {
                         Inserted::New(_) => {

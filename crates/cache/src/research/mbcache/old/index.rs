@@ -1,33 +1,33 @@
 //! One of the two indexes of `old`.
 //!
 //! # Model
-//! An array of `list_head`, and a link in each entry for each index that it is in. Here a chain is
-//! linked one way, in half of an entry's third word.
+//! An array of `list_head`, and a link in each entry for each of its indexes. Here a chain is
+//! singly linked, in half of an entry's third word.
 //!
 //! # Locking
 //! The lock of the cache guards chains and links.
 //!
 //! # Cost
-//! 4 bytes a bucket, and 4 an entry.
+//! 4 bytes for each bucket, and 4 for each entry.
 
 use crate::table::{Arena, Hash64, HashFunction, Slot};
 
-/// No entry.
+/// The number that stands for no entry.
 const NONE: u32 = u32::MAX;
 
-/// Finds entries by what they were added with.
+/// An index of entries by the number with which they were added.
 #[derive(Debug)]
 pub(super) struct Index {
     heads: Box<[u32]>,
     bits: u32,
-    /// How far the links are from the lower end of the word.
+    /// The position of the links in the word, in bits.
     shift: u32,
 }
 
 impl Index {
     const WORD: usize = 2;
 
-    /// An index with the links in half `half` of the word.
+    /// Creates an index with the links in half `half` of the word.
     pub fn new(bits: u32, half: u32) -> Self {
         Self {
             heads: vec![NONE; 1 << bits].into(),
@@ -40,29 +40,29 @@ impl Index {
         self.heads.len() as u64
     }
 
-    /// Bytes that the buckets take.
+    /// Returns the bytes that the buckets take.
     pub fn bytes(&self) -> u64 {
         size_of_val(&*self.heads) as u64
     }
 
-    /// The entries in the bucket of `number`, the newest first.
+    /// Returns the entries in the bucket of `number`, the newest first.
     pub fn chain<'c>(&self, slots: &'c Arena<3>, number: u64) -> impl Iterator<Item = u32> + 'c {
         self.walk(slots, self.heads[self.bucket(number)])
     }
 
-    /// The entries behind the entry `index` in its bucket.
+    /// Returns the entries after the entry `index` in its bucket.
     pub fn behind<'c>(&self, slots: &'c Arena<3>, index: u32) -> impl Iterator<Item = u32> + 'c {
         self.walk(slots, next(slots.slot(index), self.shift))
     }
 
-    /// Adds the entry `index`, to be found by `number`.
+    /// Adds the entry `index` under `number`.
     pub fn add(&mut self, slots: &Arena<3>, index: u32, number: u64) {
         let bucket = self.bucket(number);
         self.set_next(slots.slot(index), self.heads[bucket]);
         self.heads[bucket] = index;
     }
 
-    /// Takes out the entry `index`, which was added with `number`.
+    /// Removes the entry `index`, which was added under `number`.
     pub fn remove(&mut self, slots: &Arena<3>, index: u32, number: u64) {
         let after = next(slots.slot(index), self.shift);
         let is_before = |before: &u32| next(slots.slot(*before), self.shift) == index;
@@ -73,8 +73,7 @@ impl Index {
         }
     }
 
-    /// Checks that each entry is in the bucket of the `number` that it has. Returns how many there
-    /// are.
+    /// Checks that each entry is in the bucket of its `number`. Returns the number of entries.
     pub fn check_invariants(&self, slots: &Arena<3>, number: impl Fn(&Slot<3>) -> u64) -> u32 {
         let mut count = 0;
         for (bucket, head) in self.heads.iter().enumerate() {
@@ -107,6 +106,6 @@ impl Index {
 }
 
 fn next(slot: &Slot<3>, shift: u32) -> u32 {
-    // A half word.
+    // The mask leaves half a word.
     u32::try_from(slot.word(Index::WORD) >> shift & u64::from(u32::MAX)).unwrap_or(NONE)
 }

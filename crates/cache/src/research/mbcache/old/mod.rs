@@ -1,35 +1,37 @@
-//! `old`: what the rewrite replaced.
+//! `old`: the implementation that the rewrite replaced.
 //!
 //! # Model
-//! `fs/mbcache.c` as of Linux 4.4. One lock guards all. An entry is in two indexes: by its value, and
-//! by its key. Entries that nobody holds are on one list, in the order in which they were let go; the
-//! first goes when there are too many. An entry found by its value ([`MbCache::get`]) is held alone;
-//! one found by its key, or that was to be deleted, is held with others who found it so. Who finds it
-//! held the other way parks, on one queue for all entries, which everyone who lets go of anything wakes
-//! whole.
+//! `fs/mbcache.c` as of Linux 4.4. One lock guards everything. An entry is in two indexes: by its
+//! value, and by its key. Entries that are not held are on one list, in the order of their release; the
+//! first is evicted when there are too many. An entry found by its value ([`MbCache::get`]) is held
+//! exclusively. An entry found by its key, or that was to be deleted, is held in shared mode. A thread
+//! that finds an entry held in a conflicting mode parks, on one queue for all entries. Every release of
+//! any entry wakes all threads on that queue.
 //!
-//! Where the trait promises more than there was: entries that are not reusable are passed by, which
-//! came with the rewrite; an entry in use is not waited for in order to delete it, but held
-//! ([`Deleted::InUse`]), and waited for by [`Held::wait_unused`]; and there is never one more than the
-//! limit, but no room.
+//! In three respects the trait promises more than Linux 4.4 did. Entries that are not reusable are
+//! skipped, which was introduced by the rewrite. A thread that deletes an entry in use does not wait
+//! for it, but holds it ([`Deleted::InUse`]) and waits with [`Held::wait_unused`]. And the limit is
+//! never exceeded: an insertion fails instead.
 //!
 //! # What callers must not do
-//! With an entry held, ask for the same by its value, or with it held by its value, ask for it at all:
-//! they would wait for themselves. Nor may two threads each hold one by its value and ask for the
-//! other's. A file system that lets go of each entry before it asks for the next but for
-//! [`MbCache::find_next`], as `larder-ext4` does, does neither: whoever waits holds nothing by
-//! value, and whoever does waits for nothing.
+//! A thread that holds an entry must not request the same entry by its value. A thread that holds an
+//! entry by its value must not request it in any way. In both cases it would wait for itself. Nor may
+//! two threads each hold one entry by its value and request the other's. A file system that releases
+//! each entry before it requests the next, except with [`MbCache::find_next`], satisfies this, as
+//! `larder-ext4` does: a waiting thread holds nothing by value, and a thread that holds by value does
+//! not wait.
 //!
 //! # Invariants
 //! 1. Each entry is once in each index.
 //! 2. It is on the list of the unused unless it is held.
 //!
 //! # Locking
-//! `indexes` guards all, also the holds in the entries' state words. Memory for a new entry is
-//! asked for before it is taken, since whoever has to find some may ask this cache to shrink.
+//! `indexes` guards everything, including the holds in the entries' state words. Memory for a new entry
+//! is requested before the lock is taken, since the request may shrink this cache.
 //!
 //! # Cost
-//! 40 bytes an entry, 8 for a bucket of both indexes: 40.5 together at Linux's limit.
+//! 40 bytes for each entry, 8 for a bucket of both indexes: together 40.5 bytes for each entry at
+//! Linux's limit.
 
 mod index;
 
@@ -52,7 +54,7 @@ pub(crate) const SIZES: Sizes = Sizes {
     spare_slots: 0,
 };
 
-/// See the [module](self).
+/// The variant; see the [module](self).
 #[derive(Debug)]
 pub(crate) struct Old<P: Probe> {
     entries: Entries<P, 3>,
@@ -61,14 +63,14 @@ pub(crate) struct Old<P: Probe> {
     counters: Counters,
 }
 
-/// What the lock guards.
+/// The state that the lock guards.
 #[derive(Debug)]
 struct Indexes {
     by_key: Index,
     by_value: Index,
     unused: List,
     count: u32,
-    /// The entries held by those who wait for them to be unused, once for each.
+    /// The entries whose holders wait for them to be unused, once for each waiter.
     parked: Vec<u32>,
 }
 
@@ -100,7 +102,7 @@ impl<P: Probe> Old<P> {
         self.entries.slot(index).state()
     }
 
-    /// The entry with `key` and `value`.
+    /// Returns the entry with `key` and `value`.
     fn find(&self, indexes: &Indexes, key: u32, value: u64) -> Option<u32> {
         let mut chain = indexes.by_value.chain(&self.entries.arena, value);
         chain.find(|&index| {
@@ -109,7 +111,7 @@ impl<P: Probe> Old<P> {
         })
     }
 
-    /// Holds the first reusable entry with `key`: of those behind the entry `after`, which the
+    /// Holds the first reusable entry with `key`. The search starts after the entry `after`, which the
     /// caller holds, if there is one.
     fn search(&self, key: u32, after: Option<u32>) -> Option<Held<'_>> {
         let slots = &self.entries.arena;
@@ -130,7 +132,7 @@ impl<P: Probe> Old<P> {
         }
     }
 
-    /// Holds the entry `index`, which nobody holds alone.
+    /// Holds the entry `index` in shared mode. No thread holds it exclusively.
     fn hold(&self, indexes: &mut Indexes, index: u32) -> Held<'_> {
         if self.state(index).pins() == 0 {
             indexes.unused.remove(&self.entries.arena, index);
@@ -140,7 +142,7 @@ impl<P: Probe> Old<P> {
         self.held(index)
     }
 
-    /// Holds the entry `index`, which nobody holds, alone.
+    /// Holds the entry `index` exclusively. No thread holds it.
     fn hold_alone(&self, indexes: &mut Indexes, index: u32) -> Held<'_> {
         indexes.unused.remove(&self.entries.arena, index);
         self.entries.hold(index, State::LIVE);
@@ -148,7 +150,7 @@ impl<P: Probe> Old<P> {
         self.held(index)
     }
 
-    /// The entry `index` is held by the caller, alone.
+    /// Marks the entry `index` as held exclusively by the caller.
     fn set_alone(&self, index: u32) {
         self.entries.slot(index).set_flags(State::BUSY);
         self.tell(Touch::HoldAlone(place::entry(index)));
@@ -162,7 +164,7 @@ impl<P: Probe> Old<P> {
         self.entries.probe.touched(touch);
     }
 
-    /// A slot for a new entry; where there is none left, the first of the unused goes.
+    /// Returns a slot for a new entry. If no slot is free, evicts the first unused entry.
     fn take(&self) -> Option<Vacant<'_, 3>> {
         loop {
             let vacant = self.entries.take();
@@ -172,8 +174,8 @@ impl<P: Probe> Old<P> {
         }
     }
 
-    /// Makes room for one entry more in the chains of its `key` and its `value`; false if one is full
-    /// of entries that are held.
+    /// Makes room for one more entry in the chains of its `key` and its `value`. Returns false if one
+    /// is full of held entries.
     fn make_room(&self, indexes: &mut Indexes, key: u32, value: u64) -> bool {
         let by_key = self.room(&indexes.by_key, key.into());
         self.clear(by_key, indexes) && self.clear(self.room(&indexes.by_value, value), indexes)
@@ -186,7 +188,7 @@ impl<P: Probe> Old<P> {
         arena.room(index.chain(arena, number), *chain_max)
     }
 
-    /// Drops the entry that is in the way; false if there can be no room.
+    /// Evicts the entry that occupies the room. Returns false if there can be no room.
     fn clear(&self, room: Room, indexes: &mut Indexes) -> bool {
         if let Room::Instead(oldest) = room {
             self.remove(indexes, oldest);
@@ -195,7 +197,7 @@ impl<P: Probe> Old<P> {
         room != Room::None
     }
 
-    /// Drops the entry that has been unused for longest; false if there is none.
+    /// Evicts the entry that has been unused for the longest time. Returns false if there is none.
     fn drop_first(&self, dropped: &AtomicU64) -> bool {
         let mut indexes = self.lock();
         let Some(index) = indexes.unused.first() else {
@@ -206,7 +208,7 @@ impl<P: Probe> Old<P> {
         true
     }
 
-    /// Takes out the entry `index`, which nobody holds.
+    /// Removes the entry `index`, which is not held.
     fn remove(&self, indexes: &mut Indexes, index: u32) {
         indexes.unused.remove(&self.entries.arena, index);
         self.unindex(indexes, index);
@@ -228,8 +230,8 @@ impl<P: Probe> Old<P> {
         indexes.count -= 1;
     }
 
-    /// Moves the entry in slot `index` to `vacant`, and leaves the slot claimed, with nothing that
-    /// leads to it; false if it is held or gone.
+    /// Moves the entry in slot `index` to `vacant`. The slot is left claimed, and no index or list
+    /// refers to it. Returns false if the entry is held or was removed.
     fn relocate(&self, index: u32, vacant: Vacant<'_, 3>) -> bool {
         let mut indexes = self.lock();
         let Some(state) = self.entries.claim(index) else {
@@ -260,7 +262,7 @@ impl<P: Probe> Shrinker for Old<P> {
 }
 
 impl<P: Probe> Holds for Old<P> {
-    // Letting go of an entry puts it at the end of the list, used or not.
+    // The release of an entry puts it at the end of the list, whether it was used or not.
     fn touch(&self, _: u32) {}
 
     fn set_reusable(&self, index: u32, reusable: bool) {
@@ -303,7 +305,7 @@ impl<P: Probe> MbCache for Old<P> {
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted {
         let vacant = match self.entries.take() {
             Some(vacant) => vacant,
-            // Nothing need go for what is there.
+            // An existing entry needs no eviction.
             None if self.find(&self.lock(), key, value).is_some() => return Inserted::Existing,
             None => match self.take() {
                 Some(vacant) => vacant,
