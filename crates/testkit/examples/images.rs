@@ -1,4 +1,4 @@
-//! Makes every image of the matrix, or those named.
+//! Creates every image of the matrix, or only those named.
 
 use larder_testkit::{Image, MATRIX};
 use std::time::Instant;

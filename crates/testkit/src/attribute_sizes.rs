@@ -1,22 +1,23 @@
-//! Attributes of sizes around every limit: room in the inode, room in the block, the largest value.
+//! Attributes of sizes around every limit: the room in the inode, the room in the block, the largest
+//! value.
 
 use rustix::io::Errno;
 
-/// Of the header of a block and the zeros behind its entries.
+/// The size of the header of a block and of the zeros after its entries.
 const BLOCK_OVERHEAD_BYTES: usize = 36;
-/// Of an entry, beside its name without the prefix.
+/// The size of an entry, without its name (which is stored without the prefix).
 const ENTRY_BYTES: usize = 16;
-/// The largest value that Linux takes.
+/// The size of the largest value that Linux accepts.
 const LARGEST_BYTES: usize = 1 << 16;
-/// The longest name that Linux takes, with its prefix.
+/// The length of the longest name that Linux accepts, including its prefix.
 const LONGEST_NAME_BYTES: usize = 255;
 
-/// Attributes that are set on one file, one after the other: the name without its prefix, of so
-/// many times the letter, and the bytes of the value.
+/// Attributes that are set on one file in turn: the letter of the name without its prefix, how often it
+/// is repeated, and the size of the value in bytes.
 type Sequence = Vec<(char, usize, usize)>;
 
-/// Sets attributes of all sizes, each sequence on a file of its own, whose number `set` gets with the
-/// full name and the value. Returns what was tried, and what became of it.
+/// Sets attributes of all sizes, with a separate file for each sequence. `set` receives the number of
+/// the file, the full name and the value. Returns a description and the result of each call.
 pub fn set_all(
     block_bytes: usize,
     mut set: impl FnMut(usize, &[u8], &[u8]) -> Result<(), Errno>,
@@ -34,7 +35,7 @@ pub fn set_all(
     outcomes
 }
 
-/// Files that [`set_all`] needs.
+/// Returns the number of files that [`set_all`] needs.
 #[must_use]
 pub fn file_count(block_bytes: usize) -> usize {
     sequences(block_bytes).len()
@@ -50,7 +51,7 @@ fn sequences(block_bytes: usize) -> Vec<Sequence> {
     let mut sequences = Vec::new();
     for name_len in [1, 4, 5, longest] {
         let full = room - entry_bytes(name_len);
-        // What has room beside the shortest name goes to the block if it can.
+        // A value that fits beside the shortest name is stored in the block if possible.
         let short = room - entry_bytes(1);
         let sizes = [0, 1]
             .into_iter()
@@ -61,7 +62,7 @@ fn sequences(block_bytes: usize) -> Vec<Sequence> {
         sequences.extend(sizes.map(|size| vec![('a', name_len, size)]));
     }
     sequences.push(vec![('a', longest + 1, 5)]);
-    // A second one that just fits, or just does not; a third; the first is replaced.
+    // A second attribute that just fits, or just does not; a third; then the first is replaced.
     for first in [200, 203, room / 2] {
         let left = room - entry_bytes(1) - first.next_multiple_of(4) - entry_bytes(3);
         for second in [left - 1, left, left + 1, left + 4] {

@@ -1,37 +1,37 @@
-//! Sets of attributes, dealt out to so many files that sharing has something to do, and what
-//! perfect sharing would take.
+//! Sets of attributes that are distributed over so many files that sharing takes effect, and the space
+//! that perfect sharing needs.
 
 use crate::model::acl::{ACCESS, Acl};
 use crate::oracle::Attributes;
 use crate::seed::{Random, Seed};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files that may share a block of attributes.
+/// The maximum number of files that share a block of attributes.
 const MOST_USERS: u64 = 1024;
 
-/// What a name of an attribute may be.
+/// The possible names of attributes.
 const NAMES: [&[u8]; 3] = [b"user.alpha", b"user.beta-of-some-length", b"trusted.gamma"];
 
-/// The attribute whose value has room in no block of 1 KiB.
+/// The attribute whose value does not fit in a block of 1 KiB.
 const LARGE: &[u8] = b"user.large";
 
-/// Values that this attribute may have.
+/// The number of values that this attribute may have.
 const LARGE_VALUES: usize = 7;
 
-/// How sets of attributes are dealt out.
+/// The parameters of a distribution of attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Sets, all different.
+    /// The number of sets, all different.
     pub sets: usize,
-    /// Files, each with one of the sets.
+    /// The number of files, each with one of the sets.
     pub files: usize,
-    /// Files that are sure to have the first set.
+    /// The number of files that have the first set for certain.
     pub crowd: usize,
-    /// Whether half of the sets have a value of some KiB, which other sets have too.
+    /// Whether half of the sets have a value of several KiB, which other sets have too.
     pub large: bool,
 }
 
-/// Which file has which attributes.
+/// The attributes of each file.
 #[derive(Clone, Debug)]
 pub struct Deal {
     sets: Vec<Attributes>,
@@ -51,8 +51,8 @@ pub struct Space {
 }
 
 impl Deal {
-    /// Sets and files of `seed`. A set fits into a block of 1 KiB, but for the large value; an
-    /// inode of 256 bytes has room for nothing but the name of that.
+    /// Creates the sets and files of `seed`. A set fits in a block of 1 KiB, except for the large value;
+    /// an inode of 256 bytes has room only for the name of that attribute.
     #[must_use]
     pub fn new(seed: Seed, rules: &Rules) -> Self {
         let mut random = Random::new(seed);
@@ -80,12 +80,12 @@ impl Deal {
         Self { sets, of_file }
     }
 
-    /// The attributes of each file, by its number.
+    /// Returns the attributes of each file with its number.
     pub fn files(&self) -> impl Iterator<Item = (usize, &Attributes)> {
         self.of_file.iter().map(|set| &self.sets[*set]).enumerate()
     }
 
-    /// The attributes of each file in an order of its own, in which they are to be set.
+    /// Returns the attributes of each file in its own random order, in which they are to be set.
     pub fn in_any_order(&self, seed: Seed) -> impl Iterator<Item = (usize, Ordered<'_>)> {
         let mut random = Random::new(seed);
         self.files().map(move |(file, attributes)| {
@@ -98,7 +98,7 @@ impl Deal {
         })
     }
 
-    /// What all attributes take where whatever can be shared is.
+    /// Returns the space of all attributes if everything that can be shared is shared.
     #[must_use]
     pub fn shared_space(&self, block_bytes: u64) -> Space {
         let mut users = vec![0_u64; self.sets.len()];
@@ -114,7 +114,7 @@ impl Deal {
         }
     }
 
-    /// What all attributes take where nothing is shared.
+    /// Returns the space of all attributes if nothing is shared.
     #[must_use]
     pub fn unshared_space(&self, block_bytes: u64) -> Space {
         let large: Vec<_> = self.files().filter_map(|(_, set)| set.get(LARGE)).collect();

@@ -1,4 +1,5 @@
-//! The programs of e2fsprogs: images that mke2fs makes, debugfs reads and changes, and e2fsck judges.
+//! The programs of e2fsprogs: mke2fs makes images, debugfs reads and changes them, and e2fsck checks
+//! them.
 
 use crate::deal::Space;
 use crate::error::{Context, Error, Result};
@@ -7,18 +8,20 @@ use crate::tool::Tool;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// mke2fs with `arguments`, separated by spaces. The image, and its size unless it exists, come last.
+/// Returns mke2fs with `arguments`, separated by spaces. The caller adds the image, and its size unless
+/// it exists.
 #[must_use]
 pub fn mke2fs(arguments: &str) -> Tool {
     let arguments = arguments.split_whitespace();
     Tool::new("mke2fs").args(["-q", "-F"]).args(arguments)
 }
 
-/// The UUID of images that are made the same each time.
+/// The UUID of reproducible images.
 pub(crate) const UUID: &str = "6c617264-6572-4000-8000-746573746b69";
 
-/// mke2fs as [`mke2fs()`] runs it, with what depends on the machine or on chance fixed: its
-/// configuration, which is written to `folder`, and the seed of hashes. `extended` are more options for `-E`.
+/// Returns mke2fs as [`mke2fs()`] does, but independent of the machine and of chance: its configuration,
+/// which is written to `folder`, and the hash seed are fixed. `extended` are additional options for
+/// `-E`.
 pub(crate) fn repeatable_mke2fs(arguments: &str, extended: &str, folder: &Path) -> Result<Tool> {
     const FIXED: &str = "hash_seed=68617368-2073-4565-9400-6f6620746573,\
                          lazy_itable_init=1,lazy_journal_init=1";
@@ -29,18 +32,18 @@ pub(crate) fn repeatable_mke2fs(arguments: &str, extended: &str, folder: &Path) 
     Ok(tool.arg("-E").arg(format!("{FIXED},{extended}")))
 }
 
-/// Makes a file system of `size`, such as `20M`, in the file `image`.
+/// Creates a file system of `size`, such as `20M`, in the file `image`.
 pub fn make_image(image: &Path, arguments: &str, size: &str) -> Result<()> {
     mke2fs(arguments).arg(image).arg(size).run().map(drop)
 }
 
-/// Makes a file system as [`make_image`] does, with a copy of the files in `tree`.
+/// Creates a file system as [`make_image`] does, with a copy of the files in `tree`.
 pub fn make_image_of(tree: &Path, image: &Path, arguments: &str, size: &str) -> Result<()> {
     let mke2fs = mke2fs(arguments).arg("-d").arg(tree);
     mke2fs.arg(image).arg(size).run().map(drop)
 }
 
-/// The bytes of a file system as [`make_image`] makes it.
+/// Returns the bytes of a file system that [`make_image`] creates.
 pub fn new_image(arguments: &str, size: &str) -> Result<Vec<u8>> {
     on_file(&[], |image| {
         make_image(image, arguments, size)?;
@@ -56,8 +59,8 @@ pub fn on_file<R>(bytes: &[u8], work: impl FnOnce(&Path) -> Result<R>) -> Result
     work(file.path())
 }
 
-/// e2fsck with `arguments`, separated by spaces; the image comes last. It has the true clock: with
-/// the tools' fixed one, what we write would be in the future.
+/// Returns e2fsck with `arguments`, separated by spaces; the caller adds the image. It uses the real
+/// clock: with the fixed clock of the tools, Larder's timestamps would be in the future.
 #[must_use]
 pub fn e2fsck(arguments: &str) -> Tool {
     let now = SystemTime::now()
@@ -68,22 +71,22 @@ pub fn e2fsck(arguments: &str) -> Tool {
         .args(arguments.split_whitespace())
 }
 
-/// Fails with what e2fsck would repair on `image`, if that is anything.
+/// Fails if e2fsck would repair anything on `image`.
 pub fn check(image: &Path) -> Result<()> {
     e2fsck("-fn").arg(image).run().map(drop)
 }
 
-/// As [`check`], of an image with these bytes.
+/// Checks an image with these bytes, as [`check`] does.
 pub fn check_bytes(bytes: &[u8]) -> Result<()> {
     on_file(bytes, check)
 }
 
-/// The answer of debugfs to a request that changes nothing.
+/// Returns the output of debugfs for a request that changes nothing.
 pub fn debugfs(image: &Path, request: &str) -> Result<String> {
     Tool::new("debugfs").args(["-R", request]).arg(image).run()
 }
 
-/// Runs the requests of debugfs in `script`, one a line. Those that fail are not noticed.
+/// Runs the debugfs requests in `script`, one per line. Failed requests are not detected.
 pub fn debugfs_script(image: &Path, access: Access, script: &str) -> Result<String> {
     on_file(script.as_bytes(), |script| {
         let mut debugfs = Tool::new("debugfs");
@@ -94,10 +97,10 @@ pub fn debugfs_script(image: &Path, access: Access, script: &str) -> Result<Stri
     })
 }
 
-/// Runs requests of debugfs that change `image`, one after the other.
+/// Runs debugfs requests that change `image`, one after the other.
 ///
-/// debugfs ends with success even if a request fails, so its complaints on
-/// standard error are what counts.
+/// debugfs exits with success even if a request fails, so this fails if it prints errors on standard
+/// error.
 pub fn debugfs_write<S: AsRef<str>>(image: &Path, requests: &[S]) -> Result<()> {
     for request in requests {
         let request = request.as_ref();
@@ -116,12 +119,12 @@ pub fn debugfs_write<S: AsRef<str>>(image: &Path, requests: &[S]) -> Result<()> 
     Ok(())
 }
 
-/// The fields of the superblock of `image`, by dumpe2fs.
+/// Returns the superblock of `image` as dumpe2fs prints it.
 pub fn superblock(image: &Path) -> Result<String> {
     Tool::new("dumpe2fs").arg("-h").arg(image).run()
 }
 
-/// Blocks and inodes that the superblock of `image`, which nobody has mounted, says are free.
+/// Returns the free blocks and inodes according to the superblock of `image`, which must not be mounted.
 pub fn free_space(image: &Path) -> Result<Space> {
     let text = superblock(image)?;
     let count = |field: &str| {

@@ -1,12 +1,12 @@
-//! What can go wrong while a test is set up.
+//! Errors of the setup of a test.
 
 use std::io;
 use std::path::Path;
 
-/// The result of setting something up.
+/// The result of a setup step.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure of the set-up, or of a side of a comparison, not of the code under test.
+/// A failure of the setup, or of one side of a comparison, but not of the code under test.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,9 +21,9 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, and to which file.
+        /// The action and its file.
         what: String,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// The volume under test failed.
@@ -31,15 +31,15 @@ pub enum Error {
     Volume {
         /// The operation and the inode.
         what: String,
-        /// The volume's reason.
+        /// The volume's error.
         source: larder::Error,
     },
-    /// The volume under test contradicts itself.
+    /// The volume under test is inconsistent.
     #[error("{0}")]
     Inconsistent(String),
 }
 
-/// Adds to a failed system call what was being done.
+/// Adds the action to the error of a system call.
 pub(crate) trait Context<T> {
     /// Names the action and the file.
     fn context(self, action: &str, path: &Path) -> Result<T>;

@@ -1,4 +1,4 @@
-//! What a tree may be after a crash.
+//! The states that a tree may have after a crash.
 
 use super::Run;
 use crate::model::{
@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A run, prepared to be compared with what crashes left of it.
+/// A run, prepared for comparison with the states after crashes.
 ///
-/// A state is named by the number of operations before it.
+/// A state is identified by the number of operations before it.
 #[derive(Debug)]
 pub struct History {
     run: Run,
-    /// The states that have a shape.
+    /// The states by the digest of their shape.
     by_digest: HashMap<u64, Vec<usize>>,
     barriers: Vec<Barrier>,
     ordered: Vec<Ordered>,
@@ -25,36 +25,36 @@ pub struct History {
 /// What is durable once an operation has returned.
 #[derive(Debug)]
 struct Barrier {
-    /// The change of the device with which it had returned.
+    /// The number of changes of the device that had returned when the operation did.
     returned: usize,
-    /// The least state that the tree may have.
+    /// The earliest state that the tree may have.
     tree: usize,
-    /// The least state that content may have: of this file, or of all.
+    /// The earliest state that content may have, for this file or for all files.
     content: (Option<NodeId>, usize),
 }
 
-/// A change of content that is metadata: it takes effect in order.
+/// A change of content that is metadata, and therefore takes effect in order.
 #[derive(Debug)]
 struct Ordered {
-    /// The state behind it.
+    /// The state after the change.
     state: usize,
     node: NodeId,
     /// The bytes that are at least of that state.
     bytes: Range<u64>,
-    /// Whether the size is no larger than those since then.
+    /// Whether the size is at most the largest since that state.
     limits_size: bool,
     /// Whether all content was written back first.
     writes_back: bool,
 }
 
-/// A content, and the states that had it.
+/// A content, and the states in which the file had it.
 struct Version<'a> {
     content: &'a Content,
     states: Range<usize>,
 }
 
 impl History {
-    /// Prepares `run`.
+    /// Prepares `run` for comparisons.
     #[must_use]
     pub fn new(run: Run) -> Self {
         let mut by_digest: HashMap<u64, Vec<usize>> = HashMap::new();
@@ -76,14 +76,14 @@ impl History {
         }
     }
 
-    /// The run.
+    /// Returns the run.
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// The states that the tree may have after a crash with `position` changes of the device
-    /// returned.
+    /// Returns the states that the tree may have after a crash at which `position` changes of the device
+    /// had returned.
     #[must_use]
     pub fn allowed(&self, position: usize) -> Range<usize> {
         let begun = self.run.spans.iter().filter(|span| span.start <= position);
@@ -92,10 +92,10 @@ impl History {
         least..begun.count() + 1
     }
 
-    /// Compares what a volume holds after a crash with what it may hold. Returns the state.
+    /// Compares a volume after a crash with the states that it may have. Returns the state that it has.
     ///
     /// # Errors
-    /// The differences from the state that is nearest.
+    /// Returns the differences from the nearest state.
     pub fn check(&self, volume: &Volume, position: usize) -> Result<usize, String> {
         let allowed = self.allowed(position);
         let (shape, files) =
@@ -114,7 +114,7 @@ impl History {
         Err(differences.unwrap_or_else(|| self.nearest(&shape, &allowed)))
     }
 
-    /// How a tree differs from the nearest state.
+    /// Describes how a tree differs from the nearest state.
     fn nearest(&self, shape: &Shape, allowed: &Range<usize>) -> String {
         if let Some(states) = self.by_digest.get(&shape.digest()) {
             return format!("the tree is that of states {states:?}, allowed are {allowed:?}");
@@ -172,7 +172,7 @@ impl History {
         Ok(())
     }
 
-    /// The least state that the content of `node` may have.
+    /// Returns the earliest state that the content of `node` may have.
     fn content_floor(&self, node: NodeId, position: usize) -> usize {
         let returned = self.barriers.iter().filter(|b| b.returned <= position);
         returned
@@ -207,18 +207,19 @@ impl History {
     }
 }
 
-/// A file after a crash, and what it may hold.
+/// A file after a crash, and the contents that it may have.
 struct File<'a> {
     volume: &'a Volume,
     ino: Ino,
     versions: Vec<Version<'a>>,
     ordered: Vec<&'a Ordered>,
-    /// What may have become zeros by operations that failed, on whatever file.
+    /// Ranges that failed operations on any file may have zeroed.
     failed_zeros: Vec<Range<u64>>,
 }
 
-/// The rest of the last block of each cut that failed, which is zeroed before the cut is made, and
-/// what was to be zeroed where that failed half-way.
+/// Returns the ranges that failed operations may have zeroed: the rest of the last block of each failed
+/// truncation, which is zeroed before the truncation, and the range of a punch or zeroing that failed
+/// halfway.
 fn failed_zeros(run: &Run) -> Vec<Range<u64>> {
     let failed = |(number, operation): (usize, &Operation)| {
         let Outcome::Fails(_) = run.outcomes[number] else {
@@ -257,7 +258,7 @@ impl File<'_> {
                 .filter(move |version| version.states.end > since && version.states.start <= state)
                 .map(|version| version.content.size_bytes())
         };
-        // What was never written back may be missing, however it was cut.
+        // Content that was never written back may be missing, even if the file was truncated since.
         let (Some(least), Some(most)) = (sizes(0).min(), sizes(limit).max()) else {
             return Err("has no version that is allowed".to_owned());
         };
@@ -273,7 +274,7 @@ impl File<'_> {
                 let data = self.volume.seek_data(self.ino, start);
                 data.map_or(true, |data| data >= start + chunk)
             };
-            // Large holes are only looked at where something might be.
+            // Holes in large files are read only where data is possible.
             if size_bytes > 1 << 20 && !self.expects_data(start) && is_hole() {
                 continue;
             }
@@ -339,7 +340,7 @@ impl File<'_> {
     }
 }
 
-/// What operation `number` makes durable.
+/// Returns what operation `number` makes durable.
 fn barrier(run: &Run, number: usize) -> Option<Barrier> {
     let Outcome::Done { subject, .. } = run.outcomes[number] else {
         return None;
@@ -364,8 +365,8 @@ fn barrier(run: &Run, number: usize) -> Option<Barrier> {
     }
 }
 
-/// The state behind the last change of the metadata of `node` before operation `number`: its
-/// creation, if `only_creation`.
+/// Returns the state after the last change of the metadata of `node` before operation `number`, or after
+/// its creation if `only_creation`.
 fn last_change(run: &Run, number: usize, node: NodeId, only_creation: bool) -> usize {
     let mut changes = (0..number).rev().filter(|before| {
         let [old, new] = [*before, before + 1].map(|state| run.states[state].node(node));
@@ -384,7 +385,7 @@ fn last_change(run: &Run, number: usize, node: NodeId, only_creation: bool) -> u
     changes.next().map_or(0, |before| before + 1)
 }
 
-/// What operation `number` changes of content in order.
+/// Returns the change of content in order that operation `number` makes.
 fn ordered(run: &Run, number: usize) -> Option<Ordered> {
     let Outcome::Done {
         subject: Some(node),
@@ -406,8 +407,8 @@ fn ordered(run: &Run, number: usize) -> Option<Ordered> {
     match &run.operations[number] {
         Operation::Truncate { size_bytes, .. } => {
             let before = run.states[number].node(node)?.content()?.size_bytes();
-            // The rest of the last block is zeroed on the device before the cut is committed, as
-            // by Linux: content, which may be there already.
+            // As in Linux, the rest of the last block is zeroed on the device before the truncation is
+            // committed. It is content, so it may be on the device early.
             let cut = if *size_bytes < before {
                 size_bytes.next_multiple_of(run.states[number].rules().cluster_bytes)
             } else {
@@ -423,7 +424,8 @@ fn ordered(run: &Run, number: usize) -> Option<Ordered> {
         } => match mode {
             Fallocate::Allocate { .. } => None,
             Fallocate::PunchHole | Fallocate::ZeroRange { .. } => {
-                // What is zeroed of the blocks at the ends is content, written back some time.
+                // The zeroed parts of blocks at the ends of the range are content, which is written back
+                // later.
                 let cluster = run.states[number].rules().cluster_bytes;
                 let end_bytes = (offset_bytes + len_bytes) / cluster * cluster;
                 change(offset_bytes.next_multiple_of(cluster)..end_bytes, false)
@@ -438,7 +440,7 @@ fn ordered(run: &Run, number: usize) -> Option<Ordered> {
             writes_back: true,
         }),
         Operation::Rename { from, to, .. } => {
-            // The file is a regular one, and took the place of another.
+            // The file is a regular one that replaced another.
             let before = &run.states[number];
             before.node(node)?.content()?;
             let replaced = before.resolve(to)?;

@@ -1,6 +1,6 @@
-//! States of an image, one after the other in one file, for e2fsck.
+//! Successive states of an image in one file, for e2fsck.
 //!
-//! Cost: only pages that differ from those of the state before are written.
+//! Cost: only pages that differ from the previous state are written.
 
 use crate::e2fsprogs;
 use crate::error::{Context, Result};
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// Where a file costs no disk.
+/// A directory whose files use no disk.
 const MEMORY_FOLDER: &str = "/dev/shm";
 
-/// A file that shows one state of an image after the other.
+/// A file that shows the states of an image in turn.
 #[derive(Debug)]
 pub struct ImageFile {
     file: File,
@@ -29,10 +29,10 @@ pub struct ImageFile {
 }
 
 impl ImageFile {
-    /// Shows the base of `device`, with whatever is written over it.
+    /// Creates a file that shows the base of `device` and the writes on top of it.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn new(device: &OverlayDevice) -> Result<Self> {
         let place = Path::new(MEMORY_FOLDER);
         let folder = if place.is_dir() {
@@ -66,7 +66,7 @@ impl ImageFile {
         Ok(image)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -75,7 +75,7 @@ impl ImageFile {
     /// Shows `device`, which has the same base.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn show(&mut self, device: &OverlayDevice) -> Result<()> {
         let pages = device.pages();
         let page_bytes = OVERLAY_PAGE_BYTES as u64;
@@ -94,7 +94,7 @@ impl ImageFile {
                 .get(number)
                 .is_some_and(|old| Arc::ptr_eq(old, page));
             if !same {
-                // The last page of an image may be cut short.
+                // The last page of an image may be short.
                 let len = device.base_page(*number).len();
                 self.file
                     .write_all_at(&page[..len], number * page_bytes)
@@ -105,19 +105,19 @@ impl ImageFile {
         Ok(())
     }
 
-    /// What e2fsck finds to repair; nothing on a clean image.
+    /// Checks the image with e2fsck, without repairs.
     ///
     /// # Errors
-    /// Its complaints.
+    /// Returns the problems that e2fsck reports.
     pub fn check(&self) -> Result<()> {
         e2fsprogs::check(&self.path)
     }
 
-    /// Lets e2fsck replay the journal, and finish what orphans began, and forget the state:
-    /// the next [`ImageFile::show`] writes every page again.
+    /// Runs e2fsck to replay the journal and to process the orphans. The contents of the file are then
+    /// unknown: the next [`ImageFile::show`] writes every page again.
     ///
     /// # Errors
-    /// If it repaired more than that.
+    /// Fails if e2fsck repaired more than that.
     pub fn replay(&mut self) -> Result<()> {
         let text = e2fsprogs::e2fsck("-fy").accept(1).arg(&self.path).run()?;
         self.forget()?;
@@ -130,7 +130,7 @@ impl ImageFile {
         }
     }
 
-    /// Whether files may lie in their inodes, so that they have no block.
+    /// Returns whether files may be stored in their inodes, without a block.
     fn has_inline_data(&self) -> bool {
         FileDevice::open(&self.path, FileRange::default())
             .ok()
@@ -138,7 +138,7 @@ impl ImageFile {
             .is_some_and(|superblock| superblock.incompat.contains(Incompat::INLINE_DATA))
     }
 
-    /// Notes that all of the file may have changed.
+    /// Records that the whole file may have changed.
     fn forget(&mut self) -> Result<()> {
         let unknown: OverlayPage = Arc::new([0; OVERLAY_PAGE_BYTES]);
         let size_bytes = self.file.metadata().context("stat", &self.path)?.len();
@@ -149,12 +149,13 @@ impl ImageFile {
     }
 }
 
-/// The first complaint that e2fsck repaired, but for those that it has of Linux's images too: the
-/// superblock's counts of free blocks and inodes, which are right only after unmounting, blocks of
-/// the orphan file whose orphans it has just deleted, the feature that is set while mounted
-/// whether there are any or not, attribute blocks that it forgot to free, or to count, with orphans
-/// that have no other block, and inodes of values that it forgot with any (of an image that debugfs
-/// made, too).
+/// Returns the first problem that e2fsck repaired, except those that it also reports on Linux's images:
+///
+/// - the superblock's counts of free blocks and inodes, which are correct only after an unmount;
+/// - blocks of the orphan file whose orphans it has just deleted;
+/// - the feature that is set during a mount, whether there are orphans or not;
+/// - attribute blocks that it did not free or count for orphans without any other block;
+/// - inodes of values that it did not free or count for any orphan (also on an image that debugfs made).
 fn repair(text: &str, has_inline_data: bool) -> Option<&str> {
     let lines: Vec<_> = text.lines().collect();
     let orphans: Vec<u32> = lines.iter().filter_map(|line| orphan_mode(line)).collect();
@@ -186,7 +187,7 @@ fn repair(text: &str, has_inline_data: bool) -> Option<&str> {
         .map(|at| lines[at])
 }
 
-/// The mode of the orphan that the line says was deleted.
+/// Returns the mode of the orphan that the line reports as deleted.
 fn orphan_mode(line: &str) -> Option<u32> {
     let (_, rest) = line
         .strip_prefix("Clearing orphaned inode ")?
@@ -194,15 +195,16 @@ fn orphan_mode(line: &str) -> Option<u32> {
     u32::from_str_radix(rest.split_once(',')?.0, 8).ok()
 }
 
-/// Whether the line says that fewer lead to an inode than it counts: one that holds an attribute's
-/// value, if nothing else is missing.
+/// Returns whether the line reports that an inode has fewer references than its count. If nothing else
+/// is wrong, that inode holds an attribute's value.
 fn is_of_value(line: &str) -> bool {
     let counts = ["Inode ", "Extended attribute inode "];
     line == "Connect to /lost+found? yes"
         || counts.iter().any(|start| line.starts_with(start)) && line.contains(" ref count is ")
 }
 
-/// How many users of attribute blocks the line says were forgotten, if that is what it says.
+/// Returns the number of users of attribute blocks that the line reports as missing, if it is such a
+/// line.
 fn forgotten_users(line: &str) -> Option<usize> {
     if let Some(blocks) = line.strip_prefix("Block bitmap differences: ") {
         let mut blocks = blocks.split_whitespace();
@@ -277,7 +279,7 @@ mod tests {
         let mut image = ImageFile::new(&device).unwrap();
         image.check().unwrap();
         image.replay().unwrap();
-        // The block of the first inode table's first half.
+        // The block of the first half of the first inode table.
         device.write_at(&[1; 64], 8 * 4096).unwrap();
         device.write_at(&[0; 512], 4096).unwrap();
         image.show(&device).unwrap();

@@ -1,4 +1,4 @@
-//! Small empty file systems on which workloads are run.
+//! Small empty file systems for workloads.
 
 use crate::e2fsprogs::{UUID, repeatable_mke2fs};
 use crate::error::{Context, Result};
@@ -6,10 +6,10 @@ use crate::model::Rules;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// What fills the image before it is formatted: whoever shows it shows a stale block.
+/// The contents of the image before it is formatted: a reader that returns it has read a stale block.
 pub const POISON: &[u8; 8] = b"<POISON>";
 
-/// How a small file system is made.
+/// The parameters of a small file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// Its name.
@@ -20,7 +20,7 @@ pub struct Layout {
     pub mkfs: &'static str,
     /// Whether it has a journal.
     pub journal: bool,
-    /// What the model must know.
+    /// The properties that the model depends on.
     pub rules: Rules,
 }
 
@@ -39,10 +39,10 @@ const EXT3_1K: Rules = Rules {
     wide_times: false,
 };
 
-/// The bytes of empty file systems by their layouts' names.
+/// The bytes of empty file systems by the names of their layouts.
 type Bases = HashMap<&'static str, Arc<[u8]>>;
 
-/// One of 16 MiB with a journal.
+/// Returns a layout of 16 MiB with a journal.
 const fn journalled(name: &'static str, mkfs: &'static str, rules: Rules) -> Layout {
     Layout {
         name,
@@ -53,7 +53,7 @@ const fn journalled(name: &'static str, mkfs: &'static str, rules: Rules) -> Lay
     }
 }
 
-/// One of 16 MiB without a journal.
+/// Returns a layout of 16 MiB without a journal.
 const fn unjournalled(name: &'static str, mkfs: &'static str, rules: Rules) -> Layout {
     Layout {
         journal: false,
@@ -134,20 +134,21 @@ pub const LAYOUTS: &[Layout] = &[
     ),
 ];
 
-/// The layout of this name.
+/// Returns the layout with this name.
 #[must_use]
 pub fn layout(name: &str) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.name == name)
 }
 
 impl Layout {
-    /// The bytes of an empty file system, free space poisoned; made once a process.
+    /// Returns the bytes of an empty file system, whose free space is poisoned. They are created once
+    /// per process.
     ///
     /// # Errors
-    /// If mke2fs fails.
+    /// Fails if mke2fs fails.
     ///
     /// # Panics
-    /// If another thread panicked while it made one.
+    /// Panics if another thread panicked while it created one.
     pub fn base(&self) -> Result<Arc<[u8]>> {
         static MADE: Mutex<Option<Bases>> = Mutex::new(None);
         let mut made = MADE.lock().expect("nobody panicked with it");
@@ -165,7 +166,7 @@ impl Layout {
         let path = folder.path().join("base.img");
         let size_bytes = (self.size_mib as usize) << 20;
         std::fs::write(&path, POISON.repeat(size_bytes / POISON.len())).context("write", &path)?;
-        // Nothing is wiped that need not be.
+        // `nodiscard` keeps the poison outside of what mke2fs writes.
         let kept = "nodiscard,root_owner=0:0";
         let mke2fs = repeatable_mke2fs(self.mkfs, kept, folder.path())?;
         mke2fs.args(["-m", "0", "-U", UUID]).arg(&path).run()?;

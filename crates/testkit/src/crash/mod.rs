@@ -1,15 +1,15 @@
-//! The power cut at every write: a workload on a recorded device, the states that a loss of power
-//! may leave, and what may be in them after recovery.
+//! A power cut at every write: a workload on a recorded device, the states that a loss of power may
+//! leave, and the contents that are allowed after recovery.
 //!
-//! What is allowed (all of it is ext4's promise in ordered mode):
-//! 1. Names, links, owners, permissions, attributes are those after some number of operations,
-//!    at least as many as were made durable: no operation is half done, none is out of order.
-//! 2. Each byte of a file is what it was after some operation since its last fsync, zero where the
-//!    file was shorter; its size lies between the sizes of that time. Never anything else: free
-//!    blocks of the base image are full of [`POISON`].
-//! 3. Truncation, moves and holes of whole blocks are metadata: if an operation after them shows, so
-//!    do they. A file that replaced another by a rename is there with its content.
-//! 4. e2fsck finds nothing to repair, neither after our recovery, nor instead of it.
+//! These rules are what ext4 promises in ordered mode:
+//! 1. Names, links, owners, permissions and attributes are those after some number of operations, at
+//!    least as many as were made durable: no operation is half done, and none is out of order.
+//! 2. Each byte of a file is what it was after some operation since its last fsync, or zero where the
+//!    file was shorter. Its size is between the sizes of that time. Nothing else is allowed: free blocks
+//!    of the base image are full of [`POISON`].
+//! 3. Truncation, moves and holes of whole blocks are metadata: if a later operation is visible, they
+//!    are too. A file that replaced another by a rename has its content.
+//! 4. e2fsck finds nothing to repair, neither after Larder's recovery, nor instead of it.
 
 mod check;
 mod image_file;
@@ -25,7 +25,8 @@ pub use run::{Run, open, run};
 pub use start::Start;
 pub use survey::{Cuts, Failure, Plan, Recording, Tally, caught, record, report, survey};
 
-/// Makes a test for each layout that is named, which calls `check` with its name, a seed, and the mix.
+/// Defines a test for each layout that is named. The test calls `check` with the layout's name, a seed,
+/// and the mix.
 #[macro_export]
 macro_rules! test_layouts {
     ($check:ident $mix:ident $first:literal $($number:literal $test:ident $name:literal)*) => {

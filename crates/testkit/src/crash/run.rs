@@ -1,4 +1,4 @@
-//! A workload on a volume, with a note of when each operation began and ended.
+//! A workload on a volume, with a record of when each operation began and ended.
 
 use crate::model::{Model, Outcome};
 use crate::operation::{Operation, Performer, Places};
@@ -8,26 +8,28 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Caches of a volume under test: small, so that it has to read again what it wrote.
+/// The size of the caches of a volume under test: small, so that it reads again what it wrote.
 const CACHE_BYTES: u64 = 2 << 20;
 
-/// Operations that were performed, and what the model was around them.
+/// The operations that were performed, and the states of the model around them.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What was done.
+    /// The operations.
     pub operations: Vec<Operation>,
-    /// How each ended.
+    /// The outcome of each operation.
     pub outcomes: Vec<Outcome>,
     /// The model before the first operation, and after each.
     pub states: Vec<Model>,
-    /// Which changes of the device had returned when each began, and when it had ended.
+    /// For each operation, the number of changes of the device that had returned when it began, and when
+    /// it ended.
     pub spans: Vec<Range<usize>>,
 }
 
-/// Opens a volume for writing as the tests do: no threads that read ahead, no commit by age.
+/// Opens a volume for writing with the settings of the tests: no threads for readahead, no commit by
+/// age.
 ///
 /// # Errors
-/// The volume's.
+/// Returns the errors of the volume.
 pub fn open(device: Arc<dyn BlockDevice>) -> larder::Result<Volume> {
     let mut options = OpenOptions::default();
     options.read_write = true;
@@ -37,14 +39,16 @@ pub fn open(device: Arc<dyn BlockDevice>) -> larder::Result<Volume> {
     Volume::open_device(device, &options)
 }
 
-/// Performs `operations` on the file system on `device`, which holds what `model` does. `position`
-/// tells how many changes of the device have returned; errors that `excused` accepts change nothing.
+/// Performs `operations` on the file system on `device`, whose contents match `model`. `position`
+/// returns the number of changes of the device that have returned. Errors that `excused` accepts change
+/// nothing.
 ///
-/// Ends early, without an error, if the volume cannot be opened, or closed before it is opened again,
-/// for a reason that `excused` accepts.
+/// Ends early, without an error, if the volume cannot be opened, or cannot be closed before it is opened
+/// again, for a reason that `excused` accepts.
 ///
 /// # Errors
-/// How a result differed from the model's, or why the volume could not be opened.
+/// Returns the difference between a result and the model's, or the reason why the volume could not be
+/// opened.
 pub fn run(
     model: Model,
     device: &Arc<dyn BlockDevice>,
@@ -77,7 +81,7 @@ pub fn run(
         let begun = position();
         if *operation == Operation::Reopen {
             if !closed(&volume)? {
-                // What was not durable is lost: there is no knowing what will be found.
+                // Everything that was not durable is lost: the state after this is unknown.
                 return Ok(run);
             }
             drop(volume);
@@ -95,7 +99,7 @@ pub fn run(
             run.spans.push(begun..position());
         };
         if matches!(outcome, Outcome::Fails(errno) if excused(errno)) && moves_content(operation) {
-            // It ends with a commit, which may be durable although it failed.
+            // The operation ends with a commit, which may be durable although it failed.
             record(moved.apply(number, operation), moved);
         }
         record(outcome, performer.model.clone());

@@ -1,4 +1,4 @@
-//! What a workload begins with.
+//! The initial state of a workload.
 
 use super::{Layout, run};
 use crate::model::Model;
@@ -12,17 +12,17 @@ use std::sync::Arc;
 pub struct Start {
     /// The layout's name.
     pub name: &'static str,
-    /// Where it is.
+    /// Its device.
     pub device: OverlayDevice,
-    /// What it holds.
+    /// Its contents.
     pub model: Model,
 }
 
 impl Start {
-    /// An empty file system.
+    /// Creates an empty file system.
     ///
     /// # Errors
-    /// If mke2fs fails.
+    /// Fails if mke2fs fails.
     pub fn empty(layout: &Layout) -> Result<Self, String> {
         let base = layout.base().map_err(|error| error.to_string())?;
         Ok(Self {
@@ -32,10 +32,10 @@ impl Start {
         })
     }
 
-    /// What `operations` make of an empty one.
+    /// Performs `operations` on an empty file system.
     ///
     /// # Errors
-    /// Where volume and model differ.
+    /// Returns the difference between the volume and the model.
     pub fn after(layout: &Layout, operations: &[Operation]) -> Result<Self, String> {
         let empty = Self::empty(layout)?;
         let device = Arc::new(empty.device);

@@ -1,4 +1,4 @@
-//! All states that a plan asks for, each recovered, compared and checked.
+//! All states that a plan covers, each recovered, compared and checked.
 
 use super::{History, ImageFile, Start, open, run};
 use crate::operation::{Listing, Operation, kind_of_failure, shrink};
@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where the power is cut.
+/// The positions at which the power is cut.
 #[derive(Clone, Copy, Debug)]
 pub enum Cuts {
-    /// Every so many changes of the device.
+    /// After each multiple of this number of changes of the device.
     Every(usize),
-    /// So many times, evenly: the last one behind the last change.
+    /// This many times, evenly spaced: the last cut is after the last change.
     Spread(usize),
 }
 
 impl Cuts {
-    /// The numbers of changes before each cut, of a workload that makes `changes`.
+    /// Returns the number of changes before each cut of a workload that makes `changes`.
     fn positions(self, changes: usize) -> Vec<usize> {
         match self {
             Self::Every(step) => (0..=changes).step_by(step).collect(),
@@ -32,38 +32,39 @@ impl Cuts {
     }
 }
 
-/// Which states are looked at.
+/// The states that are examined.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Where the power is cut.
+    /// The positions at which the power is cut.
     pub cuts: Cuts,
-    /// And leaves, beside all that was written, so many reorderings of what was not flushed.
+    /// For each cut, besides the state with all writes, the number of reorderings of writes that were
+    /// not flushed.
     pub reorderings: u64,
-    /// On every so many states, e2fsck checks what our recovery left; 0 is never.
+    /// e2fsck checks the result of Larder's recovery on every so many states; 0 means never.
     pub check_every: u64,
-    /// On every so many states, e2fsck replays the journal instead of us; 0 is never.
+    /// e2fsck replays the journal, instead of Larder, on every so many states; 0 means never.
     pub replay_every: u64,
-    /// On every so many states, the power is cut once more during the recovery; 0 is never.
+    /// The power is cut again during the recovery on every so many states; 0 means never.
     pub again_every: u64,
 }
 
-/// What was looked at.
+/// Counts of what was examined.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Changes of the device.
     pub changes: usize,
-    /// States recovered and compared.
+    /// States that were recovered and compared.
     pub states: usize,
     /// Checks by e2fsck.
     pub checks: usize,
     /// States that e2fsck replayed.
     pub replays: usize,
-    /// Recoveries cut off and begun again.
+    /// Recoveries that were interrupted and started again.
     pub again: usize,
 }
 
 impl Tally {
-    /// Adds another one.
+    /// Adds another tally.
     pub fn add(&mut self, other: &Self) {
         self.changes += other.changes;
         self.states += other.states;
@@ -73,22 +74,23 @@ impl Tally {
     }
 }
 
-/// The superblock of the file system on `device`, if its halves must be written together: its
-/// fields and its checksum lie in two sectors, and only a backup helps against one without the other.
+/// Returns the range of the superblock of the file system on `device`, if its halves must be written
+/// together. Its fields and its checksum are in two sectors, and only a backup helps if one is written
+/// without the other.
 fn untorn(device: &OverlayDevice) -> Range<u64> {
     let is_alone = Superblock::read(device)
         .is_ok_and(|sb| sb.has_metadata_checksums() && sb.groups_count == 1);
     if is_alone { 1024..2048 } else { 0..0 }
 }
 
-/// A state that must not be.
+/// A state that is not allowed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Changes of the device that had returned.
+    /// The number of changes of the device that had returned.
     pub position: usize,
-    /// What chose what of them survived; `None` if all did.
+    /// The seed that selected which of the later changes survived; `None` if all did.
     pub reordering: Option<u64>,
-    /// What is wrong.
+    /// The difference.
     pub what: String,
 }
 
@@ -106,18 +108,18 @@ impl fmt::Display for Failure {
 /// A workload on a recorded device.
 #[derive(Debug)]
 pub struct Recording {
-    /// What happened.
+    /// The run, prepared for comparisons.
     pub history: History,
-    /// What was done to the device.
+    /// The changes of the device.
     pub changes: Vec<ChangeRecord>,
-    /// The device before.
+    /// The device before the workload.
     pub base: OverlayDevice,
 }
 
-/// Performs `operations` on what `start` has and records what reaches the device.
+/// Performs `operations` on the contents of `start`, and records the changes of the device.
 ///
 /// # Errors
-/// Where the volume and the model differ, a panic included.
+/// Returns the difference between the volume and the model, or a panic.
 pub fn record(start: &Start, operations: &[Operation]) -> Result<Recording, String> {
     let base = start.device.clone();
     let recorder = Arc::new(RecordingDevice::new(Arc::new(base.clone())));
@@ -142,7 +144,7 @@ pub fn record(start: &Start, operations: &[Operation]) -> Result<Recording, Stri
 /// Turns a panic into an error.
 ///
 /// # Errors
-/// The panic's message, or the error of `work`.
+/// Returns the message of the panic, or the error of `work`.
 pub fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic
@@ -153,13 +155,13 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> 
     })
 }
 
-/// Looks at the states of `recording` that `plan` asks for, on two threads.
+/// Examines the states of `recording` that `plan` covers, with two threads.
 ///
 /// # Errors
-/// The first state that must not be.
+/// Returns the first state that is not allowed.
 ///
 /// # Panics
-/// If a surveyor panicked outside of the code under test.
+/// Panics if a surveyor panicked outside of the code under test.
 pub fn survey(recording: &Recording, plan: &Plan, seed: Seed) -> Result<Tally, Failure> {
     let positions = plan.cuts.positions(recording.changes.len());
     let next = AtomicUsize::new(0);
@@ -191,7 +193,7 @@ struct Surveyor<'a> {
 }
 
 impl Surveyor<'_> {
-    /// Takes one position after the other that nobody has taken, until one fails.
+    /// Examines positions that no other thread has taken, one after the other, until one fails.
     fn survey(
         recording: &Recording,
         plan: &Plan,
@@ -225,8 +227,7 @@ impl Surveyor<'_> {
                 let number = seed.0 ^ mix((position as u64) << 16 | number);
                 Some(number)
             });
-            // The states are numbered whichever thread looks at them, so that a repeated run checks
-            // the same ones.
+            // State numbers do not depend on the thread, so that a repeated run checks the same states.
             let numbers = (at as u64 * (plan.reorderings + 1) + 1)..;
             for (number, reordering) in numbers.zip(std::iter::once(None).chain(seeds)) {
                 let state = cuts
@@ -239,7 +240,7 @@ impl Surveyor<'_> {
                 let checked =
                     state.and_then(|state| caught(|| surveyor.state(&state, position, number)));
                 if let Err(what) = checked {
-                    // Nobody need go on.
+                    // Stop the other threads.
                     next.store(positions.len(), Ordering::Relaxed);
                     let failure = failed(position, reordering, what);
                     return (surveyor.tally, Some(failure));
@@ -249,7 +250,7 @@ impl Surveyor<'_> {
         (surveyor.tally, None)
     }
 
-    /// Looks at the state of this number, after `position` changes.
+    /// Examines the state with this number, after `position` changes.
     fn state(&mut self, state: &OverlayDevice, position: usize, number: u64) -> Result<(), String> {
         let is_due = |every: u64| every != 0 && number.is_multiple_of(every);
         self.tally.states += 1;
@@ -271,7 +272,7 @@ impl Surveyor<'_> {
         if is_due(self.plan.again_every) {
             self.cut_again(state, &recorder.take_changes(), position, number)?;
         }
-        // Of a superblock that is torn, e2fsck has more to say than that it replays.
+        // On a torn superblock, e2fsck reports more than the replay.
         if is_due(self.plan.replay_every) && Superblock::read(state).is_ok() {
             self.replay(state, position)?;
         }
@@ -307,7 +308,7 @@ impl Surveyor<'_> {
         checked.map_err(|error| failed(error.to_string()))
     }
 
-    /// Lets e2fsck replay the journal, and reads the result.
+    /// Replays the journal with e2fsck, and reads the result.
     fn replay(&mut self, state: &OverlayDevice, position: usize) -> Result<(), String> {
         self.tally.replays += 1;
         let failed = |what: String| format!("replayed by e2fsck: {what}");
@@ -327,10 +328,10 @@ impl Surveyor<'_> {
     }
 }
 
-/// Records a workload and looks at its states.
+/// Records a workload and examines its states.
 ///
 /// # Errors
-/// What must not be, with the smallest sequence that shows it.
+/// Returns the state that is not allowed, with the smallest sequence that produces it.
 pub fn report(
     start: &Start,
     operations: &[Operation],
@@ -345,9 +346,9 @@ pub fn report(
         Ok(tally) => return Ok(tally),
         Err(what) => what,
     };
-    // Shrinking takes long; who waits no longer has this at least.
+    // Shrinking takes long, so print this in case the run is aborted.
     eprintln!("{}, seed {seed}: {what}; shrinking", start.name);
-    // Every boundary: a shorter sequence has others.
+    // Cut at every position: those of a shorter sequence are different.
     let thorough = Plan {
         cuts: match plan.cuts {
             Cuts::Every(step) => Cuts::Every(step.min(4)),

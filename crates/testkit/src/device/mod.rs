@@ -1,4 +1,4 @@
-//! Devices that only tests need; those that count, record or fail are in larder-block.
+//! Devices that only tests need. The devices that count, record or fail are in `larder-instruments`.
 
 mod patched;
 mod pattern;

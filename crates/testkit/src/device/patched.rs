@@ -1,4 +1,4 @@
-//! A device with changed bytes, which copies only the pages that are changed.
+//! A device with changed bytes, which copies only the changed pages.
 
 use larder_block::{BlockDevice, Result};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Another device under patches.
+/// A device that shows another device with patches.
 #[derive(Debug)]
 pub struct PatchedDevice {
     inner: Arc<dyn BlockDevice>,
@@ -14,7 +14,7 @@ pub struct PatchedDevice {
 }
 
 impl PatchedDevice {
-    /// `inner`, not changed so far.
+    /// Creates a device that shows `inner` without patches.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         Self {
@@ -23,10 +23,10 @@ impl PatchedDevice {
         }
     }
 
-    /// Overwrites the bytes at `offset_bytes`; what lies behind the end is dropped.
+    /// Overwrites the bytes at `offset_bytes`. Bytes past the end are dropped.
     ///
     /// # Errors
-    /// If the device below cannot be read.
+    /// Fails if the device below cannot be read.
     pub fn patch(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
         for (at, &byte) in (offset_bytes..self.inner.size_bytes()).zip(bytes) {
             let page = self.page(at / PAGE_BYTES)?;

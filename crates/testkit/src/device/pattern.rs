@@ -1,17 +1,17 @@
-//! A device on which a file's blocks hold a pattern that nobody has to store.
+//! A device on which a file's blocks hold a pattern that is computed instead of stored.
 
 use crate::seed::mix;
 use larder_block::{BlockDevice, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The eight bytes of the pattern that begin at `offset_bytes` of the file, a multiple of 8.
+/// Returns the eight bytes of the pattern at `offset_bytes` of the file, a multiple of 8.
 #[must_use]
 pub fn pattern_at(offset_bytes: u64) -> [u8; 8] {
     mix(offset_bytes).to_le_bytes()
 }
 
-/// Writes the content of the file from `offset_bytes` on into `buf`.
+/// Fills `buf` with the content of the file from `offset_bytes`.
 pub fn fill_pattern(buf: &mut [u8], offset_bytes: u64) {
     let skip = usize::try_from(offset_bytes % 8).unwrap_or(0);
     let mut at = offset_bytes - skip as u64;
@@ -30,18 +30,18 @@ pub fn fill_pattern(buf: &mut [u8], offset_bytes: u64) {
     }
 }
 
-/// Another device, in which some ranges hold the content of one large file.
+/// A device in which some ranges hold the content of one large file; the rest is another device.
 #[derive(Debug)]
 pub struct PatternDevice {
     inner: Arc<dyn BlockDevice>,
-    /// Where a range lies on the device, and which offset of the file it
-    /// starts at; sorted by the first, multiples of 8.
+    /// Ranges on the device, with the offset of the file at which each begins. They are sorted by range,
+    /// and all are multiples of 8.
     ranges: Vec<(Range<u64>, u64)>,
 }
 
 impl PatternDevice {
-    /// `inner`, in which each range on the device holds the file's content
-    /// from the offset beside it on.
+    /// Creates a device that shows `inner`, in which each range holds the file's content from the offset
+    /// beside it.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>, mut ranges: Vec<(Range<u64>, u64)>) -> Self {
         ranges.sort_by_key(|(range, _)| range.start);

@@ -1,4 +1,4 @@
-//! Many sequences, and which of them failed.
+//! Many sequences, and the failures among them.
 
 use super::{Limits, Mix, Step, Tally, sequence};
 use crate::crash::caught;
@@ -6,14 +6,14 @@ use crate::operation::{Listing, kind_of_failure, shrink};
 use crate::seed::{SEED_VARIABLE, Seed};
 use std::fmt::Write as _;
 
-/// The environment variable that says how many sequences are tried.
+/// The environment variable that sets the number of sequences.
 const SEQUENCES_VARIABLE: &str = "LARDER_SEQUENCES";
-/// How many are, without it.
+/// The default number of sequences.
 const SEQUENCES: usize = 3;
-/// Sequences that are tried to find a shorter one that fails.
+/// The maximum number of sequences that are tried to shorten a failing one.
 const SHRINK_ATTEMPTS: u32 = 200;
 
-/// Sequences, and what became of them.
+/// Sequences, and their results.
 #[derive(Clone, Debug)]
 pub struct Campaign<F> {
     name: String,
@@ -22,16 +22,16 @@ pub struct Campaign<F> {
     attempt: F,
     seeds: usize,
     failures: Vec<(Seed, String)>,
-    /// The calls of those that did not fail.
+    /// The calls of the sequences that did not fail.
     pub tally: Tally,
 }
 
 impl<F: Fn(&[Step]) -> Result<Tally, String>> Campaign<F> {
-    /// Lets `attempt` try the sequences that start at `default_seed`, or the one that the
-    /// environment names.
+    /// Runs `attempt` on the sequences that start at `default_seed`, or on the one that the environment
+    /// names.
     ///
     /// # Panics
-    /// If the environment variables hold no numbers.
+    /// Panics if the environment variables are not numbers.
     pub fn run(name: &str, default_seed: u64, mix: Mix, limits: Limits, attempt: F) -> Self {
         let count = std::env::var(SEQUENCES_VARIABLE).map_or(SEQUENCES, |count| {
             count
@@ -63,7 +63,7 @@ impl<F: Fn(&[Step]) -> Result<Tally, String>> Campaign<F> {
         caught(|| (self.attempt)(steps))
     }
 
-    /// How many sequences kept to the model, and how the others did not.
+    /// Reports how many sequences matched the model, and how the others differed.
     #[must_use]
     pub fn summary(&self) -> String {
         let kept = self.seeds - self.failures.len();
@@ -77,10 +77,11 @@ impl<F: Fn(&[Step]) -> Result<Tally, String>> Campaign<F> {
         text
     }
 
-    /// That every sequence kept to the model.
+    /// Asserts that every sequence matched the model.
     ///
     /// # Panics
-    /// If one did not, with all that repeats it and the smallest sequence like the first of them.
+    /// Panics if one did not, with the information to repeat it and the smallest sequence that fails
+    /// like the first of them.
     pub fn expect_success(&self) {
         let Some((seed, what)) = self.failures.first() else {
             return;

@@ -1,4 +1,4 @@
-//! What the files must hold.
+//! The content that the files must have.
 
 use super::promise::Promise;
 use super::{FILES, FileNo};
@@ -7,22 +7,22 @@ use crate::operation::describe_content;
 use larder::Fallocate;
 use std::ops::Range;
 
-/// Properties of the image that decide on what may be refused.
+/// Properties of the image that determine which operations may fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// What is allocated at once.
+    /// The unit of allocation.
     pub cluster_bytes: u64,
-    /// Whether files are mapped by extents: otherwise ranges can be punched, but not
-    /// allocated, zeroed or moved.
+    /// Whether files are mapped by extents. Otherwise ranges can be punched, but not allocated, zeroed
+    /// or moved.
     pub extents: bool,
-    /// Whether ranges can be moved: not through FUSE.
+    /// Whether ranges can be moved: not possible through FUSE.
     pub moves: bool,
-    /// Whether small files are in their inodes, so that they need space to grow.
+    /// Whether small files are stored in their inodes, so that they need space to grow.
     pub inline_data: bool,
 }
 
 impl Limits {
-    /// Those of images with this layout.
+    /// Returns the limits of images with this layout.
     #[must_use]
     pub fn of(layout: &Layout) -> Self {
         Self {
@@ -41,11 +41,11 @@ struct File {
     promise: Promise,
 }
 
-/// What all files must hold, and which parts of them have space.
+/// The content that all files must have, and the parts of them that have space.
 #[derive(Clone, Debug)]
 pub struct Files {
     files: [File; FILES.len()],
-    /// Where space can be promised: before it, the content may be in the inode.
+    /// The first offset at which space can be promised: before it, the content may be in the inode.
     first_promised_bytes: u64,
 }
 
@@ -54,7 +54,7 @@ fn index(bytes: u64) -> usize {
 }
 
 impl Files {
-    /// Empty files.
+    /// Creates empty files.
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             files: Default::default(),
@@ -66,18 +66,18 @@ impl Files {
         &mut self.files[file.index()]
     }
 
-    /// The size.
+    /// Returns the size of the file.
     #[must_use]
     pub fn size_bytes(&self, file: FileNo) -> u64 {
         self.files[file.index()].bytes.len() as u64
     }
 
-    /// Whether writing the range needs no more space.
+    /// Returns whether a write to the range needs no more space.
     pub(super) fn has_space(&self, file: FileNo, bytes: &Range<u64>) -> bool {
         self.files[file.index()].promise.covers(bytes)
     }
 
-    /// The bytes of a range, which ends before the end of the file.
+    /// Returns the bytes of a range, which ends before the end of the file.
     pub(super) fn bytes(&self, file: FileNo, bytes: &Range<u64>) -> Vec<u8> {
         self.files[file.index()].bytes[index(bytes.start)..index(bytes.end)].to_vec()
     }
@@ -111,7 +111,7 @@ impl Files {
         *self.file(file) = File::default();
     }
 
-    /// Whether the file is long enough for the range to be moved, if `mode` moves it.
+    /// Returns whether the file is long enough for `mode`, if that moves the range.
     pub(super) fn can_move(&self, file: FileNo, mode: Fallocate, bytes: &Range<u64>) -> bool {
         match mode {
             Fallocate::Collapse => bytes.end < self.size_bytes(file),
@@ -154,10 +154,10 @@ impl Files {
         content[index(bytes.start).min(end)..end].fill(0);
     }
 
-    /// That `found` is what the file must hold.
+    /// Checks that `found` is the content that the file must have.
     ///
     /// # Errors
-    /// Where it is not.
+    /// Returns the first difference.
     pub fn expect(&self, file: FileNo, found: &[u8]) -> Result<(), String> {
         let expected = &self.files[file.index()].bytes;
         if expected.len() != found.len() {
@@ -174,7 +174,7 @@ impl Files {
     }
 }
 
-/// Where two contents differ, as far as both go.
+/// Describes the difference of two contents, up to the end of the shorter one.
 fn difference(expected: &[u8], found: &[u8]) -> String {
     let differs = |&at: &usize| expected[at] != found[at];
     let both = expected.len().min(found.len());
@@ -183,7 +183,7 @@ fn difference(expected: &[u8], found: &[u8]) -> String {
     };
     let count = (first..both).filter(differs).count();
     let last = (first..both).rfind(differs).unwrap_or(first);
-    // Content is described by whole words.
+    // Content consists of whole words.
     let at = first - first % 8;
     let shown = |bytes: &[u8]| describe_content(&bytes[at..(at + 16).min(bytes.len())]);
     format!(

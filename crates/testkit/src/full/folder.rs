@@ -1,4 +1,4 @@
-//! A mount, through the system calls that programs make.
+//! A mount, used through system calls as by other programs.
 
 use super::target::SLACK_CLUSTERS;
 use super::{FILES, FileNo, Limits, Target};
@@ -14,27 +14,26 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What addresses, offsets and lengths of direct writes are multiples of.
+/// The alignment of addresses, offsets and lengths of direct writes.
 const DIRECT_BYTES: usize = 4096;
 
-/// The kernel refuses a write where the first folio of it does not fit, and folios may be as large
-/// as the write.
+/// The kernel refuses a write if its first folio does not fit. A folio may be as large as the write.
 const KERNEL_SLACK_BYTES: u64 = 3 << 19;
 
-/// A mount that can be made again.
+/// A mount that can be remounted.
 pub trait Mount: Debug {
     /// As [`Target::slack_bytes`].
     fn slack_bytes(&self, cluster_bytes: u64) -> u64 {
         SLACK_CLUSTERS * cluster_bytes
     }
 
-    /// Its root directory.
+    /// Returns the root directory.
     fn path(&self) -> PathBuf;
 
     /// Unmounts, so that the image is clean, and mounts again.
     ///
     /// # Errors
-    /// Why that fails.
+    /// Returns the reason for a failure.
     fn remount(&mut self) -> std::result::Result<(), String>;
 }
 
@@ -47,11 +46,11 @@ pub struct KernelMount {
 }
 
 impl KernelMount {
-    /// Mounts `image`, which has these properties, for writing. Without extents, delayed allocation
-    /// is off: the kernel reserves nothing for indirect blocks, and loses content that it accepted.
+    /// Mounts `image`, which has these properties, for writing. Without extents, delayed allocation is
+    /// disabled: the kernel reserves no space for indirect blocks, and loses content that it accepted.
     ///
     /// # Errors
-    /// Why the kernel does not.
+    /// Returns the kernel's reason for a failure.
     pub fn new(image: &Path, limits: Limits) -> std::result::Result<Self, String> {
         let mut mount = Self {
             image: image.to_owned(),
@@ -91,10 +90,10 @@ pub struct Folder<M> {
 }
 
 impl<M: Mount> Folder<M> {
-    /// The files that are in the mount.
+    /// Opens the existing files of the mount.
     ///
     /// # Errors
-    /// If one cannot be opened.
+    /// Fails if one cannot be opened.
     pub fn new(mount: M) -> std::result::Result<Self, String> {
         let mut folder = Self {
             files: Default::default(),
@@ -221,7 +220,7 @@ impl<M: Mount> Target for Folder<M> {
         Ok(space.f_bavail * space.f_frsize)
     }
 
-    /// On a busy machine: a server hears only later that the kernel forgot the file.
+    /// Allows for a loaded machine, on which a server receives the kernel's FORGET late.
     fn frees_within(&self) -> Duration {
         Duration::from_secs(20)
     }

@@ -1,29 +1,29 @@
-//! Sequences that stay at the border of a full image.
+//! Sequences that keep an image nearly full.
 
 use super::{FILES, FILLER, FileNo, Limits, Mix, Step};
 use crate::seed::{Random, Seed};
 use larder::Fallocate;
 
-/// Times that space runs out in a sequence.
+/// The number of times that space runs out in a sequence.
 const ROUNDS: u64 = 10;
-/// Files end about here; the filler has the rest.
+/// The approximate ends of the files; the filler uses the rest.
 const REGIONS_BYTES: [u64; 4] = [64 << 10, 512 << 10, 1 << 20, 3 << 20];
-/// Multiples of these are the borders at which ranges start and end.
+/// Ranges start and end at multiples of these units.
 const UNITS_BYTES: [u64; 4] = [1 << 10, 4 << 10, 16 << 10, 64 << 10];
 const PAGE_BYTES: u64 = 4096;
-/// How far before the end of the last change the next one begins.
+/// The distances from the end of the previous change to the start of the next one.
 const NEAR_BYTES: [u64; 3] = [8 << 10, 128 << 10, 1 << 20];
 
 struct Generator {
     random: Random,
     mix: Mix,
     limits: Limits,
-    /// Where the last change of each file ended that gave it content or space.
+    /// For each file, the end of the last change that gave it content or space.
     ends_bytes: [u64; FILES.len()],
     steps: Vec<Step>,
 }
 
-/// The sequence that `seed` stands for.
+/// Returns the sequence of `seed`.
 #[must_use]
 pub fn sequence(seed: Seed, mix: Mix, limits: Limits) -> Vec<Step> {
     let mut generator = Generator {
@@ -51,9 +51,9 @@ impl Generator {
         self.random.choose(items).copied().unwrap_or(default)
     }
 
-    /// Fills the image, frees a little, and works on what is free.
+    /// Fills the image, frees a little space, and operates on that space.
     fn round(&mut self) {
-        // What fails must have something to destroy.
+        // A failing operation must have something to destroy.
         let file = self.file();
         let len_bytes = (16 << 10) + self.random.below(400 << 10);
         let kind = self.random.below(6);
@@ -103,20 +103,21 @@ impl Generator {
     }
 
     fn file(&mut self) -> FileNo {
-        // Mostly two of them, so that operations meet.
+        // Usually two files, so that operations overlap.
         let most = if self.one_in(3) { 4 } else { 2 };
         let index = self.random.below(most);
         FILES[usize::try_from(index).unwrap_or(0)]
     }
 
-    /// An offset on a border of blocks.
+    /// Returns an offset on a block boundary.
     fn border(&mut self) -> u64 {
         let region = self.pick(&REGIONS_BYTES, 1 << 20);
         let unit = self.pick(&UNITS_BYTES, PAGE_BYTES);
         self.random.below(region / unit) * unit
     }
 
-    /// An offset in what the file was given last, so that steps meet; or on or beside a border.
+    /// Returns an offset in the part that was last added to the file, so that steps overlap, or on or
+    /// near a block boundary.
     fn offset(&mut self, file: FileNo) -> u64 {
         if self.one_in(2) {
             let end_bytes = self.ends_bytes[file.index()];
@@ -142,7 +143,7 @@ impl Generator {
             2 => self.pick(&UNITS_BYTES, PAGE_BYTES) + 1,
             3 => (1 + self.random.below(64)) * PAGE_BYTES,
             4 => 1 + self.random.below(64 << 10),
-            // Past the page cache.
+            // Larger than the page cache.
             5 => (256 << 10) + self.random.below(800 << 10),
             6 => (64 + self.random.below(256)) * PAGE_BYTES,
             _ => (1 + self.random.below(16)) << 10,
@@ -197,13 +198,13 @@ impl Generator {
 
     fn range(&mut self, file: FileNo, mode: Fallocate) {
         let offset_bytes = self.offset(file);
-        // From content to where the file has no space, often.
+        // Often from content to a part of the file without space.
         let extra_bytes = self.pick(&[0, 0, 64 << 10, 512 << 10], 0);
         let len_bytes = self.len() + extra_bytes;
         self.push_range(file, mode, offset_bytes, len_bytes);
     }
 
-    /// Moves whole clusters, which is all that can be moved.
+    /// Moves whole clusters: other ranges cannot be moved.
     fn move_range(&mut self, file: FileNo, mode: Fallocate) {
         let unit = self.limits.cluster_bytes;
         let offset_bytes = self.border() / unit * unit;
@@ -240,7 +241,7 @@ impl Generator {
         });
     }
 
-    /// Many short extents, so that the mapping takes space too.
+    /// Creates many short extents, so that the mapping takes space too.
     fn stripes(&mut self, file: FileNo) {
         let start = self.border();
         let len = self.limits.cluster_bytes;
