@@ -254,8 +254,8 @@ fn frames_of(
     }
 }
 
-/// `count` as a slot number's type; budgets that would need more slots than
-/// there are numbers are cut to what there are.
+/// Converts `count` to the type of slot numbers. It is limited to the number of slots that can be
+/// numbered.
 fn to_number(count: u64) -> u32 {
     u32::try_from(count)
         .unwrap_or(u32::MAX)

@@ -71,7 +71,7 @@ pub struct FileState {
 }
 
 impl FileState {
-    /// The state of a file that was just opened.
+    /// Creates the state of a file that was just opened.
     #[must_use]
     pub fn new(max_pages: u32) -> Self {
         Self {

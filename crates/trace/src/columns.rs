@@ -21,7 +21,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use std::sync::Arc;
 
-/// The prefix of [`CREATED_BY`], up to the version.
+/// The writer's name, as in Parquet's `created_by`, without the version.
 pub const WRITER: &str = "larder ";
 /// The writer's name and version, as Parquet's `created_by`.
 pub(crate) const CREATED_BY: &str = concat!("larder ", env!("CARGO_PKG_VERSION"));

@@ -29,20 +29,20 @@ pub(super) fn murmur_64(key: HashKey, bits: u32) -> u32 {
     two_rounds::<Word64>(key, bits, [33, 33, 33], MULTIPLIERS)
 }
 
-/// Found by C. Wellons' search for the least bias, 32 bits.
+/// A mixer that C. Wellons found by a search for the least bias, 32 bits.
 #[inline]
 pub(super) fn low_bias_32(key: HashKey, bits: u32) -> u32 {
     two_rounds::<Word32>(key, bits, [16, 15, 16], [0x7feb_352d, 0x846c_a68b])
 }
 
-/// Found by D. Stafford's search, variant 13: the finaliser of `SplitMix64`.
+/// Variant 13 of the mixers that D. Stafford found by search: the finaliser of `SplitMix64`.
 #[inline]
 pub(super) fn split_mix_64(key: HashKey, bits: u32) -> u32 {
     const MULTIPLIERS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
     two_rounds::<Word64>(key, bits, [30, 27, 31], MULTIPLIERS)
 }
 
-/// Found by P. Evensen's search.
+/// A mixer that P. Evensen found by search.
 #[inline]
 pub(super) fn more_mur(key: HashKey, bits: u32) -> u32 {
     const MULTIPLIERS: [u64; 2] = [0x3c79_ac49_2ba7_b653, 0x1c69_b3f7_4ac4_ae35];

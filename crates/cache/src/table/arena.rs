@@ -56,7 +56,7 @@ impl fmt::Debug for Growth {
     }
 }
 
-/// A fixed number of slots.
+/// An array of slots with a fixed capacity.
 #[derive(Debug)]
 pub struct Arena<const W: usize> {
     pub(super) slots: Array<Slot<W>>,
