@@ -1,23 +1,25 @@
-//! Fast commits written home: what they changed is done again with the ordinary operations.
+//! Replay of fast commits onto the image, with the ordinary operations.
 //!
 //! # Model
-//! The kernel's replay of fast commits, which writes past the journal and can be repeated. Here
-//! all of it is one handle of one transaction, which comes behind those that the log holds: it
-//! makes the fast commits void, and until it is committed they are there to be applied again.
+//! The kernel's replay of fast commits, which bypasses the journal and is idempotent. Here the
+//! whole replay is one handle of one transaction, which follows the transactions in the log. That
+//! transaction makes the fast commits void. Until it is committed, the fast commits remain in the
+//! journal and can be replayed again.
 //!
-//! The same blocks and inode numbers are taken as at the time, whether or not the bitmaps say that
-//! they are used already: a replay that did not come to its end may have said so. All blocks are
-//! marked as used before anything else is allocated, so that no block of a mapping or a
-//! directory takes one of them, and again at the end, in case one of them was freed meanwhile.
+//! The replay uses the blocks and inode numbers that the fast commits recorded, whether or not the
+//! bitmaps already mark them as used: an interrupted replay may have marked them. All blocks are
+//! marked as used before anything else is allocated, so that no block of a mapping or a directory
+//! is allocated from them. They are marked again at the end, in case one of them was freed
+//! meanwhile.
 //!
-//! A file's range outside the file system becomes part of its mapping, so that reading it is an
-//! error. What does not fit the image otherwise (a file of another kind, more than the log can
-//! hold) is refused, with nothing changed: e2fsck rebuilds bitmaps and counts, and so can do
-//! without.
+//! A file range outside the file system becomes part of the file's mapping, so that reading it is
+//! an error. Any other change that does not fit the image (a file of another kind, more changes
+//! than the log can hold) is refused, and nothing is changed. e2fsck rebuilds bitmaps and counts,
+//! and can therefore apply such changes.
 //!
 //! # Directories
-//! Their names are logged in full, their blocks are not: a directory gets the blocks that its
-//! names need now, whatever it had at the time.
+//! A fast commit logs all names of a change, but not the directory's blocks. A directory gets the
+//! blocks that its names need now, whatever blocks it had at the time.
 
 use super::fast_commit::{is_directory, mode};
 use super::{Overlay, OverlayEntry, Tid};
@@ -27,7 +29,7 @@ use crate::{Error, FileBlock, Filesystem, FsBlock, Handle, Ino, Inode, Result};
 use std::collections::BTreeSet;
 
 impl Filesystem {
-    /// Does what `overlay` says, in one transaction, which is returned.
+    /// Applies `overlay` in one transaction, which is returned.
     pub(super) fn apply_overlay(&self, overlay: &Overlay, credits: u32) -> Result<Tid> {
         let mut apply = Apply {
             fs: self,
@@ -61,11 +63,11 @@ struct Apply<'f> {
 }
 
 impl Apply<'_> {
-    /// The file is gone: its blocks are freed with those of other orphans.
+    /// Makes the deleted file an orphan, so that its blocks are freed with those of other orphans.
     fn delete(&mut self, ino: Ino) -> Result<()> {
         let mut inode = match self.fs.inode(ino) {
             Ok(inode) => inode,
-            // It came and went between two transactions.
+            // The file was created and deleted between two transactions.
             Err(Error::StaleInode(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -74,7 +76,7 @@ impl Apply<'_> {
         self.fs.write_inode(&mut self.handle, &inode)
     }
 
-    /// Whether there is an inode for what was logged of `ino`.
+    /// Returns whether the inode `ino`, for which changes were logged, exists.
     fn is_there(&self, ino: Ino) -> bool {
         let is_stale = matches!(self.fs.inode(ino), Err(Error::StaleInode(_)));
         let is_there = self.overlay.has_inode(ino) || !is_stale;
@@ -88,7 +90,7 @@ impl Apply<'_> {
         is_directory(mode(self.fs, self.overlay, ino))
     }
 
-    /// Marks the blocks of the files' ranges as used. Directories get blocks of their own.
+    /// Marks the blocks of the files' ranges as used. Directories get new blocks.
     fn use_ranges(&mut self, changed: &BTreeSet<Ino>) -> Result<()> {
         for &ino in changed {
             if self.is_directory(ino) {
@@ -109,7 +111,7 @@ impl Apply<'_> {
         self.fs.superblock().contains_blocks(start, blocks.into())
     }
 
-    /// The inode as it was logged, with the blocks that it had or got.
+    /// Writes the inode as it was logged, with the blocks that it had or was given.
     fn change(&mut self, ino: Ino) -> Result<()> {
         let is_stale = matches!(self.fs.inode(ino), Err(Error::StaleInode(_)));
         let is_new = is_stale || self.overlay.is_fresh(ino);
@@ -133,7 +135,7 @@ impl Apply<'_> {
         self.fs.write_inode(&mut self.handle, &inode)
     }
 
-    /// A new inode, with no blocks so far.
+    /// Creates a new inode without blocks.
     fn make(&mut self, ino: Ino) -> Result<Inode> {
         let sb = self.fs.superblock();
         let mut bytes = vec![0; usize::from(sb.inode_size_bytes)];
@@ -143,10 +145,10 @@ impl Apply<'_> {
             return Err(refused(ino, "attributes in a block"));
         }
         let is_directory = inode.is_directory();
-        // It may be in use already, as a block may.
+        // The number may be marked as used already, as a block may be.
         let handle = &mut self.handle;
         self.fs.allocate_inode_number(handle, ino, is_directory)?;
-        // Attributes and content in the inode are beside its fixed fields.
+        // Attributes and inline content are stored in the inode, after its fixed fields.
         self.fs.edit_inode(&mut self.handle, ino, |fs, place| {
             place.copy_from_slice(&bytes);
             fs.seal_inode(ino, place);
@@ -161,7 +163,7 @@ impl Apply<'_> {
         Ok(inode)
     }
 
-    /// Frees the number `ino`, and what belongs to the file that has it on the image, if any.
+    /// Frees the number `ino`, and the blocks of the file that has it on the image, if any.
     fn free_number(&mut self, ino: Ino) -> Result<()> {
         let mut old = match self.fs.inode(ino) {
             Ok(old) => old,
@@ -176,7 +178,7 @@ impl Apply<'_> {
             .free_inode(&mut self.handle, ino, old.is_directory())
     }
 
-    /// An inode that was there before, with the blocks that it had.
+    /// Applies the logged changes to an inode that existed before, which keeps its blocks.
     fn patched(&mut self, ino: Ino) -> Result<Inode> {
         let sb = self.fs.superblock();
         let old = self.fs.inode(ino)?;
@@ -205,7 +207,7 @@ impl Apply<'_> {
         Ok(inode)
     }
 
-    /// Makes the space taken by `inode` as large as `blocks_512`.
+    /// Sets the space used by `inode` to `blocks_512`.
     fn set_blocks(&self, inode: &mut Inode, blocks_512: u64) {
         let block_size_bytes = self.fs.superblock().block_size_bytes();
         let blocks = |sectors: u64| {
@@ -235,7 +237,7 @@ impl Apply<'_> {
                 outside.get_or_insert((start, (physical, blocks), is_written));
             }
         }
-        // Nothing can be changed in a mapping with such a range: one of them is enough.
+        // A mapping that contains such a range cannot be changed any more, so only one is added.
         if let Some((start, run, is_written)) = outside {
             let handle = &mut self.handle;
             self.fs.map_used(handle, inode, start, run, is_written)?;
@@ -255,7 +257,8 @@ impl Apply<'_> {
         Ok(())
     }
 
-    /// Maps the blocks from `start` to `end` to those from `physical` on, wherever they are not.
+    /// Maps the blocks from `start` up to `end` to those at `physical`, unless they are already
+    /// mapped there.
     fn map(
         &mut self,
         inode: &mut Inode,
@@ -297,7 +300,7 @@ impl Apply<'_> {
         Ok(())
     }
 
-    /// Makes the names in `parent` lead where they were logged to lead.
+    /// Makes the names in `parent` refer to the inodes that were logged.
     fn enter_names(&mut self, parent: Ino) -> Result<()> {
         let mut dir = match self.fs.inode(parent) {
             Ok(dir) if dir.is_directory() => dir,
@@ -334,7 +337,7 @@ fn has_extents(inode: &Inode) -> bool {
     inode.flags().contains(InodeFlags::EXTENTS)
 }
 
-/// What was logged for `ino` does not fit the image, or is not applied here.
+/// Returns the error for a logged change of `ino` that does not fit the image or is not supported.
 fn refused(ino: Ino, why: &'static str) -> Error {
     Error::NotSupported(ino, why)
 }

@@ -1,4 +1,4 @@
-//! Maps and sets of blocks.
+//! Maps and sets with block numbers as keys.
 
 use crate::FsBlock;
 use larder_cache::number_hash::NumberHash;

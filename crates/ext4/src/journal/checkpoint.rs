@@ -1,9 +1,10 @@
-//! What lies in the log and not yet at home, and how much room that leaves.
+//! The blocks that are in the log but not yet at home, and the free space of the log.
 //!
 //! # Model
-//! jbd2's checkpoint lists and its log tail. A checkpoint takes all that is committed: the last
-//! version of each block goes home, then the log starts behind the last transaction. A block
-//! that a later transaction freed is not written: it may be content by then.
+//! jbd2's checkpoint lists and its log tail. A checkpoint covers everything that is committed: it
+//! writes the last version of each block home, and then moves the start of the log past the last
+//! transaction. A block that a later transaction freed is not written, because it may hold content
+//! by then.
 //!
 //! ```text
 //!   first        tail             head                       end
@@ -12,9 +13,10 @@
 //! ```
 //!
 //! # Invariants
-//! 1. What `waiting` and `in_flight` hold covers every block whose home is older than
-//!    the log, but for those revoked.
-//! 2. Used and reserved blocks are less than the log: head and tail never meet from behind.
+//! 1. `waiting` and `in_flight` together contain every block whose home is older than the log,
+//!    except for revoked blocks.
+//! 2. Used and reserved blocks together are less than the size of the log: the head never catches
+//!    up with the tail.
 
 use super::running::{Snapshot, Versions};
 use crate::FsBlock;
@@ -22,7 +24,7 @@ use crate::ondisk::jbd2::{JournalSuperblock, Tid};
 use crate::sync::Mutex;
 use std::sync::Arc;
 
-/// The blocks of the journal that the log goes round in.
+/// The blocks of the journal that the log uses as a ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circle {
     pub(super) first: u32,
@@ -41,14 +43,14 @@ impl Circle {
         self.end - self.first
     }
 
-    /// The block `blocks` behind `block`.
+    /// Returns the block `blocks` after `block`, wrapping at the end.
     pub(super) fn wrapped(self, block: u32, blocks: u32) -> u32 {
         let offset = u64::from(block - self.first) + u64::from(blocks);
         let offset = offset % u64::from(self.len_blocks());
         self.first + u32::try_from(offset).unwrap_or(0)
     }
 
-    /// Blocks from `tail` up to `head`.
+    /// Returns the number of blocks from `tail` up to `head`.
     pub(super) fn distance(self, tail: u32, head: u32) -> u32 {
         if head >= tail {
             head - tail
@@ -72,25 +74,25 @@ struct State {
     /// The transaction that starts at `head`.
     head_tid: Tid,
     used_blocks: u32,
-    /// What the transaction being committed may take.
+    /// The blocks of the log that the transaction being committed may use.
     reserved_blocks: u32,
     waiting: Versions,
-    /// What a checkpoint writes home just now.
+    /// The blocks that the current checkpoint is writing home.
     in_flight: Arc<Versions>,
 }
 
-/// What a checkpoint is to do.
+/// The work of one checkpoint.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) blocks: Arc<Versions>,
-    /// Where the log starts afterwards, and with which transaction.
+    /// The start of the log after the checkpoint, and the transaction that starts there.
     pub(super) tail: u32,
     pub(super) tail_tid: Tid,
 }
 
 impl Logged {
-    /// The log holds what lies between `tail` and `head`, all of which is at home; transaction
-    /// `tid` is next.
+    /// Creates the state of a log that holds the blocks from `tail` to `head`, all of which are
+    /// already at home. The next transaction is `tid`.
     pub(super) fn new(circle: Circle, tail: u32, head: u32, tid: Tid) -> Self {
         Self {
             circle,
@@ -106,7 +108,7 @@ impl Logged {
         }
     }
 
-    /// Blocks of the log that the running transaction can still count on.
+    /// Returns the number of blocks of the log that the running transaction can still use.
     pub(super) fn free_blocks(&self) -> u32 {
         let state = self.state.lock();
         let taken = state.used_blocks.saturating_add(state.reserved_blocks);
@@ -114,18 +116,18 @@ impl Logged {
         free.saturating_sub(1)
     }
 
-    /// Keeps `blocks` for the transaction that is to be committed.
+    /// Reserves `blocks` for the transaction that is about to be committed.
     pub(super) fn reserve(&self, blocks: u32) {
         self.state.lock().reserved_blocks = blocks;
     }
 
-    /// Where the next transaction goes, and its number.
+    /// Returns where the next transaction starts in the log, and its number.
     pub(super) fn head(&self) -> (u32, Tid) {
         let state = self.state.lock();
         (state.head, state.head_tid)
     }
 
-    /// Leaves those of `blocks` that the log may hold: no others need to be revoked.
+    /// Retains those of `blocks` that the log may hold: no other block needs to be revoked.
     pub(super) fn retain_logged(&self, blocks: &mut Vec<FsBlock>) {
         let state = self.state.lock();
         blocks.retain(|block| {
@@ -133,7 +135,7 @@ impl Logged {
         });
     }
 
-    /// `transaction` is in the log, which now ends at `head`.
+    /// Records that `transaction` is in the log, which now ends at `head`.
     pub(super) fn committed(&self, transaction: &Snapshot, head: u32) {
         let mut state = self.state.lock();
         state.head = head;
@@ -148,18 +150,18 @@ impl Logged {
         }
     }
 
-    /// Whether a checkpoint writes one of `blocks` just now.
+    /// Returns whether a checkpoint is writing one of `blocks`.
     pub(super) fn is_in_flight(&self, blocks: &[FsBlock]) -> bool {
         let in_flight = Arc::clone(&self.state.lock().in_flight);
         !in_flight.is_empty() && blocks.iter().any(|block| in_flight.contains_key(block))
     }
 
-    /// Whether a checkpoint would make room.
+    /// Returns whether the log is empty. If it is not, a checkpoint frees space.
     pub(super) fn is_empty(&self) -> bool {
         self.state.lock().used_blocks == 0
     }
 
-    /// Begins a checkpoint of all that is committed.
+    /// Begins a checkpoint of everything that is committed.
     pub(super) fn begin(&self) -> Batch {
         let mut state = self.state.lock();
         let blocks = Arc::new(std::mem::take(&mut state.waiting));
@@ -171,7 +173,7 @@ impl Logged {
         }
     }
 
-    /// The checkpoint `batch` is done, and the log starts where it said.
+    /// Ends the checkpoint `batch`. The log now starts at the tail of the batch.
     pub(super) fn end(&self, batch: &Batch) {
         let mut state = self.state.lock();
         state.tail = batch.tail;

@@ -1,4 +1,4 @@
-//! Opening for writing: what is refused, and what the image says from then on.
+//! Opening for writing: which images are refused, and how the image is marked while it is in use.
 
 use super::checkpoint::Logged;
 use super::file::JournalFile;
@@ -16,7 +16,7 @@ use crate::{Error, Filesystem, Ino, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
-/// Read-only compatible features that are kept right by all that writes.
+/// Read-only compatible features that every write maintains.
 const WRITABLE: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::LARGE_FILE)
     .union(RoCompat::HUGE_FILE)
@@ -28,7 +28,7 @@ const WRITABLE: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::PROJECT)
     .union(RoCompat::ORPHAN_PRESENT);
 
-/// Refuses file systems that cannot be written to, by the feature.
+/// Returns an error that names the feature if the file system cannot be written to.
 fn check_writable(sb: &Superblock) -> Result<()> {
     let unknown = RoCompat::from_bits_retain(sb.ro_compat.bits() & !WRITABLE.bits());
     if !unknown.is_empty() {
@@ -46,13 +46,13 @@ fn check_writable(sb: &Superblock) -> Result<()> {
 }
 
 impl Filesystem {
-    /// Makes the file system, which was made with no overlay, writable. What the journal left is
-    /// written home; the superblock says that recovery is needed until [`Filesystem::close`].
-    /// `device` is the one that the buffer cache reads.
+    /// Makes the file system, which must have been created without an overlay, writable. Replays
+    /// the journal onto the image. The superblock requires recovery until [`Filesystem::close`].
+    /// `device` is the device that the buffer cache reads.
     ///
     /// # Errors
-    /// [`Error::NotWritable`] if a feature forbids it, [`Error::Corrupt`] if the journal cannot
-    /// be trusted, or the device's error.
+    /// [`Error::NotWritable`] if a feature forbids it, [`Error::Corrupt`] if the journal cannot be
+    /// trusted, or the device's error.
     pub fn enable_writing(
         &mut self,
         device: Arc<dyn BlockDevice>,
@@ -79,11 +79,12 @@ impl Filesystem {
         } else {
             (None, Tid(1))
         };
-        // The journal may have brought other features.
+        // The replay may have changed the features.
         check_writable(self.superblock())?;
         self.mark_opened(&*device, now())?;
         if let Some(Journal { log, .. }) = &journal {
-            // A log that has begun where the superblock speaks of none is damage to e2fsck.
+            // e2fsck reports a log that has begun as corruption if the journal's superblock has no
+            // start.
             log.write_tail(log.circle().first, tid)?;
         }
         let block_size_bytes = self.superblock().block_size_bytes();
@@ -91,7 +92,7 @@ impl Filesystem {
         let mut writer = Writer::new(device, block_size_bytes, journal, allocator, tid);
         writer.journals_content = journals_content;
         if let Some(bytes) = dirty_metadata_bytes {
-            // Content goes through a handle by the cluster: a part of one, and a whole one.
+            // A handle for content changes up to two clusters: one in part, and one as a whole.
             let content_blocks = if journals_content {
                 2 << self.superblock().cluster_blocks_log2
             } else {
@@ -105,8 +106,8 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Recovers the journal; then its log is empty, and is to start with the transaction of that
-    /// number.
+    /// Recovers the journal. Returns the journal, whose log is empty, and the number of the next
+    /// transaction.
     fn open_journal(&mut self, device: &Arc<dyn BlockDevice>) -> Result<(Journal, Tid)> {
         let inode = self.inode(self.superblock().journal_ino)?;
         let first_block = JournalFile::map(self, Arc::clone(device), &inode, 1)?;
@@ -118,7 +119,7 @@ impl Filesystem {
         if superblock.start != 0 && self.superblock().incompat.contains(Incompat::RECOVER) {
             self.recovered = self.recover_home(device, &file, &mut superblock)?;
         }
-        // Version 1 has no features.
+        // A journal of version 1 cannot have features.
         superblock.version = 2;
         superblock.features = features(&superblock, self.superblock());
         superblock.has_commit_crc32 = false;
@@ -135,7 +136,8 @@ impl Filesystem {
     }
 }
 
-/// The features of a log that is written from now on, as the kernel sets them.
+/// Returns the features of the log that is written from now on. They are those that the kernel
+/// sets.
 fn features(journal: &JournalSuperblock, sb: &Superblock) -> Features {
     let mut features = journal.features | Features::REVOKE;
     features.remove(Features::ASYNC_COMMIT);

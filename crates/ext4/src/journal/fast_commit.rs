@@ -1,30 +1,29 @@
-//! The walk over the fast-commit area, which makes the overlay.
+//! The walk over the fast-commit area, which builds the overlay.
 //!
-//! Model: the kernel's replay. Fast commits follow the last full transaction of
-//! the log and say so by its successor's number; those of an earlier time say
-//! another and are void. A commit counts if its tail is there with the right
-//! number and checksum. The tags up to the last good tail are applied in order.
+//! Model: the kernel's replay. Fast commits follow the last full transaction of the log, and carry
+//! the number of the transaction after it. Older fast commits carry another number and are void. A
+//! commit is valid if its tail is present with the right number and checksum. The tags up to the
+//! last valid tail are applied in order.
 //!
-//! | found | before the first good tail | after it |
+//! | found | before the first valid tail | after it |
 //! |---|---|---|
 //! | no head at the start, or one of another transaction | nothing to replay | |
 //! | tag that is unknown or has a wrong length | an error | the end |
 //! | tail of another transaction, or with a wrong checksum | an error | the end |
 //! | head with a feature | an error | an error |
 //!
-//! Of tags that hold, some name what does not exist:
+//! A tag of a valid commit may refer to something that does not exist:
 //!
-//! | found | taken as |
+//! | found | treated as |
 //! |---|---|
-//! | inode that does not exist, logged or given a name | an error |
-//! | range of an inode, name in a directory, name of an inode to remove, that do not exist | nothing |
-//! | range outside the file system | logged as it is: reading it is an error |
+//! | logged inode, or inode that is given a name, does not exist | an error |
+//! | inode of a range, directory of a name, or inode of a name to remove does not exist | ignored |
+//! | range outside the file system | logged unchanged: reading it is an error |
 //!
-//! Deliberate difference: the kernel leaves the link counts of directories as
-//! they were before subdirectories came or went; here they follow, as e2fsck
-//! would set them.
+//! Deliberate difference: the kernel does not change the link count of a directory when
+//! subdirectories are added or removed. Here the link count follows, as e2fsck would set it.
 //!
-//! Cost: the area is read twice; memory in proportion to it.
+//! Cost: the area is read twice; memory in proportion to the area.
 
 use super::file::JournalFile;
 use super::{Overlay, OverlayEntry};
@@ -37,9 +36,8 @@ use crate::{FileBlock, FileKind, FileTypeByte, Filesystem, Ino, MappingKind, Res
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-/// Reads the fast commits that follow the log, whose next transaction would be
-/// `tid`; answers what they changed and how many they are. `fs` must be the file
-/// system as the log left it.
+/// Reads the fast commits that follow the log, whose next transaction would be `tid`. Returns their
+/// changes and how many there are. `fs` must be the file system as the log left it.
 pub(super) fn read(
     file: &JournalFile,
     journal: &JournalSuperblock,
@@ -83,8 +81,7 @@ pub(super) fn read(
     Ok((replay.finish(), scan.commits))
 }
 
-/// Shows `see` the tags of the blocks of `area` and where they are, until it
-/// breaks.
+/// Calls `see` with each tag in the blocks of `area` and its block, until `see` breaks.
 fn visit(
     file: &JournalFile,
     area: std::ops::Range<u32>,
@@ -102,19 +99,19 @@ fn visit(
     Ok(())
 }
 
-/// The search for the last good tail.
+/// The search for the last valid tail.
 struct Scan {
     tid: Tid,
     checksum: Crc32c,
     tags: u64,
-    /// Tags up to and with the last good tail.
+    /// Tags up to and including the last valid tail.
     good_tags: u64,
-    /// Commits up to there.
+    /// Commits up to that tail.
     commits: u32,
 }
 
 impl Scan {
-    /// Whether the walk goes on, or what is wrong.
+    /// Returns whether the walk continues, or an error.
     fn tag(
         &mut self,
         placed: &fast_commit::Placed<'_>,
@@ -150,18 +147,18 @@ impl Scan {
     }
 }
 
-/// The checksum that a commit starts from.
+/// The initial checksum of a commit.
 const NO_TAGS: Crc32c = Crc32c(0);
 
 /// The application of tags, one by one.
 struct Replay<'a> {
     fs: &'a Filesystem,
     overlay: Overlay,
-    /// How many names lead to an inode, as far as it concerned a tag.
+    /// The number of names of each inode that a tag concerned so far.
     names: BTreeMap<Ino, u32>,
-    /// The inodes logged by the commit at hand.
+    /// The inodes logged by the current commit.
     logged: BTreeSet<Ino>,
-    /// The block of the journal at hand.
+    /// The current block of the journal.
     place: Place,
 }
 
@@ -254,8 +251,8 @@ impl Replay<'_> {
         }
     }
 
-    /// Takes note of a subdirectory more or less, unless the parent was logged
-    /// by the same commit: then the logged link count has it already.
+    /// Records that `parent` has one subdirectory more or less, unless the same commit logged the
+    /// parent: then the logged link count already includes it.
     fn count_subdirectory(&mut self, parent: Ino, more: i32) {
         if !self.logged.contains(&parent) {
             self.overlay.add_subdirectories(parent, more);
@@ -268,7 +265,7 @@ impl Replay<'_> {
             .set_entry(parent, name, Some(OverlayEntry { ino, file_type }));
     }
 
-    /// The number of names that lead to `ino`: a directory has but one.
+    /// Returns the number of names of `ino`. A directory has only one.
     fn names(&mut self, ino: Ino) -> &mut u32 {
         let (fs, overlay) = (self.fs, &self.overlay);
         self.names.entry(ino).or_insert_with(|| {
@@ -285,7 +282,7 @@ impl Replay<'_> {
         is_directory(mode(self.fs, &self.overlay, ino))
     }
 
-    /// Whether an entry can be one of a directory. One that cannot is ignored.
+    /// Returns whether the entry can be part of a directory. Invalid entries are ignored.
     fn is_entry(&self, entry: Entry<'_>) -> bool {
         let is_name = !entry.name.iter().any(|byte| matches!(byte, 0 | b'/'));
         let is_entry = is_name && self.has_ino(entry.parent) && self.has_ino(entry.ino);
@@ -312,7 +309,7 @@ impl Replay<'_> {
         tracing::warn!(place = %self.place, %ino, "a change in a fast commit is ignored: what it names does not exist");
     }
 
-    /// The overlay, with the file types of its names.
+    /// Returns the overlay, with the file types of its names.
     fn finish(self) -> Overlay {
         let Self {
             fs, mut overlay, ..
@@ -322,7 +319,7 @@ impl Replay<'_> {
     }
 }
 
-/// The mode of `ino`; 0 if it cannot be found out.
+/// Returns the mode of `ino`, or 0 if it is not known.
 pub(super) fn mode(fs: &Filesystem, overlay: &Overlay, ino: Ino) -> u16 {
     overlay
         .mode(ino)
@@ -333,7 +330,7 @@ pub(super) fn is_directory(mode: u16) -> bool {
     FileKind::from_mode(mode) == Some(FileKind::Directory)
 }
 
-/// The file type of directory entries for a mode; 0 for none that is known.
+/// Returns the file type in directory entries for `mode`, or 0 for an unknown one.
 fn file_type(mode: u16) -> u8 {
     FileKind::from_mode(mode)
         .map_or(FileTypeByte::UNKNOWN, FileTypeByte::of)

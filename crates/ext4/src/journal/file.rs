@@ -1,4 +1,4 @@
-//! The journal as a file: from its blocks to the image's.
+//! The journal as a file: translates blocks of the journal to blocks of the image.
 
 use crate::error::Place;
 use crate::{Error, FsBlock, Result};
@@ -7,9 +7,9 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where each block of the journal lies, and the device that it is on.
+/// The location of each block of the journal, and the device that it is on.
 ///
-/// Cost: 16 bytes for each run of adjoining blocks.
+/// Cost: 16 bytes for each run of adjacent blocks.
 #[derive(Clone, Debug)]
 pub(super) struct JournalFile {
     pub(super) device: Arc<dyn BlockDevice>,
@@ -22,17 +22,17 @@ pub(super) struct JournalFile {
 pub(super) struct Run {
     /// The run's first block, counted from the start of the journal.
     pub(super) start: u32,
-    /// That block's place in the image.
+    /// The location of that block in the image.
     pub(super) physical: FsBlock,
 }
 
 impl JournalFile {
-    /// Bytes of a block.
+    /// Returns the block size in bytes.
     pub(super) fn block_size_bytes(&self) -> usize {
         self.block_size_bytes as usize
     }
 
-    /// The run that holds the journal's `block`, and where that one lies.
+    /// Returns the run that contains the journal's `block`, and the location of the block.
     fn locate(&self, block: u32) -> Result<(usize, FsBlock)> {
         let outside = || Place::Journal(block).corrupt("lies outside the journal");
         if block >= self.length_blocks {
@@ -45,12 +45,12 @@ impl JournalFile {
         Ok((index, FsBlock(physical)))
     }
 
-    /// Where the journal's `block` lies in the image.
+    /// Returns the location of the journal's `block` in the image.
     pub(super) fn physical(&self, block: u32) -> Result<FsBlock> {
         self.locate(block).map(|(_, physical)| physical)
     }
 
-    /// How many of the `wanted` blocks from `block` on adjoin in the image.
+    /// Returns how many of the `wanted` blocks starting at `block` are adjacent in the image.
     pub(super) fn adjoining_blocks(&self, block: u32, wanted: u32) -> Result<u32> {
         let (index, _) = self.locate(block)?;
         let run_end = self
@@ -60,8 +60,8 @@ impl JournalFile {
         Ok(wanted.min(run_end - block))
     }
 
-    /// Fills `buf` from the start of the journal's `block` on; what it fills
-    /// must adjoin in the image.
+    /// Fills `buf` from the start of the journal's `block`. The blocks must be adjacent in the
+    /// image.
     pub(super) fn read(&self, block: u32, buf: &mut [u8]) -> Result<()> {
         let physical = self.physical(block)?;
         let offset_bytes = physical.0.saturating_mul(self.block_size_bytes.into());
@@ -73,15 +73,15 @@ impl JournalFile {
             })
     }
 
-    /// Writes `parts` from the start of the journal's `block` on; what they fill must adjoin in
-    /// the image.
+    /// Writes `parts` at the start of the journal's `block`. The blocks must be adjacent in the
+    /// image.
     pub(super) fn write(&self, block: u32, parts: &[IoSlice<'_>]) -> Result<()> {
         let physical = self.physical(block)?;
         let offset_bytes = physical.0.saturating_mul(self.block_size_bytes.into());
         Ok(self.device.write_vectored_at(parts, offset_bytes)?)
     }
 
-    /// The blocks of the image that are the journal's.
+    /// Returns the blocks of the image that belong to the journal.
     pub(super) fn extent(&self) -> Extent {
         let ends = self.runs.iter().skip(1).map(|run| run.start);
         let ends = ends.chain([self.length_blocks]);
@@ -95,7 +95,7 @@ impl JournalFile {
     }
 }
 
-/// Where a journal lies in its image.
+/// The location of a journal in its image.
 #[derive(Debug)]
 pub(super) struct Extent {
     /// Sorted.
@@ -103,13 +103,13 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Whether two blocks of the journal are one of the image.
+    /// Returns whether two blocks of the journal are the same block of the image.
     pub(super) fn overlaps_itself(&self) -> bool {
         let mut pairs = self.ranges.windows(2);
         pairs.any(|pair| pair[0].end > pair[1].start)
     }
 
-    /// Whether `block` is one of the journal's, which does not overlap itself.
+    /// Returns whether `block` belongs to the journal, which must not overlap itself.
     pub(super) fn contains(&self, block: FsBlock) -> bool {
         let behind = self.ranges.partition_point(|range| range.start <= block.0);
         let before = behind.checked_sub(1).and_then(|at| self.ranges.get(at));

@@ -1,19 +1,20 @@
-//! What the journal makes sure of before it writes blocks that handles gave it, to the log or home.
+//! Checks of the blocks from handles, before the journal writes them to the log or home.
 //!
-//! The other half of what [`Handle::stop`](super::Handle::stop) promises: see [`crate::invariant`].
+//! They are the other half of what [`Handle::stop`](super::Handle::stop) promises: see
+//! [`crate::invariant`].
 
 use super::file::Extent;
 use super::home::Version;
 use crate::{Error, FsBlock, Result};
 
-/// Where metadata may be written, and how much at once.
+/// The limits of where metadata may be written, and how much at once.
 #[derive(Debug)]
 pub(super) struct Guard {
     pub(super) blocks_count: u64,
     pub(super) block_bytes: usize,
-    /// The blocks of the journal, if there is one in the image.
+    /// The blocks of the journal, if the image has one.
     pub(super) journal: Option<Extent>,
-    /// The most blocks of a transaction.
+    /// The maximum number of blocks of a transaction.
     pub(super) max_blocks: u32,
 }
 
@@ -32,7 +33,7 @@ impl Guard {
         self.check_blocks(blocks)
     }
 
-    /// Why metadata cannot be in `block`, if it cannot.
+    /// Returns why metadata cannot be stored in `block`, or `None` if it can.
     pub(super) fn refusal(&self, block: FsBlock) -> Option<&'static str> {
         let journal = self.journal.as_ref();
         if block.0 >= self.blocks_count {

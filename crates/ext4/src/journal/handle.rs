@@ -1,25 +1,25 @@
-//! A handle: changes of metadata that become one, or none.
+//! A handle: metadata changes that take effect as a whole or not at all.
 //!
 //! # Model
-//! jbd2's `handle_t`. Every change of metadata goes through one, also on images with
-//! no journal. Different from jbd2: one handle is open at a time, and it can be
-//! undone. A handle lasts microseconds of memory accesses; what takes long (data, the
-//! log, checkpoints) happens outside. In return no operation sees another's half, and one
-//! that fails in the middle, for want of space or because a block is damaged, leaves
-//! nothing behind: dropped before [`Handle::stop`], a handle takes back all that it did.
+//! jbd2's `handle_t`. Every metadata change uses a handle, also on images without a journal. Unlike
+//! in jbd2, only one handle is open at a time, and a handle can be undone. A handle lasts
+//! microseconds of memory accesses; slow work (data, the log, checkpoints) happens outside of it.
+//! In return, no operation sees a part of another one's changes. An operation that fails in the
+//! middle, because space runs out or a block is damaged, leaves no changes: a handle that is
+//! dropped before [`Handle::stop`] undoes everything that it did.
 //!
-//! # What readers see
-//! The changes of a handle are visible as they are made. Readers of an inode, its mapping
-//! or its directory are kept out by locks of the caller's, which are taken before the handle.
+//! # Visibility
+//! The changes of a handle are visible as they are made. Readers of an inode, its mapping or its
+//! directory are excluded by the caller's locks, which are taken before the handle.
 //!
 //! # Locking
-//! The innermost lock but for those of the caches and the allocator's groups: no lock of
-//! the volume's is taken under a handle.
+//! The innermost lock except for those of the caches and the allocator's groups: no lock of the
+//! volume is taken under a handle.
 //!
 //! # Cost
-//! The first change of a block copies it, so that it can be undone; the copy goes to an array
-//! that an earlier handle left. The first change of a part copies that part alone, if the
-//! block is dirty; a change of another part copies all of it.
+//! The first change of a block copies it, so that the change can be undone; the copy reuses an
+//! array of an earlier handle. If the block is dirty, the first change of a part copies only that
+//! part; a change of another part copies the whole block.
 
 use super::running::{Running, Tid};
 use super::touched::{Before, Touched};
@@ -39,14 +39,14 @@ pub struct Handle<'f> {
     running: MutexGuard<'f, Running>,
     touched: Touched,
     forgotten: Vec<FsBlock>,
-    /// Blocks that it was to change at most, and that it may still change.
+    /// The maximum number of blocks that it could change at the start, and can still change.
     granted: u32,
     credits: u32,
-    /// What it allocated and freed.
+    /// The blocks and inodes that it allocated and freed.
     pub(crate) allocation: AllocationChanges,
-    /// What is to be known of attributes once it stops.
+    /// The changes of attribute sharing, which take effect when it stops.
     pub(crate) sharing: SharingChanges,
-    /// Whether it entered or removed an orphan.
+    /// Whether it added or removed an orphan.
     pub(crate) has_changed_orphans: bool,
     stopped: bool,
 }
@@ -71,25 +71,25 @@ impl<'f> Handle<'f> {
         }
     }
 
-    /// The transaction that it belongs to.
+    /// Returns the transaction of this handle.
     #[must_use]
     pub fn tid(&self) -> Tid {
         self.running.tid()
     }
 
-    /// Blocks that it may still change: long work stops its handle in time and goes on in
-    /// another one.
+    /// Returns how many more blocks the handle may change. A long operation stops its handle in
+    /// time and continues in another one.
     #[must_use]
     pub fn credits(&self) -> u32 {
         self.credits
     }
 
-    /// Changes the metadata block `block`, which belongs to `ino`. It is read first if it
-    /// is not cached, unchecked: who edits has looked at it before.
+    /// Changes the metadata block `block`, which belongs to `ino`. A block that is not cached is
+    /// read first, without verification: the caller has already verified it.
     ///
     /// # Errors
-    /// The device's error, [`Error::Corrupt`] if no metadata can be in `block`, or `edit`'s; what
-    /// `edit` did until then is there to see until the handle is dropped.
+    /// The device's error, [`Error::Corrupt`] if `block` cannot hold metadata, or the error of
+    /// `edit`. After an error, what `edit` did so far remains visible until the handle is dropped.
     pub fn update<R>(
         &mut self,
         block: FsBlock,
@@ -98,7 +98,7 @@ impl<'f> Handle<'f> {
     ) -> Result<R> {
         if !self.touched.covers_all(block) {
             let contents = self.fs.metadata_block_unchecked(block, ino)?;
-            // A copy: what was stays as it is, for the undo and for commits.
+            // A copy: the old contents stay unchanged, for the undo and for commits.
             let copy = self.running.pool.copy(&contents);
             drop(contents);
             self.take_over(block, ino, copy)?;
@@ -106,10 +106,10 @@ impl<'f> Handle<'f> {
         self.edit(block, ino, edit)
     }
 
-    /// As [`Handle::update`], of the bytes `part` of the block alone.
+    /// Changes only the bytes `part` of the block, and otherwise behaves like [`Handle::update`].
     ///
     /// # Errors
-    /// As [`Handle::update`], [`Error::Corrupt`] if the block does not have those bytes.
+    /// As [`Handle::update`], and [`Error::Corrupt`] if the block does not have those bytes.
     pub fn update_part<R>(
         &mut self,
         block: FsBlock,
@@ -129,9 +129,9 @@ impl<'f> Handle<'f> {
         }
     }
 
-    /// Keeps what the bytes `part` of `block` are; false, with nothing done, if it is not dirty, or
-    /// the handle changed it elsewhere: then it is to be kept as a whole, so that what a handle
-    /// keeps is bounded by its credits.
+    /// Saves the bytes `part` of `block` for the undo. Returns false, and does nothing, if the
+    /// block is not dirty, or if the handle changed another part of it. The whole block must then
+    /// be saved, so that the size of the saved contents is bounded by the handle's credits.
     fn keep_part(&mut self, block: FsBlock, part: &Range<usize>) -> Result<bool> {
         if self.touched.contains(block) {
             return Ok(false);
@@ -162,10 +162,11 @@ impl<'f> Handle<'f> {
         })
     }
 
-    /// Makes `block` a metadata block, all zeros before `fill`. What it held is not read.
+    /// Makes `block` a metadata block that is all zeros before `fill`. Its old contents are not
+    /// read.
     ///
     /// # Errors
-    /// As [`Handle::replace`], or `fill`'s.
+    /// As [`Handle::replace`], or the error of `fill`.
     pub fn create<R>(
         &mut self,
         block: FsBlock,
@@ -177,11 +178,12 @@ impl<'f> Handle<'f> {
         self.edit(block, ino, fill)
     }
 
-    /// Makes `contents` those of the metadata block `block`, which belongs to `ino`. What it held
-    /// is not read.
+    /// Replaces the contents of the metadata block `block`, which belongs to `ino`. Its old
+    /// contents are not read.
     ///
     /// # Errors
-    /// For want of credits, or [`Error::Corrupt`] if no metadata can be in `block`.
+    /// [`Error::HandleTooLarge`] if there are no credits left, or [`Error::Corrupt`] if `block`
+    /// cannot hold metadata.
     pub fn replace(&mut self, block: FsBlock, ino: Ino, contents: Arc<[u8]>) -> Result<()> {
         if self.touched.covers_all(block) {
             self.fs.buffers().set_dirty(block.0, contents);
@@ -190,9 +192,9 @@ impl<'f> Handle<'f> {
         self.take_over(block, ino, contents)
     }
 
-    /// Enters `block` into the handle with these contents.
+    /// Adds `block` to the handle, with these contents.
     fn take_over(&mut self, block: FsBlock, ino: Ino, contents: Arc<[u8]>) -> Result<()> {
-        // A damaged image may have led here.
+        // A damaged image may contain a reference to any block.
         self.fs.check_place(block, ino)?;
         if !self.touched.contains(block) {
             self.credits = self.credits.checked_sub(1).ok_or(Error::HandleTooLarge)?;
@@ -202,31 +204,31 @@ impl<'f> Handle<'f> {
         Ok(())
     }
 
-    /// `block` is one of an inode table.
+    /// Records that `block` is part of an inode table.
     pub(crate) fn note_inodes(&mut self, block: FsBlock) {
         if let Some(order) = &mut self.running.order {
             order.add_inodes(block);
         }
     }
 
-    /// The last of the inode `numbers` that this transaction freed, where a power cut may leave
-    /// names of it behind: without a journal.
+    /// Returns the last of the inode `numbers` that this transaction freed. `None` if there is a
+    /// journal: only without one can names of a freed inode remain after a power cut.
     pub(crate) fn last_freed(&self, numbers: Range<Ino>) -> Option<Ino> {
         self.running.order.as_ref()?.last_freed(numbers)
     }
 
-    /// Whether there is any such number.
+    /// Returns whether the transaction freed any such number.
     pub(crate) fn waits_for_freed(&self) -> bool {
         self.last_freed(Ino(0)..Ino(u32::MAX)).is_some()
     }
 
-    /// The metadata block `block` is freed: what it holds is never written home, and no
-    /// replay brings it back.
+    /// Frees the metadata block `block`: its contents are never written home, and no replay
+    /// restores them.
     pub fn forget(&mut self, block: FsBlock) {
         self.forgotten.push(block);
     }
 
-    /// Ends the handle; its changes are part of the transaction that it returns.
+    /// Ends the handle. Its changes are part of the returned transaction.
     #[allow(
         clippy::must_use_candidate,
         reason = "who does not wait for the commit needs no number"
@@ -244,7 +246,7 @@ impl<'f> Handle<'f> {
         });
         let (blocks, spent) = (running.len_blocks(), self.granted - self.credits);
         if blocks > running.limit_blocks || blocks > blocks_before.saturating_add(spent) {
-            // Nobody is told of a commit any more: it would not fit into the log.
+            // No commit reports success any more: this transaction would not fit into the log.
             self.fs
                 .broken("a handle changed more blocks than it asked for");
         }
@@ -283,7 +285,7 @@ impl Drop for Handle<'_> {
                         buffers.edit_dirty(block.0, restore);
                     }
                 }
-                // Its checkpoint may have passed it by meanwhile, as changed since.
+                // A checkpoint may have skipped the block meanwhile, because it had changed.
                 running.add(block);
             });
             self.fs.allocator().undo(&mut self.allocation);

@@ -1,4 +1,4 @@
-//! Writing blocks to their homes on the device, in as few writes as there are runs.
+//! Writing blocks to their homes on the device, with one write for each run.
 
 use super::progress::Progress;
 use crate::{FsBlock, Result};
@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The most blocks that one write takes.
+/// The maximum number of blocks of one write.
 const RUN_BLOCKS: usize = 1024;
 
-/// A block and what it holds.
+/// A block and its contents.
 pub(super) type Version = (FsBlock, Arc<[u8]>);
 
-/// Blocks that are at home but could not be taken out of the dirty buffers yet, since somebody
-/// was reading beside them.
+/// Blocks that are at home but could not be removed from the dirty buffers yet, because another
+/// thread was reading their frame.
 #[derive(Debug, Default)]
 pub(super) struct Homes {
     unclean: Mutex<Vec<Version>>,
@@ -50,8 +50,8 @@ pub(super) fn write_home(
 }
 
 impl Homes {
-    /// Takes `blocks`, which are at home and durable, out of the dirty buffers, as far as they
-    /// were not changed since.
+    /// Removes `blocks`, which are at home and durable, from the dirty buffers, unless they have
+    /// changed since.
     pub(super) fn clean(&self, buffers: &BufferCache, blocks: impl Iterator<Item = Version>) {
         let mut unclean = self.unclean.lock();
         let earlier = std::mem::take(&mut *unclean);

@@ -1,28 +1,27 @@
-//! The walk over the log: which blocks of the journal hold, for which homes.
+//! The walk over the log, which finds the valid copies of blocks in the journal, and their homes.
 //!
-//! Model: jbd2 goes over the log three times, to find its end, to collect
-//! revocations and to write. Since a transaction changes the result only when
-//! its commit block is found, and a revocation only concerns its own and earlier
-//! transactions, one walk that applies each transaction as a whole, first its
-//! blocks and then its revocations, comes to the same result.
+//! Model: jbd2 scans the log three times: to find its end, to collect revocations, and to write. A
+//! transaction changes the result only if its commit block is found, and a revocation only concerns
+//! its own and earlier transactions. One walk that applies each transaction as a whole, first its
+//! blocks and then its revocations, therefore has the same result.
 //!
-//! The log ends at the first block that does not belong: no magic number,
-//! another transaction's number, no block of the log. What the unfinished
-//! transaction holds is dropped. Checksums tell two more cases apart:
+//! The log ends at the first block that does not belong to it: it has no magic number, has the
+//! number of another transaction, or is not a log block. The contents of the unfinished transaction
+//! are dropped. Checksums add further cases:
 //!
-//! | wrong | taken as |
+//! | wrong | treated as |
 //! |---|---|
-//! | count of a revoke block, whether it was committed or not | damage: an error |
+//! | count of a revoke block, whether it was committed or not | corruption: an error |
 //! | checksum of a descriptor or revoke block, no commit block follows | the end of the log |
-//! | the same, commit block older than the transaction before | the end: left over from an earlier round |
-//! | the same, otherwise | damage: an error |
+//! | the same, commit block older than the previous transaction | the end: left over from an earlier round |
+//! | the same, otherwise | corruption: an error |
 //! | checksum of a commit block, or CRC-32 of the transaction, older or asynchronous commits | the end |
-//! | the same, otherwise | damage: an error |
+//! | the same, otherwise | corruption: an error |
 //! | checksum of a data block of the last transaction, asynchronous commits | the end before that transaction |
-//! | checksum of a data block otherwise, unless it is revoked | damage: an error |
-//! | home of a data block outside the file system, unless it is revoked | damage: an error |
+//! | checksum of a data block otherwise, unless it is revoked | corruption: an error |
+//! | home of a data block outside the file system, unless it is revoked | corruption: an error |
 //!
-//! Cost: time in proportion to the log; about 40 bytes a block that is to be replayed.
+//! Cost: time in proportion to the log; about 40 bytes for each block that is to be replayed.
 
 use super::checkpoint::Circle;
 use super::file::JournalFile;
@@ -34,45 +33,45 @@ use crate::ondisk::superblock::Superblock;
 use crate::{Error, FsBlock, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// How much a journal left to be replayed.
+/// The amount of data that a journal left to be replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryCounts {
     /// Completed transactions.
     pub transactions: u32,
-    /// Blocks in them, those that later ones replaced or revoked included.
+    /// Blocks in them, including blocks that later transactions replaced or revoked.
     pub blocks: u64,
     /// Revocations in them.
     pub revocations: u64,
-    /// Blocks that are read from the journal instead of from home, or were brought home.
+    /// Blocks that are read from the journal instead of from home, or were written home.
     pub redirected_blocks: u64,
-    /// Completed fast commits behind the transactions.
+    /// Completed fast commits after the transactions.
     pub fast_commits: u32,
 }
 
-/// The most blocks of the journal that one read takes.
+/// The maximum number of blocks of the journal in one read.
 const READ_BLOCKS: u32 = 64;
 
-/// The most blocks to be replayed, and the most revocations in one transaction:
-/// what a journal of 4 GiB can hold with blocks of 4 KiB. At some 100 bytes for
-/// each, a journal made to use up memory is refused at about 100 MiB.
+/// The maximum number of blocks to be replayed, and of revocations in one transaction: what a
+/// journal of 4 GiB can hold with blocks of 4 KiB. At some 100 bytes each, a journal that is
+/// crafted to exhaust memory is refused at about 100 MiB.
 const RECORDS_MAX: usize = 1 << 20;
 
-/// What the log holds.
+/// The contents of the log.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// The blocks that hold, by home.
+    /// The valid copies of blocks, by home.
     pub(super) copies: BTreeMap<FsBlock, Copy>,
-    /// Those that later ones replace, if they have checksums: damage of them is damage too.
+    /// Copies that later ones replace, if they have checksums: corruption in them is an error too.
     replaced: Vec<Copy>,
-    /// The last transaction that revokes a block of which there was a copy, if there are
-    /// checksums.
+    /// For each block that was revoked after it was copied, the last transaction that revokes it.
+    /// Empty without checksums.
     revoked: HashMap<FsBlock, Tid>,
-    /// What the log alone has of these.
+    /// The counts that concern only the log.
     counts: RecoveryCounts,
 }
 
 impl Log {
-    /// How much that is, with so many fast commits behind it.
+    /// Returns the counts, with `fast_commits` fast commits after the log.
     pub(super) fn counts(&self, fast_commits: u32) -> RecoveryCounts {
         RecoveryCounts {
             redirected_blocks: self.copies.len() as u64,
@@ -82,27 +81,27 @@ impl Log {
     }
 }
 
-/// Where the log ends.
+/// The end of the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
     /// The transaction that would follow.
     pub(super) tid: Tid,
-    /// The block that it would start at.
+    /// The block where it would start.
     pub(super) block: u32,
 }
 
 /// A block's copy in the journal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copy {
-    /// Where in the journal it is.
+    /// The copy's location in the journal.
     pub(super) block: u32,
-    /// What its descriptor says.
+    /// The tag in its descriptor.
     pub(super) tag: Tag,
     /// The transaction that wrote it.
     tid: Tid,
 }
 
-/// The transaction being read.
+/// The transaction that is being read.
 #[derive(Debug, Default)]
 struct Pending {
     copies: Vec<(u32, Tag)>,
@@ -112,10 +111,11 @@ struct Pending {
     crc32: Option<Crc32>,
 }
 
-/// How many blocks further on the log continues; `None` if it ends before this transaction.
+/// The distance in blocks to the next block of the log; `None` if the log ends before this
+/// transaction.
 type Step = Option<u32>;
 
-/// Reads the log; answers what it holds and where it ends.
+/// Reads the log. Returns its contents and its end.
 pub(super) fn read(
     file: &JournalFile,
     journal: &JournalSuperblock,
@@ -138,7 +138,7 @@ pub(super) fn read(
     }
 }
 
-/// The first copy, in the journal's order, whose data is not what its tag says.
+/// Returns the first copy, in the order of the journal, whose data does not match its tag.
 fn first_damaged(file: &JournalFile, format: &Format, log: &Log) -> Result<Option<Copy>> {
     if !format.has_data_checksums() {
         return Ok(None);
@@ -187,11 +187,11 @@ struct Walk<'a> {
     log: Log,
     pending: Pending,
     last_commit_seconds: Option<u64>,
-    /// Where the transaction being read starts.
+    /// The start of the transaction that is being read.
     start: u32,
-    /// The block being looked at.
+    /// The current block.
     at: u32,
-    /// Blocks gone past: the log cannot be longer than the journal.
+    /// Blocks that were passed: the log cannot be longer than the journal.
     passed: u32,
     tid: Tid,
 }
@@ -251,8 +251,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Notes a wrong checksum of a descriptor or revoke block, which is judged
-    /// once the commit block is found, or not.
+    /// Records a wrong checksum of a descriptor or revoke block. Whether it is an error depends on
+    /// the commit block.
     fn check(&mut self, kind: BlockKind, block: &[u8]) {
         if !self.format.block_is_intact(kind, block) {
             self.pending.damaged.get_or_insert(self.at);
@@ -276,7 +276,7 @@ impl<'a> Walk<'a> {
         Ok(Some(count + 1))
     }
 
-    /// Continues `crc` with the `count` data blocks behind a descriptor.
+    /// Continues `crc` with the `count` data blocks after a descriptor.
     fn data_crc32(&self, mut crc: Crc32, count: u32) -> Result<Crc32> {
         let mut data = vec![0; self.file.block_size_bytes()];
         for index in 1..=count {
@@ -287,7 +287,7 @@ impl<'a> Walk<'a> {
         Ok(crc)
     }
 
-    /// Refuses to hold more than [`RECORDS_MAX`] of something.
+    /// Returns an error if there are more than [`RECORDS_MAX`] records.
     fn check_records(&self, records: usize) -> Result<()> {
         if records > RECORDS_MAX {
             return Err(self.corrupt("more is to be replayed than fits in memory; run e2fsck"));
@@ -336,13 +336,13 @@ impl<'a> Walk<'a> {
     fn is_intact(&self, block: &[u8], commit: &Commit) -> bool {
         let crc32_fits = match (self.journal.has_commit_crc32, commit.crc32) {
             (true, Some(crc32)) => self.pending.crc32.unwrap_or(Crc32::START) == Crc32(crc32),
-            // Commits from before the feature was turned on have none.
+            // Commits that were written before the feature was enabled have no CRC-32.
             _ => true,
         };
         crc32_fits && self.format.block_is_intact(BlockKind::Commit, block)
     }
 
-    /// Makes the transaction, which is complete, part of the result.
+    /// Adds the complete transaction to the result.
     fn apply(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         let counts = &mut self.log.counts;
@@ -363,7 +363,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Refuses homes outside the file system.
+    /// Returns an error if a home is outside the file system.
     fn check_homes(&self) -> Result<()> {
         let mut outside = self.log.copies.range(FsBlock(self.sb.blocks_count)..);
         let Some((_, copy)) = outside.next() else {

@@ -4,14 +4,15 @@
 //!  [revoke]...[descriptor][data]...[descriptor][data]...[zeros]   flush   [commit]   flush
 //! ```
 //!
-//! The zeros lie where the commit block will. What it says is in its first sector, its checksum is
-//! of the whole block: over zeros it is there or not, however much of it a power cut lets through.
-//! Over what an earlier round of the log left there, its first sector alone is a transaction
-//! that was committed and is damaged, of which Linux and e2fsck think worse than of none.
+//! The zeros are written where the commit block will be. The fields of a commit block are in its
+//! first sector, but its checksum covers the whole block. If a power cut interrupts its write, a
+//! commit block over zeros is either valid or absent. Over a block of an earlier round of the log,
+//! the first sector alone would be a committed transaction that is corrupt, which Linux and e2fsck
+//! treat as worse than no transaction.
 //!
-//! Everything up to the commit block goes out in as few writes as the journal has pieces.
+//! Everything up to the commit block is written with one write for each run of the journal.
 //!
-//! Cost: data is not copied, but for blocks that must be escaped.
+//! Cost: data is not copied, except for blocks that must be escaped.
 
 use super::checkpoint::Circle;
 use super::file::{Extent, JournalFile};
@@ -25,7 +26,7 @@ use std::borrow::Cow;
 use std::io::IoSlice;
 use std::time::SystemTime;
 
-/// The log of a file system that is written to.
+/// The log of a file system that is open for writing.
 #[derive(Debug)]
 pub(super) struct LogWriter {
     file: JournalFile,
@@ -44,7 +45,7 @@ struct OnDisk {
 }
 
 impl LogWriter {
-    /// The log of `file`, whose superblock is in `bytes` and says `parsed`.
+    /// Creates the log of `file`, whose superblock is `bytes`, parsed as `parsed`.
     pub(super) fn new(
         file: JournalFile,
         bytes: Box<[u8; SUPERBLOCK_BYTES]>,
@@ -61,23 +62,23 @@ impl LogWriter {
         }
     }
 
-    /// The blocks of the image that are the journal's.
+    /// Returns the blocks of the image that belong to the journal.
     pub(super) fn extent(&self) -> Extent {
         self.file.extent()
     }
 
-    /// Blocks of the log.
+    /// Returns the size of the log in blocks.
     pub(super) fn len_blocks(&self) -> u32 {
         self.circle.len_blocks()
     }
 
-    /// Where they are in the journal.
+    /// Returns the blocks of the journal that the log uses.
     pub(super) fn circle(&self) -> Circle {
         self.circle
     }
 
-    /// Blocks of the log that a transaction of so many blocks may take, whatever it revokes:
-    /// only what the log holds is revoked.
+    /// Returns how many blocks of the log a transaction of `blocks` blocks needs at most. This
+    /// includes revoke blocks for the whole log: only blocks that the log holds are revoked.
     pub(super) fn needed_blocks(&self, blocks: u32) -> u32 {
         let descriptors = (blocks as usize).div_ceil(self.tags_in_block);
         let revokes = (self.len_blocks() as usize).div_ceil(self.revocations_in_block);
@@ -85,9 +86,10 @@ impl LogWriter {
         blocks.saturating_add(own)
     }
 
-    /// The most blocks that a transaction may have to fit into `room` blocks of the log.
+    /// Returns the maximum number of blocks of a transaction that fits into `room` blocks of the
+    /// log.
     pub(super) fn fitting_blocks(&self, room: u32) -> u32 {
-        // Each descriptor serves at most as many blocks as it has tags.
+        // A descriptor describes at most as many blocks as it has tags.
         let own = self.needed_blocks(0);
         let room = u64::from(room.saturating_sub(own));
         let tags = self.tags_in_block as u64;
@@ -95,8 +97,8 @@ impl LogWriter {
         u32::try_from(blocks).unwrap_or(u32::MAX)
     }
 
-    /// Writes all of `transaction` but the block that commits it, from `at` on, and zeros where
-    /// that one belongs; returns where that is.
+    /// Writes all of `transaction` except for its commit block, starting at `at`, and zeros in the
+    /// place of the commit block. Returns that place.
     pub(super) fn write_body(&self, at: u32, transaction: &Snapshot) -> Result<u32> {
         let mut pieces = self.pieces(transaction);
         let blocks = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
@@ -117,7 +119,7 @@ impl LogWriter {
         Ok(commit_at)
     }
 
-    /// The blocks of the log, one by one.
+    /// Returns the blocks of the log, in order.
     fn pieces<'a>(&self, transaction: &'a Snapshot) -> Vec<Cow<'a, [u8]>> {
         let block_bytes = self.file.block_size_bytes();
         let tid = transaction.tid;
@@ -147,8 +149,8 @@ impl LogWriter {
         pieces
     }
 
-    /// Writes at `at` the block that commits transaction `tid`; returns where the next
-    /// transaction starts.
+    /// Writes the commit block of transaction `tid` at `at`. Returns where the next transaction
+    /// starts.
     pub(super) fn write_commit(&self, at: u32, tid: Tid) -> Result<u32> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let time = now.unwrap_or_default();
@@ -159,8 +161,8 @@ impl LogWriter {
         Ok(self.circle.wrapped(at, 1))
     }
 
-    /// Says in the journal's superblock that the log starts at `start`, nowhere if 0, with
-    /// transaction `tid`.
+    /// Records in the journal's superblock that the log starts at `start` with transaction `tid`.
+    /// If `start` is 0, the log is empty.
     pub(super) fn write_tail(&self, start: u32, tid: Tid) -> Result<()> {
         self.write_superblock(|superblock| {
             superblock.start = start;
@@ -168,7 +170,7 @@ impl LogWriter {
         })
     }
 
-    /// Says in the journal's superblock that the journal was aborted.
+    /// Records in the journal's superblock that the journal was aborted.
     pub(super) fn write_error(&self, errno: u32) -> Result<()> {
         self.write_superblock(|superblock| superblock.errno = errno)
     }
@@ -182,7 +184,7 @@ impl LogWriter {
     }
 }
 
-/// `contents` without the number that would make them look like a block of the log's own.
+/// Returns `contents` without the magic number that would make them look like a block of the log.
 fn escaped(contents: &[u8]) -> Vec<u8> {
     let mut escaped = contents.to_vec();
     escaped[..size_of_val(&MAGIC)].fill(0);

@@ -1,4 +1,4 @@
-//! Finding out where the journal lies.
+//! Mapping of the journal's blocks to the image.
 
 use super::file::{JournalFile, Run};
 use crate::error::Place;

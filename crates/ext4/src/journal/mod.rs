@@ -1,11 +1,10 @@
-//! The journal (jbd2): what it left to be replayed, and how it is written.
+//! The journal (jbd2): recovery, and writing.
 //!
 //! # Reading
-//! A file system that was not unmounted has changes that only its journal holds.
-//! The kernel writes them home before it mounts. To read, the image stays as it is:
-//! [`recover`] answers a device on which the blocks that the journal holds are
-//! read from there instead of from home, and which changes fast commits left,
-//! as an [`Overlay`] for the walks.
+//! A file system that was not unmounted has changes that only its journal holds. The kernel writes
+//! them home before it mounts. A read-only mount does not change the image: [`recover`] returns a
+//! device that reads the blocks in the journal from there instead of from home, and the changes of
+//! fast commits, as an [`Overlay`] for the walks.
 //!
 //! ```text
 //!                  ,-> redirects, in a RemapDevice --> BufferCache, page cache
@@ -13,30 +12,29 @@
 //!                  `-> overlay --------------------------------------> Filesystem
 //! ```
 //!
-//! To ignore the journal, as the mount option `noload` does, do not call
-//! [`recover`].
+//! To ignore the journal, as the mount option `noload` does, do not call [`recover`].
 //!
 //! - `log`: the walk over full transactions.
-//! - `fast_commit`: the walk over fast commits, which makes the overlay.
-//! - `file`, `map_file`: where the journal's blocks lie.
+//! - `fast_commit`: the walk over fast commits, which builds the overlay.
+//! - `file`, `map_file`: the locations of the journal's blocks.
 //!
 //! # Writing
-//! [`Filesystem::enable_writing`] writes home what the journal left. From then on every change
-//! of metadata goes through a [`Handle`]:
+//! [`Filesystem::enable_writing`] replays the journal onto the image. From then on every metadata
+//! change uses a [`Handle`]:
 //!
 //! ```text
 //!  start --> Handle --stop--> running --commit--> log --checkpoint--> home
 //!                             (running)  (log_writer, progress)  (checkpoint, home)
 //! ```
 //!
-//! - `enable`: what is refused, and what the image says while it is in use;
-//! - `recover_home`, `apply`: the replay onto the image, fast commits included;
+//! - `enable`: which images are refused, and how the image is marked while it is in use;
+//! - `recover_home`, `apply`: the replay onto the image, including fast commits;
 //! - `handle`, `running`: changes, and the transaction that they join;
-//! - `writer`: what the steps from a transaction to its blocks' homes are;
-//! - `transactions`: when a file system takes them;
-//! - `progress`: who does them, and who waits;
-//! - `log_writer`, `checkpoint`, `home`: the log, the room in it, and what is to come home;
-//! - `order`: the order of writes where there is no journal.
+//! - `writer`: the steps from a transaction to the homes of its blocks;
+//! - `transactions`: when a file system takes these steps;
+//! - `progress`: which thread takes them, and which threads wait;
+//! - `log_writer`, `checkpoint`, `home`: the log, its free space, and the blocks to write home;
+//! - `order`: the order of writes without a journal.
 
 mod apply;
 mod block_map;
@@ -89,7 +87,7 @@ use std::sync::Arc;
 pub enum JournalState {
     /// There is no journal.
     None,
-    /// The journal has nothing to be replayed, or the superblock says so.
+    /// The journal has nothing to be replayed, or the superblock does not require recovery.
     Clean,
     /// The journal is on another device and has nothing to be replayed.
     External,
@@ -97,7 +95,7 @@ pub enum JournalState {
     Recovered,
 }
 
-/// A file system as its journal's replay would have left it.
+/// A file system in the state after the replay of its journal.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Recovery {
@@ -105,23 +103,22 @@ pub struct Recovery {
     pub state: JournalState,
     /// The superblock after the replay.
     pub superblock: Superblock,
-    /// The device after the replay: the one given, if there is nothing to redirect.
+    /// The device after the replay: the original device, if there is nothing to redirect.
     pub device: Arc<dyn BlockDevice>,
-    /// What fast commits changed; `None` if nothing.
+    /// The changes of fast commits; `None` if there are none.
     pub overlay: Option<Overlay>,
-    /// How much was found.
+    /// The number of transactions and blocks that were found.
     pub counts: RecoveryCounts,
 }
 
-/// Finds what the journal of the file system on `device` left to be replayed.
+/// Recovers the journal of the file system on `device` in memory.
 ///
-/// As for the kernel, the superblock's feature `needs_recovery` decides whether
-/// the journal is looked at.
+/// As in the kernel, the journal is only read if the superblock has the feature `needs_recovery`.
 ///
 /// # Errors
-/// [`Error::ExternalJournal`] if the journal is elsewhere and needs recovery,
-/// [`Error::UnsupportedFeature`] or [`Error::Corrupt`], naming the journal's
-/// block, if it cannot be trusted.
+/// [`Error::ExternalJournal`] if the journal is on another device and needs recovery;
+/// [`Error::UnsupportedFeature`] or [`Error::Corrupt`], with the journal's block, if the journal
+/// cannot be trusted.
 pub fn recover(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recovery> {
     let has_journal = superblock.compat.contains(Compat::HAS_JOURNAL);
     let needs_recovery = superblock.incompat.contains(Incompat::RECOVER);
@@ -136,7 +133,7 @@ pub fn recover(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<R
     Ok(nothing(state, superblock, device))
 }
 
-/// A recovery that has nothing to do.
+/// Returns a recovery that changes nothing.
 fn nothing(state: JournalState, superblock: Superblock, device: Arc<dyn BlockDevice>) -> Recovery {
     Recovery {
         state,
@@ -147,7 +144,7 @@ fn nothing(state: JournalState, superblock: Superblock, device: Arc<dyn BlockDev
     }
 }
 
-/// Reads the journal in the superblock's journal inode.
+/// Replays the journal in the superblock's journal inode.
 fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recovery> {
     let fs = filesystem(&superblock, &device);
     let inode = fs.inode(superblock.journal_ino)?;
@@ -176,7 +173,7 @@ fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recove
     })
 }
 
-/// Reads the superblock of the journal of a file system whose own is `sb`.
+/// Reads the superblock of the journal. `sb` is the superblock of its file system.
 fn read_superblock(file: &JournalFile, sb: &Superblock) -> Result<JournalSuperblock> {
     let mut bytes = [0; jbd2::SUPERBLOCK_BYTES];
     file.read(0, &mut bytes)?;
@@ -192,14 +189,14 @@ fn read_superblock(file: &JournalFile, sb: &Superblock) -> Result<JournalSuperbl
     Ok(journal)
 }
 
-/// A file system for the few blocks that recovery itself reads.
+/// Returns a file system for the few blocks that recovery itself reads.
 fn filesystem(superblock: &Superblock, device: &Arc<dyn BlockDevice>) -> Filesystem {
     let block_size_bytes = superblock.block_size_bytes() as usize;
     let buffers = BufferCache::small(device.clone(), block_size_bytes);
     Filesystem::new(superblock.clone(), Arc::new(buffers), None)
 }
 
-/// `device` with the homes of the log's blocks redirected to the journal.
+/// Returns `device` with the homes of the log's blocks redirected to the journal.
 fn redirected(
     superblock: &Superblock,
     device: Arc<dyn BlockDevice>,

@@ -1,26 +1,27 @@
-//! The order in which a transaction's blocks go home where there is no journal.
+//! The order in which a transaction's blocks are written home if there is no journal.
 //!
 //! # Model
-//! Soft updates, coarsely: the blocks are written in classes with a flush after each, so that
-//! nothing durable leads to what is not there yet, and what is moved from one block to another is
-//! in the new one, and found there, before the old one lets go of it:
+//! Soft updates, with a coarse order: the blocks are written in classes, with a flush after each. A
+//! durable block therefore never refers to a block that is not written yet. An entry that moves
+//! from one block to another is durable in the new block, and reachable there, before it is removed
+//! from the old one:
 //!
 //! | class | blocks | because |
 //! |---|---|---|
-//! | 0 | allocated in this transaction | nothing that is in use leads to them yet |
-//! | 1 | tables of inodes | they lead to class 0, and names lead to them |
+//! | 0 | allocated in this transaction | no block that is in use refers to them yet |
+//! | 1 | inode tables | they refer to class 0, and names refer to them |
 //! | 2 to 7 | nodes of extent trees, the higher ones first | a split takes entries out of the lower one |
-//! | 8, 9 | roots and nodes of directories' indexes | as the above |
-//! | 10 | all else: names, attributes, bitmaps, descriptors | e2fsck counts anew what is used |
+//! | 8, 9 | roots and nodes of directories' indexes | as above |
+//! | 10 | all others: names, attributes, bitmaps, descriptors | e2fsck recounts what is used |
 //!
-//! What a block is, is taken from its contents where no more is known. An error there costs a flush, or
-//! the order of two blocks, and nothing else.
+//! The kind of a block is guessed from its contents if nothing else is known. A wrong guess costs a
+//! flush, or changes the order of two blocks, and has no other effect.
 //!
-//! The allocator does its part: what a transaction frees is not used again before it is
-//! durable, neither blocks nor (while there are others) inode numbers.
+//! The allocator cooperates: blocks that a transaction frees are not used again before the
+//! transaction is durable, and neither are inode numbers while others are free.
 //!
 //! # Cost
-//! A flush for each class that has blocks: two or three a transaction, mostly.
+//! A flush for each class that has blocks: two or three for most transactions.
 
 use super::block_map::BlockSet;
 use super::home::Version;
@@ -29,7 +30,7 @@ use crate::{FsBlock, Ino};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// What must be known of a transaction's changes to order them.
+/// The information about a transaction's changes that determines their order.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     /// Blocks that were allocated.
@@ -41,7 +42,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// These blocks were allocated.
+    /// Records that these blocks were allocated.
     pub(super) fn take(&mut self, blocks: Range<u64>) {
         match self.taken.last_mut() {
             Some(last) if last.end == blocks.start => last.end = blocks.end,
@@ -49,22 +50,22 @@ impl Order {
         }
     }
 
-    /// `block` holds inodes.
+    /// Records that `block` is part of an inode table.
     pub(super) fn add_inodes(&mut self, block: FsBlock) {
         self.inodes.insert(block);
     }
 
-    /// These inode numbers were freed.
+    /// Records that these inode numbers were freed.
     pub(super) fn free(&mut self, inos: impl Iterator<Item = Ino>) {
         self.freed.extend(inos);
     }
 
-    /// The last of `numbers` that was freed.
+    /// Returns the last of `numbers` that was freed.
     pub(super) fn last_freed(&self, numbers: Range<Ino>) -> Option<Ino> {
         self.freed.range(numbers).next_back().copied()
     }
 
-    /// The classes of `blocks`, which are sorted, in order.
+    /// Returns the classes of `blocks`, which are sorted, in order.
     pub(super) fn classes(mut self, blocks: &[Version]) -> impl Iterator<Item = Vec<Version>> {
         self.taken.sort_unstable_by_key(|range| range.start);
         let mut classes: BTreeMap<u8, Vec<Version>> = BTreeMap::new();
@@ -91,14 +92,14 @@ impl Order {
     }
 }
 
-/// The depth of what looks like a node of an extent tree.
+/// Returns the depth of a block that looks like a node of an extent tree.
 fn extent_depth(contents: &[u8]) -> Option<u8> {
     let (magic, depth) = (contents.get(..2)?, contents.get(6..8)?);
     (magic == [0x0a, 0xf3] && depth[0] <= 5 && depth[1] == 0).then_some(depth[0])
 }
 
-/// The class of what looks like a block of a directory's index: its root begins with two entries
-/// that fill the block, a node with one that is not in use.
+/// Returns the class of a block that looks like part of a directory's index. A root begins with two
+/// entries that fill the block, a node with one entry that is not in use.
 fn index_class(contents: &[u8]) -> Option<u8> {
     let word = |at: usize| le16(contents, at).map(usize::from);
     // 65,536 does not fit, and is written as 0 or 65,535.

@@ -1,22 +1,22 @@
-//! What fast commits changed: inodes, extents and directory entries that hold
-//! instead of what the image's blocks say.
+//! The changes of fast commits: inodes, extents and directory entries that take precedence over the
+//! image's blocks.
 //!
-//! A fast commit logs changes as such ("this name now leads to that inode"),
-//! not as blocks, so its replay cannot be had by redirecting blocks. The
-//! overlay keeps the changes by inode and by directory, and the walks ask it:
+//! A fast commit logs changes to objects ("this name now refers to that inode") instead of blocks,
+//! so it cannot be replayed by redirecting blocks. The overlay stores the changes by inode and by
+//! directory, and the walks query it:
 //!
 //! - after reading an on-disk inode: [`Overlay::patch_inode`];
 //! - before mapping a file's blocks: [`Overlay::range`];
 //! - before looking a name up: [`Overlay::entry`];
-//! - while listing a directory: [`Overlay::entry`] for each name found, to leave
-//!   out what was removed or replaced, and [`Overlay::entries`] at the end.
+//! - while listing a directory: [`Overlay::entry`] for each name found, to omit names that were
+//!   removed or replaced, and [`Overlay::entries`] at the end.
 //!
-//! Model: the kernel's replay of fast commits, which writes the same changes
-//! into the blocks. Allocation bitmaps, free counts and directory blocks stay
-//! as they are here: nothing that reads needs them.
+//! Model: the kernel's replay of fast commits, which writes the same changes into the blocks. The
+//! overlay does not change allocation bitmaps, free counts or directory blocks: no reader needs
+//! them.
 //!
-//! Invariants: the ranges of an inode do not overlap; each is at least one
-//! block long and ends before block 2^32.
+//! Invariants: the ranges of an inode do not overlap; each is at least one block long and ends
+//! before block 2^32.
 //!
 //! Cost: in proportion to the fast-commit area, whatever it contains.
 
@@ -31,20 +31,20 @@ pub struct Overlay {
     fresh: BTreeSet<Ino>,
     ranges: BTreeMap<Ino, BTreeMap<u32, Range>>,
     entries: BTreeMap<Ino, BTreeMap<Box<[u8]>, Option<OverlayEntry>>>,
-    /// Subdirectories that a directory has more than its inode says.
+    /// The number of subdirectories of a directory that its inode does not include.
     subdirectories: BTreeMap<Ino, i32>,
 }
 
-/// A name that fast commits added to a directory, or made lead elsewhere.
+/// A name that fast commits added to a directory, or that refers to another inode now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverlayEntry {
-    /// The inode that the name leads to.
+    /// The inode that the name refers to.
     pub ino: Ino,
-    /// The file type, as directory entries code it on disk; 0 if unknown.
+    /// The file type, as directory entries encode it on disk; 0 if unknown.
     pub file_type: u8,
 }
 
-/// A run of file blocks, by its start in the map that holds it.
+/// A run of file blocks. The key of the map is its start.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     blocks: u32,
@@ -52,16 +52,15 @@ struct Range {
 }
 
 impl Overlay {
-    /// Whether there is nothing in it.
+    /// Returns whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inodes.is_empty() && self.ranges.is_empty() && self.entries.is_empty()
     }
 
-    /// Applies what was logged for `ino` to `raw`, the inode as it is in the
-    /// inode table. Answers whether there was anything; if so, the checksum in
-    /// `raw` no longer means anything, and whether `raw` was a valid inode in
-    /// use before does not matter.
+    /// Applies the logged changes of `ino` to `raw`, the inode as it is in the inode table. Returns
+    /// whether there were any. If so, the checksum in `raw` is no longer valid, and it does not
+    /// matter whether `raw` was a valid inode in use before.
     pub fn patch_inode(&self, ino: Ino, raw: &mut [u8]) -> bool {
         let logged = self.inodes.get(&ino);
         if let Some(logged) = logged {
@@ -74,9 +73,9 @@ impl Overlay {
         logged.is_some() || more.is_some()
     }
 
-    /// What the run of `ino` that starts at `block` was logged to be mapped to, `None` if the
-    /// inode's own mapping holds; and how many blocks that holds for: at least one and at most
-    /// `max_blocks`, unless `max_blocks` is 0.
+    /// Returns the logged mapping of the run of `ino` that starts at `block`, or `None` if the
+    /// inode's own mapping is valid; and the length of the run in blocks: at least one, unless
+    /// `max_blocks` is 0, and at most `max_blocks`.
     #[must_use]
     pub fn range(&self, ino: Ino, block: FileBlock, max_blocks: u32) -> (Option<MappingKind>, u32) {
         let Some(ranges) = self.ranges.get(&ino) else {
@@ -96,61 +95,61 @@ impl Overlay {
         (None, until_next.min(max_blocks))
     }
 
-    /// What was logged for `name` in the directory `parent`: nothing (`None`),
-    /// that it was removed (`Some(None)`), or where it leads now.
+    /// Returns the logged change of `name` in the directory `parent`: none (`None`), removed
+    /// (`Some(None)`), or the inode that the name refers to now.
     #[must_use]
     pub fn entry(&self, parent: Ino, name: &[u8]) -> Option<Option<OverlayEntry>> {
         self.entries.get(&parent)?.get(name).copied()
     }
 
-    /// The names that were added to the directory `parent` or lead elsewhere
-    /// now, in a fixed order.
+    /// Returns the names in the directory `parent` that were added or refer to another inode now,
+    /// in a fixed order.
     pub fn entries(&self, parent: Ino) -> impl Iterator<Item = (&[u8], OverlayEntry)> {
         let names = self.logged_names(parent);
         names.filter_map(|(name, entry)| Some((name, entry?)))
     }
 
-    /// The mode of `ino`, if the inode was logged.
+    /// Returns the mode of `ino`, if the inode was logged.
     pub(super) fn mode(&self, ino: Ino) -> Option<u16> {
         Some(fast_commit::inode_mode(self.inodes.get(&ino)?))
     }
 
-    /// Whether the inode `ino` was logged.
+    /// Returns whether the inode `ino` was logged.
     pub(super) fn has_inode(&self, ino: Ino) -> bool {
         self.inodes.contains_key(&ino)
     }
 
-    /// The inodes that were deleted.
+    /// Returns the inodes that were deleted.
     pub(super) fn deleted(&self) -> impl Iterator<Item = Ino> {
         let fresh = self.fresh.iter().copied();
         fresh.filter(|ino| !self.inodes.contains_key(ino))
     }
 
-    /// The inodes that were changed or made.
+    /// Returns the inodes that were changed or created.
     pub(super) fn changed(&self) -> BTreeSet<Ino> {
         let inodes = self.inodes.keys().chain(self.ranges.keys());
         inodes.chain(self.subdirectories.keys()).copied().collect()
     }
 
-    /// Whether nothing that the image has under the number `ino` belongs to the inode that has
-    /// it now.
+    /// Returns whether the number `ino` belongs to a new inode, so that everything that the image
+    /// stores for that number is obsolete.
     pub(super) fn is_fresh(&self, ino: Ino) -> bool {
         self.fresh.contains(&ino)
     }
 
-    /// What was logged for runs of the file's blocks: where they start, and how many.
+    /// Returns the logged mappings of the file's runs: start, number of blocks, and kind.
     pub(super) fn ranges(&self, ino: Ino) -> impl Iterator<Item = (FileBlock, u32, MappingKind)> {
         let ranges = self.ranges.get(&ino).into_iter().flatten();
         ranges.map(|(&start, range)| (FileBlock(start), range.blocks, range.kind))
     }
 
-    /// The directories whose names changed.
+    /// Returns the directories whose names changed.
     pub(super) fn parents(&self) -> impl Iterator<Item = Ino> {
         self.entries.keys().copied()
     }
 
-    /// What was logged for names in the directory `parent`: where they lead now, `None` for
-    /// nowhere.
+    /// Returns the logged names in the directory `parent`, with the inode that each refers to now;
+    /// `None` if the name was removed.
     pub(super) fn logged_names(
         &self,
         parent: Ino,
@@ -159,19 +158,19 @@ impl Overlay {
         names.map(|(name, entry)| (&**name, *entry))
     }
 
-    /// Takes `raw` as the start of inode `ino`.
+    /// Stores `raw` as the start of inode `ino`.
     pub(super) fn set_inode(&mut self, ino: Ino, raw: &[u8]) {
         self.inodes.insert(ino, raw.into());
         self.subdirectories.remove(&ino);
     }
 
-    /// Takes note that nothing that the image has under the number `ino` belongs
-    /// to the inode that has it now.
+    /// Records that the number `ino` belongs to a new inode, so that everything that the image
+    /// stores for that number is obsolete.
     pub(super) fn set_fresh(&mut self, ino: Ino) {
         self.fresh.insert(ino);
     }
 
-    /// Forgets the inode `ino`, which was deleted.
+    /// Removes the changes of the inode `ino`, which was deleted.
     pub(super) fn forget(&mut self, ino: Ino) {
         self.inodes.remove(&ino);
         self.ranges.remove(&ino);
@@ -186,7 +185,7 @@ impl Overlay {
         *count = count.saturating_add(more);
     }
 
-    /// Makes `name` in `parent` lead to `entry`, or nowhere.
+    /// Makes `name` in `parent` refer to `entry`, or removes it.
     pub(super) fn set_entry(&mut self, parent: Ino, name: &[u8], entry: Option<OverlayEntry>) {
         self.entries
             .entry(parent)
@@ -194,7 +193,7 @@ impl Overlay {
             .insert(name.into(), entry);
     }
 
-    /// Sets the file types of all names, which `file_type` answers by inode.
+    /// Sets the file types of all names to what `file_type` returns for their inodes.
     pub(super) fn set_file_types(&mut self, mut file_type: impl FnMut(&Self, Ino) -> u8) {
         let mut entries = std::mem::take(&mut self.entries);
         for entry in entries
@@ -207,8 +206,8 @@ impl Overlay {
         self.entries = entries;
     }
 
-    /// Makes the `blocks` blocks of `ino` from `start` on mapped to `kind`, instead of whatever was
-    /// said of them before.
+    /// Maps `blocks` blocks of `ino`, starting at `start`, to `kind`. This replaces earlier
+    /// mappings of these blocks.
     pub(super) fn set_range(&mut self, ino: Ino, start: FileBlock, blocks: u32, kind: MappingKind) {
         let start = start.0;
         let Some(end) = start.checked_add(blocks).filter(|end| *end > start) else {
@@ -245,7 +244,7 @@ mod tests {
 
     const INO: Ino = Ino(12);
 
-    /// What is said of each single block.
+    /// Returns the mapping of each single block.
     fn expanded(overlay: &Overlay, blocks: u32) -> Vec<Option<MappingKind>> {
         (0..blocks)
             .map(|block| overlay.range(INO, FileBlock(block), 1).0)
@@ -272,7 +271,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(expanded(&overlay, 100), model);
-            // A run says of its blocks what they say one by one.
+            // A run has the same mapping as its single blocks.
             let mut at = 0;
             while at < 100 {
                 let (edit, blocks) = overlay.range(INO, FileBlock(at), 100 - at);

@@ -1,18 +1,18 @@
-//! How far transactions have come, and who waits for them: group commit.
+//! The state of transactions, and the threads that wait for them: group commit.
 //!
 //! # Model
-//! jbd2's `j_commit_sequence` and its wait queues, without its thread: whoever wants a
-//! transaction to be committed does it, unless somebody does already. All who come while a
-//! commit runs wait, and then one of them commits for all.
+//! jbd2's `j_commit_sequence` and its wait queues, without its thread: a thread that needs a
+//! transaction to be committed commits it, unless another thread is already doing so. All threads
+//! that arrive during a commit wait, and then one of them commits for all.
 //!
-//! A commit makes durable what was written before its last flush began. Who wants what was
-//! written elsewhere to be durable too, and came later than that, needs another flush; such
+//! A commit makes durable what was written before its last flush began. A thread that arrives after
+//! that, and needs data written outside the journal to be durable too, needs another flush. Such
 //! flushes are shared in the same way.
 //!
 //! # Invariants
-//! 1. One commit, one checkpoint and one shared flush at a time.
-//! 2. `committed` only grows, and only with all that was before it.
-//! 3. After a failure nobody gets a turn.
+//! 1. There is at most one commit, one checkpoint and one shared flush at a time.
+//! 2. `committed` only grows, and includes every earlier transaction.
+//! 3. After a failure no thread gets a turn.
 //!
 //! # Locking
 //! One lock, inside of the running transaction's, held for a few instructions.
@@ -22,7 +22,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard, wait};
 use crate::{Error, Result};
 use std::sync::{Arc, OnceLock};
 
-/// What a thread may do alone.
+/// Work that only one thread may do at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Commit,
@@ -30,7 +30,7 @@ enum Work {
     SharedFlush,
 }
 
-/// How far transactions have come.
+/// The state of transactions.
 #[derive(Debug)]
 pub(super) struct Progress {
     state: Mutex<State>,
@@ -42,15 +42,15 @@ pub(super) struct Progress {
 struct State {
     /// The last transaction that is durable.
     committed: Tid,
-    /// Who is at work, by [`Work`].
+    /// Whether a thread is doing each [`Work`].
     busy: [bool; 3],
-    /// Flushes of the device that have begun, and the last of them that succeeded.
+    /// The number of device flushes that have begun, and the last of them that succeeded.
     flushes_begun: u64,
     flushes_done: u64,
 }
 
-/// The right to do some work alone, until dropped. Who panics at it fails the file system, so that
-/// nobody waits for ever.
+/// The exclusive right to do some work, until it is dropped. A thread that panics with a turn fails
+/// the file system, so that no thread waits forever.
 struct Turn<'p> {
     progress: &'p Progress,
     work: Work,
@@ -68,7 +68,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Progress {
-    /// Nothing is under way; `committed` is the last transaction.
+    /// Creates the state in which no work is in progress and `committed` is the last transaction.
     pub(super) fn new(committed: Tid) -> Self {
         Self {
             state: Mutex::new(State {
@@ -82,22 +82,22 @@ impl Progress {
         }
     }
 
-    /// Why nothing is written any more, if so.
+    /// Returns why writing stopped, if it did.
     pub(super) fn failure(&self) -> Option<&Arc<str>> {
         self.failure.get()
     }
 
-    /// Nothing is written any more. True if that is news.
+    /// Stops all writing. Returns true if it was not stopped before.
     pub(super) fn fail(&self, reason: &str) -> bool {
         let is_first = self.failure.set(reason.into()).is_ok();
-        // Under the lock, so that nobody looks before and waits after.
+        // Under the lock, so that no thread can check before it and wait after it.
         let state = self.state.lock();
         self.changed.notify_all();
         drop(state);
         is_first
     }
 
-    /// An error if nothing is written any more.
+    /// Returns an error if writing stopped.
     pub(super) fn check(&self) -> Result<()> {
         match self.failure() {
             None => Ok(()),
@@ -105,14 +105,14 @@ impl Progress {
         }
     }
 
-    /// Transaction `tid` is durable.
+    /// Records that transaction `tid` is durable.
     pub(super) fn set_committed(&self, tid: Tid) {
         self.state.lock().committed = tid;
     }
 
-    /// Waits until transaction `tid` is durable, and all that was written to the device before
-    /// this call. `commit` commits the running transaction, if there is anything in it; `flush`
-    /// is the device's.
+    /// Waits until transaction `tid`, and everything that was written to the device before this
+    /// call, is durable. `commit` commits the running transaction, if there is anything in it;
+    /// `flush` flushes the device.
     pub(super) fn wait_for(
         &self,
         tid: Tid,
@@ -138,7 +138,7 @@ impl Progress {
             drop(state);
             if work == Work::Commit {
                 commit()?;
-                // If there was nothing to commit, neither is there now.
+                // If there was nothing to commit, the transaction is durable already.
                 is_reached = true;
             } else {
                 self.flush(&flush)?;
@@ -148,13 +148,13 @@ impl Progress {
         }
     }
 
-    /// Waits until no commit is under way.
+    /// Waits until no commit is in progress.
     pub(super) fn wait_for_commit(&self) -> Result<()> {
         drop(self.wait_while(|state| state.busy[Work::Commit as usize])?);
         self.check()
     }
 
-    /// Does `work` when no other checkpoint is under way.
+    /// Does `work` once no other checkpoint is in progress.
     pub(super) fn checkpoint(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut state = self.wait_while(|state| state.busy[Work::Checkpoint as usize])?;
         self.check()?;
@@ -165,7 +165,7 @@ impl Progress {
         outcome
     }
 
-    /// Waits until `holds`, which changes with the end of a checkpoint.
+    /// Waits until `holds`, which can change when a checkpoint ends.
     pub(super) fn wait_until(&self, holds: impl Fn() -> bool) -> Result<()> {
         self.wait_while(|_| !holds()).map(drop)
     }
@@ -179,7 +179,7 @@ impl Progress {
         Ok(state)
     }
 
-    /// Flushes the device, for all who wait.
+    /// Flushes the device, for all threads that wait.
     pub(super) fn flush(&self, flush: impl Fn() -> Result<()>) -> Result<()> {
         let number = {
             let mut state = self.state.lock();

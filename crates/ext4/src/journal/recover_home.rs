@@ -1,8 +1,9 @@
-//! Recovery onto the image: what the journal holds is written home, as the kernel does it before
-//! it mounts, and the journal is empty afterwards.
+//! Recovery onto the image: writes the contents of the journal home, as the kernel does before it
+//! mounts, and empties the journal.
 //!
-//! The blocks pass through the dirty buffers, so that no cached frame holds what was there before.
-//! A crash in the middle leaves the journal as it was: the next recovery does all of it again.
+//! The blocks are inserted into the dirty buffers first, so that no cached frame keeps old
+//! contents. A crash in the middle leaves the journal unchanged: the next recovery repeats all of
+//! it.
 
 use super::checkpoint::Logged;
 use super::file::JournalFile;
@@ -22,12 +23,12 @@ use larder_block::BlockDevice;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// Blocks that are in memory at a time.
+/// The number of blocks that are in memory at a time.
 const BATCH_BLOCKS: usize = 512;
 
 impl Filesystem {
-    /// Writes home what `journal` in `file` holds, and empties it. The superblock is then that of
-    /// the image after it.
+    /// Writes home the contents of `journal` in `file`, and empties it. Afterwards, the superblock
+    /// is that of the replayed image.
     pub(super) fn recover_home(
         &mut self,
         device: &Arc<dyn BlockDevice>,
@@ -45,7 +46,7 @@ impl Filesystem {
                 && replayed.compat.contains(Compat::HAS_JOURNAL),
             "the journal changes where the journal is",
         )?;
-        // What is there to be written to is what this superblock says.
+        // This superblock determines which blocks can be written.
         check_geometry(&replayed, device.size_bytes())?;
         self.replace_superblock(replayed);
         let (overlay, fast_commits) = fast_commit::read(file, journal, end.tid, self)?;
@@ -53,7 +54,7 @@ impl Filesystem {
         if !overlay.is_empty() {
             last = self.apply_to_image(device, file, journal, end, &overlay)?;
         }
-        // An unfinished transaction of that number may lie in the log.
+        // The log may contain an unfinished transaction of that number.
         journal.sequence = last.next();
         journal.start = 0;
         write_superblock(file, journal)?;
@@ -61,8 +62,8 @@ impl Filesystem {
         Ok(log.counts(fast_commits))
     }
 
-    /// Applies fast commits by a transaction that is written behind the `end` of the log, and
-    /// brought home. Returns the transaction that would follow.
+    /// Applies fast commits in a transaction that is written after the `end` of the log, and then
+    /// written home. Returns the transaction that would follow.
     fn apply_to_image(
         &mut self,
         device: &Arc<dyn BlockDevice>,
@@ -129,7 +130,7 @@ impl Filesystem {
     }
 }
 
-/// What a block's copy in the journal says that it holds.
+/// Returns the contents of a block from its copy in the journal.
 fn read_copy(file: &JournalFile, copy: &log::Copy) -> Result<Arc<[u8]>> {
     let mut contents = vec![0; file.block_size_bytes()];
     file.read(copy.block, &mut contents)?;
@@ -139,7 +140,7 @@ fn read_copy(file: &JournalFile, copy: &log::Copy) -> Result<Arc<[u8]>> {
     Ok(contents.into())
 }
 
-/// Writes `journal` over the superblock of the journal in `file`.
+/// Writes `journal` to the superblock of the journal in `file`.
 fn write_superblock(file: &JournalFile, journal: &JournalSuperblock) -> Result<()> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
     file.read(0, &mut bytes)?;

@@ -1,4 +1,4 @@
-//! The running transaction: which blocks the handles since the last commit have changed.
+//! The running transaction: the blocks that handles have changed since the last commit.
 
 use super::block_map::{BlockMap, BlockSet};
 use super::order::Order;
@@ -8,7 +8,7 @@ pub use crate::ondisk::jbd2::Tid;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Arrays kept for the next copies of blocks.
+/// The maximum number of arrays that are kept for copies of blocks.
 const POOL_BLOCKS: usize = 64;
 
 /// The transaction that handles join.
@@ -17,33 +17,33 @@ pub(crate) struct Running {
     tid: Tid,
     blocks: BlockSet,
     revoked: BlockSet,
-    /// What its blocks are ordered by; `None` where there is a journal.
+    /// The order of its blocks; `None` if there is a journal.
     pub(super) order: Option<Order>,
-    /// Blocks that it may come to hold: as many as the log has room for.
+    /// The maximum number of blocks that it may hold: as many as fit into the log.
     pub(super) limit_blocks: u32,
-    /// When the first handle that changed anything stopped.
+    /// The time when the first handle that changed anything stopped.
     since: Option<Instant>,
-    /// Whether the file system was closed: no handle opens any more.
+    /// Whether the file system was closed, so that no more handles can be opened.
     pub(super) is_closed: bool,
     pub(super) pool: Pool,
 }
 
-/// What handles leave for the next ones, to spare them allocations.
+/// Memory that handles leave for later ones, to save allocations.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     copies: Vec<Arc<[u8]>>,
     pub(super) touched: Touched,
 }
 
-/// A transaction as it is committed.
+/// A transaction that is being committed.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) tid: Tid,
-    /// The blocks and what they hold, sorted.
+    /// The blocks and their contents, sorted.
     pub(super) blocks: Vec<(FsBlock, Arc<[u8]>)>,
     /// The blocks that it freed.
     pub(super) revoked: Vec<FsBlock>,
-    /// What the blocks are ordered by; `None` where there is a journal.
+    /// The order of its blocks; `None` if there is a journal.
     pub(super) order: Option<Order>,
 }
 
@@ -65,27 +65,27 @@ impl Running {
         self.tid
     }
 
-    /// Whether no handle has changed anything.
+    /// Returns whether no handle has changed anything.
     pub(super) fn is_empty(&self) -> bool {
         self.since.is_none()
     }
 
-    /// Blocks that were changed.
+    /// Returns the number of blocks that were changed.
     pub(super) fn len_blocks(&self) -> u32 {
         u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether a handle of `credits` more blocks fits.
+    /// Returns whether a handle with `credits` more blocks fits.
     pub(super) fn admits(&self, credits: u32) -> bool {
         self.len_blocks().saturating_add(credits) <= self.limit_blocks
     }
 
-    /// When it began; `None` while it is empty.
+    /// Returns when it began; `None` while it is empty.
     pub(super) fn since(&self) -> Option<Instant> {
         self.since
     }
 
-    /// The block was changed.
+    /// Records that the block was changed.
     pub(super) fn add(&mut self, block: FsBlock) {
         if self.since.is_none() {
             self.since = Some(Instant::now());
@@ -96,14 +96,15 @@ impl Running {
         }
     }
 
-    /// The block was freed.
+    /// Records that the block was freed.
     pub(super) fn forget(&mut self, block: FsBlock) {
         self.blocks.remove(&block);
         self.revoked.insert(block);
     }
 
-    /// Ends it, with the versions of its blocks that `version` knows: one that it does not was
-    /// freed, or is on the device already. Handles join the next one from now on.
+    /// Ends the transaction, with the version of each block that `version` returns. A block without
+    /// a version was freed, or is already on the device. From now on handles join the next
+    /// transaction.
     pub(super) fn seal(&mut self, version: impl Fn(FsBlock) -> Option<Arc<[u8]>>) -> Snapshot {
         let versions = std::mem::take(&mut self.blocks)
             .into_iter()
@@ -121,7 +122,7 @@ impl Running {
 }
 
 impl Pool {
-    /// A copy of `contents` that nobody else has.
+    /// Returns a copy of `contents` that has no other reference.
     pub(super) fn copy(&mut self, contents: &[u8]) -> Arc<[u8]> {
         match self.copies.pop() {
             Some(mut copy) if copy.len() == contents.len() => {
@@ -135,7 +136,7 @@ impl Pool {
         }
     }
 
-    /// Takes back an array, if nobody else has it.
+    /// Stores an array for reuse, if there is no other reference to it.
     pub(super) fn put(&mut self, mut contents: Arc<[u8]>) {
         if self.copies.len() < POOL_BLOCKS && Arc::get_mut(&mut contents).is_some() {
             self.copies.push(contents);
@@ -143,5 +144,5 @@ impl Pool {
     }
 }
 
-/// What was written for blocks, or waits to be.
+/// Versions of blocks that were written, or are still to be written.
 pub(super) type Versions = BlockMap<Arc<[u8]>>;

@@ -13,7 +13,7 @@ use crate::sync::Mutex;
 use crate::{Error, FsBlock, Result};
 use std::sync::Arc;
 
-/// Interleavings tried of each model, chosen at random and again by priorities.
+/// The number of schedules that are tried for each model, chosen at random and again by priorities.
 const SCHEDULES: usize = 10_000;
 
 fn check(model: fn()) {
@@ -21,14 +21,14 @@ fn check(model: fn()) {
     shuttle::check_pct(model, SCHEDULES, 3);
 }
 
-/// A journal without blocks: transactions are sets of numbers, and so is what was written past
+/// A journal without blocks. A transaction is a set of numbers, and so is the data written outside
 /// the journal.
 struct Model {
     progress: Progress,
     running: Mutex<(Tid, Vec<u32>)>,
-    /// What the device was given.
+    /// The data that was written to the device.
     written: Mutex<Vec<u32>>,
-    /// What of it survives a loss of power.
+    /// The part of it that survives a power cut.
     durable: Mutex<Vec<u32>>,
     commits: Mutex<u32>,
     /// The flush, counted from 1, that fails; 0 for none.
@@ -49,7 +49,7 @@ impl Model {
         })
     }
 
-    /// One handle.
+    /// Makes one change, with a handle of its own.
     fn change(&self, number: u32) -> Tid {
         let mut running = self.running.lock();
         running.1.push(number);
@@ -101,7 +101,7 @@ impl Model {
     }
 }
 
-/// Each of three callers changes something, or writes content, and makes it durable.
+/// Runs three callers that each change or write something and make it durable.
 fn callers(model: &Arc<Model>, mut caller: impl FnMut(u32) -> Box<dyn FnOnce() + Send>) {
     let threads: Vec<_> = (0..3)
         .map(|number| shuttle::thread::spawn(caller(number)))
@@ -135,7 +135,7 @@ fn shuttle_content_written_before_a_commit_is_durable_after_it() {
         callers(&model, |number| {
             let model = Arc::clone(&model);
             Box::new(move || {
-                // One caller changes metadata too, the others overwrite alone.
+                // One caller also changes metadata, the others only overwrite content.
                 let tid = if number == 0 { model.change(9) } else { Tid(0) };
                 model.written.lock().push(number);
                 model.commit(tid).unwrap();
@@ -202,7 +202,7 @@ fn shuttle_freed_block_is_not_overwritten_by_a_checkpoint_in_flight() {
         progress
             .wait_until(|| !logged.is_in_flight(&revoked))
             .unwrap();
-        // The block is somebody's content now.
+        // The block now contains file content.
         *home.lock() = "content";
         checkpoint.join().unwrap();
         assert_eq!(*home.lock(), "content");

@@ -8,7 +8,7 @@ use larder_cache::buffer::BufferCache;
 use larder_testkit::e2fsprogs::new_image;
 use std::sync::Arc;
 
-/// One of 12 MiB, with a journal and blocks of 1 KiB.
+/// Opens an image of 12 MiB, with a journal and blocks of 1 KiB.
 pub(super) fn open() -> Filesystem {
     let image = MemoryDevice::new(new_image("-t ext4 -b 1024", "12M").unwrap());
     let device: Arc<dyn BlockDevice> = Arc::new(image);
@@ -19,7 +19,7 @@ pub(super) fn open() -> Filesystem {
     fs
 }
 
-/// Expects that `fs` stopped writing because of `what`.
+/// Asserts that `fs` stopped writing because of `what`.
 pub(super) fn assert_stopped(fs: &Filesystem, what: &str) {
     let failure = fs.failure().expect("writing stopped");
     assert!(failure.contains(what), "{failure}");

@@ -1,45 +1,46 @@
-//! What a handle changed, and what takes that back.
+//! The undo records of a handle.
 //!
 //! # Model
-//! A list of what was there before, taken back from its end: later records of a block hold
-//! what earlier ones made of it.
+//! A list of previous contents, which is undone from its end: a later record of a block holds the
+//! contents that earlier changes produced.
 //!
 //! # Invariants
-//! 1. A block has two records at most: of a part, and behind it one of the whole.
+//! 1. A block has at most two records: one of a part, followed by one of the whole block.
 //!
 //! # Cost
-//! The first part of a block that is changed costs its own bytes, whatever the size of the block.
+//! The first change of a part of a block costs only the size of that part, whatever the block size.
 
 use super::block_map::BlockMap;
 use crate::FsBlock;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Up to as many records are looked through one by one.
+/// Up to this number, records are searched sequentially.
 const SCANNED_RECORDS: usize = 16;
 
-/// What a block was before it was changed.
+/// The contents of a block before it was changed.
 #[derive(Debug)]
 pub(super) enum Before {
-    /// As on the device.
+    /// Clean, with the same contents as on the device.
     Clean,
     /// Dirty, with these contents.
     Whole(Arc<[u8]>),
-    /// Dirty, with these bytes of [`Touched`] from `start` on; the rest is not changed.
+    /// Dirty. The bytes from `start` on were the bytes `saved` of [`Touched`]; the rest did not
+    /// change.
     Part { start: usize, saved: Range<usize> },
 }
 
-/// The blocks that a handle changed, in its order.
+/// The blocks that a handle changed, in the order of the changes.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
     records: Vec<(FsBlock, Before)>,
     saved: Vec<u8>,
-    /// The last record of each block, once there are more than [`SCANNED_RECORDS`].
+    /// The index of the last record of each block, once there are more than [`SCANNED_RECORDS`].
     latest: BlockMap<usize>,
 }
 
 impl Touched {
-    /// The last record of `block`.
+    /// Returns the last record of `block`.
     fn latest(&self, block: FsBlock) -> Option<&Before> {
         let (_, before) = if self.records.len() > SCANNED_RECORDS {
             &self.records[*self.latest.get(&block)?]
@@ -54,7 +55,7 @@ impl Touched {
         self.latest(block).is_some()
     }
 
-    /// Whether a change of `bytes` of `block` can be taken back.
+    /// Returns whether a change of `bytes` of `block` can be undone.
     pub(super) fn covers(&self, block: FsBlock, bytes: &Range<usize>) -> bool {
         match self.latest(block) {
             None => false,
@@ -65,18 +66,19 @@ impl Touched {
         }
     }
 
-    /// Whether any change of `block` can be taken back.
+    /// Returns whether any change of `block` can be undone.
     pub(super) fn covers_all(&self, block: FsBlock) -> bool {
         self.covers(block, &(0..usize::MAX))
     }
 
-    /// `block` was `before`, if it was dirty.
+    /// Records that `block` contained `before`, or was clean if that is `None`.
     pub(super) fn keep_whole(&mut self, block: FsBlock, before: Option<Arc<[u8]>>) {
         debug_assert!(!self.covers_all(block), "{block} is kept already");
         self.push(block, before.map_or(Before::Clean, Before::Whole));
     }
 
-    /// `block`, which is dirty and was not changed yet, has `before` from the byte `start` on.
+    /// Records that the dirty `block`, which the handle has not changed yet, contains `before` from
+    /// the byte `start` on.
     pub(super) fn keep_part(&mut self, block: FsBlock, start: usize, before: &[u8]) {
         debug_assert!(!self.contains(block), "another part of {block} is kept");
         let from = self.saved.len();
@@ -97,7 +99,8 @@ impl Touched {
         }
     }
 
-    /// Tells of every record, the last one first, with the bytes that a part was, and forgets all.
+    /// Removes all records, and calls `visit` for each with the saved bytes of a part, last record
+    /// first.
     pub(super) fn drain(&mut self, mut visit: impl FnMut(FsBlock, Before, &[u8])) {
         while let Some((block, before)) = self.records.pop() {
             let saved = match &before {
@@ -115,7 +118,7 @@ impl Touched {
 mod tests {
     use super::*;
 
-    /// A block whose changes are kept and taken back.
+    /// Undoes the changes of a block.
     fn take_back(touched: &mut Touched, of: FsBlock, contents: &mut Vec<u8>) {
         touched.drain(|block, before, saved| match before {
             _ if block != of => {}

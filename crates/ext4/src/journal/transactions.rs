@@ -13,23 +13,24 @@ use larder_block::BlockDevice;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// The errno in the journal's superblock when it was aborted: minus `EIO`.
+/// The errno in the journal's superblock after it was aborted: minus `EIO`.
 const ABORTED: u32 = 5_u32.wrapping_neg();
 
 impl Filesystem {
-    /// Whether the file system was opened for writing and has not failed since.
+    /// Returns whether the file system was opened for writing and has not failed since.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.writer.is_some() && self.failure().is_none()
     }
 
-    /// Why nothing is written any more, if something failed.
+    /// Returns why writing stopped, if something failed.
     #[must_use]
     pub fn failure(&self) -> Option<Arc<str>> {
         self.writer.as_ref()?.progress.failure().cloned()
     }
 
-    /// What the journal had left when the file system was opened for writing.
+    /// Returns what the journal had left to be replayed when the file system was opened for
+    /// writing.
     #[must_use]
     pub fn recovered(&self) -> RecoveryCounts {
         self.recovered
@@ -39,7 +40,7 @@ impl Filesystem {
         self.writer.as_ref().ok_or(Error::ReadOnly(None))
     }
 
-    /// Makes sure that the metadata of `ino` can be in `block`.
+    /// Returns an error if the metadata of `ino` cannot be stored in `block`.
     pub(super) fn check_place(&self, block: FsBlock, ino: Ino) -> Result<()> {
         match self.writer()?.guard.refusal(block) {
             Some(refusal) => Err(Place::Block(block, ino).corrupt(refusal)),
@@ -47,14 +48,14 @@ impl Filesystem {
         }
     }
 
-    /// Whether the content of files goes through handles: `data=journal`.
+    /// Returns whether the content of files is changed with handles: `data=journal`.
     #[must_use]
     pub fn journals_content(&self) -> bool {
         let writer = self.writer.as_ref();
         writer.is_some_and(|writer| writer.journals_content)
     }
 
-    /// The device that is written to.
+    /// Returns the device that is written to.
     pub(crate) fn writing_device(&self) -> Result<&dyn BlockDevice> {
         Ok(&*self.writer()?.device)
     }
@@ -63,8 +64,8 @@ impl Filesystem {
         &self.writer.as_ref().expect("a handle is open").allocator
     }
 
-    /// Opens a handle that may change `credits` blocks. Waits while another is open, and, where
-    /// the log has no room, for a commit and a checkpoint.
+    /// Opens a handle that may change `credits` blocks. Waits while another handle is open. If the
+    /// log has no space, also waits for a commit and a checkpoint.
     ///
     /// # Errors
     /// [`Error::ReadOnly`], [`Error::HandleTooLarge`].
@@ -91,18 +92,18 @@ impl Filesystem {
         }
     }
 
-    /// Makes room for a handle that did not fit into transaction `tid`, because that `is_full`, or
-    /// else because the log is.
+    /// Makes space for a handle that did not fit into transaction `tid`: the transaction is full if
+    /// `is_full`, and otherwise the log is.
     #[cold]
     fn wait_for_room(&self, writer: &Writer, tid: Tid, is_full: bool) -> Result<()> {
         let logged = writer.journal.as_ref().map(|journal| &journal.logged);
         let made = if is_full {
-            // Others go on meanwhile, in the next transaction.
+            // Meanwhile, other threads continue in the next transaction.
             self.commit(tid).and_then(|()| self.checkpoint_if_short())
         } else if logged.is_some_and(|logged| !logged.is_empty()) {
             self.checkpoint()
         } else {
-            // A transaction that is being committed keeps what room there is.
+            // A transaction that is being committed has reserved the remaining space.
             writer.progress.wait_for_commit()
         };
         match made {
@@ -111,13 +112,13 @@ impl Filesystem {
         }
     }
 
-    /// Commits transaction `tid` if it is the running one, and waits until it is durable. If it
-    /// is already, the device is flushed nevertheless: what was written past the journal becomes
-    /// durable.
+    /// Commits transaction `tid` if it is the running one, and waits until it is durable. If it is
+    /// already durable, the device is flushed nevertheless, so that data written outside the
+    /// journal becomes durable.
     ///
     /// # Errors
-    /// What went wrong, [`Error::Aborted`] if it went wrong earlier; the file system is then
-    /// read-only.
+    /// The error that occurred, or [`Error::Aborted`] if writing failed earlier; the file system is
+    /// then read-only.
     pub fn commit(&self, tid: Tid) -> Result<()> {
         let writer = self.writer()?;
         writer.progress.wait_for(
@@ -125,14 +126,13 @@ impl Filesystem {
             || self.failing(writer.commit_running(self.buffers())),
             || self.failing(writer.device.flush().map_err(Error::from)),
         )?;
-        // Many small commits may leave as much as large ones.
+        // Many small commits may leave as many dirty blocks as large ones.
         self.checkpoint_if(self.buffers().dirty_count() > writer.max_dirty_blocks / 4 * 3)
     }
 
-    /// Commits the running transaction if it is older than `max_age` or nearly full, and checkpoints
-    /// as needed to keep half of the log, and half of the memory for dirty metadata, free. For a
-    /// thread that calls it every now and
-    /// then.
+    /// Commits the running transaction if it is older than `max_age` or nearly full. Checkpoints as
+    /// needed to keep half of the log, and half of the memory for dirty metadata, free. A thread
+    /// calls this function periodically.
     ///
     /// # Errors
     /// As [`Filesystem::commit`].
@@ -152,7 +152,7 @@ impl Filesystem {
         self.checkpoint_if_short()
     }
 
-    /// Checkpoints once half of the log is used, or half of the memory for dirty metadata.
+    /// Checkpoints if more than half of the log, or of the memory for dirty metadata, is used.
     fn checkpoint_if_short(&self) -> Result<()> {
         let writer = self.writer()?;
         let is_log_short = writer
@@ -167,21 +167,20 @@ impl Filesystem {
         if is_due { self.checkpoint() } else { Ok(()) }
     }
 
-    /// Brings home what is committed.
+    /// Writes home everything that is committed.
     pub(super) fn checkpoint(&self) -> Result<()> {
         self.failing(self.writer()?.checkpoint(self.buffers()))
     }
 
-    /// The transaction that a handle opened now would belong to.
+    /// Returns the transaction that a handle opened now would join.
     pub fn running_tid(&self) -> Result<Tid> {
         Ok(self.writer()?.running.lock().tid())
     }
 
-    /// Commits, checkpoints, and says on the image that it was left clean. Nothing can be
-    /// written afterwards.
+    /// Commits, checkpoints, and marks the image as clean. Nothing can be written afterwards.
     ///
     /// # Errors
-    /// What went wrong.
+    /// The error that occurred.
     pub fn close(&self) -> Result<()> {
         let writer = self.writer()?;
         writer.progress.check()?;
@@ -206,7 +205,7 @@ impl Filesystem {
         self.mark_closed(&*writer.device, now(), free_blocks, free_inodes)
     }
 
-    /// Passes `outcome` on; an error is the last thing that is written of.
+    /// Returns `outcome`. If it is an error, all writing stops, except for the record of the error.
     fn failing<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
             self.abort(error);
@@ -214,8 +213,9 @@ impl Filesystem {
         outcome
     }
 
-    /// Stops all writing because of `error`: the running transaction is given up, whoever waits
-    /// for a commit gets an error, and what still can be said of it on the image is.
+    /// Stops all writing because of `error`: the running transaction is discarded, and every thread
+    /// that waits for a commit gets an error. The error is recorded on the image as far as
+    /// possible.
     pub fn abort(&self, error: &Error) {
         let Some(writer) = &self.writer else { return };
         if !writer.progress.fail(&error.to_string()) {
@@ -223,7 +223,7 @@ impl Filesystem {
         }
         tracing::error!("the file system is read-only from now on: {error}");
         if matches!(error, Error::InUse(_)) {
-            // It is somebody else's.
+            // Another host uses the image.
             return;
         }
         let journal = writer.journal.as_ref();
@@ -234,7 +234,8 @@ impl Filesystem {
         }
     }
 
-    /// Records in the superblock, at once, that the image is damaged as `error` says.
+    /// Records in the superblock, immediately, that the image is damaged, with the details of
+    /// `error`.
     ///
     /// # Errors
     /// As [`Filesystem::record_error`].
@@ -243,7 +244,7 @@ impl Filesystem {
     }
 }
 
-/// What the superblock is to say of `error`.
+/// Returns the record of `error` for the superblock.
 fn record_of(error: &Error) -> ErrorRecord<'static> {
     let mut record = ErrorRecord {
         time: now(),
@@ -266,7 +267,7 @@ fn record_of(error: &Error) -> ErrorRecord<'static> {
     record
 }
 
-/// The time, for the superblock.
+/// Returns the current time, for the superblock.
 pub(super) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let since = since.unwrap_or_default();
@@ -282,10 +283,10 @@ mod tests {
     use super::super::test_image::{assert_stopped, open};
     use crate::{Error, Filesystem, FsBlock, Ino};
 
-    /// A block of the last group, which nothing uses.
+    /// A block of the last group that is not in use.
     const FREE: FsBlock = FsBlock(9000);
 
-    /// Commits one handle's change of [`FREE`], and expects that writing stops because of `what`.
+    /// Commits one handle's change of [`FREE`], and asserts that writing stops because of `what`.
     fn assert_refused(fs: &Filesystem, what: &str) {
         let mut handle = fs.start(1).unwrap();
         handle.create(FREE, Ino::ROOT, |_| Ok(())).unwrap();
@@ -318,7 +319,7 @@ mod tests {
     fn metadata_where_none_can_be_stops_writing() {
         let mut fs = open();
         fs.writer.as_mut().unwrap().guard.blocks_count = FREE.0;
-        // Past the handle's own check.
+        // Bypasses the handle's own check.
         fs.buffers().set_dirty(FREE.0, vec![0; 1024].into());
         let mut running = running(&fs);
         running.add(FREE);

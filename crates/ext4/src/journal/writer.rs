@@ -1,9 +1,9 @@
-//! Transactions: from the first handle to the block that commits them, and home.
+//! Transactions: from the first handle to the commit block, and home.
 //!
 //! # Model
-//! jbd2's commit and checkpoint, without threads of their own: who asks for a commit does it
-//! ([`super::progress`]), who finds no room in the log makes some. The volume's flusher drives
-//! both by age ([`Filesystem::commit_if_old`](crate::Filesystem::commit_if_old)).
+//! jbd2's commit and checkpoint, without threads of their own: a thread that requests a commit does
+//! it ([`super::progress`]), and a thread that finds no space in the log frees some. The volume's
+//! flusher starts both by age ([`Filesystem::commit_if_old`](crate::Filesystem::commit_if_old)).
 //!
 //! Without a journal, a commit writes the blocks home ([`super::order`]).
 //!
@@ -11,9 +11,10 @@
 //! ```text
 //!   turn (commit, checkpoint, flush) -> running -> logged
 //! ```
-//! The turns are no locks: who has one takes the others. `running` is held for a handle,
-//! and by a commit for as long as it takes to note the versions of the blocks. That is microseconds, so
-//! who finds it held looks again for as long before it sleeps.
+//! A turn is not a mutex, but a thread that holds one may take the locks after it. `running` is
+//! held for the duration of a handle, and by a commit while it records the versions of the blocks.
+//! Both take microseconds, so a thread that finds it held spins for about that long before it
+//! sleeps.
 
 use super::checkpoint::Logged;
 use super::guard::Guard;
@@ -31,26 +32,29 @@ use larder_cache::buffer::BufferCache;
 use larder_cache::mbcache::AttributeCaches;
 use std::sync::Arc;
 
-/// A transaction takes at most this part of the log.
+/// A transaction may use at most the log's size divided by this number.
 const LOG_PART: u32 = 4;
 
-/// Bytes of a transaction's blocks without a journal: as much memory is dirty.
+/// The maximum size in bytes of a transaction's blocks without a journal, and thus of the memory
+/// that is dirty.
 const NO_JOURNAL_BYTES: u32 = 64 << 20;
 
-/// A transaction may hold at least this many blocks of metadata, however small the bound on dirty
-/// metadata is: about a quarter of the smallest journal, which the largest handle fits into.
+/// A transaction may hold at least this many blocks of metadata, even if the bound on dirty
+/// metadata is smaller. This is about a quarter of the smallest journal, and the largest handle
+/// fits into it.
 const LEAST_BLOCKS: u64 = 256;
 
-/// What a file system that is written to has beside one that is read.
+/// The additional state of a file system that is open for writing.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(super) device: Arc<dyn BlockDevice>,
     pub(super) running: Mutex<Running>,
     pub(super) progress: Progress,
     pub(super) journal: Option<Journal>,
-    /// The most blocks of a transaction.
+    /// The maximum number of blocks of a transaction.
     pub(super) max_blocks: u32,
-    /// The most metadata blocks that are kept in memory because the device lacks them.
+    /// The maximum number of metadata blocks that are kept in memory because they are not on the
+    /// device yet.
     pub(super) max_dirty_blocks: u64,
     pub(super) journals_content: bool,
     homes: Homes,
@@ -66,7 +70,7 @@ pub(super) struct Journal {
 }
 
 impl Writer {
-    /// A writer to `device` of blocks of that size, whose first transaction is `tid`.
+    /// Creates a writer to `device`, whose first transaction is `tid`.
     pub(super) fn new(
         device: Arc<dyn BlockDevice>,
         block_size_bytes: u32,
@@ -105,7 +109,7 @@ impl Writer {
         writer
     }
 
-    /// Lets a transaction take all the room that the log has, for one that nothing follows.
+    /// Allows a transaction to use the whole log, for the last transaction of a writer.
     pub(super) fn use_all_room(&mut self) {
         self.max_blocks = u32::MAX;
         let mut running = self.running.lock();
@@ -116,9 +120,10 @@ impl Writer {
         self.guard.max_blocks = room;
     }
 
-    /// Keeps at most `blocks` metadata blocks in memory that the device lacks. A transaction gets a
-    /// quarter of them: one runs, one is committed, and checkpoints begin at half. `content_blocks`
-    /// is how much content one handle may journal beside its metadata.
+    /// Keeps at most `blocks` metadata blocks in memory that are not on the device. A transaction
+    /// gets a quarter of them: one transaction is running, another is being committed, and
+    /// checkpoints begin at half. `content_blocks` is how much content one handle may journal in
+    /// addition to its metadata.
     pub(super) fn bound_dirty(&mut self, blocks: u64, content_blocks: u64) {
         let blocks = blocks.max(4 * (LEAST_BLOCKS + content_blocks));
         self.max_dirty_blocks = blocks;
@@ -129,7 +134,7 @@ impl Writer {
         self.set_limit(&mut running);
     }
 
-    /// Lets the running transaction grow as far as there is room for it.
+    /// Sets the limit of the running transaction to the space that is available for it.
     fn set_limit(&self, running: &mut Running) {
         let room = match &self.journal {
             Some(Journal { log, logged }) => log.fitting_blocks(logged.free_blocks()),
@@ -143,7 +148,7 @@ impl Writer {
         self.progress.flush(|| Ok(self.device.flush()?))
     }
 
-    /// Ends the running transaction and notes what its blocks hold; `None` if it is empty.
+    /// Ends the running transaction and records the contents of its blocks; `None` if it is empty.
     fn seal(&self, buffers: &BufferCache) -> Option<Snapshot> {
         let mut running = self.running.lock();
         if running.is_empty() {
@@ -157,7 +162,7 @@ impl Writer {
         Some(snapshot)
     }
 
-    /// Commits the running transaction. One at a time.
+    /// Commits the running transaction. Only one call may be active at a time.
     pub(super) fn commit_running(&self, buffers: &BufferCache) -> Result<()> {
         let Some(mut transaction) = self.seal(buffers) else {
             return Ok(());
@@ -197,13 +202,14 @@ impl Writer {
         let head = log.write_commit(commit_at, transaction.tid)?;
         self.flush()?;
         logged.committed(transaction, head);
-        // From now on freed blocks may become content: no older version may come home later.
+        // From now on freed blocks may become content, so older versions must not be written home
+        // any more.
         self.progress
             .wait_until(|| !logged.is_in_flight(&transaction.revoked))
     }
 
     fn commit_home(&self, buffers: &BufferCache, transaction: &mut Snapshot) -> Result<()> {
-        // Content comes before what maps it.
+        // Content must be durable before the metadata that maps it.
         self.flush()?;
         let order = transaction.order.take().unwrap_or_default();
         for class in order.classes(&transaction.blocks) {
@@ -215,7 +221,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Brings home all that is committed, which empties the log up to there.
+    /// Writes home everything that is committed, which empties the log up to that point.
     pub(super) fn checkpoint(&self, buffers: &BufferCache) -> Result<()> {
         let Some(journal) = &self.journal else {
             return Ok(());
@@ -243,7 +249,7 @@ impl Writer {
         write_home(&*self.device, buffers, &self.progress, &blocks)?;
         self.flush()?;
         log.write_tail(batch.tail, batch.tail_tid)?;
-        // Before anything is written where the log began until now.
+        // The new tail must be durable before blocks of the old part of the log are overwritten.
         self.flush()?;
         logged.end(&batch);
         drop(batch);
@@ -252,16 +258,16 @@ impl Writer {
     }
 }
 
-/// How a file system is written to.
+/// Options for writing to a file system.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Whether the content of files goes through handles too, as metadata does: `data=journal`.
+    /// Whether the content of files is journaled too, as metadata is: `data=journal`.
     pub journals_content: bool,
-    /// The most bytes of metadata to keep in memory until the device has them, however large
-    /// the journal is; at least 1,024 blocks. `None`: as much as the journal holds.
+    /// The maximum size in bytes of the metadata that is kept in memory until it is on the device,
+    /// however large the journal is; at least 1,024 blocks. `None`: as much as the journal holds.
     pub dirty_metadata_bytes: Option<u64>,
-    /// What is written over a damaged superblock before anything else.
+    /// The repair of a damaged superblock, which is written before anything else.
     pub repair: Option<SuperblockRepair>,
-    /// What finds attributes that another file has already. Default: nothing.
+    /// The caches that find attributes another file already has. Default: none.
     pub attributes: Arc<AttributeCaches>,
 }
