@@ -1,16 +1,18 @@
-//! Nodes of extent trees: the root in the inode, the others in blocks.
+//! Nodes of extent trees. The root is stored in the inode, the others in blocks.
 //!
 //! ```text
 //! header: magic, entries, max, depth, generation           12 bytes
 //! depth > 0: index entries: first file block, child block  12 bytes each
 //! depth = 0: extents: first file block, length, block      12 bytes each
-//! behind `max` entries, with metadata_csum, not in the root: CRC-32C
+//! after `max` entries, with metadata_csum, not in the root: CRC-32C
 //! ```
 //!
-//! Invariants of a tree, each checked before it is relied on: a child's depth is
-//! one less than its parent's, and the root's is at most 5, so that there are no
-//! loops; entries are sorted and do not overlap; a node's entries lie between
-//! its own index entry and the next.
+//! Invariants of a tree, each checked before code relies on it:
+//!
+//! - A child's depth is one less than its parent's, and the root's is at most 5, so loops are
+//!   impossible.
+//! - Entries are sorted and do not overlap.
+//! - A node's entries are between its own index entry and the next.
 
 #[cfg(test)]
 mod tests;
@@ -23,32 +25,33 @@ use std::ops::Range;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The greatest depth of a root.
+/// The maximum depth of a root.
 pub const DEPTH_MAX: u16 = 5;
 
-/// One more than the last block that a file can have.
+/// The limit of file blocks: one more than the last possible one.
 pub const FILE_BLOCKS: u64 = 1 << 32;
 
-/// One more than the last block that an entry can lead to.
+/// The limit of physical blocks: one more than the last one that an entry can store.
 pub const BLOCKS_MAX: u64 = 1 << 48;
 
-/// Bytes of an entry.
+/// The length of an entry in bytes.
 pub const ENTRY_BYTES: usize = 12;
 
 const MAGIC: u16 = 0xF30A;
 
-/// The longest extent that is written; longer ones are unwritten, by as much.
+/// The maximum length of a written extent. In an unwritten one, this number is added to the length.
 const WRITTEN_MAX: u16 = 1 << 15;
 
-/// The longest extent that is not: one block less, since length 0 means written.
+/// The maximum length of an unwritten extent. It is one block less, because a length of 0 would
+/// mean written.
 const UNWRITTEN_MAX: u16 = WRITTEN_MAX - 1;
 
-/// What is wrong with a node that maps anything outside the blocks that belong to it.
+/// The damage of a node that maps anything outside the blocks that belong to it.
 pub(crate) const OUTSIDE: Damage = "extent node maps blocks that belong to another node";
 
 const UNSORTED: Damage = "entries of an extent node overlap or are not sorted";
 
-/// A node whose header fits its bytes.
+/// A node whose header is consistent with its length.
 #[derive(Debug)]
 pub struct Node<'a> {
     depth: u16,
@@ -61,30 +64,30 @@ enum Entries<'a> {
     Index(&'a [RawIndex]),
 }
 
-/// What a node knows about one file block.
+/// The result of searching a node for one file block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing is mapped from the block on until this one.
+    /// The block is not mapped. The hole extends to this block, exclusive.
     Hole(u64),
-    /// The extent that holds the block.
+    /// The extent that contains the block.
     Extent(Extent),
-    /// The node that knows more.
+    /// The child to search.
     Child(Child),
 }
 
-/// A run of file blocks, and where they lie.
+/// A run of file blocks and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The file's blocks.
     pub file_blocks: Range<u64>,
-    /// The file system's block that holds the first.
+    /// The physical block of the first one.
     pub block: FsBlock,
-    /// Whether they have been written.
+    /// Whether the blocks were written.
     pub is_written: bool,
 }
 
 impl Extent {
-    /// The blocks that an extent can have at most.
+    /// Returns the maximum number of blocks of an extent.
     pub(crate) fn blocks_max(is_written: bool) -> u64 {
         u64::from(if is_written {
             WRITTEN_MAX
@@ -93,13 +96,13 @@ impl Extent {
         })
     }
 
-    /// The number of blocks.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.file_blocks.end.saturating_sub(self.file_blocks.start)
     }
 
-    /// The part of it that maps `file_blocks`, which must be its own.
+    /// Returns the part of the extent that maps `file_blocks`, which must be within it.
     #[must_use]
     pub fn part(&self, file_blocks: Range<u64>) -> Self {
         let skip = file_blocks.start.saturating_sub(self.file_blocks.start);
@@ -110,8 +113,8 @@ impl Extent {
         }
     }
 
-    /// Whether `next` goes on where this one ends, in the file and on the image, and both
-    /// fit into one.
+    /// Returns whether `next` continues this extent, both in the file and on the image, and both
+    /// fit into one extent.
     pub(crate) fn can_take(&self, next: &Self) -> bool {
         self.file_blocks.end == next.file_blocks.start
             && self.block.0.checked_add(self.blocks()) == Some(next.block.0)
@@ -129,12 +132,12 @@ pub struct Index {
     pub block: FsBlock,
 }
 
-/// An entry of a node, of either kind.
+/// An entry of a node of either kind.
 pub trait Entry {
-    /// The first file block below it.
+    /// Returns the first file block below it.
     fn start(&self) -> u64;
 
-    /// Its 12 bytes in the node.
+    /// Returns its 12 bytes in the node.
     fn encode(&self) -> [u8; ENTRY_BYTES];
 }
 
@@ -169,27 +172,27 @@ impl Entry for Index {
     }
 }
 
-/// A number below 2^32, as every file block that is mapped.
+/// Converts a number below 2^32, such as any mapped file block.
 fn low32(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// A number below 2^16, as every length of an extent.
+/// Converts a number below 2^16, such as any length of an extent.
 fn low16(number: u64) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
 
-/// The entries that a node of `bytes` bytes has room for: a block, or the 60 in the inode.
+/// Returns the number of entries that fit in a node of `bytes` bytes: a block, or the 60 in the
+/// inode.
 #[must_use]
 pub fn capacity(bytes: usize) -> usize {
     bytes.saturating_sub(size_of::<RawHeader>()) / ENTRY_BYTES
 }
 
-/// Makes `bytes` a node with these entries, which must fit, with a checksum from `seed` if there
-/// is one.
+/// Writes a node with these entries, which must fit, into `bytes`. With `seed`, sets the checksum.
 ///
 /// # Panics
-/// If `bytes` are shorter than a header.
+/// If `bytes` is shorter than a header.
 pub fn encode_node<E: Entry>(bytes: &mut [u8], depth: u16, entries: &[E], seed: Option<Crc32c>) {
     let max = capacity(bytes.len());
     debug_assert!(entries.len() <= max, "entries fit the node");
@@ -225,7 +228,7 @@ pub struct Child {
 }
 
 impl<'a> Node<'a> {
-    /// The node that `bytes` hold: a block, or the 60 bytes in the inode.
+    /// Parses the node in `bytes`: a block, or the 60 bytes in the inode.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Damage> {
         let Ok((header, rest)) = RawHeader::ref_from_prefix(bytes) else {
             return Err("extent node is cut off");
@@ -261,20 +264,20 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// As [`Node::parse`], with the order of its entries checked.
+    /// Like [`Node::parse`], and also checks the order of the entries.
     pub fn parse_sorted(bytes: &'a [u8]) -> Result<Self, Damage> {
         let node = Self::parse(bytes)?;
         node.check_order()?;
         Ok(node)
     }
 
-    /// Levels below this node.
+    /// Returns the number of levels below this node.
     #[must_use]
     pub fn depth(&self) -> u16 {
         self.depth
     }
 
-    /// The extents of a leaf; none of an index node.
+    /// Returns the extents of a leaf; an empty vector for an index node.
     #[must_use]
     pub fn extents(&self) -> Vec<Extent> {
         match self.entries {
@@ -283,7 +286,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The entries of an index node; none of a leaf.
+    /// Returns the entries of an index node; an empty vector for a leaf.
     #[must_use]
     pub fn indexes(&self) -> Vec<Index> {
         match self.entries {
@@ -323,10 +326,10 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// What the node, which may map the file blocks `within`, knows about `target`.
+    /// Searches the node, which may map the file blocks `within`, for `target`.
     ///
     /// # Errors
-    /// What is wrong with the entries, if they map anything outside `within`.
+    /// The damage of the entries, if they map anything outside `within`.
     pub fn find(&self, target: FileBlock, within: &Range<u64>) -> Result<Found, Damage> {
         let target = u64::from(target.0);
         match self.entries {
@@ -354,8 +357,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The last of a node's `entries` that starts at or before `target`, and where the next one starts,
-/// or the node's blocks, `within`, end.
+/// Returns the last of a node's `entries` that starts at or before `target`. Also returns the end
+/// of its range: the start of the next entry, or the end of `within`, the node's blocks.
 fn around<'e, E: RawEntry>(
     entries: &'e [E],
     target: u64,
@@ -378,8 +381,8 @@ fn around<'e, E: RawEntry>(
     Ok((before.last(), end))
 }
 
-/// Whether the checksum behind the entries of the node in the block `bytes` is
-/// right. `seed` is the inode's.
+/// Returns whether the checksum after the entries of the node in the block `bytes` is correct.
+/// `seed` is the inode's.
 #[must_use]
 pub fn checksum_is_right(bytes: &[u8], seed: Crc32c) -> bool {
     let Ok((header, _)) = RawHeader::ref_from_prefix(bytes) else {
@@ -421,9 +424,9 @@ struct RawIndex {
     ei_unused: U16,
 }
 
-/// An entry of either kind, as it lies in its node.
+/// An entry of either kind in its on-disk form.
 trait RawEntry {
-    /// The first file block below it.
+    /// Returns the first file block below it.
     fn start(&self) -> u64;
 }
 

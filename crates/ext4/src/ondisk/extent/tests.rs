@@ -2,10 +2,10 @@ use super::*;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// First file block, length of an extent, block.
+/// The first file block, the length, and the physical block of an extent.
 type Entry = (u32, u16, u32);
 
-/// A node with room for `max` entries.
+/// Returns a node with room for `max` entries.
 fn node(depth: u16, max: u16, entries: &[Entry]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let count = u16::try_from(entries.len()).unwrap();

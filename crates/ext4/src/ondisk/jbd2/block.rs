@@ -9,7 +9,7 @@ pub(super) const TAIL_BYTES: usize = 4;
 pub(super) const UUID_BYTES: usize = 16;
 const CHECKSUM_TYPE_CRC32: u8 = 1;
 pub(super) const COMMIT_CHECKSUM: usize = 0x10;
-/// Bytes of a commit block that say something.
+/// The length of the used part of a commit block, in bytes.
 const COMMIT_BYTES: usize = 64;
 
 pub(super) const TAG_ESCAPED: u32 = 0x1;
@@ -19,15 +19,15 @@ pub(super) const TAG_LAST: u32 = 0x8;
 /// The type of one of the journal's own blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
-    /// Tags, and as many data blocks behind it.
+    /// Tags, followed by one data block for each.
     Descriptor,
     /// The end of a transaction.
     Commit,
-    /// Blocks that earlier transactions must not write.
+    /// Blocks to which replay must not write the copies of earlier transactions.
     Revoke,
 }
 
-/// The kind and transaction of a block of the log; `None` if it is no such block.
+/// Returns the kind and the transaction of a block of the log, or `None` for any other block.
 #[must_use]
 pub fn log_block(block: &[u8]) -> Option<(BlockKind, Tid)> {
     if be32(block, 0)? != MAGIC {
@@ -42,33 +42,32 @@ pub fn log_block(block: &[u8]) -> Option<(BlockKind, Tid)> {
     Some((kind, Tid(be32(block, 8)?)))
 }
 
-/// How the blocks of a log are laid out and checked.
+/// The layout and checksums of the blocks of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
     pub(super) features: Features,
-    /// What checksums start from, if there are any.
+    /// The initial value of checksums, if the journal has them.
     pub(super) seed: Option<Crc32c>,
 }
 
-/// Where one data block of a transaction belongs.
+/// The home and properties of one data block of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// The block's home.
     pub home: FsBlock,
-    /// Whether the block's first four bytes were blanked because they were the
-    /// magic number.
+    /// Whether the block's first four bytes were zeroed because they equal the magic number.
     pub is_escaped: bool,
     /// The data block's checksum, or its low 16 bits; 0 without checksums.
     pub checksum: u32,
 }
 
-/// A commit block.
+/// The contents of a commit block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// When the transaction was committed, in whole seconds: as much as tells one
-    /// round of the log from another.
+    /// The time of the commit in whole seconds, which is precise enough to distinguish one round of
+    /// the log from another.
     pub time_seconds: u64,
-    /// CRC-32 of the transaction's descriptor and data blocks, if there is one.
+    /// CRC-32 of the transaction's descriptor and data blocks, if present.
     pub crc32: Option<u32>,
 }
 
@@ -77,12 +76,11 @@ impl Format {
         self.features.contains(feature)
     }
 
-    /// Whether a block of the log carries the right checksum, as far as its kind
-    /// and the journal's features provide for one.
+    /// Returns whether a block of the log has the correct checksum, if its kind has one with the
+    /// journal's features.
     ///
-    /// Of a commit block only the start says something, and that is written at
-    /// once; what a torn write leaves behind it is taken as the zeros that it
-    /// should be.
+    /// Only the start of a commit block is used, and it is written atomically. If a write was torn,
+    /// the rest of the block is treated as zeros, which it should be.
     #[must_use]
     pub fn block_is_intact(&self, kind: BlockKind, block: &[u8]) -> bool {
         let Some(seed) = self.seed else { return true };
@@ -99,28 +97,28 @@ impl Format {
         kind == BlockKind::Commit && stored == Some(zeroed(seed, start, at).bytes(&rest))
     }
 
-    /// Whether `data`, as it lies in the journal, is what `tag` of transaction
-    /// `tid` describes.
+    /// Returns whether `data`, as stored in the journal, matches the checksum in `tag` of
+    /// transaction `tid`.
     #[must_use]
     pub fn data_is_intact(&self, tid: Tid, tag: &Tag, data: &[u8]) -> bool {
         let Some(seed) = self.seed else { return true };
         tag.checksum == self.data_checksum(seed, tid, data)
     }
 
-    /// The checksum of a data block of transaction `tid`, as much of it as a tag holds.
+    /// Returns the checksum of a data block of transaction `tid`, truncated to what a tag can hold.
     pub(super) fn data_checksum(&self, seed: Crc32c, tid: Tid, data: &[u8]) -> u32 {
         let computed = seed.bytes(&tid.0.to_be_bytes()).bytes(data).0;
         let is_whole = self.has(Features::CSUM_V3);
         computed & if is_whole { u32::MAX } else { 0xffff }
     }
 
-    /// Whether data blocks have checksums of their own.
+    /// Returns whether data blocks have their own checksums.
     #[must_use]
     pub fn has_data_checksums(&self) -> bool {
         self.seed.is_some()
     }
 
-    /// The tags of a descriptor block, in the order of the data blocks.
+    /// Iterates over the tags of a descriptor block, in the order of the data blocks.
     pub fn tags<'a>(&self, block: &'a [u8]) -> impl Iterator<Item = Tag> + use<'a> {
         let format = *self;
         let body = &block[..block.len() - format.tail_bytes().min(block.len())];
@@ -174,8 +172,8 @@ impl Format {
         if self.seed.is_some() { TAIL_BYTES } else { 0 }
     }
 
-    /// The blocks that a revoke block names; `None` if its count exceeds the block. A count that
-    /// ends before the first record names none.
+    /// Iterates over the blocks in a revoke block. Returns `None` if its count exceeds the block.
+    /// If the count ends before the first record, there are no blocks.
     #[must_use]
     pub fn revoked<'a>(&self, block: &'a [u8]) -> Option<impl Iterator<Item = FsBlock> + use<'a>> {
         let is_wide = self.has(Features::BIT64);
@@ -194,7 +192,7 @@ impl Format {
     }
 }
 
-/// What a commit block says; `None` if it is too short.
+/// Parses a commit block. Returns `None` if it is too short.
 #[must_use]
 pub fn commit(block: &[u8]) -> Option<Commit> {
     let time_seconds = u64::from(be32(block, 0x30)?) << 32 | u64::from(be32(block, 0x34)?);

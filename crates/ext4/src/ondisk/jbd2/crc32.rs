@@ -1,16 +1,15 @@
-//! The CRC-32 that commit blocks hold where the journal has the compatible
-//! feature for it.
+//! The CRC-32 in commit blocks, used if the journal has the compatible feature for it.
 
-/// The CRC-32 of a transaction as commit blocks hold it: most significant bit
-/// first, started from all ones, not inverted at the end.
+/// The CRC-32 of a transaction in the form stored in commit blocks: most significant bit first,
+/// started from all ones, not inverted at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crc32(pub u32);
 
 impl Crc32 {
-    /// The checksum of no bytes.
+    /// The checksum of an empty input.
     pub const START: Self = Self(!0);
 
-    /// This checksum, continued with `bytes`.
+    /// Continues this checksum with `bytes`.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         Self(bytes.iter().fold(self.0, |crc, byte| {
@@ -46,7 +45,7 @@ mod tests {
 
     #[test]
     fn check_value_of_crc32_mpeg2_matches() {
-        // The same polynomial, start and order are known as CRC-32/MPEG-2.
+        // CRC-32/MPEG-2 has the same polynomial, initial value and bit order.
         assert_eq!(Crc32::START.bytes(b"123456789"), Crc32(0x0376_E6E7));
     }
 }

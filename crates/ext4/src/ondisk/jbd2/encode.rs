@@ -1,4 +1,4 @@
-//! Making the blocks of the log.
+//! Encoding of the blocks of the log.
 
 use super::block::{
     BlockKind, COMMIT_CHECKSUM, Format, HEADER_BYTES, TAG_ESCAPED, TAG_LAST, TAG_SAME_UUID,
@@ -8,18 +8,18 @@ use super::header::{Features, MAGIC, Tid, zeroed};
 use crate::FsBlock;
 use std::time::Duration;
 
-/// Bytes of a revoke block before its records.
+/// The offset of the records in a revoke block, in bytes.
 const REVOKE_HEADER_BYTES: usize = HEADER_BYTES + 4;
 const COMMIT_SECONDS: usize = 0x30;
 
 impl Format {
-    /// Tags that a descriptor block has room for.
+    /// Returns the number of tags that fit in a descriptor block.
     pub(crate) fn tags_in_block(&self, block_size_bytes: usize) -> usize {
         let taken = HEADER_BYTES + UUID_BYTES + self.tail_bytes();
         block_size_bytes.saturating_sub(taken) / self.tag_bytes()
     }
 
-    /// Revocations that a revoke block has room for.
+    /// Returns the number of revocations that fit in a revoke block.
     pub(crate) fn revocations_in_block(&self, block_size_bytes: usize) -> usize {
         let taken = REVOKE_HEADER_BYTES + self.tail_bytes();
         block_size_bytes.saturating_sub(taken) / self.revocation_bytes()
@@ -29,8 +29,8 @@ impl Format {
         if self.has(Features::BIT64) { 8 } else { 4 }
     }
 
-    /// The tag of a data block of transaction `tid` that belongs to `home`: `data` is how it
-    /// lies in the journal, escaped if need be.
+    /// Returns the tag of a data block of transaction `tid` whose home is `home`. `data` is the
+    /// block as stored in the journal, escaped if necessary.
     pub(crate) fn tag_of(&self, tid: Tid, home: FsBlock, data: &[u8], is_escaped: bool) -> Tag {
         let checksum = self.seed.map(|seed| self.data_checksum(seed, tid, data));
         Tag {
@@ -40,7 +40,7 @@ impl Format {
         }
     }
 
-    /// A descriptor block of `tags`, no more than it has room for.
+    /// Encodes a descriptor block with `tags`, which must fit in it.
     #[must_use]
     pub fn descriptor(
         &self,
@@ -89,7 +89,7 @@ impl Format {
         }
     }
 
-    /// A revoke block of `revoked`, no more than it has room for.
+    /// Encodes a revoke block with `revoked`, which must fit in it.
     pub(crate) fn revoke_block(
         &self,
         tid: Tid,
@@ -107,7 +107,7 @@ impl Format {
         self.finish(block, block_size_bytes)
     }
 
-    /// The block that commits transaction `tid` at `time` since 1970.
+    /// Encodes the block that commits transaction `tid` at `time` since 1970.
     pub(crate) fn commit_block(
         &self,
         tid: Tid,
@@ -123,7 +123,7 @@ impl Format {
         block
     }
 
-    /// Fills the block up, and sets the checksum at its end.
+    /// Pads the block, and sets the checksum at its end.
     fn finish(&self, mut block: Vec<u8>, block_size_bytes: usize) -> Vec<u8> {
         block.resize(block_size_bytes, 0);
         self.set_checksum(&mut block, block_size_bytes - TAIL_BYTES);
@@ -138,7 +138,7 @@ impl Format {
     }
 }
 
-/// The start of a block of the log.
+/// Encodes the header of a block of the log.
 fn header(kind: BlockKind, tid: Tid, capacity_bytes: usize) -> Vec<u8> {
     let number: u32 = match kind {
         BlockKind::Descriptor => 1,
@@ -152,7 +152,8 @@ fn header(kind: BlockKind, tid: Tid, capacity_bytes: usize) -> Vec<u8> {
     block
 }
 
-/// Whether a block that starts so must be escaped in the log: it looks like one of the log's own.
+/// Returns whether a block must be escaped in the log because it starts like one of the log's own
+/// blocks.
 pub(crate) fn looks_like_log(block: &[u8]) -> bool {
     block.first_chunk() == Some(&MAGIC.to_be_bytes())
 }
@@ -177,7 +178,7 @@ mod tests {
         })
     }
 
-    /// As much of `home` as `format` can hold.
+    /// Returns `home` truncated to the bits that `format` can store.
     fn held(format: &Format, home: u64) -> FsBlock {
         if format.features.contains(Features::BIT64) {
             FsBlock(home)

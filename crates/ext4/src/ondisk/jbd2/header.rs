@@ -1,44 +1,45 @@
-//! What the blocks of a journal share: the magic number, the numbers of transactions, features, and
+//! Common parts of the blocks of a journal: the magic number, transaction numbers, features, and
 //! big-endian words.
 
 use crate::ondisk::checksum::Crc32c;
 use bitflags::bitflags;
 use std::fmt;
 
-/// The number that each of the journal's own blocks starts with.
+/// The magic number at the start of each of the journal's own blocks.
 pub const MAGIC: u32 = 0xC03B_3998;
 
 bitflags! {
-    /// Features of a journal that a reader must know.
+    /// Features that readers must support.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Features: u32 {
-        /// There may be revoke blocks.
+        /// The log may contain revoke blocks.
         const REVOKE = 0x1;
         /// Block numbers of 64 bits.
         const BIT64 = 0x2;
-        /// Commit blocks are written without waiting for what they commit.
+        /// Commit blocks are written without waiting for the blocks of the transaction.
         const ASYNC_COMMIT = 0x4;
-        /// Checksums, 16 bits of them in tags.
+        /// Checksums, with 16 bits in tags.
         const CSUM_V2 = 0x8;
-        /// Checksums, all 32 bits of them in tags.
+        /// Checksums, with 32 bits in tags.
         const CSUM_V3 = 0x10;
-        /// The last blocks are for fast commits.
+        /// The last blocks are reserved for fast commits.
         const FAST_COMMIT = 0x20;
     }
 }
 
-/// A transaction's number. Numbers wrap around.
+/// A transaction number. Numbers wrap around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tid(pub u32);
 
 impl Tid {
-    /// Whether this transaction is older than `other`, of two that are less than 2^31 apart.
+    /// Returns whether this transaction is older than `other`. The two must be less than 2^31
+    /// apart.
     #[must_use]
     pub fn is_before(self, other: Self) -> bool {
         self.0.wrapping_sub(other.0) > u32::MAX / 2
     }
 
-    /// The transaction after this one.
+    /// Returns the number of the next transaction.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
@@ -51,7 +52,7 @@ impl fmt::Display for Tid {
     }
 }
 
-/// The checksum of `bytes` with the four at `at` taken as zeros.
+/// Returns the checksum of `bytes` with the four bytes at `at` treated as zeros.
 pub(super) fn zeroed(seed: Crc32c, bytes: &[u8], at: usize) -> Crc32c {
     let (before, rest) = bytes.split_at(at.min(bytes.len()));
     seed.bytes(before)

@@ -1,14 +1,14 @@
 //! The journal (jbd2): its superblock, and the blocks of its log.
 //!
-//! Layout, big-endian. Every block but copies of data starts with a header of
-//! three words: magic number, block type, transaction. The superblock is the
-//! journal's first block; from `s_first` on, the log goes round in circles:
+//! Layout, big-endian. Every block except copies of data starts with a header of three words: magic
+//! number, block type, transaction. The superblock is the journal's first block. The log is
+//! circular and starts at `s_first`:
 //!
 //! ```text
 //! [descriptor: tags][data][data]...[descriptor]...[revoke]...[commit]  next transaction
 //! ```
 //!
-//! A tag says where one data block belongs. Its size depends on the features:
+//! A tag holds the home of one data block. Its size depends on the features:
 //!
 //! | features | bytes | fields |
 //! |---|---|---|
@@ -18,9 +18,9 @@
 //! | `csum_v2`, 64bit | 14 | home (4), checksum (2), flags (2), high half (4), unused (2) |
 //! | `csum_v3` | 16 | home (4), flags (4), high half (4), checksum (4) |
 //!
-//! and 16 bytes of UUID follow unless the tag says that it is the same as
-//! before. With `csum_v2` and `csum_v3` each descriptor and revoke block ends in
-//! a CRC-32C of itself, and each commit block holds one.
+//! A UUID of 16 bytes follows, unless a flag of the tag indicates that it is the same as before.
+//! With `csum_v2` and `csum_v3`, each descriptor and revoke block ends with its CRC-32C, and each
+//! commit block contains one.
 
 mod block;
 mod crc32;

@@ -6,7 +6,7 @@ use crate::error::Place;
 use crate::ondisk::checksum::Crc32c;
 use crate::{Error, Result};
 
-/// Bytes of the journal's superblock.
+/// The length of the journal's superblock, in bytes.
 pub const SUPERBLOCK_BYTES: usize = 1024;
 
 const UUID_BYTES: usize = 16;
@@ -23,9 +23,9 @@ const S_FEATURE_RO_COMPAT: usize = 0x2c;
 const S_USERS: usize = 0x40;
 const S_CHECKSUM_TYPE: usize = 0x50;
 const S_CHECKSUM: usize = 0xfc;
-/// The fewest blocks that a journal has, without those for fast commits.
+/// The minimum number of blocks of a journal, without those for fast commits.
 const MIN_BLOCKS: u32 = 1024;
-/// Blocks of the fast-commit area where the superblock does not say.
+/// The number of blocks of the fast-commit area if the superblock has 0.
 const DEFAULT_FAST_COMMIT_BLOCKS: u32 = 256;
 
 /// Compatible feature: commit blocks hold a CRC-32 of the transaction.
@@ -36,19 +36,19 @@ const COMPAT_CHECKSUM: u32 = 0x1;
 pub struct JournalSuperblock {
     /// 1 or 2; only 2 has features.
     pub version: u8,
-    /// Bytes of a block.
+    /// The size of a block in bytes.
     pub block_size_bytes: u32,
-    /// Blocks of the journal, this one included.
+    /// The number of blocks of the journal, including this one.
     pub length_blocks: u32,
-    /// The log's first block.
+    /// The first block of the log.
     pub first: u32,
-    /// The block behind the log's last.
+    /// The block after the last one of the log.
     pub end: u32,
-    /// The first transaction that the log holds.
+    /// The first transaction in the log.
     pub sequence: Tid,
-    /// Where that transaction starts; 0 if the log is empty.
+    /// The block at which that transaction starts; 0 if the log is empty.
     pub start: u32,
-    /// The error because of which the journal was aborted; 0 if none.
+    /// The error that aborted the journal; 0 if none.
     pub errno: u32,
     /// Features.
     pub features: Features,
@@ -59,11 +59,10 @@ pub struct JournalSuperblock {
 }
 
 impl JournalSuperblock {
-    /// Parses a superblock and checks that its numbers fit each other.
+    /// Parses a superblock and checks that its numbers are consistent.
     ///
     /// # Errors
-    /// [`Error::UnsupportedFeature`] for a feature that this version does not
-    /// know, [`Error::Corrupt`] otherwise.
+    /// [`Error::UnsupportedFeature`] for an unknown feature; [`Error::Corrupt`] otherwise.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let bytes: &[u8; SUPERBLOCK_BYTES] = bytes
             .first_chunk()
@@ -127,9 +126,9 @@ impl JournalSuperblock {
         Ok(sb)
     }
 
-    /// Puts what can change, the log's place, the features and the error, into `bytes`, the
-    /// superblock as it was read, and sets its checksum. Where that was of version 1 and this is
-    /// of version 2, the fields that version 1 does not have are made.
+    /// Stores the fields that can change (the log's position, the features and the error) into
+    /// `bytes`, the superblock as it was read, and sets its checksum. If `bytes` has version 1 and
+    /// `self` version 2, initialises the fields that version 1 does not have.
     pub fn store(&self, bytes: &mut [u8; SUPERBLOCK_BYTES]) {
         if self.version == 2 && be32(bytes, S_TYPE) == Some(TYPE_V1) {
             bytes[S_FEATURE_COMPAT..].fill(0);
@@ -153,14 +152,14 @@ impl JournalSuperblock {
         }
     }
 
-    /// The blocks for fast commits: empty without the feature. The block between
-    /// them and the log is not used.
+    /// Returns the blocks for fast commits: an empty range without the feature. The block between
+    /// them and the log is unused.
     #[must_use]
     pub fn fast_commit_blocks(&self) -> std::ops::Range<u32> {
         self.end.saturating_add(1).min(self.length_blocks)..self.length_blocks
     }
 
-    /// How the blocks of this journal's log are laid out.
+    /// Returns the layout of the blocks of this journal's log.
     #[must_use]
     pub fn format(&self) -> Format {
         let has_checksums = self
@@ -178,7 +177,7 @@ fn known_features(incompat: u32) -> Result<Features> {
     Ok(Features::from_bits_truncate(incompat))
 }
 
-/// Refuses unknown features, by the lowest bit.
+/// Rejects unknown features; the error names the lowest bit.
 fn check_unknown(kind: &str, unknown: u32) -> Result<()> {
     if unknown == 0 {
         return Ok(());
@@ -221,7 +220,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A superblock of version 2: the words that are not zero.
+    /// Returns a superblock of version 2 with these words; the others are zero.
     fn bytes(words: &[(usize, u32)]) -> [u8; SUPERBLOCK_BYTES] {
         let mut bytes = [0; SUPERBLOCK_BYTES];
         let usual = [
@@ -253,7 +252,7 @@ mod tests {
     fn unknown_incompatible_feature_is_refused_by_bit() {
         let error = JournalSuperblock::parse(&bytes(&[(0x28, 0x80)])).unwrap_err();
         assert!(matches!(error, Error::UnsupportedFeature(name) if name == "journal_incompat_7"));
-        // Version 1 has no features, whatever its bytes say.
+        // Version 1 has no features, regardless of the field's content.
         assert!(JournalSuperblock::parse(&bytes(&[(4, 3), (0x28, 0x80)])).is_ok());
     }
 

@@ -1,11 +1,11 @@
-//! Backups of the superblock: where they lie, and what they say of a first one that is damaged.
+//! Backups of the superblock: their locations, and the repair of a damaged first superblock.
 //!
-//! A superblock takes two sectors, and its checksum lies in the second one: a power cut while it is
-//! written may leave one sector of each version. What changes while a file system is in use is
-//! then right in either version, and what does not change is compared with a backup.
+//! A superblock takes two sectors, and its checksum is in the second one. A power cut during a
+//! write may leave one sector of each version. Fields that change while a file system is in use are
+//! then valid in either version; the other fields are compared with a backup.
 //!
-//! What is restored passes the same checks as any superblock, and says that the journal is to be
-//! recovered: whether it was so is not known.
+//! A restored superblock passes the same checks as any other. It has the flag that the journal
+//! needs recovery, because the original value of that flag is unknown.
 
 use super::decoded::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, Superblock};
 use super::edit::SuperblockEdit;
@@ -19,28 +19,28 @@ use zerocopy::FromBytes;
 /// Groups that hold a backup in most file systems.
 const LIKELY_GROUPS: [GroupNo; 5] = [GroupNo(1), GroupNo(3), GroupNo(5), GroupNo(7), GroupNo(9)];
 
-/// Blocks in a cluster, as a binary logarithm, that mke2fs makes unless told otherwise: without
-/// bigalloc, and with it.
+/// The default number of blocks in a cluster in mke2fs, as a binary logarithm: without bigalloc,
+/// and with it.
 const USUAL_CLUSTERS_LOG2: [u32; 2] = [0, 4];
 
-/// The most clusters that mke2fs puts into a group, however large the bitmap is.
+/// The maximum number of clusters in a group in mke2fs, even if the bitmap is larger.
 const MAX_CLUSTERS_PER_GROUP: u64 = 65_528;
 
 /// The bytes of a superblock.
 type Bytes = [u8; SUPERBLOCK_BYTES];
 
-/// How a superblock is damaged.
+/// The kind of damage of a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
-    /// One of its halves was not written with the other.
+    /// Torn: one of its sectors is from another version.
     Torn,
-    /// It contradicts the backup.
+    /// The superblock contradicts the backup.
     Wrong,
-    /// Something else is in its place, or a superblock with another UUID.
+    /// The place contains other data, or a superblock with another UUID.
     Lost,
 }
 
-/// What is to be in place of a damaged superblock.
+/// The replacement of a damaged superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuperblockRepair {
     bytes: Box<Bytes>,
@@ -61,13 +61,13 @@ impl std::fmt::Display for SuperblockRepair {
 }
 
 impl SuperblockRepair {
-    /// The superblock as it is to be.
+    /// Returns the bytes of the new superblock.
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Refuses to write where a superblock is lost: what is on the device now may be another file
-    /// system, and the backup what it left of an older one.
+    /// Returns an error if the first superblock is lost. The device may now contain another file
+    /// system, and the backup may be a remnant of an older one.
     ///
     /// # Errors
     /// [`Error::NotWritable`].
@@ -82,7 +82,7 @@ impl SuperblockRepair {
         }
     }
 
-    /// Writes the superblock, and makes that durable.
+    /// Writes the superblock and flushes the device.
     pub(crate) fn write(&self, device: &dyn BlockDevice) -> Result<()> {
         self.check_writable()?;
         device.write_at(&*self.bytes, SUPERBLOCK_OFFSET_BYTES)?;
@@ -91,11 +91,11 @@ impl SuperblockRepair {
 }
 
 impl Superblock {
-    /// As [`Superblock::read`], but where the checksum is wrong or the magic number missing, the
-    /// backups are looked at: with what is then to be in the superblock's place.
+    /// Like [`Superblock::read`], but tries the backups if the checksum is wrong or the magic
+    /// number is missing. In that case it also returns the replacement of the superblock.
     ///
     /// # Errors
-    /// As [`Superblock::read`], of the first superblock, if no backup is of use.
+    /// As for [`Superblock::read`] of the first superblock, if no backup can be used.
     pub fn read_or_restore(device: &dyn BlockDevice) -> Result<(Self, Option<SuperblockRepair>)> {
         let error = match Self::read(device) {
             Ok(superblock) => return Ok((superblock, None)),
@@ -119,21 +119,21 @@ impl Superblock {
     }
 }
 
-/// Where a backup may be.
+/// A possible location of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BackupPlace {
     group: GroupNo,
     offset_bytes: u64,
 }
 
-/// A backup whose checksum is right.
+/// A backup with a correct checksum.
 struct Backup {
     group: GroupNo,
     bytes: Bytes,
     superblock: Superblock,
 }
 
-/// The bytes at `offset_bytes`, if the device has them.
+/// Reads the bytes at `offset_bytes`, or returns `None` if the device does not have them.
 fn read_at(device: &dyn BlockDevice, offset_bytes: u64) -> Option<Bytes> {
     let end_bytes = offset_bytes.checked_add(SUPERBLOCK_BYTES as u64)?;
     let mut bytes = [0; SUPERBLOCK_BYTES];
@@ -141,7 +141,7 @@ fn read_at(device: &dyn BlockDevice, offset_bytes: u64) -> Option<Bytes> {
     (is_inside && device.read_at(&mut bytes, offset_bytes).is_ok()).then_some(bytes)
 }
 
-/// Where the first superblock, which is damaged, says that backups are.
+/// Returns the locations of backups according to the damaged first superblock.
 fn first_places(first: &Bytes) -> Vec<BackupPlace> {
     let Ok(sb) = raw::parse_unsealed(first) else {
         return Vec::new();
@@ -156,7 +156,7 @@ fn first_places(first: &Bytes) -> Vec<BackupPlace> {
         .collect()
 }
 
-/// Where backups are in a file system that mke2fs was left to lay out.
+/// Returns the locations of backups in a file system with mke2fs's default layout.
 fn usual_places() -> impl Iterator<Item = BackupPlace> {
     let sizes = (10..=16_u32).flat_map(|block_log2| {
         USUAL_CLUSTERS_LOG2.map(|cluster_log2| {
@@ -182,7 +182,7 @@ fn backup_offset_bytes(sb: &Superblock, group: GroupNo) -> u64 {
 }
 
 impl Backup {
-    /// The backup at `place`, if there is one that says that it belongs there.
+    /// Reads the backup at `place`. Returns `None` unless it is a backup that belongs there.
     fn read(device: &dyn BlockDevice, place: BackupPlace) -> Option<Self> {
         let bytes = read_at(device, place.offset_bytes)?;
         let superblock = Superblock::parse(&bytes).ok()?;
@@ -200,8 +200,8 @@ impl Backup {
     }
 }
 
-/// What is right: the first superblock if it differs from `backup` only where it may, else
-/// `backup`.
+/// Chooses the first superblock if it differs from `backup` only in fields that may differ, and
+/// `backup` otherwise.
 fn restore(first: &Bytes, backup: &Backup) -> Option<(Superblock, SuperblockRepair)> {
     let damage = damage(first, &backup.superblock);
     let mut bytes = Box::new(match damage {
@@ -236,8 +236,8 @@ fn damage(first: &Bytes, backup: &Superblock) -> Damage {
     }
 }
 
-/// Whether the two differ only in what changes while a file system is in use, or is tuned: backups
-/// are not written then.
+/// Returns whether the two differ only in fields that change during use or by tuning, when backups
+/// are not updated.
 fn is_same_file_system(first: &Superblock, backup: &Superblock) -> bool {
     let with_run_time_fields = Superblock {
         reserved_blocks_count: first.reserved_blocks_count,
@@ -278,7 +278,7 @@ fn is_same_file_system(first: &Superblock, backup: &Superblock) -> bool {
     with_run_time_fields == *first
 }
 
-/// `backup`, with what `first` has of `changing`.
+/// Returns `backup` with the bits in `changing` taken from `first`.
 fn with_bits<F: Flags + Copy>(backup: F, first: F, changing: F) -> F {
     backup
         .difference(changing)

@@ -1,4 +1,4 @@
-//! A superblock whose numbers fit each other.
+//! A superblock with consistent numbers.
 
 use crate::ondisk::checksum::{Crc32c, crc16};
 use crate::ondisk::features::{Compat, Incompat, RoCompat};
@@ -7,13 +7,13 @@ use crate::{FsBlock, GroupNo, Ino};
 use bitflags::bitflags;
 use uuid::Uuid;
 
-/// Where the superblock starts, in bytes, whatever the block size.
+/// The offset of the superblock in bytes, for every block size.
 pub const SUPERBLOCK_OFFSET_BYTES: u64 = 1024;
-/// Bytes of a superblock.
+/// The length of a superblock in bytes.
 pub const SUPERBLOCK_BYTES: usize = 1024;
 
 bitflags! {
-    /// How the file system was left (`s_state`).
+    /// The state of the file system (`s_state`).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct State: u16 {
         /// Unmounted cleanly.
@@ -27,29 +27,31 @@ bitflags! {
     }
 }
 
-/// A superblock whose numbers fit each other.
+/// A superblock with consistent numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Superblock {
-    /// Inodes, used and free.
+    /// The number of inodes, used and free.
     pub inodes_count: u32,
-    /// Blocks, used and free.
+    /// The number of blocks, used and free.
     pub blocks_count: u64,
-    /// Blocks that only the super-user may fill.
+    /// The number of blocks reserved for the super-user.
     pub reserved_blocks_count: u64,
-    /// What to do when damage is found: 1 goes on, 2 turns read-only, 3 panics.
+    /// The action when damage is found: 1 continue, 2 remount read-only, 3 panic.
     pub errors: u16,
-    /// Free blocks by the superblock, which may be behind the group descriptors.
+    /// Free blocks according to the superblock, which may be less current than the group
+    /// descriptors.
     pub free_blocks_count: u64,
-    /// Free inodes by the superblock, which may be behind the group descriptors.
+    /// Free inodes according to the superblock, which may be less current than the group
+    /// descriptors.
     pub free_inodes_count: u32,
-    /// First block of group 0: 1 where blocks have 1 KiB, else 0.
+    /// First block of group 0: 1 with blocks of 1 KiB, 0 otherwise.
     pub first_data_block: u32,
     /// Binary logarithm of the block size: 10 to 16.
     pub block_size_log2: u8,
     /// Blocks in a cluster, as a binary logarithm; 0 without bigalloc.
     pub cluster_blocks_log2: u8,
-    /// Blocks in each group but the last.
+    /// Blocks in each group except the last.
     pub blocks_per_group: u32,
     /// Inodes in each group.
     pub inodes_per_group: u32,
@@ -57,11 +59,11 @@ pub struct Superblock {
     pub groups_count: u32,
     /// Revision: 0 has fixed sizes and no features.
     pub revision: u32,
-    /// How the file system was left.
+    /// The state of the file system.
     pub state: State,
-    /// Bytes of an inode in the inode tables.
+    /// The size of an inode in the inode tables, in bytes.
     pub inode_size_bytes: u16,
-    /// Bytes of a group descriptor: 32, or 64 and more with 64bit.
+    /// The size of a group descriptor in bytes: 32, or at least 64 with 64bit.
     pub descriptor_size_bytes: u16,
     /// First inode that is not reserved.
     pub first_ino: Ino,
@@ -75,29 +77,29 @@ pub struct Superblock {
     pub uuid: Uuid,
     /// The label, up to the first NUL.
     pub label: Vec<u8>,
-    /// Where the file system was mounted last, up to the first NUL.
+    /// The mount point of the last mount, up to the first NUL.
     pub last_mounted: Vec<u8>,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// When it was mounted last.
+    /// Time of the last mount.
     pub mounted: Timestamp,
-    /// When it was written last.
+    /// Time of the last write.
     pub written: Timestamp,
-    /// When it was checked last.
+    /// Time of the last check.
     pub checked: Timestamp,
     /// Mounts since the last check.
     pub mount_count: u16,
-    /// Errors that the kernel has found since the last check.
+    /// Number of errors that the kernel found since the last check.
     pub error_count: u32,
-    /// When the kernel found the first of them.
+    /// Time of the first of these errors.
     pub first_error: Timestamp,
-    /// When the kernel found the last of them.
+    /// Time of the last of these errors.
     pub last_error: Timestamp,
-    /// The inode of the journal; 0 if it is on another device or there is none.
+    /// The inode of the journal; 0 if the journal is on another device or does not exist.
     pub journal_ino: Ino,
     /// The UUID of the journal's superblock if it is on another device.
     pub journal_uuid: Uuid,
-    /// First of the list of inodes that are to be deleted.
+    /// The first inode of the list of orphans.
     pub last_orphan: Ino,
     /// The inode of the orphan file; 0 without the feature.
     pub orphan_file_ino: Ino,
@@ -105,21 +107,21 @@ pub struct Superblock {
     pub hash_seed: [u32; 4],
     /// Hash version of new directories.
     pub default_hash_version: u8,
-    /// Whether directory hashes take the bytes of a name as unsigned.
+    /// Whether directory hashes treat the bytes of a name as unsigned.
     pub hash_unsigned: bool,
-    /// First block group of descriptors that lie in their own groups.
+    /// First block group of descriptors that are stored in their own groups.
     pub first_meta_bg: u32,
-    /// Groups whose bitmaps and inode tables lie together, as a binary logarithm.
+    /// Groups whose bitmaps and inode tables are stored together, as a binary logarithm.
     pub flex_bg_groups_log2: u8,
-    /// Blocks kept after the descriptors for more of them.
+    /// Blocks reserved after the descriptors for further descriptors.
     pub reserved_descriptor_blocks: u16,
     /// The two groups that hold backups with `sparse_super2`; 0 means none.
     pub backup_groups: [GroupNo; 2],
-    /// The block that guards against being mounted twice.
+    /// The block for multiple-mount protection.
     pub mmp_block: FsBlock,
     /// Seconds between updates of that block.
     pub mmp_interval_seconds: u16,
-    /// Clusters of metadata as counted when the file system was made; 0: unknown.
+    /// Clusters of metadata as counted when the file system was created; 0 if unknown.
     pub overhead_clusters: u32,
     /// Character encoding of names that ignore case.
     pub encoding: u16,
@@ -127,37 +129,38 @@ pub struct Superblock {
     pub encoding_flags: u16,
     /// Hidden inodes of user, group and project quota; 0 for none.
     pub quota_inos: [Ino; 3],
-    /// Start of every checksum but the superblock's own.
+    /// The initial value of every checksum except the superblock's own.
     pub checksum_seed: Crc32c,
 }
 
 impl Superblock {
-    /// Bytes of a block.
+    /// Returns the size of a block in bytes.
     #[must_use]
     pub fn block_size_bytes(&self) -> u32 {
         1 << self.block_size_log2
     }
 
-    /// Bytes of a cluster: of a block, without bigalloc.
+    /// Returns the size of a cluster in bytes. Without bigalloc, a cluster is a block.
     #[must_use]
     pub fn cluster_size_bytes(&self) -> u64 {
         u64::from(self.block_size_bytes()) << self.cluster_blocks_log2
     }
 
-    /// Bytes of the file system.
+    /// Returns the size of the file system in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.blocks_count << self.block_size_log2
     }
 
-    /// Bytes of the file system that a device of `device_size_bytes` lacks: not
-    /// zero if the image was cut off. Such an image can be read up to the cut.
+    /// Returns the number of bytes of the file system past the end of a device of
+    /// `device_size_bytes`. It is not zero if the image was truncated. Such an image can be read up
+    /// to its end.
     #[must_use]
     pub fn missing_bytes(&self, device_size_bytes: u64) -> u64 {
         self.size_bytes().saturating_sub(device_size_bytes)
     }
 
-    /// Blocks of one group's inode table.
+    /// Returns the number of blocks of one group's inode table.
     #[must_use]
     pub fn inode_table_blocks(&self) -> u32 {
         let bytes = u64::from(self.inodes_per_group) * u64::from(self.inode_size_bytes);
@@ -165,17 +168,17 @@ impl Superblock {
         u32::try_from(blocks).unwrap_or(u32::MAX)
     }
 
-    /// Whether there is an inode of that number.
+    /// Returns whether there is an inode with this number.
     pub(crate) fn has_ino(&self, ino: Ino) -> bool {
         (1..=self.inodes_count).contains(&ino.0)
     }
 
-    /// Whether there is an inode of that number that a file can have: no reserved one.
+    /// Returns whether this is the number of an inode for files: it exists and is not reserved.
     pub(crate) fn is_file_ino(&self, ino: Ino) -> bool {
         ino >= self.first_ino && ino.0 <= self.inodes_count
     }
 
-    /// The group of inode `ino`, and its index in there.
+    /// Returns the group of inode `ino`, and its index in that group.
     pub(crate) fn inode_location(&self, ino: Ino) -> (GroupNo, u32) {
         let index = ino.0.saturating_sub(1);
         (
@@ -184,32 +187,32 @@ impl Superblock {
         )
     }
 
-    /// Whether metadata carries a CRC-32C.
+    /// Returns whether metadata has a CRC-32C.
     #[must_use]
     pub fn has_metadata_checksums(&self) -> bool {
         self.ro_compat.contains(RoCompat::METADATA_CSUM)
     }
 
-    /// Whether group descriptors carry a checksum, of either kind.
+    /// Returns whether group descriptors have a checksum of either kind.
     pub(crate) fn has_descriptor_checksums(&self) -> bool {
         self.ro_compat
             .intersects(RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM)
     }
 
-    /// The start of the checksums of an inode and of the blocks that belong to it; `None` where
-    /// metadata has no checksums.
+    /// Returns the seed for the checksums of an inode and of the blocks that belong to it. Returns
+    /// `None` if metadata has no checksums.
     pub(crate) fn inode_checksum_seed(&self, ino: Ino, generation: u32) -> Option<Crc32c> {
         self.has_metadata_checksums()
             .then(|| self.checksum_seed.u32(ino.0).u32(generation))
     }
 
-    /// The CRC-16 of the UUID, with which a descriptor's CRC-16 starts.
+    /// Returns the CRC-16 of the UUID, with which a descriptor's CRC-16 starts.
     pub(crate) fn descriptor_crc16_seed(&self) -> u16 {
         crc16(!0, self.uuid.as_bytes())
     }
 
-    /// Whether the `blocks` blocks from `start` on can be what a file or an
-    /// inode table is made of: behind the superblock, and inside the file system.
+    /// Returns whether the `blocks` blocks from `start` on can belong to a file or an inode table:
+    /// they are after the superblock and inside the file system.
     #[must_use]
     pub fn contains_blocks(&self, start: FsBlock, blocks: u64) -> bool {
         start.0 > u64::from(self.first_data_block)
@@ -219,14 +222,14 @@ impl Superblock {
                 .is_some_and(|end| end <= self.blocks_count)
     }
 
-    /// First block of `group`.
+    /// Returns the first block of `group`.
     #[must_use]
     pub fn group_first_block(&self, group: GroupNo) -> FsBlock {
         let offset = u64::from(group.0) * u64::from(self.blocks_per_group);
         FsBlock(u64::from(self.first_data_block) + offset)
     }
 
-    /// Whether `group` starts with a superblock: the first one or a backup.
+    /// Returns whether `group` starts with a superblock: the first one or a backup.
     #[must_use]
     pub fn group_has_superblock(&self, group: GroupNo) -> bool {
         if group.0 == 0 {
@@ -242,7 +245,7 @@ impl Superblock {
     }
 }
 
-/// Whether `number` is a power of `base`, 1 included.
+/// Returns whether `number` is a power of `base`, 1 included.
 fn is_power_of(base: u32, number: u32) -> bool {
     let mut rest = number;
     while rest > 1 && rest.is_multiple_of(base) {
@@ -259,7 +262,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::test_runner::RngSeed;
 
-    /// The superblock of a file system of 8 MiB with blocks of 1 KiB.
+    /// Returns the superblock of a file system of 8 MiB with blocks of 1 KiB.
     fn small() -> Vec<u8> {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         for (at, value) in [

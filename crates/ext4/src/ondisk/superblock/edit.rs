@@ -1,4 +1,4 @@
-//! Changing fields of a superblock where it lies, and its checksum after them.
+//! In-place modification of fields of a superblock and of its checksum.
 
 use super::decoded::{SUPERBLOCK_BYTES, State};
 use super::raw::RawSuperblock;
@@ -11,26 +11,26 @@ use crate::{FsBlock, Ino, Result};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Bytes of a label.
+/// The length of a label in bytes.
 pub const LABEL_BYTES: usize = 16;
 
-/// Bytes of the name of a function in an error record.
+/// The length of a function name in an error record, in bytes.
 const FUNCTION_BYTES: usize = 32;
 
-/// What revision 0 has fixed and later ones say.
+/// The first inode of revision 0, which later revisions store in a field.
 const FIXED_FIRST_INO: u32 = 11;
 const FIXED_INODE_BYTES: u16 = 128;
 
-/// What kind of error a superblock records.
+/// The kind of an error in a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// The device failed.
+    /// The device reported an error.
     Device,
     /// A checksum was wrong.
     Checksum,
     /// A structure contradicts itself or another.
     Corrupt,
-    /// Another one.
+    /// Any other error.
     Other,
 }
 
@@ -45,32 +45,32 @@ impl ErrorCode {
     }
 }
 
-/// An error that was found in the file system, as the superblock keeps it.
+/// An error in the file system, as recorded in the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorRecord<'a> {
-    /// When it was found.
+    /// The time at which it was found.
     pub time: Timestamp,
-    /// What found it; cut after 32 bytes.
+    /// The function that found it, truncated to 32 bytes.
     pub function: &'a str,
-    /// The inode that is concerned.
+    /// The affected inode.
     pub ino: Option<Ino>,
-    /// The block that is concerned.
+    /// The affected block.
     pub block: Option<FsBlock>,
     /// The kind of error.
     pub code: ErrorCode,
 }
 
-/// A superblock that is being changed. [`SuperblockEdit::finish`] makes its checksum.
+/// A superblock that is being modified. [`SuperblockEdit::finish`] sets its checksum.
 #[derive(Debug)]
 pub struct SuperblockEdit<'a> {
     raw: &'a mut RawSuperblock,
 }
 
 impl<'a> SuperblockEdit<'a> {
-    /// The superblock in `bytes`.
+    /// Creates an edit of the superblock in `bytes`.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if that is no superblock.
+    /// [`crate::Error::Corrupt`] if `bytes` is not a superblock.
     pub fn new(bytes: &'a mut [u8]) -> Result<Self> {
         let damage = || Place::Superblock.corrupt("no superblock in its place");
         let raw = bytes
@@ -81,7 +81,7 @@ impl<'a> SuperblockEdit<'a> {
         Ok(Self { raw })
     }
 
-    /// Sets the checksum, if there is to be one.
+    /// Sets the checksum, if the file system has one.
     pub fn finish(self) {
         let (_, _, ro_compat) = self.raw.features();
         if ro_compat.contains(RoCompat::METADATA_CSUM) {
@@ -91,25 +91,25 @@ impl<'a> SuperblockEdit<'a> {
         }
     }
 
-    /// How the file system was left.
+    /// Returns the state of the file system.
     #[must_use]
     pub fn state(&self) -> State {
         State::from_bits_retain(self.raw.s_state.get())
     }
 
-    /// Sets how the file system was left.
+    /// Sets the state of the file system.
     pub fn set_state(&mut self, state: State) {
         self.raw.s_state.set(state.bits());
     }
 
-    /// Counts a mount at `now`.
+    /// Records a mount at `now`.
     pub fn count_mount(&mut self, now: Timestamp) {
         let raw = &mut *self.raw;
         raw.s_mnt_count.set(raw.s_mnt_count.get().saturating_add(1));
         (raw.s_mtime, raw.s_mtime_hi) = stored(now);
     }
 
-    /// Sets when it was written last.
+    /// Sets the time of the last write.
     pub fn set_written(&mut self, now: Timestamp) {
         (self.raw.s_wtime, self.raw.s_wtime_hi) = stored(now);
     }
@@ -125,23 +125,23 @@ impl<'a> SuperblockEdit<'a> {
         raw.s_free_inodes_count.set(inodes);
     }
 
-    /// Sets the label: what is longer than [`LABEL_BYTES`] is cut.
+    /// Sets the label, truncated to [`LABEL_BYTES`].
     pub fn set_label(&mut self, label: &[u8]) {
         self.raw.s_volume_name = padded(label);
     }
 
-    /// Sets where the list of inodes that are to be deleted starts.
+    /// Sets the first inode of the list of orphans.
     pub fn set_last_orphan(&mut self, ino: Option<Ino>) {
         self.raw.s_last_orphan.set(ino.map_or(0, |ino| ino.0));
     }
 
-    /// The features as they are now.
+    /// Returns the current features.
     #[must_use]
     pub fn features(&self) -> (Compat, Incompat, RoCompat) {
         self.raw.features()
     }
 
-    /// Says whether the journal must be recovered.
+    /// Sets whether the journal needs recovery.
     pub fn set_needs_recovery(&mut self, needs: bool) {
         let (_, mut incompat, _) = self.raw.features();
         incompat.set(Incompat::RECOVER, needs);
@@ -166,7 +166,8 @@ impl<'a> SuperblockEdit<'a> {
         }
     }
 
-    /// Features are of revision 1, which says what revision 0 has fixed.
+    /// Upgrades to revision 1, which has features, and sets the fields that are constant in
+    /// revision 0.
     fn leave_revision_0(&mut self) {
         let raw = &mut *self.raw;
         if raw.s_rev_level.get() == 0 {
@@ -176,8 +177,8 @@ impl<'a> SuperblockEdit<'a> {
         }
     }
 
-    /// Records an error: it is the last one, and the first one if there was none since the
-    /// last check.
+    /// Records an error as the last one. It is also the first one if there was none since the last
+    /// check.
     pub fn record_error(&mut self, error: &ErrorRecord<'_>) {
         let raw = &mut *self.raw;
         raw.s_state.set(raw.s_state.get() | State::ERROR.bits());
@@ -197,13 +198,13 @@ impl<'a> SuperblockEdit<'a> {
     }
 }
 
-/// A time as a superblock stores it; what is before 1970 is lost.
+/// Encodes a time for a superblock. Times before 1970 are lost.
 fn stored(time: Timestamp) -> (U32, u8) {
     let [a, b, c, d, high, ..] = time.seconds.max(0).to_le_bytes();
     (U32::from_bytes([a, b, c, d]), high)
 }
 
-/// Where an error was found, block and function where these have their places.
+/// Encodes the location of an error, with the block and the function at these offsets.
 fn stored_error(error: &ErrorRecord<'_>, block_at: usize, function_at: usize) -> [u8; 48] {
     let ino = error.ino.map_or(0, |ino| ino.0).to_le_bytes();
     let block = error.block.map_or(0, |block| block.0).to_le_bytes();
@@ -215,7 +216,7 @@ fn stored_error(error: &ErrorRecord<'_>, block_at: usize, function_at: usize) ->
     bytes
 }
 
-/// `text`, cut or filled up with zeros.
+/// Returns `text`, truncated or padded with zeros.
 fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
     let mut bytes = [0; N];
     let len = text.len().min(N);

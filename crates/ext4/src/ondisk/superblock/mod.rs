@@ -1,9 +1,9 @@
 //! The superblock: 1,024 bytes at byte 1,024 of the image.
 //!
-//! Parsing checks everything that later arithmetic relies on, so that no number
-//! in a [`Superblock`] can make a division by zero, an overflow or an unbounded
-//! loop further up. The fields are the decoded ones: sizes in bytes, 64-bit
-//! counts put together, features that change a field's meaning applied.
+//! Parsing checks everything that later arithmetic relies on, so that no number in a [`Superblock`]
+//! can cause a division by zero, an overflow or an unbounded loop in its callers. The fields are
+//! decoded: sizes are in bytes, 64-bit counts are joined, and features that change a field's
+//! meaning are applied.
 
 mod backup;
 mod decoded;

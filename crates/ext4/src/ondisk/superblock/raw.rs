@@ -1,4 +1,4 @@
-//! The superblock as it lies on the disk, and the checks of its numbers.
+//! The superblock in its on-disk form, and the validation of its numbers.
 
 use super::decoded::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, State, Superblock};
 use crate::error::Place;
@@ -14,18 +14,18 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub(super) const MAGIC: u16 = 0xEF53;
 const CHECKSUM_TYPE_CRC32C: u8 = 1;
-/// Bytes of the superblock that its checksum covers: all before it.
+/// The number of bytes that the superblock's checksum covers: all those before it.
 pub(super) const CHECKSUMMED_BYTES: usize = 0x3FC;
 /// Physical block numbers in extents have 48 bits.
 const BLOCKS_MAX: u64 = 1 << 48;
-/// The largest offset in a device, so that byte offsets of blocks do not overflow.
+/// The maximum size of a device, so that byte offsets of blocks do not overflow.
 const SIZE_MAX_BYTES: u64 = i64::MAX.cast_unsigned();
 
 impl Superblock {
     /// Reads and parses the superblock of `device`.
     ///
     /// # Errors
-    /// As [`Superblock::parse`], or the device's error.
+    /// As for [`Superblock::parse`], or the device's error.
     pub fn read(device: &dyn BlockDevice) -> Result<Self> {
         let mut bytes = [0; SUPERBLOCK_BYTES];
         if device.size_bytes() < SUPERBLOCK_OFFSET_BYTES + SUPERBLOCK_BYTES as u64 {
@@ -35,11 +35,11 @@ impl Superblock {
         Self::parse(&bytes)
     }
 
-    /// Parses a superblock and checks that its numbers fit each other.
+    /// Parses a superblock and checks that its numbers are consistent.
     ///
     /// # Errors
-    /// [`Error::NotExt`] without the magic number, [`Error::UnsupportedFeature`],
-    /// or [`Error::Corrupt`].
+    /// [`Error::NotExt`] without the magic number; [`Error::UnsupportedFeature`];
+    /// [`Error::Corrupt`].
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let raw = readable(bytes)?;
         raw.check_seal()?;
@@ -47,17 +47,17 @@ impl Superblock {
     }
 }
 
-/// As [`Superblock::parse`], whatever the checksum is.
+/// Like [`Superblock::parse`], but ignores the checksum.
 pub(super) fn parse_unsealed(bytes: &[u8]) -> Result<Superblock> {
     readable(bytes)?.decoded()
 }
 
-/// Whether there is a superblock, and its checksum right if it has one.
+/// Returns whether this is a superblock with a correct checksum, if it has one.
 pub(super) fn is_sealed(bytes: &[u8]) -> bool {
     raw(bytes).is_ok_and(|raw| raw.check_seal().is_ok())
 }
 
-/// The UUID, if there is a superblock, whatever else it says.
+/// Returns the UUID if this is a superblock, without validating the other fields.
 pub(super) fn uuid(bytes: &[u8]) -> Option<Uuid> {
     Some(Uuid::from_bytes(raw(bytes).ok()?.s_uuid))
 }
@@ -80,7 +80,7 @@ fn check(holds: bool, what: &'static str) -> Result<()> {
     Place::Superblock.ensure(holds, what)
 }
 
-/// The checked sizes of a superblock.
+/// The validated sizes of a superblock.
 struct Geometry {
     block_size_log2: u8,
     cluster_blocks_log2: u8,
@@ -90,7 +90,7 @@ struct Geometry {
     descriptor_size_bytes: u16,
 }
 
-/// The superblock as it lies on the disk.
+/// The superblock in its on-disk form.
 #[derive(Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct RawSuperblock {
@@ -194,8 +194,8 @@ const _: () = assert!(size_of::<RawSuperblock>() == SUPERBLOCK_BYTES);
 impl RawSuperblock {
     const FLAG_UNSIGNED_HASH: u32 = 0x2;
 
-    /// The features. Revision 0 had none yet, but where it says so, they are in
-    /// use all the same, as the kernel and e2fsprogs have it.
+    /// Returns the features. Revision 0 did not define any, but if their bits are set, they are in
+    /// use nevertheless, as in the kernel and e2fsprogs.
     pub(super) fn features(&self) -> (Compat, Incompat, RoCompat) {
         (
             Compat::from_bits_retain(self.s_feature_compat.get()),
@@ -204,7 +204,7 @@ impl RawSuperblock {
         )
     }
 
-    /// The checksum, where there is one.
+    /// Verifies the checksum, if there is one.
     fn check_seal(&self) -> Result<()> {
         let (_, _, ro_compat) = self.features();
         if !ro_compat.contains(RoCompat::METADATA_CSUM) {
@@ -223,7 +223,7 @@ impl RawSuperblock {
         Ok(self.decode(self.features(), &geometry))
     }
 
-    /// The sizes, each checked against those that it must fit.
+    /// Returns the sizes, each validated against those that limit it.
     fn geometry(&self) -> Result<Geometry> {
         let (_, incompat, ro_compat) = self.features();
         let log_block_size = self.s_log_block_size.get();
@@ -331,7 +331,7 @@ impl RawSuperblock {
         Ok(size)
     }
 
-    /// A count of blocks; its high half counts only with 64bit.
+    /// Joins a count of blocks. The high half is valid only with 64bit.
     fn wide(incompat: Incompat, low: U32, high: U32) -> u64 {
         let has_high = incompat.contains(Incompat::BIT64);
         join32(low, if has_high { high.get() } else { 0 })
@@ -345,7 +345,7 @@ impl RawSuperblock {
         }
     }
 
-    /// The decoded fields, one line each.
+    /// Decodes the fields, one per line.
     fn decode(
         &self,
         (compat, incompat, ro_compat): (Compat, Incompat, RoCompat),
@@ -425,7 +425,7 @@ impl RawSuperblock {
     }
 }
 
-/// A logarithm that was checked to be small.
+/// Converts a logarithm that was checked to be small.
 fn to_u8(number: u32) -> u8 {
     u8::try_from(number).unwrap_or(u8::MAX)
 }

@@ -1,8 +1,8 @@
-//! Writing the attributes of a region: entries, values, hashes, and a block's header.
+//! Encoding of the attributes of a region: entries, values, hashes, and a block's header.
 //!
-//! An entry's hash is of its name and its value. In an inode it is zero, unless the value is
-//! in an inode of its own. A block's hash is of its entries' hashes. Entries of a block are
-//! sorted by class, length of the name, name.
+//! The hash of an entry covers its name and its value. In an inode it is zero, unless the value has
+//! its own inode. The hash of a block covers the hashes of its entries. Entries of a block are
+//! sorted by name index, length of the name, and name.
 
 use super::entry::{
     ENTRY_BYTES, HEADER_BYTES, MAGIC, MAGIC_BYTES, NameIndex, RawEntry, ValuePlace, XattrEntry,
@@ -13,38 +13,38 @@ use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::fields::put32;
 use zerocopy::IntoBytes;
 
-/// The zeros that end the entries.
+/// The length of the zeros that end the entries.
 const END_BYTES: usize = 4;
 
-/// An attribute as it is stored, apart from where.
+/// An attribute in its stored form, without its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredXattr {
     /// The class of its name.
     pub index: NameIndex,
-    /// The name without the prefix: at most 255 bytes.
+    /// The name without the prefix, at most 255 bytes.
     pub name: Vec<u8>,
     /// The value.
     pub value: StoredValue,
 }
 
-/// A value as it is stored.
+/// A value in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredValue {
-    /// Beside the entry.
+    /// In the same region as the entry.
     Here(Vec<u8>),
-    /// The content of an inode of its own.
+    /// The content of a separate inode.
     Inode {
         /// The inode.
         ino: Ino,
-        /// How long it is.
+        /// The length of the value.
         size_bytes: u32,
-        /// The hash of the entry, see [`inode_value_hash`].
+        /// The hash of the entry; see [`inode_value_hash`].
         entry_hash: u32,
     },
 }
 
 impl StoredXattr {
-    /// A copy of `entry`.
+    /// Copies `entry`.
     #[must_use]
     pub fn from_entry(entry: &XattrEntry<'_>) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl StoredXattr {
         }
     }
 
-    /// The inode that holds the value, and how many bytes that is.
+    /// Returns the inode that holds the value, if any, and the length of the value.
     pub(crate) fn value_inode(&self) -> Option<(Ino, u32)> {
         match self.value {
             StoredValue::Here(_) => None,
@@ -71,7 +71,7 @@ impl StoredXattr {
         }
     }
 
-    /// Bytes that it takes of a region.
+    /// Returns the number of bytes that the attribute takes in a region.
     #[must_use]
     pub fn space_bytes(&self) -> usize {
         let value = match &self.value {
@@ -81,12 +81,12 @@ impl StoredXattr {
         space_bytes(self.name.len(), value)
     }
 
-    /// What entries of a block are sorted by.
+    /// Returns the key by which entries of a block are sorted.
     fn key(&self) -> (u8, usize, &[u8]) {
         (self.index.0, self.name.len(), &self.name)
     }
 
-    /// Its hash in a block.
+    /// Returns the hash of the attribute in a block.
     fn hash(&self) -> u32 {
         match &self.value {
             StoredValue::Here(value) => hash_words(hash_name(&self.name), value),
@@ -95,13 +95,14 @@ impl StoredXattr {
     }
 }
 
-/// Bytes that an attribute with a name and a value of these lengths takes of a region.
+/// Returns the number of bytes that an attribute with a name and a value of these lengths takes in
+/// a region.
 #[must_use]
 pub fn space_bytes(name_bytes: usize, value_bytes: usize) -> usize {
     (ENTRY_BYTES + name_bytes).next_multiple_of(4) + value_bytes.next_multiple_of(4)
 }
 
-/// The hash of the entry `name` whose value is in an inode and has the checksum `value`.
+/// Returns the hash of the entry `name` whose value is in an inode and has the checksum `value`.
 pub(crate) fn inode_value_hash(name: &[u8], value: Crc32c) -> u32 {
     hash_words(hash_name(name), &value.0.to_le_bytes())
 }
@@ -111,7 +112,7 @@ fn hash_name(name: &[u8]) -> u32 {
         .fold(0_u32, |hash, &byte| hash.rotate_left(5) ^ u32::from(byte))
 }
 
-/// Continues `hash` with the words of `value`, filled up with zeros.
+/// Continues `hash` with the words of `value`, padded with zeros.
 fn hash_words(hash: u32, value: &[u8]) -> u32 {
     value.chunks(4).fold(hash, |hash, chunk| {
         let mut word = [0; 4];
@@ -120,24 +121,24 @@ fn hash_words(hash: u32, value: &[u8]) -> u32 {
     })
 }
 
-/// Bytes for attributes in an inode that has `rest_bytes` behind its fixed fields.
+/// Returns the space for attributes in an inode with `rest_bytes` after its fixed fields.
 pub(crate) fn inode_room_bytes(rest_bytes: usize) -> usize {
     rest_bytes.saturating_sub(MAGIC_BYTES + END_BYTES)
 }
 
-/// Bytes for attributes in a block of `block_bytes`.
+/// Returns the space for attributes in a block of `block_bytes`.
 pub(crate) fn block_room_bytes(block_bytes: usize) -> usize {
     block_bytes.saturating_sub(HEADER_BYTES + END_BYTES)
 }
 
-/// Bytes that `attributes` take of a region.
+/// Returns the number of bytes that `attributes` take in a region.
 #[must_use]
 pub fn total_bytes<'a>(attributes: impl IntoIterator<Item = &'a StoredXattr>) -> usize {
     attributes.into_iter().map(StoredXattr::space_bytes).sum()
 }
 
-/// Makes `attributes` all that is stored in an inode; `rest` starts behind its fixed fields.
-/// False, with nothing done, if they do not fit.
+/// Replaces all attributes in an inode with `attributes`. `rest` is the part of the inode after its
+/// fixed fields. Returns false and changes nothing if they do not fit.
 pub(crate) fn fill_inode(rest: &mut [u8], attributes: &[StoredXattr]) -> bool {
     if total_bytes(attributes) > inode_room_bytes(rest.len()) {
         return false;
@@ -160,8 +161,9 @@ pub(crate) fn fill_inode(rest: &mut [u8], attributes: &[StoredXattr]) -> bool {
     true
 }
 
-/// Makes `block` a block of `attributes`, which it sorts, for one inode. False, with nothing
-/// done, if they do not fit. Its checksum is [`set_block_checksum`](super::set_block_checksum)'s.
+/// Sorts `attributes` and writes them into `block`, with a reference count of one. Returns false
+/// and does not change the block if they do not fit. The checksum is set by
+/// [`set_block_checksum`](super::set_block_checksum).
 #[must_use]
 pub fn fill_block(block: &mut [u8], attributes: &mut [StoredXattr]) -> bool {
     if total_bytes(&*attributes) > block_room_bytes(block.len()) {
@@ -171,7 +173,7 @@ pub fn fill_block(block: &mut [u8], attributes: &mut [StoredXattr]) -> bool {
     block.fill(0);
     let mut at = HEADER_BYTES;
     let mut end = block.len();
-    // 0, for "not to be shared", if an entry has none.
+    // 0, which means "not shareable", if an entry has no hash.
     let mut hash_of_all = Some(0_u32);
     for attribute in &*attributes {
         let hash = attribute.hash();
@@ -186,7 +188,7 @@ pub fn fill_block(block: &mut [u8], attributes: &mut [StoredXattr]) -> bool {
     true
 }
 
-/// Writes the entry of `attribute` at `at` and its value before `end`, and moves both on.
+/// Writes the entry of `attribute` at `at` and its value before `end`, and advances both.
 fn put_attribute(
     region: &mut [u8],
     at: &mut usize,
@@ -242,7 +244,7 @@ mod tests {
         )
     }
 
-    /// Without the hashes of entries whose value is beside them.
+    /// Reads the entries. The hashes of entries with values in the same region are not kept.
     fn read(entries: XattrEntries<'_>) -> Vec<StoredXattr> {
         let entries = entries.map(|entry| StoredXattr::from_entry(&entry.expect("entry")));
         entries.collect()

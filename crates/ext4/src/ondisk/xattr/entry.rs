@@ -1,11 +1,11 @@
-//! The entries of a region, and their names.
+//! The entries of a region of attributes, and their names.
 
 use crate::Ino;
 use crate::ondisk::Damage;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What an inode's region and a block start with.
+/// The magic number at the start of an inode's region and of a block.
 pub(super) const MAGIC: u32 = 0xea02_0000;
 pub(super) const MAGIC_BYTES: usize = 4;
 pub(super) const ENTRY_BYTES: usize = size_of::<RawEntry>();
@@ -24,22 +24,22 @@ pub(super) struct RawEntry {
     pub e_hash: U32,
 }
 
-/// A class of attribute names, stored as a number in place of a prefix.
+/// A class of attribute names, stored as a number instead of a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameIndex(pub u8);
 
 impl NameIndex {
     /// The access control list of a file.
     pub const ACL_ACCESS: Self = Self(2);
-    /// The access control list that files made in a directory inherit.
+    /// The default access control list of a directory, which new files in it inherit.
     pub const ACL_DEFAULT: Self = Self(3);
-    /// Attributes of the file system itself.
+    /// Attributes of the file system.
     pub const SYSTEM: Self = Self(7);
 
-    /// Lists of another kind, which no kernel has.
+    /// Rich access control lists, which no kernel supports.
     pub const RICHACL: Self = Self(8);
 
-    /// The numbers and what they stand for, longer prefixes before their starts.
+    /// The numbers and their prefixes. A prefix follows the longer ones that start with it.
     const PREFIXES: [(Self, &'static [u8]); 7] = [
         (Self(1), b"user."),
         (Self::ACL_ACCESS, b"system.posix_acl_access"),
@@ -50,19 +50,19 @@ impl NameIndex {
         (Self::SYSTEM, b"system."),
     ];
 
-    /// The prefix of names of this class. `None` if programs cannot name it.
+    /// Returns the prefix of names of this class, or `None` if programs cannot use the class.
     #[must_use]
     pub fn prefix(self) -> Option<&'static [u8]> {
         let (_, prefix) = Self::PREFIXES.iter().find(|(index, _)| *index == self)?;
         Some(prefix)
     }
 
-    /// Whether the prefix is the whole name.
+    /// Returns whether the prefix is the whole name.
     fn is_whole_name(self) -> bool {
         self.prefix().is_some_and(|prefix| !prefix.ends_with(b"."))
     }
 
-    /// Splits a full name into its class and what is stored beside it.
+    /// Splits a full name into its class and the stored part of the name.
     #[must_use]
     pub fn split(full_name: &[u8]) -> Option<(Self, &[u8])> {
         Self::PREFIXES.iter().find_map(|&(index, prefix)| {
@@ -72,16 +72,16 @@ impl NameIndex {
     }
 }
 
-/// Where a value is.
+/// The location of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValuePlace<'a> {
     /// In the same region.
     Here(&'a [u8]),
-    /// It is the content of an inode of its own.
+    /// The content of a separate inode.
     Inode {
-        /// The inode, not yet compared with what the file system has.
+        /// The inode number, not yet checked against the size of the file system.
         ino: Ino,
-        /// How long it should be.
+        /// The expected length of the value.
         size_bytes: u32,
     },
 }
@@ -95,26 +95,26 @@ pub struct XattrEntry<'a> {
     pub name: &'a [u8],
     /// The value.
     pub value: ValuePlace<'a>,
-    /// The hash of name and value, or 0.
+    /// The hash of the name and the value, or 0.
     pub hash: u32,
 }
 
-/// The attributes of one region, in stored order.
+/// An iterator over the attributes of one region, in stored order.
 ///
-/// After an error the iteration is over.
+/// It ends after an error.
 #[derive(Clone, Debug)]
 pub struct XattrEntries<'a> {
     region: &'a [u8],
-    /// Where the next entry starts.
+    /// The offset of the next entry.
     at: usize,
-    /// What offsets of values count from.
+    /// The bytes to which offsets of values are relative.
     values: &'a [u8],
     is_over: bool,
 }
 
 impl<'a> XattrEntries<'a> {
-    /// The attributes behind the fixed fields of an inode: `rest` starts where
-    /// those end. Without the magic number there are none.
+    /// Iterates over the attributes of an inode. `rest` is the part after the fixed fields. Without
+    /// the magic number, there are no attributes.
     #[must_use]
     pub fn in_inode(rest: &'a [u8]) -> Self {
         let (has_magic, region) = match rest.split_first_chunk::<MAGIC_BYTES>() {
@@ -129,7 +129,7 @@ impl<'a> XattrEntries<'a> {
         }
     }
 
-    /// The attributes of a block.
+    /// Iterates over the attributes of a block.
     pub fn in_block(block: &'a [u8]) -> Result<Self, Damage> {
         if block.first_chunk() != Some(&MAGIC.to_le_bytes()) {
             return Err("attribute block has no magic number");
@@ -152,7 +152,7 @@ impl<'a> XattrEntries<'a> {
         match rest.first_chunk() {
             None => return Err(PAST_END),
             Some([0, 0, 0, 0]) => return Ok(None),
-            // Written again, it would be the end of the entries.
+            // If this were written back, it would be read as the end of the entries.
             Some([0, 0, ..]) => return Err("attribute entry has no name"),
             Some(_) => {}
         }
@@ -205,9 +205,9 @@ impl<'a> Iterator for XattrEntries<'a> {
 
 impl std::iter::FusedIterator for XattrEntries<'_> {}
 
-/// The checksum of an attribute block and what it covers around it: the bytes
-/// before, four zero bytes in its place, the bytes behind. `None` if the block
-/// is too short.
+/// Splits an attribute block around its checksum. Returns the bytes before it, the checksum, and
+/// the bytes after it. The checksum covers both parts, with four zero bytes between them. Returns
+/// `None` if the block is too short.
 #[must_use]
 pub fn split_checksum(block: &[u8]) -> Option<(&[u8], u32, &[u8])> {
     let (before, rest) = block.split_at_checked(CHECKSUM_OFFSET)?;

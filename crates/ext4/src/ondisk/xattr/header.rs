@@ -1,9 +1,9 @@
-//! The header of an attribute block: how many have it, its hash, its checksum.
+//! The header of an attribute block: its reference count, hash and checksum.
 //!
 //! # Cost
-//! A checksum is linear: what one changed bit does to it depends on where the bit is, and on nothing
-//! else. So a change of the number of users changes the checksum by at most 32 exclusive ors,
-//! and the rest of the block is not looked at.
+//! A CRC is linear: the change that one flipped bit causes depends only on the position of the bit.
+//! So changing the reference count takes at most 32 exclusive ors, and the rest of the block is not
+//! read.
 
 use super::entry::CHECKSUM_OFFSET;
 use crate::ondisk::checksum::Crc32c;
@@ -14,17 +14,17 @@ pub(super) const REFERENCES_AT: usize = 4;
 pub(super) const BLOCKS_AT: usize = 8;
 pub(super) const HASH_AT: usize = 12;
 
-/// What the header says of the block.
+/// The contents of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHeader {
-    /// Inodes that have its attributes.
+    /// The number of inodes that use the block.
     pub references: u32,
-    /// The hash of its attributes; 0 if it is not to be shared.
+    /// The hash of its attributes; 0 if the block must not be shared.
     pub hash: u32,
 }
 
 impl BlockHeader {
-    /// The header of `block`; `None` if that is too short.
+    /// Returns the header of `block`, or `None` if the block is too short.
     #[must_use]
     pub fn of(block: &[u8]) -> Option<Self> {
         Some(Self {
@@ -34,11 +34,11 @@ impl BlockHeader {
     }
 }
 
-/// Whether two blocks have the same attributes, in the same places: all but the number of users and
-/// the checksum is equal.
+/// Returns whether two blocks have the same attributes in the same places: all bytes except the
+/// reference count and the checksum are equal.
 #[must_use]
 pub fn has_same_contents(block: &[u8], other: &[u8]) -> bool {
-    // What differs most comes first.
+    // Compare first what is most likely to differ.
     let parts = [
         HASH_AT..CHECKSUM_OFFSET,
         CHECKSUM_OFFSET + 4..block.len(),
@@ -49,26 +49,26 @@ pub fn has_same_contents(block: &[u8], other: &[u8]) -> bool {
     block.len() == other.len() && parts.into_iter().all(is_same)
 }
 
-/// Sets the checksum of `block`, an attribute block. `seed` is the file system's, continued
-/// with the block's number in 64 bits.
+/// Sets the checksum of the attribute block `block`. `seed` is the file system's, continued with the
+/// block's number in 64 bits.
 pub fn set_block_checksum(block: &mut [u8], seed: Crc32c) {
     put32(block, CHECKSUM_OFFSET, 0);
     let checksum = seed.bytes(block);
     put32(block, CHECKSUM_OFFSET, checksum.0);
 }
 
-/// Counts the users of blocks.
+/// Updates the reference counts of attribute blocks, and their checksums.
 #[derive(Debug, Default)]
 pub struct UserCount {
-    /// What each bit of the number changes in the checksum.
+    /// The change of the checksum for each bit of the count.
     checksum_changes: [u32; 32],
 }
 
 impl UserCount {
-    /// The part of a block that holds the number and what depends on it.
+    /// The part of a block from the reference count to the checksum.
     pub const PART: Range<usize> = REFERENCES_AT..CHECKSUM_OFFSET + 4;
 
-    /// Of blocks of `block_bytes`, which have checksums.
+    /// Creates the table for blocks of `block_bytes` with checksums.
     #[must_use]
     pub fn new(block_bytes: usize) -> Self {
         let mut block = vec![0; block_bytes];
@@ -80,8 +80,8 @@ impl UserCount {
         Self { checksum_changes }
     }
 
-    /// Makes `references` the number of users in `part`, which is [`UserCount::PART`] of a block
-    /// with the right checksum.
+    /// Sets the reference count in `part`, which is [`UserCount::PART`] of a block with the correct
+    /// checksum.
     pub fn set(&self, part: &mut [u8], references: u32) {
         const CHECKSUM_AT: usize = CHECKSUM_OFFSET - REFERENCES_AT;
         let (Some(before), Some(mut checksum)) = (le32(part, 0), le32(part, CHECKSUM_AT)) else {
