@@ -1,4 +1,4 @@
-//! The blocks of a directory: where they lie, their checksums, reading ahead.
+//! The blocks of a directory: their locations, checksums, and readahead.
 
 use crate::error::{DamageAt, Place};
 use crate::ondisk::dir::split_tail;
@@ -6,12 +6,12 @@ use crate::ondisk::dx::{DxKind, DxNode};
 use crate::{FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
 use larder_cache::buffer::Buffer;
 
-/// Blocks of a directory that are read ahead together, at first and at most.
+/// The initial and the maximum number of directory blocks that are read ahead together.
 const FIRST_READAHEAD_BLOCKS: u32 = 4;
 const MAX_READAHEAD_BLOCKS: u32 = 64;
 
 impl Filesystem {
-    /// The block `index` of the directory `dir`; `None` if it is a hole.
+    /// Returns the block `index` of the directory `dir`, or `None` if it is a hole.
     pub(crate) fn dir_block(
         &self,
         dir: &Inode,
@@ -28,7 +28,7 @@ impl Filesystem {
         }
     }
 
-    /// As [`Filesystem::dir_block`], with the checksum of the block checked.
+    /// Like [`Filesystem::dir_block`], but verifies the checksum of the block.
     pub(crate) fn checked_dir_block(
         &self,
         dir: &Inode,
@@ -39,7 +39,7 @@ impl Filesystem {
         })
     }
 
-    /// Checks the checksum of a block of `dir`, which may be a node of its hash tree.
+    /// Verifies the checksum of a block of `dir`, which may be a node of its hash tree.
     fn verify_dir_block(&self, dir: &Inode, block: &[u8], place: Place) -> Result<()> {
         let Some(seed) = self.inode_seed(dir) else {
             return Ok(());
@@ -54,7 +54,7 @@ impl Filesystem {
         self.verify_dx_node(dir, &node, place)
     }
 
-    /// Checks the checksum and the order of a node of `dir`'s hash tree.
+    /// Verifies the checksum and the order of a node of `dir`'s hash tree.
     pub(crate) fn verify_dx_node(
         &self,
         dir: &Inode,
@@ -80,19 +80,20 @@ fn check(computed: u32, stored: u32, place: Place) -> Result<()> {
     }
 }
 
-/// The blocks of a directory in their order, without its holes, read ahead.
+/// An iterator over the blocks of a directory in their order, without holes and with readahead.
 ///
-/// Ends after an error of the mapping, which says nothing of what follows; goes
-/// on after an error of a block.
+/// It ends after an error of the mapping, because the mapping of the following blocks is then
+/// unknown. It continues after an error of a block.
 pub(super) struct DirBlocks<'f> {
     fs: &'f Filesystem,
     dir: Inode,
     next: u64,
     end: u64,
-    /// What is known of the mapping: blocks of the directory from `next` on, and
-    /// where they lie.
+    /// The known part of the mapping: the number of directory blocks from `next` on, and the
+    /// location of the first.
     run: Option<(u32, FsBlock)>,
-    /// Blocks from `next` on that were read ahead, and how many to ask for next.
+    /// The number of blocks from `next` on that were read ahead, and the size of the next
+    /// readahead.
     ahead: u32,
     ahead_window: u32,
 }
@@ -111,7 +112,8 @@ impl<'f> DirBlocks<'f> {
         }
     }
 
-    /// Moves to the next block that is no hole, if there is one.
+    /// Advances `next` to the next mapped block and returns the run of blocks that starts there, if
+    /// any.
     fn find_run(&mut self) -> Result<Option<(u32, FsBlock)>> {
         while self.next < self.end {
             if let Some(run) = self.run {
@@ -135,7 +137,7 @@ impl<'f> DirBlocks<'f> {
         Ok(None)
     }
 
-    /// The next block: its number in the directory, and where it lies and what it holds.
+    /// Returns the next block: its number in the directory, its location and its contents.
     pub(super) fn next(&mut self) -> Option<(u64, Result<(FsBlock, Buffer<'f>)>)> {
         let index = self.next;
         let (blocks, block) = match self.find_run() {

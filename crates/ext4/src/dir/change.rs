@@ -1,4 +1,4 @@
-//! A change of a directory.
+//! Changes of a directory.
 
 use crate::journal::Handle;
 use crate::{Filesystem, Inode};

@@ -1,26 +1,26 @@
-//! An entry of a directory, and where it is.
+//! Directory entries, their locations, and the bits of cookies.
 
 use crate::ondisk::dir::FileTypeByte;
 use crate::{FsBlock, Ino};
 
-/// In a cookie: the rest counts the overlay's entries.
+/// A flag in a cookie: the rest is the number of an overlay entry.
 pub(super) const COOKIE_OVERLAY: u64 = 1 << 61;
-/// In a cookie: a block before was damaged.
+/// A flag in a cookie: a block before this position was damaged.
 pub(super) const COOKIE_DAMAGE: u64 = 1 << 62;
-/// An entry of a directory, as a listing shows it.
+/// An entry of a directory in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirEntry<'a> {
     /// The name: no slash, no zero byte, not empty.
     pub name: &'a [u8],
-    /// The inode that it leads to.
+    /// The inode that it refers to.
     pub ino: Ino,
-    /// The file's type, if the entry has it.
+    /// The type of the file, if the entry has one.
     pub file_type: FileTypeByte,
-    /// Continues a listing behind this entry. Less than 2^63.
+    /// The cookie that continues a listing after this entry. Less than 2^63.
     pub next_cookie: u64,
 }
 
-/// What a name leads to.
+/// The inode and the type in an entry.
 pub(crate) type Target = (Ino, FileTypeByte);
 
 /// A block of a directory.
@@ -28,6 +28,6 @@ pub(crate) type Target = (Ino, FileTypeByte);
 pub(crate) struct Block {
     /// Its number in the directory.
     pub number: u32,
-    /// Where it lies.
+    /// Its location.
     pub at: FsBlock,
 }

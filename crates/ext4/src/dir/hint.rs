@@ -1,36 +1,37 @@
-//! Where a linear directory has room: what earlier searches learned.
+//! Hints for free space in linear directories, learned from earlier searches.
 //!
 //! # Model
-//! The kernel searches a linear directory from its start for every new name. Here a small
-//! table says of the directories that are being filled before which block the search found
-//! nothing. It only ever saves work: what it says of blocks before is made true again when a
-//! name is removed there, and wrong at worst in that room is not used.
+//! The kernel searches a linear directory from its start for every new name. Here, a small table
+//! records the block before which the last search found no space, for the directories that are
+//! being filled. This only saves work. Removing a name before that block corrects the hint. At
+//! worst, a wrong hint leaves space unused.
 //!
 //! # Cost
-//! 16 bytes a directory, at most [`DIRECTORIES`] of them; forgotten all together when full.
+//! 16 bytes per directory, for at most [`DIRECTORIES`] of them. All hints are discarded when the
+//! table is full.
 
 use crate::Ino;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// Directories that are remembered.
+/// The maximum number of directories in the table.
 const DIRECTORIES: usize = 1024;
 
-/// From which block on a directory may have room for a record of so many bytes.
+/// The first block of a directory that may have space for a record of this length.
 #[derive(Clone, Copy, Debug)]
 struct Hint {
     block: u32,
     wanted_bytes: usize,
 }
 
-/// Hints for the directories that were added to last.
+/// Hints for the directories to which names were added recently.
 #[derive(Debug, Default)]
 pub(crate) struct RoomHints {
     by_ino: Mutex<HashMap<Ino, Hint>>,
 }
 
 impl RoomHints {
-    /// The block from which on to search `dir` for room for `wanted_bytes`.
+    /// Returns the block at which to start the search of `dir` for `wanted_bytes` of space.
     pub(super) fn first_block(&self, dir: Ino, wanted_bytes: usize) -> u32 {
         let by_ino = self.by_ino.lock();
         by_ino
@@ -39,7 +40,7 @@ impl RoomHints {
             .map_or(0, |hint| hint.block)
     }
 
-    /// No block of `dir` before `block` has room for `wanted_bytes`.
+    /// Records that no block of `dir` before `block` has `wanted_bytes` of space.
     pub(super) fn learn(&self, dir: Ino, block: u32, wanted_bytes: usize) {
         let mut by_ino = self.by_ino.lock();
         if by_ino.len() >= DIRECTORIES {
@@ -52,14 +53,14 @@ impl RoomHints {
         by_ino.insert(dir, hint);
     }
 
-    /// A name was removed from block `block` of `dir`.
+    /// Records that a name was removed from block `block` of `dir`.
     pub(super) fn freed(&self, dir: Ino, block: u32) {
         if let Some(hint) = self.by_ino.lock().get_mut(&dir) {
             hint.block = hint.block.min(block);
         }
     }
 
-    /// `dir` is another directory than the one that had its number before.
+    /// Discards the hint for `dir`, whose number now belongs to another directory.
     pub(super) fn forget(&self, dir: Ino) {
         self.by_ino.lock().remove(&dir);
     }

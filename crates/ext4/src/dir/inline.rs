@@ -1,7 +1,7 @@
-//! Directories whose entries lie in the inode: what changes them.
+//! Modification of directories whose entries are stored in the inode.
 //!
-//! The bytes are laid out as [`crate::inline`] says: the parent's number, then two chains of
-//! entries, of which the second starts behind the 60 bytes of `i_block`.
+//! [`crate::inline`] describes the layout: the parent's number, followed by two chains of entries.
+//! The second chain starts after the 60 bytes of `i_block`.
 
 use super::MAX_NAME_BYTES;
 use super::change::DirChange;
@@ -12,16 +12,16 @@ use crate::ondisk::dir_edit::{self, NewDirent};
 use crate::{Filesystem, Ino, Inode, Result};
 use std::ops::Range;
 
-/// Bytes of the parent's number.
+/// The length of the parent's number in bytes.
 const PARENT_BYTES: usize = 4;
 
-/// Where the second chain starts.
+/// The offset of the second chain.
 const SECOND_CHAIN: usize = 60;
 
-/// The shortest record, and so the shortest chain.
+/// The minimum length of a record, and so of a chain.
 const MIN_CHAIN_BYTES: usize = 12;
 
-/// The two chains in the content of an inline directory of `len` bytes.
+/// Returns the ranges of the two chains in the content of an inline directory of `len` bytes.
 fn chains(len: usize) -> [Range<usize>; 2] {
     [
         PARENT_BYTES..SECOND_CHAIN.min(len),
@@ -30,9 +30,10 @@ fn chains(len: usize) -> [Range<usize>; 2] {
 }
 
 impl Filesystem {
-    /// Gives the second chain all the room that the inode has; false if it has it already.
+    /// Extends the second chain to all the space in the inode. Returns false if there is no more
+    /// space.
     fn extend_chain(&self, dir: &Inode, data: &mut Vec<u8>) -> Result<bool> {
-        // Records are multiples of 4 bytes long, and so are chains.
+        // The length of records, and so of chains, is a multiple of 4 bytes.
         let capacity = self.inline_capacity(dir)? / 4 * 4;
         let [_, second] = chains(data.len());
         if capacity <= data.len() || capacity - second.start < MIN_CHAIN_BYTES {
@@ -43,13 +44,13 @@ impl Filesystem {
         Ok(true)
     }
 
-    /// The two chains of entries of an inline directory.
+    /// Returns the two chains of entries of an inline directory.
     pub(crate) fn inline_chains(&self, dir: &Inode) -> Result<[Vec<u8>; 2]> {
         let data = self.inline_directory(dir)?;
         Ok(chains(data.len()).map(|chain| data[chain].to_vec()))
     }
 
-    /// The content of an inline directory: at least `i_block`.
+    /// Returns the content of an inline directory, which is at least as long as `i_block`.
     fn inline_directory(&self, dir: &Inode) -> Result<Vec<u8>> {
         let data = self.inline_data(dir)?;
         if data.len() < SECOND_CHAIN {
@@ -60,7 +61,8 @@ impl Filesystem {
 }
 
 impl DirChange<'_, '_> {
-    /// Makes `dir`, which is new, an empty directory in its inode; false if that has no room.
+    /// Initialises `dir`, which is new, as an empty directory in its inode. Returns false if the
+    /// inode has no space.
     pub(super) fn init_inline_directory(&mut self, parent: Ino) -> Result<bool> {
         if self.fs.inline_capacity(self.dir)? < SECOND_CHAIN {
             return Ok(false);
@@ -72,7 +74,7 @@ impl DirChange<'_, '_> {
         Ok(true)
     }
 
-    /// Adds `entry` to an inline directory; false if the inode has no room.
+    /// Adds `entry` to an inline directory. Returns false if the inode has no space.
     pub(super) fn add_inline(&mut self, entry: NewDirent<'_>) -> Result<bool> {
         let mut data = self.fs.inline_directory(self.dir)?;
         let inserted = insert_into_chains(self.dir, &mut data, entry)?
@@ -100,7 +102,7 @@ impl DirChange<'_, '_> {
         self.edit_chains(data, |chain| dir_edit::remove(chain, name))
     }
 
-    /// Changes the chain that `edit` finds its entry in.
+    /// Changes the chain in which `edit` finds its entry.
     fn edit_chains(
         &mut self,
         mut data: Vec<u8>,
@@ -131,7 +133,7 @@ impl DirChange<'_, '_> {
     }
 }
 
-/// Adds `entry` to the first chain of an inline directory's `data` that has room.
+/// Adds `entry` to the first chain of an inline directory's `data` that has space.
 fn insert_into_chains(dir: &Inode, data: &mut [u8], entry: NewDirent<'_>) -> Result<bool> {
     for chain in chains(data.len()) {
         if dir_edit::insert(&mut data[chain], entry).at(dir.place())? {

@@ -1,4 +1,4 @@
-//! Changing one block of a directory: its entries, then its checksum.
+//! Modification of one block of a directory: its entries, then its checksum.
 
 use super::change::DirChange;
 use crate::error::{DamageAt, Place};
@@ -8,12 +8,12 @@ use crate::ondisk::dir_edit;
 use crate::ondisk::features::Incompat;
 use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
 
-/// Block numbers in a hash tree have 28 bits, so no directory has more blocks.
+/// The maximum number of blocks of a directory. Block numbers in a hash tree have 28 bits.
 const MAX_BLOCKS: u64 = 1 << 28;
 
 impl Filesystem {
-    /// The entries' part of the block `bytes` of a directory: all but the tail that it must
-    /// have where metadata has checksums.
+    /// Returns the entries in the block `bytes` of a directory: everything except the tail, which
+    /// must exist if metadata has checksums.
     pub(crate) fn leaf_chain<'b>(&self, bytes: &'b [u8], place: Place) -> Result<&'b [u8]> {
         if !self.superblock().has_metadata_checksums() {
             return Ok(bytes);
@@ -23,7 +23,7 @@ impl Filesystem {
         Ok(chain)
     }
 
-    /// Sets the checksum of a block of `dir`'s entries, if there is to be one.
+    /// Sets the checksum of a block of `dir`'s entries, if metadata has checksums.
     fn seal_leaf(&self, dir: &Inode, bytes: &mut [u8]) {
         if let Some(seed) = self.inode_seed(dir)
             && let Some((chain, tail)) = dir_edit::split_tail_mut(bytes)
@@ -54,7 +54,8 @@ impl DirChange<'_, '_> {
         })
     }
 
-    /// Adds a block of entries at the end of `dir`: `fill` gets the chain, one free record.
+    /// Appends a block of entries to `dir`. `fill` is called with the chain, which is one free
+    /// record.
     pub(crate) fn append_leaf(
         &mut self,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Damage>,
@@ -76,7 +77,7 @@ impl DirChange<'_, '_> {
         })
     }
 
-    /// Adds a block at the end of `dir`, all zeros before `fill`; returns its number in the
+    /// Appends a block to `dir`, which is all zeros before `fill`. Returns its number in the
     /// directory.
     pub(crate) fn append_block(
         &mut self,

@@ -1,7 +1,7 @@
-//! A listing under way: what of a directory is shown, and what is remembered.
+//! The state of a listing: it filters entries and records damage.
 //!
-//! Entries that fast commits removed or replaced are left out, names that no
-//! file can have are damage, and the first error is kept for the end.
+//! Entries that fast commits removed or replaced are skipped. Names that no file can have are
+//! damage. The first error is kept until the end.
 
 use super::entry::{COOKIE_DAMAGE, COOKIE_OVERLAY, DirEntry, Target};
 use crate::error::Place;
@@ -9,7 +9,7 @@ use crate::ondisk::dir::{Dirent, Dirents};
 use crate::{Error, Filesystem, Ino};
 use std::ops::ControlFlow;
 
-/// A listing under way: filters entries and remembers damage.
+/// A listing in progress, which filters entries and records damage.
 pub(crate) struct Listing<'l> {
     fs: &'l Filesystem,
     dir: Ino,
@@ -19,7 +19,7 @@ pub(crate) struct Listing<'l> {
 }
 
 impl<'l> Listing<'l> {
-    /// A listing of the directory `dir` that goes to `emit`. `had_damage` says
+    /// Starts a listing of the directory `dir` that passes entries to `emit`. `had_damage` is
     /// whether an earlier call found damage.
     pub(super) fn new(
         fs: &'l Filesystem,
@@ -36,19 +36,19 @@ impl<'l> Listing<'l> {
         }
     }
 
-    /// The first error of the listing.
+    /// Returns the first error of the listing.
     pub(super) fn into_damage(self) -> Option<Error> {
         self.damage
     }
 
-    /// Keeps the first error of the listing.
+    /// Records an error, unless there was an earlier one.
     pub(crate) fn note_damage(&mut self, error: Error) {
         self.damage.get_or_insert(error);
         self.had_damage = true;
     }
 
-    /// Offers one entry that the file system itself has. `next` is the position
-    /// behind it.
+    /// Emits an entry of the image, unless the overlay removed or replaced it. `next` is the
+    /// position after it.
     pub(crate) fn offer(&mut self, name: &[u8], target: Target, next: u64) -> ControlFlow<()> {
         let overlay = self.fs.overlay();
         if overlay.is_some_and(|overlay| overlay.entry(self.dir, name).is_some()) {
@@ -67,8 +67,8 @@ impl<'l> Listing<'l> {
         })
     }
 
-    /// Offers those entries of `bytes`, which lie at position `start` of the
-    /// directory and at `place` of the image, that are at or behind position `at`.
+    /// Emits the entries of `bytes` at or after position `at`. `bytes` is at position `start` of
+    /// the directory and at `place` of the image.
     pub(crate) fn offer_part(
         &mut self,
         bytes: &[u8],
@@ -91,7 +91,7 @@ impl<'l> Listing<'l> {
         ControlFlow::Continue(())
     }
 
-    /// Offers `dirent`, which lies at `place` of the image. `next` is the position behind it.
+    /// Emits `dirent`, which is at `place` of the image. `next` is the position after it.
     pub(crate) fn offer_dirent(
         &mut self,
         dirent: &Dirent<'_>,
@@ -112,7 +112,7 @@ impl<'l> Listing<'l> {
         }
     }
 
-    /// Offers the entries that fast commits added, from number `first` on.
+    /// Emits the entries that fast commits added, starting with number `first`.
     pub(super) fn offer_overlay(&mut self, first: u64) -> ControlFlow<()> {
         let (fs, dir) = (self.fs, self.dir);
         let entries = fs.overlay().into_iter().flat_map(|o| o.entries(dir));

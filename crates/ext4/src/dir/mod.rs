@@ -1,21 +1,20 @@
-//! Directories: a name to its inode, and listings.
+//! Directories: lookup of names, and listings.
 //!
-//! Model: the kernel's `ext4_lookup` and `ext4_readdir`. A name is looked up
-//! through the hash tree where there is one ([`crate::htree`]) and block by block
-//! otherwise. On an image that is only read, a listing goes through the blocks in their
-//! order, also of an indexed directory: the nodes of the tree
-//! look like free space, and the inodes of files that were made one after the
-//! other are then asked for one after the other. Where the directory may change meanwhile, it
-//! goes by hash, as in the kernel.
+//! Model: the kernel's `ext4_lookup` and `ext4_readdir`. A name is looked up through the hash tree
+//! if there is one ([`crate::htree`]), and block by block otherwise. On an image that is only read,
+//! a listing reads the blocks in order, even if the directory is indexed: nodes of the tree are
+//! stored as free space. The inodes of files that were created one after the other are then also
+//! requested in that order. If the directory may change meanwhile, a listing is in hash order, as
+//! in the kernel.
 //!
-//! Damage: a block that is damaged costs its own entries only. A lookup that
-//! finds the name elsewhere does not fail; a listing emits what can be read and
-//! fails at its end, naming the first damaged block.
+//! Damage: a damaged block affects only its own entries. A lookup that finds the name elsewhere
+//! does not fail. A listing emits all readable entries and fails at its end; the error names the
+//! first damaged block.
 //!
-//! Cookies: where the next entry starts in the directory, in bytes, or a position by hash. Two bits
-//! above any such position say more: [`COOKIE_OVERLAY`] that the rest is the
-//! number of an entry of the fast commits' overlay, [`COOKIE_DAMAGE`] that there
-//! was damage before, so that a listing in many calls does not forget it.
+//! Cookies: the byte offset of the next entry in the directory, or a position by hash. Two bits
+//! above any such position are flags. With [`COOKIE_OVERLAY`], the rest is the number of an entry
+//! in the overlay of fast commits. [`COOKIE_DAMAGE`] records earlier damage, so that a listing in
+//! several calls still reports it.
 
 mod blocks;
 mod change;
@@ -41,25 +40,25 @@ pub(crate) use hint::RoomHints;
 pub(crate) use listing::Listing;
 use std::ops::ControlFlow;
 
-/// The longest name.
+/// The maximum length of a name.
 const MAX_NAME_BYTES: usize = 255;
 
-/// How a listing goes through a directory.
+/// The order of a listing.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// By hash, where the directory may change meanwhile and has hashes; else by position.
+    /// By hash if the directory may change meanwhile and has hashes, otherwise by position.
     ForUsers,
-    /// By position: every block, whatever an index says.
+    /// By position: every block, even if there is an index.
     Blocks,
 }
 
 impl Filesystem {
-    /// What `name` leads to in the directory `dir`; `None` if it is not there.
+    /// Returns the inode and the type of `name` in the directory `dir`, or `None` if there is no
+    /// such name.
     ///
     /// # Errors
-    /// [`Error::NotDirectory`]; [`Error::Encrypted`] and [`Error::Casefolded`]
-    /// where names cannot be compared; [`Error::Corrupt`] if a damaged block
-    /// could have held the name; the device's error.
+    /// [`Error::NotDirectory`]; [`Error::Encrypted`] and [`Error::Casefolded`] if names cannot be
+    /// compared; [`Error::Corrupt`] if a damaged block could contain the name; the device's error.
     pub fn lookup(&self, dir: &Inode, name: &[u8]) -> Result<Option<(Ino, FileTypeByte)>> {
         self.check_directory(dir)?;
         let is_dots = matches!(name, b"." | b"..");
@@ -78,15 +77,15 @@ impl Filesystem {
         Ok(self.find(dir, name)?.map(|(_, target)| target))
     }
 
-    /// The block of `dir`, whose entries lie in blocks, that has `name`, and what that leads to.
+    /// Returns the block of `dir`, whose entries are stored in blocks, that contains `name`, and
+    /// the target of the name.
     fn find(&self, dir: &Inode, name: &[u8]) -> Result<Option<(Block, Target)>> {
         let is_dots = matches!(name, b"." | b"..");
         if !is_dots && self.is_indexed(dir) {
             match self.find_indexed(dir, name) {
                 Ok(Indexed::Answer(found)) => return Ok(found),
                 Ok(Indexed::Unusable) => {}
-                // A fast commit logs that a directory has an index now, but not
-                // the index.
+                // A fast commit logs that a directory now has an index, but not the index.
                 Err(Error::Corrupt(_)) if self.has_overlay_entries(dir) => {}
                 Err(error) => return Err(error),
             }
@@ -94,13 +93,13 @@ impl Filesystem {
         self.find_linear(dir, name)
     }
 
-    /// Emits the entries of `dir` from `cookie` on (0: from the start), until
-    /// there are no more or `emit` breaks.
+    /// Emits the entries of `dir` from `cookie` on (0: from the start), until the end or until
+    /// `emit` breaks.
     ///
     /// # Errors
-    /// As [`Filesystem::lookup`], but ignoring case is no obstacle. An error of a
-    /// block comes at the end, after all entries that can be read; who calls
-    /// again with the cookie of the last entry gets it again.
+    /// As for [`Filesystem::lookup`], except that directories that ignore case can be listed. An
+    /// error of a block is returned at the end, after all readable entries. A further call with the
+    /// cookie of the last entry returns it again.
     pub fn read_dir(
         &self,
         dir: &Inode,
@@ -144,7 +143,7 @@ impl Filesystem {
         }
         match listing.into_damage() {
             Some(error) => Err(error),
-            // There was damage in an earlier call: find it again.
+            // An earlier call found damage: find it again.
             None if had_damage => self.list(dir, 0, order, &mut |_| ControlFlow::Continue(())),
             None => Ok(()),
         }
@@ -154,8 +153,8 @@ impl Filesystem {
         if !dir.is_directory() {
             return Err(Error::NotDirectory(dir.ino()));
         }
-        // Directories grow by whole blocks; only damage makes one larger than
-        // everything. This bounds every walk over a directory.
+        // Directories grow by whole blocks. One that is larger than the file system is damaged.
+        // This bounds every walk over a directory.
         let block_size_bytes = u64::from(self.superblock().block_size_bytes());
         if dir.size_bytes().div_ceil(block_size_bytes) > self.present_blocks() {
             return Err(dir
@@ -165,7 +164,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Whether the names of `dir` are there to be read.
+    /// Checks that the names of `dir` can be read.
     fn check_names(&self, dir: &Inode) -> Result<()> {
         if self.is_encrypted(dir) {
             return Err(Error::Encrypted(dir.ino()));
@@ -173,7 +172,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Whether the names of `dir` can be compared.
+    /// Checks that the names of `dir` can be compared.
     fn check_comparable(&self, dir: &Inode) -> Result<()> {
         self.check_names(dir)?;
         if dir.flags().contains(InodeFlags::CASEFOLD)
@@ -184,7 +183,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// The type byte of an entry: unknown if entries have none.
+    /// Returns the type byte of an entry, or unknown if entries have no type.
     pub(crate) fn file_type(&self, byte: u8) -> FileTypeByte {
         if self.superblock().incompat.contains(Incompat::FILETYPE) {
             FileTypeByte(byte)
@@ -193,7 +192,7 @@ impl Filesystem {
         }
     }
 
-    /// Whether fast commits added entries to `dir`.
+    /// Returns whether fast commits added entries to `dir`.
     fn has_overlay_entries(&self, dir: &Inode) -> bool {
         let mut entries = self
             .overlay()
@@ -238,7 +237,7 @@ impl Filesystem {
         Ok(None)
     }
 
-    /// What `dirent`, found at `place`, leads to.
+    /// Returns the target of `dirent`, which was found at `place`.
     fn target(&self, dirent: &Dirent<'_>, place: Place) -> Result<Target> {
         if dirent.ino.0 > self.superblock().inodes_count {
             return Err(place.corrupt("entry leads to no inode"));

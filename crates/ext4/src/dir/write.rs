@@ -1,14 +1,14 @@
-//! Changing directories: entries in inline, linear and indexed directories.
+//! Modification of inline, linear and indexed directories.
 //!
-//! All change the inode in memory where the directory grows or turns into another kind: the
-//! caller writes it in the same handle. Link counts are the caller's too.
+//! If the directory grows or changes its kind, these functions change the inode in memory. The
+//! caller must write it in the same handle. The caller also maintains link counts.
 //!
 //! # A directory's growth
 //! ```text
 //! inline --no room--> linear, one block --no room--> hash tree (feature dir_index)
 //!                                         `--------> linear, more blocks (without it)
 //! ```
-//! Nothing turns back, and no block is given up: as in Linux.
+//! As in Linux, a directory never returns to an earlier kind, and no block is freed.
 
 use super::change::DirChange;
 use super::{Block, DirBlocks, MAX_NAME_BYTES, Order};
@@ -25,10 +25,10 @@ use std::ops::ControlFlow;
 const DOT_RECORD_BYTES: usize = 12;
 
 impl Filesystem {
-    /// Adds `name`, which is not there, to the directory `dir`.
+    /// Adds `name`, which must not exist yet, to the directory `dir`.
     ///
     /// # Errors
-    /// [`Error::NameTooLong`], [`Error::NoSpace`], or what is wrong with the image.
+    /// [`Error::NameTooLong`], [`Error::NoSpace`], or the error for a damaged image.
     pub fn add_entry(
         &self,
         handle: &mut Handle<'_>,
@@ -63,7 +63,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Makes `name`, which is there (".." too), lead to `target`.
+    /// Changes the target of `name`, which must exist (or be ".."), to `target`.
     pub fn set_entry(
         &self,
         handle: &mut Handle<'_>,
@@ -85,7 +85,7 @@ impl Filesystem {
         })
     }
 
-    /// Removes `name`, which is there.
+    /// Removes `name`, which must exist.
     pub fn remove_entry(
         &self,
         handle: &mut Handle<'_>,
@@ -106,7 +106,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Makes `dir`, which is new, an empty directory below `parent`.
+    /// Initialises `dir`, which is new, as an empty directory below `parent`.
     pub fn init_directory(
         &self,
         handle: &mut Handle<'_>,
@@ -127,7 +127,7 @@ impl Filesystem {
         change.init_first_block(parent, &[])
     }
 
-    /// Whether the directory holds nothing but "." and "..".
+    /// Returns whether the directory contains only "." and "..".
     pub fn is_empty_directory(&self, dir: &Inode) -> Result<bool> {
         let mut is_empty = true;
         self.list(dir, 0, Order::Blocks, &mut |entry| {
@@ -140,7 +140,7 @@ impl Filesystem {
         Ok(is_empty)
     }
 
-    /// Begins a change of the entries of `dir`; an error if they cannot be changed here.
+    /// Starts a change of the entries of `dir`. Returns an error if they cannot be changed.
     fn dir_change<'c, 'f>(
         &'c self,
         handle: &'c mut Handle<'f>,
@@ -155,7 +155,7 @@ impl Filesystem {
         })
     }
 
-    /// The record for `name` in `dir`.
+    /// Returns the record for `name` in `dir`.
     fn dirent<'n>(
         &self,
         dir: &Inode,
@@ -175,7 +175,7 @@ impl Filesystem {
         })
     }
 
-    /// The block of `dir` that has `name`.
+    /// Returns the block of `dir` that contains `name`.
     fn find_entry(&self, dir: &Inode, name: &[u8]) -> Result<Block> {
         let found = self.find(dir, name)?;
         let missing = || dir.place().corrupt("entry is no longer there");
@@ -184,11 +184,11 @@ impl Filesystem {
 }
 
 impl DirChange<'_, '_> {
-    /// Adds `entry` to the first block of the linear directory `dir` that has room; false if
-    /// none has.
+    /// Adds `entry` to the first block of the linear directory `dir` that has space. Returns false
+    /// if there is no such block.
     fn add_linear(&mut self, entry: NewDirent<'_>) -> Result<bool> {
-        // Whatever index there was is overwritten, and would be trusted again if the
-        // feature came back.
+        // An existing index is overwritten. If the flag remained, the index would be used again
+        // once the feature is enabled again.
         self.dir.set_flags(self.dir.flags() - InodeFlags::INDEX);
         let wanted_bytes = record_len_bytes(entry.name.len());
         let first = self.fs.room_hints.first_block(self.dir.ino(), wanted_bytes);
@@ -215,7 +215,7 @@ impl DirChange<'_, '_> {
         Ok(true)
     }
 
-    /// Gives `dir`, which has no blocks, its first one: ".", ".." and `entries`.
+    /// Adds the first block to `dir`, which has none: ".", ".." and `entries`.
     pub(super) fn init_first_block(
         &mut self,
         parent: Ino,
@@ -240,8 +240,7 @@ impl DirChange<'_, '_> {
         Ok(())
     }
 
-    /// Makes the entry of "." or ".." in the root of `dir`'s hash tree, the block `at`, lead
-    /// elsewhere.
+    /// Changes the target of "." or ".." in the block `at`, the root of `dir`'s hash tree.
     fn set_dots_of_root(&mut self, at: FsBlock, entry: NewDirent<'_>) -> Result<()> {
         let offset = match entry.name {
             b"." => 0,

@@ -1,7 +1,7 @@
-//! Adding names to a hash tree: leaves and nodes that are full are split.
+//! Insertion of names into a hash tree, which splits full leaves and nodes.
 //!
-//! Model: the kernel's `ext4_dx_add_entry`, `do_split` and `make_indexed_dir`, with one
-//! difference: a leaf in which a quarter is free but nowhere in one piece is packed, not split.
+//! Model: the kernel's `ext4_dx_add_entry`, `do_split` and `make_indexed_dir`, with one difference:
+//! if at least a quarter of a full leaf is free in several pieces, the leaf is packed, not split.
 //!
 //! ```text
 //! leaf full                      -> split by hash at the middle of its bytes
@@ -10,8 +10,8 @@
 //!       and no more levels       -> no space
 //! ```
 //!
-//! A leaf whose names have all the same hash is split too: the second half's entry says, by
-//! its lowest bit, that the hash went on.
+//! A leaf whose names all have the same hash is also split. The lowest bit of the second half's
+//! entry marks that the hash continues.
 
 use super::Search;
 use crate::dir::DirChange;
@@ -26,25 +26,25 @@ use crate::ondisk::hash::{HashFunction, HashVersion};
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, Filesystem, FsBlock, Inode, Result};
 
-/// The number of half MD4, for new trees where the superblock names no hash that is known.
+/// The number of half MD4, for new trees if the superblock has an unknown hash version.
 const HALF_MD4: u8 = 1;
 
-/// Bytes of "." and ".." in the root.
+/// The length of the "." and ".." records in the root, in bytes.
 const DOTS_BYTES: usize = 24;
 
-/// One level of a path that is to be changed: what [`Search`] saw, without its buffer.
+/// One level of a path that is to be changed: a frame of [`Search`] without its buffer.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     block: FsBlock,
     kind: DxKind,
-    /// The entry that the path takes.
+    /// The index of the entry on the path.
     index: usize,
     count: usize,
     is_full: bool,
 }
 
 impl Step {
-    /// The root in `block`, of a tree with one entry.
+    /// Returns the root in `block`, of a tree with one entry.
     fn root(block: FsBlock) -> Self {
         Self {
             block,
@@ -56,11 +56,11 @@ impl Step {
     }
 }
 
-/// The way to the leaf where a name belongs.
+/// The path to the leaf where a name belongs.
 struct Path {
     hash: u32,
     version: HashVersion,
-    /// From the root on.
+    /// The steps, starting at the root.
     steps: Vec<Step>,
     /// The leaf's number in the directory.
     leaf: u32,
@@ -89,7 +89,7 @@ impl Filesystem {
         })
     }
 
-    /// The names of `chain` with their hashes.
+    /// Returns the names of `chain` with their hashes.
     fn hashed_names<'b>(
         &self,
         version: HashVersion,
@@ -107,7 +107,7 @@ impl Filesystem {
             .collect()
     }
 
-    /// The hash version of new trees, as a root has it, and what it stands for.
+    /// Returns the hash version of new trees: the number in the root, and the decoded version.
     pub(super) fn new_hash_version(&self) -> (u8, HashVersion) {
         let unsigned = self.superblock().hash_unsigned;
         let number = self.superblock().default_hash_version;
@@ -150,7 +150,7 @@ impl Filesystem {
 impl DirChange<'_, '_> {
     /// Adds `entry` to the directory `dir`, which has a hash tree.
     pub(crate) fn add_indexed(&mut self, entry: NewDirent<'_>) -> Result<()> {
-        // Each turn but the last makes room in one node, of which a path has few.
+        // Each iteration except the last makes room in one node, and a path has few nodes.
         let turns = 2 * (usize::from(self.fs.max_indirect_levels()) + 2);
         for _ in 0..turns {
             let path = self.fs.index_path(self.dir, entry.name)?;
@@ -175,8 +175,8 @@ impl DirChange<'_, '_> {
             .corrupt("hash tree has no room after all its nodes were split"))
     }
 
-    /// Divides the names of the leaf `at`, whose entries are `chain`, and the new one between it
-    /// and a new leaf behind it. The node above has room.
+    /// Distributes the names of the leaf `at`, whose entries are `chain`, and the new name between
+    /// it and a new leaf after it. The parent node must have room.
     fn split_leaf(
         &mut self,
         path: &Path,
@@ -217,7 +217,7 @@ impl DirChange<'_, '_> {
         self.insert_into_node(*node, DxEntry { hash, block })
     }
 
-    /// Splits the topmost full node below one with room; or, if all are full, adds a level.
+    /// Splits the topmost full node whose parent has room. If all nodes are full, adds a level.
     fn make_room(&mut self, path: &Path) -> Result<()> {
         let above = path.steps.iter().rposition(|step| !step.is_full);
         let Some(above) = above else {
@@ -241,7 +241,7 @@ impl DirChange<'_, '_> {
         self.insert_into_node(parent, entry)
     }
 
-    /// Moves the entries of the root into a new node, its only entry from then on.
+    /// Moves the entries of the root into a new node, which becomes the only entry of the root.
     fn add_level(&mut self, path: &Path) -> Result<()> {
         let Some(&root) = path.steps.first() else {
             return Ok(());
@@ -259,7 +259,7 @@ impl DirChange<'_, '_> {
         })
     }
 
-    /// Gives the linear directory `dir` of one block a hash tree: root and one leaf.
+    /// Converts the linear directory `dir` of one block to a hash tree with a root and one leaf.
     pub(crate) fn make_index(&mut self) -> Result<()> {
         let place = self.dir.place();
         let read = self.fs.checked_dir_block(self.dir, 0)?;
@@ -305,7 +305,7 @@ impl DirChange<'_, '_> {
         })
     }
 
-    /// Puts `entry` behind the one that the path takes.
+    /// Inserts `entry` after the entry on the path.
     fn insert_into_node(&mut self, step: Step, entry: DxEntry) -> Result<()> {
         let has_tail = self.fs.superblock().has_metadata_checksums();
         let at = (step.index + 1, step.count);
@@ -318,7 +318,7 @@ impl DirChange<'_, '_> {
         })
     }
 
-    /// Adds a node with `entries` at the end of `dir`.
+    /// Appends a node with `entries` to `dir`.
     fn append_node(&mut self, entries: &[DxEntry]) -> Result<u32> {
         let (fs, owner) = (self.fs, *self.dir);
         self.append_block(|block, bytes| {
@@ -342,7 +342,7 @@ impl DirChange<'_, '_> {
 }
 
 impl Search<'_> {
-    /// The path as it is to be changed.
+    /// Returns the steps for changing the path.
     fn steps(&self) -> Result<Vec<Step>> {
         let has_tail = self.fs.superblock().has_metadata_checksums();
         self.path
@@ -361,8 +361,8 @@ impl Search<'_> {
     }
 }
 
-/// How many of the names of these `sizes` make up the lower half: at least one, and not all
-/// where there are two or more.
+/// Returns how many of the names with these `sizes` make up the lower half: at least one, and not
+/// all if there are at least two.
 fn middle(sizes: impl ExactSizeIterator<Item = usize>, total_bytes: usize) -> usize {
     let count = sizes.len();
     let mut below_bytes = 0;

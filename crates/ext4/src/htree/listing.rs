@@ -1,16 +1,17 @@
 //! Listings in the order of hashes, for directories that change meanwhile.
 //!
-//! Model: the kernel's `ext4_dx_readdir`. Adding a name to a hash tree moves others, from one block
-//! to another and within one. A listing that goes by position would show some twice and others
-//! never; one that goes by hash does not care where they are. So does, where directories
-//! have hash trees, one that fits into a block or an inode: it may get a tree in the middle of a
-//! listing.
+//! Model: the kernel's `ext4_dx_readdir`. Adding a name to a hash tree moves other names within a
+//! block and between blocks. A listing by position could return some names twice and miss others; a
+//! listing by hash does not depend on their positions. If the file system supports hash trees,
+//! directories that fit in a block or an inode are also listed by hash, because they may get a tree
+//! during a listing.
 //!
-//! An image that is only read has its listings by position ([`crate::dir`]), since the inodes of
-//! neighbours are neighbours more often.
+//! On an image that is only read, listings are by position ([`crate::dir`]), because adjacent
+//! entries then more often have adjacent inodes.
 //!
-//! Positions: 0 for ".", 1 for "..", then two more than the hash (31 bits, the lowest one left
-//! out) with 29 bits of another hash of the name below, which tells names of one hash apart.
+//! Positions: 0 for ".", 1 for "..". Other names have two plus a number with the hash in its high
+//! bits (31 bits, without the lowest one). Its low 29 bits are another hash of the name, which
+//! distinguishes names with the same hash.
 
 use super::Search;
 use crate::dir::Listing;
@@ -23,19 +24,20 @@ use crate::{Error, Filesystem, FsBlock, Inode, Result};
 use larder_cache::buffer::Buffer;
 use std::ops::ControlFlow;
 
-/// The position of the first name but "." and "..".
+/// The position of the first name after "." and "..".
 const FIRST_NAME: u64 = 2;
 
-/// Bits of a position below the hash.
+/// The number of bits of a position below the hash.
 const MINOR_BITS: u32 = 29;
 
-/// Leaves that are sorted together at most: only damage has more names of one hash.
+/// The maximum number of leaves that are sorted together. Only a damaged tree has more names with
+/// one hash.
 const MAX_LEAVES: usize = 64;
 
-/// Leaves whose names are sorted together: more than one where a hash goes on in the next.
+/// Leaves whose names are sorted together: more than one if a hash continues in the next leaf.
 type Leaves<'f> = Vec<Result<(FsBlock, Buffer<'f>)>>;
 
-/// How the names of a directory are put in order.
+/// The order of the names of a directory.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     version: HashVersion,
@@ -50,14 +52,14 @@ impl Order {
     }
 }
 
-/// The hash in a position.
+/// Returns the hash in a position.
 fn hash_at(position: u64) -> u32 {
     let hash = position.saturating_sub(FIRST_NAME) >> MINOR_BITS;
     u32::try_from(hash << 1).unwrap_or(u32::MAX - 1)
 }
 
 impl Filesystem {
-    /// Whether listings of `dir` go by hash.
+    /// Returns whether listings of `dir` are by hash.
     fn lists_by_hash(&self, dir: &Inode) -> bool {
         let block_size_bytes = u64::from(self.superblock().block_size_bytes());
         self.writer.is_some()
@@ -67,8 +69,8 @@ impl Filesystem {
                 || dir.size_bytes() == block_size_bytes)
     }
 
-    /// Offers the names of `dir` from position `at` on, by hash. `None` if its listings do not go
-    /// by hash, or cannot.
+    /// Emits the names of `dir` from position `at` on, in hash order. Returns `None` if its
+    /// listings are not or cannot be by hash.
     pub(crate) fn list_by_hash(
         &self,
         dir: &Inode,
@@ -102,7 +104,7 @@ impl Filesystem {
         }
     }
 
-    /// Of a directory that has no hash tree, in the order that it would have then.
+    /// Lists a directory without a hash tree in the order that it would have with one.
     fn list_unindexed(
         &self,
         dir: &Inode,
@@ -139,7 +141,7 @@ impl Filesystem {
         ControlFlow::Continue(())
     }
 
-    /// Goes through the leaves of a hash tree from where `search` leads on.
+    /// Visits the leaves of a hash tree, starting from the position of `search`.
     fn list_leaves(
         &self,
         mut search: Search<'_>,
@@ -174,7 +176,7 @@ impl Filesystem {
     }
 }
 
-/// Offers the names of `leaves` of `dir` that are at or behind position `at`, in their order.
+/// Emits the names of `leaves` of `dir` at or after position `at`, in hash order.
 fn offer_leaves(
     leaves: Leaves<'_>,
     dir: &Inode,
@@ -193,8 +195,8 @@ fn offer_leaves(
     offer_sorted(chains, order, at, listing)
 }
 
-/// Offers the names in `chains`, each of which lies at its place, that are at or behind position
-/// `at`, but for "." and "..", in their order.
+/// Emits the names in `chains` at or after position `at`, except for "." and "..", in hash order.
+/// Each chain has its place on the image.
 fn offer_sorted<'b>(
     chains: impl Iterator<Item = (&'b [u8], Place)>,
     order: Order,

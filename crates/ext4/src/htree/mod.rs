@@ -1,11 +1,11 @@
-//! Lookups through a directory's hash tree.
+//! Lookup through a directory's hash tree.
 //!
-//! Model: the kernel's `ext4_dx_find_entry`. The path from the root to a leaf is
-//! at most four blocks; when the name is not in its leaf and the next entry
-//! continues the same hash, the search goes on there.
+//! Model: the kernel's `ext4_dx_find_entry`. The path from the root to a leaf is at most four
+//! blocks. If the name is not in its leaf and the next entry continues the same hash, the search
+//! continues there.
 //!
-//! Cost: one block a level, one leaf; more leaves only where hashes collide. No
-//! more leaves are read than the directory has blocks, whatever the index says.
+//! Cost: one block per level and one leaf; more leaves only if hashes collide. Even with a damaged
+//! index, the number of leaves read is at most the number of blocks of the directory.
 
 mod insert;
 mod listing;
@@ -19,21 +19,20 @@ use crate::ondisk::inode::InodeFlags;
 use crate::{Filesystem, FsBlock, Inode, Result};
 use larder_cache::buffer::Buffer;
 
-/// Levels of nodes between root and leaves, without and with `large_dir`.
+/// The maximum number of node levels between root and leaves, without and with `large_dir`.
 const MAX_INDIRECT_LEVELS: u8 = 1;
 const MAX_INDIRECT_LEVELS_LARGE_DIR: u8 = 2;
 
-/// What the index said of a name.
+/// The result of a lookup in the index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Indexed {
-    /// Where the name is and what it leads to, or that it is not there.
+    /// The block and the target of the name, or `None` if it does not exist.
     Answer(Option<(Block, Target)>),
-    /// The index is of a kind that cannot be used: the whole directory must be
-    /// searched.
+    /// The index has an unsupported kind: the whole directory must be searched.
     Unusable,
 }
 
-/// A node on the path to a leaf, and the entry that the path takes.
+/// A node on the path to a leaf, and the index of its entry on the path.
 struct Frame<'f> {
     buffer: Buffer<'f>,
     block: FsBlock,
@@ -41,19 +40,19 @@ struct Frame<'f> {
     index: usize,
 }
 
-/// A search through the tree of one directory.
+/// A search in the tree of one directory.
 struct Search<'f> {
     fs: &'f Filesystem,
     dir: Inode,
     hash: u32,
     version: HashVersion,
     indirect_levels: usize,
-    /// From the root on.
+    /// The frames, starting at the root.
     path: Vec<Frame<'f>>,
 }
 
 impl Filesystem {
-    /// Whether `dir` has a hash tree.
+    /// Returns whether `dir` has a hash tree.
     pub(crate) fn is_indexed(&self, dir: &Inode) -> bool {
         dir.flags().contains(InodeFlags::INDEX)
             && self.superblock().compat.contains(Compat::DIR_INDEX)
@@ -83,14 +82,15 @@ impl Filesystem {
         Err(place.corrupt("hash tree has more leaves than the directory has blocks"))
     }
 
-    /// The path through the hash tree of `dir` by the hash of `name`; `None` if the tree is of a
-    /// kind that cannot be used.
+    /// Returns the path through the hash tree of `dir` for the hash of `name`, or `None` if the
+    /// tree has an unsupported kind.
     fn search_index(&self, dir: &Inode, name: &[u8]) -> Result<Option<Search<'_>>> {
         let seed = self.superblock().hash_seed;
         self.search_hash(dir, |version| version.hash(seed, name))
     }
 
-    /// As [`Filesystem::search_index`], by the hash that `hash` makes with the tree's function.
+    /// Like [`Filesystem::search_index`], with the hash that `hash` computes with the tree's
+    /// function.
     fn search_hash(
         &self,
         dir: &Inode,
@@ -118,7 +118,8 @@ impl Filesystem {
         Ok(Some(search))
     }
 
-    /// Levels of nodes that the tree of a directory may have between root and leaves.
+    /// Returns the maximum number of node levels between the root and the leaves of a directory's
+    /// tree.
     fn max_indirect_levels(&self) -> u8 {
         if self.superblock().incompat.contains(Incompat::LARGE_DIR) {
             MAX_INDIRECT_LEVELS_LARGE_DIR
@@ -127,14 +128,14 @@ impl Filesystem {
         }
     }
 
-    /// The leaf in block `number` of the directory `dir`.
+    /// Returns the leaf in block `number` of the directory `dir`.
     fn index_leaf(&self, dir: &Inode, number: u32) -> Result<(FsBlock, Buffer<'_>)> {
         let leaf = self.checked_dir_block(dir, number)?;
         let place = dir.place();
         leaf.ok_or_else(|| place.corrupt("hash tree leads to a hole"))
     }
 
-    /// The node of the tree in block `index` of the directory: block 0 is the root.
+    /// Returns the node of the tree in block `index` of the directory. Block 0 is the root.
     fn dx_node_block(&self, dir: &Inode, index: u32) -> Result<Frame<'_>> {
         let kind = if index == 0 {
             DxKind::Root
@@ -168,20 +169,20 @@ impl<'f> Search<'f> {
         self.fs.dx_node(&frame.buffer, frame.kind, place)
     }
 
-    /// The block that the deepest frame's entry leads to.
+    /// Returns the block to which the deepest frame's entry points.
     fn target(&self) -> Result<u32> {
         let Some(frame) = self.path.last() else {
             return Ok(0);
         };
         let node = self.node(frame)?;
-        // The index came from this node, or is the 0 that every node has.
+        // The index was returned by this node, or is 0, which every node has.
         let block = node.block(frame.index.min(node.count() - 1));
         Place::Block(frame.block, self.dir.ino())
             .ensure(block != 0, "hash tree leads back to its root")?;
         Ok(block)
     }
 
-    /// From the root down, at each node by the hash.
+    /// Descends from the root, using the hash at each node.
     fn descend_to_hash(&mut self) -> Result<()> {
         loop {
             if let Some(frame) = self.path.last() {
@@ -198,7 +199,7 @@ impl<'f> Search<'f> {
         }
     }
 
-    /// The leaf that the path leads to.
+    /// Descends to the leaf of the path, and returns its block.
     fn leaf(&mut self) -> Result<u32> {
         while self.path.len() <= self.indirect_levels {
             let frame = self.fs.dx_node_block(&self.dir, self.target()?)?;
@@ -207,13 +208,13 @@ impl<'f> Search<'f> {
         self.target()
     }
 
-    /// Moves on to the next leaf if it continues the hash; answers whether.
+    /// Moves to the next leaf. Returns whether it continues the hash.
     fn advance(&mut self) -> Result<bool> {
         Ok(self.next_leaf()?.is_some_and(|hash| hash & !1 == self.hash))
     }
 
-    /// Moves on to the next leaf; answers the hash from which on it has the names, whose lowest
-    /// bit says that the one before has some of them too. `None` if there is none.
+    /// Moves to the next leaf. Returns the lower bound of its hashes; if its lowest bit is set, the
+    /// preceding leaf also has names with that hash. Returns `None` if there is no next leaf.
     fn next_leaf(&mut self) -> Result<Option<u32>> {
         while let Some(mut frame) = self.path.pop() {
             let node = self.node(&frame)?;

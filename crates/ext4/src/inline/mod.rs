@@ -1,13 +1,13 @@
-//! Inline data: content that lies in the inode itself.
+//! Inline data: content that is stored in the inode.
 //!
-//! Model: the first 60 bytes are in `i_block`, the rest is the value of the
-//! attribute `system.data`, which is always in the inode too, so that there is
-//! never more than an inode can hold.
+//! Model: the first 60 bytes are in `i_block`. The rest is the value of the attribute
+//! `system.data`, which is also always in the inode, so the content is never longer than an inode
+//! can hold.
 //!
-//! An inline directory starts with the number of its parent's inode in place of
-//! "." and "..", which are made up here. Then come two chains of entries, one up
-//! to the end of `i_block`, one in the attribute. Its positions for cookies are 0
-//! for ".", 1 for "..", and from 4 on where the entry starts in both parts as one.
+//! An inline directory starts with the number of its parent's inode, instead of "." and "..", which
+//! are generated. Two chains of entries follow: one up to the end of `i_block`, one in the
+//! attribute. Positions in cookies are 0 for ".", 1 for "..", and for other entries, the offset of
+//! the entry in both parts joined, which is at least 4.
 
 mod write;
 
@@ -16,7 +16,7 @@ use crate::ondisk::dir::FileTypeByte;
 use crate::{Filesystem, Ino, Inode, Result};
 use std::ops::ControlFlow;
 
-/// Bytes of the parent's number.
+/// The length of the parent's number in bytes.
 const PARENT_BYTES: usize = 4;
 
 /// The content of an inode with inline data.
@@ -26,13 +26,13 @@ struct InlineParts<'i> {
 }
 
 impl InlineParts<'_> {
-    /// A directory's parent.
+    /// Returns a directory's parent.
     fn parent(&self) -> Ino {
         let [a, b, c, d, ..] = *self.i_block;
         Ino(u32::from_le_bytes([a, b, c, d]))
     }
 
-    /// A directory's two chains of entries, each with its position.
+    /// Returns a directory's two chains of entries, each with its position.
     fn chains(&self) -> [(u64, &[u8]); 2] {
         let first = &self.i_block[PARENT_BYTES..];
         [
@@ -43,13 +43,12 @@ impl InlineParts<'_> {
 }
 
 impl Filesystem {
-    /// The content of `inode`, whose content lies in the inode, as far as it is
-    /// stored: what the file's size has beyond that reads as zeros. Less than
-    /// the size of an inode.
+    /// Returns the stored content of `inode`, which has inline data. If the file's size is larger,
+    /// the rest of the file reads as zeros. The content is shorter than an inode.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if the inode's attributes are damaged or it has no
-    /// inline data, or the device's error.
+    /// [`crate::Error::Corrupt`] if the inode's attributes are damaged or it has no inline data;
+    /// the device's error.
     pub fn inline_data(&self, inode: &Inode) -> Result<Vec<u8>> {
         let parts = self.inline_parts(inode)?;
         let mut data = [parts.i_block, parts.attribute.as_slice()].concat();

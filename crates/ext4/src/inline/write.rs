@@ -1,30 +1,31 @@
-//! Changing inline data: content that lies in the inode.
+//! Modification of inline data: content that is stored in the inode.
 //!
-//! Model: the kernel's `ext4_prepare_inline_data` and `ext4_destroy_inline_data`. An inode
-//! with inline data always has the attribute that holds what goes beyond the first 60 bytes,
-//! though it may be empty. Attributes that are there already stay where they are: content
-//! that does not fit beside them moves out to blocks.
+//! Model: the kernel's `ext4_prepare_inline_data` and `ext4_destroy_inline_data`. An inode with
+//! inline data always has the attribute for the content after the first 60 bytes, even if it is
+//! empty. Existing attributes stay in their places: content that does not fit beside them moves to
+//! blocks.
 
 use crate::journal::Handle;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Filesystem, Inode, Result};
 
-/// Bytes of content in `i_block`.
+/// The number of bytes of content in `i_block`.
 const I_BLOCK_BYTES: usize = 60;
 
 impl Filesystem {
-    /// The bytes of inline data that `inode` could hold, with the attributes that it has: 0 if
-    /// it could have none at all.
+    /// Returns the maximum length of inline data of `inode`, with its present attributes: 0 if it
+    /// cannot have inline data.
     pub fn inline_capacity(&self, inode: &Inode) -> Result<usize> {
         let behind = self.inline_attribute_room(inode)?;
         Ok(behind.map_or(0, |behind| I_BLOCK_BYTES + behind))
     }
 
-    /// Makes `data`, no more than [`Filesystem::inline_capacity`], the inline data of `inode`, and
-    /// its length the size; an inode that has none (and no blocks) gets it. Writes the inode.
+    /// Sets the inline data of `inode` to `data`, which must not exceed
+    /// [`Filesystem::inline_capacity`], and the size to its length. An inode without inline data
+    /// must have no blocks. Writes the inode.
     ///
     /// # Errors
-    /// [`crate::Error::AttributeTooLarge`], or what is wrong with the image.
+    /// [`crate::Error::AttributeTooLarge`], or the error for a damaged image.
     pub fn set_inline_data(
         &self,
         handle: &mut Handle<'_>,
@@ -41,11 +42,11 @@ impl Filesystem {
         self.set_inline_attribute(handle, inode, Some(behind))
     }
 
-    /// Takes the inline data out of `inode`, which has blocks from now on, none of them mapped.
-    /// Returns what it held; the size stays. Writes the inode.
+    /// Converts `inode` from inline data to blocks, none of which is mapped yet. Returns the inline
+    /// data and keeps the size. Writes the inode.
     ///
     /// # Errors
-    /// What is wrong with the image.
+    /// The error for a damaged image.
     pub fn remove_inline_data(
         &self,
         handle: &mut Handle<'_>,

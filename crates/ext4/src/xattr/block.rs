@@ -1,14 +1,16 @@
-//! Attribute blocks and their users: one is found that has the same contents, or the inode's own is
-//! changed, or a new one is made.
+//! Attribute blocks and their users. An inode shares a block with the same contents, changes its own
+//! block, or gets a new one.
 //!
 //! # Model
-//! `ext4_xattr_block_set` and `ext4_xattr_release_block`. Equal attributes make equal blocks here:
-//! entries sorted, values in their order from the end. What the kernel wrote may have its values in
-//! the order in which they were set; then it is not found, and stays as it is.
+//! `ext4_xattr_block_set` and `ext4_xattr_release_block`. Here, equal attributes result in equal
+//! blocks: entries are sorted, and values are stored in the same order from the end. A block from the
+//! kernel may have its values in the order in which they were set. Then it is not found, and is not
+//! changed.
 //!
 //! # Cost
-//! The contents are made, hashed and sealed before the handle is opened, where the caller can. In the
-//! handle a share costs a comparison and 16 bytes of each block whose users are counted.
+//! The contents are built, hashed and checksummed before the handle is opened, if the caller can do
+//! so. Within the handle, sharing costs one comparison, and 16 bytes of each block whose reference
+//! count changes.
 
 use super::places::{AttributeBlock, Attributes};
 use super::share::{Candidate, Store};
@@ -22,22 +24,23 @@ use crate::{Error, Filesystem, FsBlock, Ino, Inode, Result};
 use std::iter::repeat_n;
 use std::sync::Arc;
 
-/// A block has at most this many users, as in Linux: so its loss is the loss of that many files.
+/// The maximum number of users of a block, as in Linux. It limits the number of files that are
+/// affected by the loss of a block.
 const MAX_USERS: u32 = 1024;
 
-/// What an attribute block is to hold, for one user.
+/// The new contents of an attribute block, with one user.
 #[derive(Debug)]
 pub(super) struct Contents {
     bytes: Arc<[u8]>,
-    /// What it is found and offered by, if it is to be shared.
+    /// The key under which the block is searched for and offered, if it may be shared.
     hash: Option<u32>,
-    /// The block whose checksum it has.
+    /// The block for which the checksum was computed.
     sealed_for: Option<FsBlock>,
 }
 
 impl Filesystem {
-    /// What a block of `attributes`, which it sorts, is to hold in place of the block `old`; `None` if
-    /// there are none.
+    /// Sorts `attributes` and builds the block that replaces the block `old`. Returns `None` if there
+    /// are no attributes.
     pub(super) fn contents(
         &self,
         ino: Ino,
@@ -56,7 +59,7 @@ impl Filesystem {
             bytes,
             sealed_for: None,
         };
-        // It is likely to be changed in place.
+        // The block will probably be changed in place.
         if let Some(own) = old.filter(|old| old.references == 1) {
             self.seal(&mut contents, own.block);
         }
@@ -74,16 +77,16 @@ impl Filesystem {
         contents.sealed_for = Some(block);
     }
 
-    /// The checksum of attribute blocks starts here.
+    /// Returns the seed of the checksum of an attribute block.
     pub(super) fn attribute_block_seed(&self, block: FsBlock) -> Crc32c {
         self.superblock()
             .checksum_seed
             .bytes(&block.0.to_le_bytes())
     }
 
-    /// Gives `inode`, whose attributes were `before`, a block with `contents` in place of the one that
-    /// it has. Returns whether the values in inodes that it leads to are its own to count: those of
-    /// the block before, and those of the block now.
+    /// Replaces the block of `inode`, whose attributes were `before`, by one with `contents`. Returns
+    /// whether the inode counts the references from the old block, and from the new block, to values
+    /// in inodes.
     pub(super) fn store_in_block(
         &self,
         handle: &mut Handle<'_>,
@@ -138,7 +141,8 @@ impl Filesystem {
             })
     }
 
-    /// Counts one user more of a block that has `contents` and is not `old`, if one is found.
+    /// Searches for a block other than `old` that has `contents`, and adds a user to it. Returns the
+    /// block, if there is one.
     fn share_block(
         &self,
         handle: &mut Handle<'_>,
@@ -169,8 +173,8 @@ impl Filesystem {
         Ok(found)
     }
 
-    /// How many users `block` has, if it has `contents`. One that cannot be read has not, nor has one
-    /// that is free: whatever led there, it is not shared.
+    /// Returns the number of users of `block` if it has `contents`. Returns `None` if it has not,
+    /// cannot be read, or is free: such a block must not be shared, although a cache returned it.
     fn users_of_same(&self, inode: &Inode, block: FsBlock, contents: &Contents) -> Option<u32> {
         let buffer = self.xattr_block(inode, block).ok()?;
         let header = BlockHeader::of(&buffer).filter(|header| header.references > 0)?;
@@ -191,8 +195,7 @@ impl Filesystem {
         })
     }
 
-    /// Makes `inode`, which has the attributes of `old`, one that has no block of them. The
-    /// block is freed with its last user.
+    /// Detaches `inode` from its block `old`. The block is freed if this was its last user.
     fn leave_block(
         &self,
         handle: &mut Handle<'_>,
@@ -225,44 +228,45 @@ impl Filesystem {
         self.count_attribute_block(inode, 1);
     }
 
-    /// `block` is about to be freed, or to be changed in place.
+    /// Removes `block` from the caches before it is freed or changed in place.
     fn withdraw_block(&self, handle: &mut Handle<'_>, block: FsBlock, header: BlockHeader) {
         let changes = &mut handle.sharing;
         self.sharing
             .withdraw(changes, Store::Blocks, header.hash, block.0);
     }
 
-    /// Tells of `block`, which is read with the lock of an inode that has it, so that others find it.
+    /// Offers `block` for sharing. It was read with the lock of an inode that uses it.
     pub(super) fn offer_block(&self, block: FsBlock, bytes: &[u8]) {
         if let Some(hash) = shareable_hash(bytes) {
             self.sharing.offer(Store::Blocks, hash, block.0);
         }
     }
 
-    /// Counts `by` attribute blocks, each of which takes a cluster, as space of `inode`.
+    /// Adds `by` attribute blocks, each of which takes a cluster, to the space of `inode`.
     fn count_attribute_block(&self, inode: &mut Inode, by: i64) {
         self.count_attribute_space(inode, by << self.superblock().cluster_blocks_log2);
     }
 }
 
-/// Whether an inode's share in the values that its block leads to changes with that block: the values
-/// are counted once for a block, not for each of its users. Where it does not, others have the block.
+/// Whether an inode counts the references from its old and its new block to values in inodes. Values
+/// are counted once for each block, not for each user of the block. If false, the block has other
+/// users.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
-    /// It was the block's only user.
+    /// Whether the inode was the only user of the old block.
     pub before: bool,
-    /// The block holds what it does since now.
+    /// Whether the contents of the new block are new.
     pub now: bool,
 }
 
 impl Contents {
-    /// The same, for one user for as long as it is there.
+    /// Excludes the contents from sharing.
     pub(super) fn unshared(self) -> Self {
         Self { hash: None, ..self }
     }
 }
 
-/// The hash in the header of `block`, unless it says that the block is not to be shared.
+/// Returns the hash in the header of `block`, or `None` if the block must not be shared.
 fn shareable_hash(block: &[u8]) -> Option<u32> {
     let header = BlockHeader::of(block)?;
     (header.hash != 0).then_some(header.hash)

@@ -8,13 +8,12 @@ use crate::ondisk::xattr::{NameIndex, StoredValue};
 use crate::{FileKind, Filesystem, Inode, Result};
 use std::borrow::Cow;
 
-/// The permission bits that a umask can take away.
+/// The permission bits that a umask can clear.
 const PERMISSIONS: u16 = 0o777;
 
 impl Filesystem {
-    /// Sets the access control lists that `child`, which is new, inherits from the default list
-    /// of `parent`, and its mode after them; `umask` counts where there is no such list. Writes
-    /// the inode.
+    /// Sets the access control lists of `child`, a new file, from the default list of `parent`, and
+    /// adjusts its mode. `umask` applies only if there is no such list. Writes the inode.
     pub fn inherit_acl(
         &self,
         handle: &mut Handle<'_>,
@@ -46,10 +45,10 @@ impl Filesystem {
         self.store_attributes(handle, child, change)
     }
 
-    /// The access list of `inode`, if it has one.
+    /// Returns the access list of `inode`, if it has one.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is damaged, or the device's.
+    /// [`crate::Error::Corrupt`] if it is damaged, or the device's error.
     pub fn access_acl(&self, inode: &Inode) -> Result<Option<Acl>> {
         self.stored_acl(inode, NameIndex::ACL_ACCESS)
     }

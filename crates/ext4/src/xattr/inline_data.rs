@@ -1,5 +1,5 @@
-//! The attribute that holds the part of inline data behind the first 60 bytes. It is always in
-//! the inode, and empty where there is no such part.
+//! The attribute with the part of inline data after the first 60 bytes. It is always stored in the
+//! inode, and is empty if there is no such part.
 
 use super::{INLINE_DATA_NAME, is_hidden};
 use crate::error::Place;
@@ -9,7 +9,7 @@ use crate::{Error, Filesystem, Inode, Result};
 use std::ops::ControlFlow;
 
 impl Filesystem {
-    /// The part of inline data that is an attribute.
+    /// Returns the part of inline data that is stored in the attribute.
     pub(crate) fn inline_attribute(&self, inode: &Inode) -> Result<Option<Vec<u8>>> {
         let mut found = None;
         let _ = self.for_each_xattr_in_inode(inode, &mut |entry, place: Place| {
@@ -25,8 +25,8 @@ impl Filesystem {
         Ok(found)
     }
 
-    /// Bytes that the attribute can have beside the others of `inode`; `None` if it cannot
-    /// even be empty.
+    /// Returns the maximum length of the attribute beside the others of `inode`, or `None` if not
+    /// even an empty one fits.
     pub(crate) fn inline_attribute_room(&self, inode: &Inode) -> Result<Option<usize>> {
         let mut attributes = self.attributes(inode)?;
         attributes.remove(NameIndex::SYSTEM, INLINE_DATA_NAME);

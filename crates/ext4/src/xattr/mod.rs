@@ -1,12 +1,11 @@
 //! Extended attributes of an inode.
 //!
-//! Model: the kernel's `ext4_xattr_get` and `ext4_xattr_list`. Attributes lie in
-//! the inode behind its fixed fields, then in one block that inodes may share; a
-//! long value is the content of an inode of its own. Names are full names, as
-//! programs use them; access control lists are converted to the form that
-//! programs get. `system.data`, which holds inline data, is not shown.
+//! Model: the kernel's `ext4_xattr_get` and `ext4_xattr_list`. Attributes are stored in the inode
+//! after its fixed fields, then in one block, which inodes may share. A long value is the content of a
+//! separate inode. Names are full names, as programs use them. Access control lists are converted to
+//! the form for programs. `system.data`, which holds inline data, is hidden.
 //!
-//! What reads or changes them has the inode's lock, shared to read.
+//! Reading attributes requires the inode's lock in shared mode, changing them in exclusive mode.
 
 mod block;
 mod inherit;
@@ -28,19 +27,18 @@ use crate::{FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
 use larder_cache::buffer::Buffer;
 use std::ops::ControlFlow;
 
-/// The longest value that is read: what Linux lets programs get.
+/// The maximum length of a value that is read, which is Linux's limit for programs.
 const MAX_VALUE_BYTES: u32 = 1 << 16;
 
-/// The name of inline data behind its prefix.
+/// The name of inline data without its prefix.
 const INLINE_DATA_NAME: &[u8] = b"data";
 
 impl Filesystem {
-    /// The value of the attribute `name` of `inode`; `None` if it has none. What is read is offered to
-    /// others as `offer` says.
+    /// Returns the value of the attribute `name` of `inode`, or `None` if it does not exist. `offer`
+    /// determines whether the contents are offered for sharing.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if the attributes or the value are damaged, or the
-    /// device's error.
+    /// [`crate::Error::Corrupt`] if the attributes or the value are damaged, or the device's error.
     pub fn xattr(&self, inode: &Inode, name: &[u8], offer: XattrOffer) -> Result<Option<Vec<u8>>> {
         let Some((index, name)) = NameIndex::split(name) else {
             return Ok(None);
@@ -66,11 +64,11 @@ impl Filesystem {
         Ok(found)
     }
 
-    /// The names of the attributes of `inode`, those in the inode first, in
-    /// stored order. What is read is offered to others as `offer` says.
+    /// Returns the names of the attributes of `inode` in stored order, first those in the inode.
+    /// `offer` determines whether the contents are offered for sharing.
     ///
     /// # Errors
-    /// As [`Filesystem::xattr`].
+    /// As for [`Filesystem::xattr`].
     pub fn xattrs(&self, inode: &Inode, offer: XattrOffer) -> Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
         self.for_each_xattr(inode, offer, &mut |entry, _| {
@@ -111,7 +109,7 @@ impl Filesystem {
         inode: &Inode,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>> {
-        // Without extra fields the space behind them was never given out.
+        // Without extra fields, the space after the fixed fields was never initialised.
         if inode.extra_isize() == 0 {
             return Ok(ControlFlow::Continue(()));
         }
@@ -154,7 +152,7 @@ impl Filesystem {
         }
     }
 
-    /// The value of an attribute of `owner` that is the content of inode `ino`.
+    /// Returns the value of an attribute of `owner` that is the content of inode `ino`.
     fn xattr_inode_value(
         &self,
         owner: &Inode,
@@ -168,8 +166,8 @@ impl Filesystem {
             return Err(place.corrupt("attribute value is not as long as its entry says"));
         }
         let value = self.small_content(&inode, size_bytes)?;
-        // The content's hash is kept in place of the access time. Lustre's older
-        // form has no hash, but names its owner.
+        // The hash of the content is stored in the field of the access time. Lustre's older format has
+        // no hash, but identifies the owner.
         let (seconds, owner_seconds) = (inode.atime().seconds, inode.mtime().seconds);
         let has_hash = low_half(seconds) == self.value_checksum(&value).0;
         let names_owner =
@@ -184,8 +182,7 @@ impl Filesystem {
         }
     }
 
-    /// The first `size_bytes` bytes of the content of `inode`, at most
-    /// [`MAX_VALUE_BYTES`].
+    /// Returns the first `size_bytes` bytes of the content of `inode`, at most [`MAX_VALUE_BYTES`].
     fn small_content(&self, inode: &Inode, size_bytes: u32) -> Result<Vec<u8>> {
         let block_size_bytes = self.superblock().block_size_bytes();
         let mut content = Vec::new();
@@ -201,7 +198,7 @@ impl Filesystem {
     }
 }
 
-/// What is done with an attribute that was found at a place.
+/// A function that is called with each attribute and its place.
 type Visit<'v> = dyn FnMut(XattrEntry<'_>, Place) -> Result<ControlFlow<()>> + 'v;
 
 fn visit_all(
@@ -218,12 +215,12 @@ fn visit_all(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Whether an attribute is the file system's own: inline data.
+/// Returns whether an attribute is internal to the file system: inline data.
 fn is_hidden(index: NameIndex, name: &[u8]) -> bool {
     index == NameIndex::SYSTEM && name == INLINE_DATA_NAME
 }
 
-/// The low 32 bits, which are what an inode stores of a time.
+/// Returns the low 32 bits, the part of a time that an inode stores in its main field.
 fn low_half(seconds: i64) -> u32 {
     let [a, b, c, d, ..] = seconds.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])

@@ -1,9 +1,10 @@
-//! The attributes of an inode in memory, and which of them go where.
+//! The attributes of an inode in memory, and their distribution among the inode, its block, and value
+//! inodes.
 //!
-//! Model: the kernel's `ext4_xattr_set_handle` tries the inode, then the block, then an inode
-//! for the value. So here, with two differences: where an attribute fits neither, all are laid out
-//! anew, the largest first; and a fast symbolic link with a value in an inode always has an attribute
-//! block ([`Attributes::keep_block`]).
+//! Model: the kernel's `ext4_xattr_set_handle` tries the inode, then the block, then an inode for the
+//! value. Larder does the same, with two differences. If an attribute fits neither in the inode nor in
+//! the block, all are placed again, the largest first. A fast symbolic link with a value in an inode
+//! always has an attribute block ([`Attributes::keep_block`]).
 
 use super::is_hidden;
 use crate::FsBlock;
@@ -15,7 +16,7 @@ use crate::ondisk::xattr::{
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AttributeBlock {
     pub block: FsBlock,
-    /// Inodes that have its attributes: at least 1.
+    /// The number of inodes that use it, at least 1.
     pub references: u32,
 }
 
@@ -24,7 +25,7 @@ pub(super) struct AttributeBlock {
 pub(super) struct Attributes {
     pub in_inode: Vec<StoredXattr>,
     pub in_block: Vec<StoredXattr>,
-    /// The block that there is.
+    /// The current block.
     pub block: Option<AttributeBlock>,
     /// Whether the inode is a symbolic link with its target in `i_block`.
     pub is_fast_symlink: bool,
@@ -33,8 +34,8 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    /// None yet, of an inode with `rest_bytes` behind its fixed fields, in a file system with
-    /// blocks of `block_bytes`.
+    /// Returns an empty set of attributes for an inode with `rest_bytes` after its fixed fields, in a
+    /// file system with blocks of `block_bytes`.
     pub fn none(rest_bytes: usize, block_bytes: usize) -> Self {
         Self {
             in_inode: Vec::new(),
@@ -46,7 +47,8 @@ impl Attributes {
         }
     }
 
-    /// Whether what was read takes no more than there is: values that overlap would.
+    /// Returns whether the attributes that were read fit in the available space. Values that overlap
+    /// do not.
     pub fn fit(&self) -> bool {
         total_bytes(&self.in_inode) <= self.inode_room_bytes
             && total_bytes(&self.in_block) <= self.block_room_bytes
@@ -57,21 +59,21 @@ impl Attributes {
         all.find(|attribute| attribute.index == index && attribute.name == name)
     }
 
-    /// Takes the attribute out, wherever it is.
+    /// Removes the attribute from the inode or the block.
     pub fn remove(&mut self, index: NameIndex, name: &[u8]) {
         let others = |attribute: &StoredXattr| attribute.index != index || attribute.name != name;
         self.in_inode.retain(others);
         self.in_block.retain(others);
     }
 
-    /// Bytes left in the inode.
+    /// Returns the free space in the inode in bytes.
     pub fn inode_left_bytes(&self) -> usize {
         self.inode_room_bytes
             .saturating_sub(total_bytes(&self.in_inode))
     }
 
-    /// Puts `new`, whose name is not there, where it fits; false, with nothing done, if it
-    /// does not. Inline data stays in the inode.
+    /// Adds `new`, whose name must not exist yet, where it fits. Returns false and changes nothing if
+    /// it does not fit. Inline data is only stored in the inode.
     #[must_use]
     pub fn add(&mut self, new: StoredXattr) -> bool {
         let size_bytes = new.space_bytes();
@@ -89,12 +91,12 @@ impl Attributes {
         self.add_by_size(new)
     }
 
-    /// Gives a fast symbolic link with a value in an inode an attribute block: moves the value's entry
-    /// there if the block would be empty.
+    /// Makes sure that a fast symbolic link with a value in an inode has an attribute block: moves the
+    /// value's entry there if the block would be empty.
     ///
-    /// The value counts in the link's `i_blocks`. For the kernel, the size alone says that the target
-    /// is in `i_block`; e2fsck 1.47 reads the target as block numbers if `i_blocks` is not zero and
-    /// there is no attribute block.
+    /// The value counts in the link's `i_blocks`. The kernel decides by the size alone whether the
+    /// target is in `i_block`. But e2fsck 1.47 treats the target as block numbers if `i_blocks` is not
+    /// zero and there is no attribute block.
     pub fn keep_block(&mut self) {
         if !self.is_fast_symlink || !self.in_block.is_empty() {
             return;
@@ -105,7 +107,7 @@ impl Attributes {
         }
     }
 
-    /// As [`Attributes::add`], with all others placed anew.
+    /// Like [`Attributes::add`], but places all attributes again.
     fn add_by_size(&mut self, new: StoredXattr) -> bool {
         let all = self.in_inode.iter().chain(&self.in_block).cloned();
         let (in_inode, mut others): (Vec<_>, Vec<_>) =

@@ -1,21 +1,22 @@
-//! Attributes that files share, because their contents are equal.
+//! Sharing of attributes with equal contents among files.
 //!
 //! # Model
-//! `ext4_xattr_block_cache_find` and `ext4_xattr_inode_cache_find`. What mbcache finds is a hint:
-//! who asked compares its contents, byte by byte, and counts its users.
+//! `ext4_xattr_block_cache_find` and `ext4_xattr_inode_cache_find`. A result of mbcache is a hint: the
+//! caller compares the contents byte by byte, and increments the reference count.
 //!
 //! # Invariants
-//! 1. An entry leads to an attribute block, or to an inode that holds a value, which has at least
-//!    one user, or had before a handle that is open.
+//! 1. An entry refers to an attribute block, or to an inode that holds a value. That has at least one user,
+//!    or had one before a handle that is open.
 //! 2. Its key is the hash that the block, or the inode, has on the image.
 //!
 //! # Locking
-//! Who has a handle, and holds no entry himself, waits for those who hold one. One handle is open at a
-//! time, so that these are not searches: they are offers of what is read, which hold an entry until it
-//! is listed, and shrinkers, which hold one while it moves. Neither waits for anything meanwhile.
+//! A thread with an open handle may wait for the holders of an entry, if it holds none itself. Only one
+//! handle is open at a time, so these holders are not searches. They are offers of contents that were read,
+//! which hold an entry until it is in its list, and shrinkers, which hold one while they move it. Neither
+//! waits for anything meanwhile.
 //!
-//! Who reads attributes offers what he has seen with the inode's lock shared, by which that inode
-//! stays a user, and says so ([`XattrOffer::UnderLock`]).
+//! A reader of attributes offers their contents while it has the inode's lock in shared mode
+//! ([`XattrOffer::UnderLock`]). The lock guarantees that the inode remains a user of them.
 
 use crate::Result;
 use crate::ondisk::superblock::Superblock;
@@ -24,11 +25,11 @@ use larder_cache::mbcache::{AttributeCaches, Deleted, MbCache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// With how many other contents new ones are compared, at most. Hashes are easily forged: with
-/// contents that all have one hash, a change costs no more than this.
+/// The maximum number of different contents with which new ones are compared. Hashes are easily forged.
+/// This limits the cost of a change even if all contents have the same hash.
 const MOST_DIFFERENT: usize = 16;
 
-/// What finds equal contents, and what came of it.
+/// The caches that find equal contents, and the counts of shares.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     caches: Arc<AttributeCaches>,
@@ -38,77 +39,77 @@ pub(crate) struct Sharing {
     saved_clusters: AtomicU64,
 }
 
-/// What sharing did.
+/// The results of sharing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareCounts {
-    /// Files that were given a block, and entries that were given an inode, that was there already.
+    /// The number of times that a file got an existing block, or an entry an existing inode.
     pub shares: u64,
-    /// Space that these would take, as far as they still share, in bytes. Who leaves what was shared before
-    /// takes as much off, down to 0.
+    /// The space saved by the shares that still exist, in bytes. When a user leaves shared contents, this
+    /// decreases by its part, but not below 0.
     pub saved_bytes: u64,
 }
 
-/// Whether others may find, and share, what is read of an inode's attributes.
+/// Whether the contents that are read of an inode's attributes are offered for sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrOffer {
-    /// They are not told of it.
+    /// They are not offered.
     Nothing,
-    /// What is read is offered to them. The caller has the inode's lock, so that the inode stays a user of
-    /// what is read, and no open handle has changed its attributes.
+    /// They are offered. The caller has the inode's lock, so that the inode remains a user of the contents,
+    /// and no open handle has changed its attributes.
     UnderLock,
 }
 
-/// One of the two caches.
+/// The kind of cache: for blocks or for value inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Store {
     Blocks,
     Inodes,
 }
 
-/// What a handle is to tell the caches when it stops: dropped, it leaves nothing there.
+/// The changes that a handle makes to the caches when it stops. If it is dropped, they are discarded.
 #[derive(Debug, Default)]
 pub(crate) struct SharingChanges {
-    /// Contents that are new: where, their hash, the block or inode.
+    /// New contents: the cache, the hash, and the block or inode.
     offers: Vec<(Store, u32, u64)>,
     shares: u64,
     saved_clusters: i64,
 }
 
-/// What became of a candidate.
+/// The result of examining a candidate.
 pub(super) enum Candidate<R> {
-    /// Its contents are others.
+    /// Its contents are different.
     Different,
-    /// It has as many users as it can have.
+    /// It has the maximum number of users.
     Full,
-    /// It has one user more now.
+    /// The caller was added to its users.
     Taken(R),
 }
 
 impl SharingChanges {
-    /// Contents with that `hash` are in `value`, which is new, or has them since this handle.
+    /// Offers the contents of `value`, which this handle has created or changed. `hash` is their hash.
     pub(super) fn offer(&mut self, store: Store, hash: u32, value: u64) {
         self.offers.push((store, hash, value));
     }
 
-    /// What is in `value` is there no more.
+    /// Withdraws the offer of `value`.
     fn withdraw(&mut self, store: Store, value: u64) {
         self.offers
             .retain(|&(of, _, offered)| (of, offered) != (store, value));
     }
 
-    /// Somebody was given what was there.
+    /// Counts one use of existing contents.
     pub(super) fn count_share(&mut self) {
         self.shares += 1;
     }
 
-    /// Users beyond the first save `clusters` more, or fewer.
+    /// Adds `clusters`, which may be negative, to the space that users other than the first save.
     pub(super) fn count_saved(&mut self, clusters: i64) {
         self.saved_clusters = self.saved_clusters.saturating_add(clusters);
     }
 }
 
 impl Sharing {
-    /// Of the attributes of the file system of `sb`.
+    /// Creates the state for the attributes of the file system of `sb`.
     pub(crate) fn new(caches: Arc<AttributeCaches>, sb: &Superblock) -> Self {
         let users = if sb.has_metadata_checksums() {
             UserCount::new(sb.block_size_bytes() as usize)
@@ -137,7 +138,7 @@ impl Sharing {
         }
     }
 
-    /// The handle that made `changes` stops.
+    /// Applies `changes` when their handle stops.
     pub(crate) fn keep(&self, changes: &mut SharingChanges) {
         for (store, hash, value) in changes.offers.drain(..) {
             self.offer(store, hash, value);
@@ -153,13 +154,13 @@ impl Sharing {
         }
     }
 
-    /// Contents with that `hash` are in `value`, for others too. Should it be full, who finds it sees
-    /// that; what was found to be full stays so.
+    /// Offers the contents of `value`, with this `hash`, for sharing. A search detects if `value` is full.
+    /// An entry that was marked as full stays so.
     pub(super) fn offer(&self, store: Store, hash: u32, value: u64) {
         self.cache(store).insert(hash, value, true);
     }
 
-    /// `value`, which was full, has room for another user.
+    /// Offers `value` again: it was full, and now has room for another user.
     pub(super) fn offer_again(&self, store: Store, hash: u32, value: u64) {
         match self.cache(store).get(hash, value) {
             Some(held) => held.set_reusable(true),
@@ -167,7 +168,8 @@ impl Sharing {
         }
     }
 
-    /// `value` is about to be freed, or to become something else, by the handle of `changes`.
+    /// Withdraws `value` before the handle of `changes` frees or changes it. Waits until its entry is not
+    /// in use.
     pub(super) fn withdraw(
         &self,
         changes: &mut SharingChanges,
@@ -181,9 +183,9 @@ impl Sharing {
         }
     }
 
-    /// Has `take` look at what may have contents with that `hash`, until it takes one. Under a
-    /// handle that has changed none of them: what is full then is full if the handle is undone too,
-    /// and is passed by from now on.
+    /// Calls `take` with each candidate that has this `hash`, until it takes one. The caller's handle must
+    /// not have changed any of them: a candidate that is full is then also full if the handle is undone,
+    /// and later searches skip it.
     pub(super) fn find<R>(
         &self,
         store: Store,

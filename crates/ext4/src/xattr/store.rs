@@ -1,9 +1,9 @@
-//! Reading the attributes of an inode to change them, and writing them back.
+//! Reading the attributes of an inode for modification, and writing them back.
 //!
 //! # Model
-//! `ext4_xattr_set_handle` and `ext4_xattr_ibody_set`. The inodes that hold values are counted for
-//! each place that an entry leads to them from: an inode's body, or a block, however many
-//! share that.
+//! `ext4_xattr_set_handle` and `ext4_xattr_ibody_set`. The reference count of a value inode is the
+//! number of places with an entry that refers to it. A place is the body of an inode, or a block,
+//! regardless of its number of users.
 
 use super::block::Contents;
 use super::places::{AttributeBlock, Attributes};
@@ -17,7 +17,7 @@ use crate::{Error, FileKind, Filesystem, Ino, Inode, Result};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// The attributes of an inode as they are and as they are to be, with what the block is to hold.
+/// The attributes of an inode before and after a change, and the new contents of the block.
 #[derive(Debug)]
 pub(super) struct Change {
     before: Attributes,
@@ -25,7 +25,7 @@ pub(super) struct Change {
     contents: Option<Contents>,
 }
 
-/// How many entries more, or fewer, lead to each inode that holds a value.
+/// The change of the reference count of each value inode.
 #[derive(Debug, Default)]
 struct References(BTreeMap<Ino, i64>);
 
@@ -38,7 +38,7 @@ impl References {
 }
 
 impl Filesystem {
-    /// All attributes of `inode`.
+    /// Reads all attributes of `inode`.
     pub(super) fn attributes(&self, inode: &Inode) -> Result<Attributes> {
         let sb = self.superblock();
         let rest_bytes = match inode.extra_isize() {
@@ -76,7 +76,7 @@ impl Filesystem {
         Ok(all)
     }
 
-    /// The change of the attributes of inode `ino` from `before` to `after`.
+    /// Prepares the change of the attributes of inode `ino` from `before` to `after`.
     pub(super) fn change_of(
         &self,
         ino: Ino,
@@ -87,7 +87,7 @@ impl Filesystem {
         self.change_to(ino, before, after)
     }
 
-    /// As [`Filesystem::change_of`], with every attribute where it is in `after`.
+    /// Like [`Filesystem::change_of`], but keeps every attribute in its place in `after`.
     fn change_to(&self, ino: Ino, before: Attributes, mut after: Attributes) -> Result<Change> {
         let contents = if before.in_block == after.in_block {
             None
@@ -101,9 +101,9 @@ impl Filesystem {
         })
     }
 
-    /// As [`Filesystem::change_of`], of an inode that is about to lose all attributes: its block is
-    /// neither shared nor offered. To find a share would be to count all values that the block leads
-    /// to, where one is to be dropped.
+    /// Like [`Filesystem::change_of`], for an inode that is about to lose all attributes. Its block is
+    /// neither shared nor offered: sharing would mean counting all values to which the block refers,
+    /// only to drop them.
     pub(super) fn parting_change_of(
         &self,
         ino: Ino,
@@ -117,7 +117,7 @@ impl Filesystem {
         })
     }
 
-    /// Makes `change`, and writes the inode.
+    /// Applies `change`, and writes the inode.
     pub(super) fn store_attributes(
         &self,
         handle: &mut Handle<'_>,
@@ -187,13 +187,13 @@ impl Filesystem {
         inode.add_blocks(by, sb.block_size_bytes(), may_be_huge);
     }
 
-    /// Clusters that a user of a block with `attributes` takes or, if others have it, saves: the block
-    /// and the values that it leads to.
+    /// Returns the clusters that a user of a block with `attributes` takes, or saves if the block has
+    /// other users: those of the block and of the values to which it refers.
     fn clusters_of_block(&self, attributes: &[StoredXattr]) -> i64 {
         i64::from(!attributes.is_empty()) + self.clusters_of_values(attributes)
     }
 
-    /// Clusters of values in inodes: space of all who have the value.
+    /// Returns the clusters of values in inodes. They count as space of every user of the value.
     fn clusters_of_values(&self, attributes: &[StoredXattr]) -> i64 {
         let values = attributes.iter().filter_map(StoredXattr::value_inode);
         values
@@ -201,7 +201,7 @@ impl Filesystem {
             .sum()
     }
 
-    /// Clusters of a value of `size_bytes`.
+    /// Returns the clusters of a value of `size_bytes`.
     pub(super) fn value_clusters(&self, size_bytes: u64) -> i64 {
         let clusters = size_bytes.div_ceil(self.superblock().cluster_size_bytes());
         i64::try_from(clusters).unwrap_or(i64::MAX)

@@ -1,12 +1,12 @@
 //! Inodes that hold the values of attributes (feature `ea_inode`).
 //!
-//! The content is the value. In place of times and a version, such an inode keeps the
-//! checksum of its content (access time) and how many entries lead to it (version, and change
-//! time for the high half). The content is metadata: it goes through the journal.
+//! The content is the value. Such an inode stores the checksum of its content in the field of the
+//! access time. It stores the number of entries that refer to it in the version, with the high half in
+//! the field of the change time. The content is metadata and is written through the journal.
 //!
 //! # Model
-//! `ext4_xattr_inode_lookup_create` and `ext4_xattr_inode_dec_ref`. Nobody waits for an inode here:
-//! all who look for one, count its users, or delete it, have the handle.
+//! `ext4_xattr_inode_lookup_create` and `ext4_xattr_inode_dec_ref`. There is no waiting for inodes: to
+//! search for one, count its users, or delete it, a thread needs the handle.
 
 use super::share::{Candidate, Store};
 use super::{MAX_VALUE_BYTES, low_half};
@@ -21,8 +21,8 @@ use crate::{
 };
 
 impl Filesystem {
-    /// An inode that holds `value`: one that does already, or a new one, made for `owner`, that no
-    /// entry leads to yet. Returns it and the value's checksum.
+    /// Returns an inode that holds `value`, and the value's checksum. It is an existing one, or a new
+    /// one that is created for `owner` and has no references yet.
     pub(super) fn provide_value_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -43,13 +43,13 @@ impl Filesystem {
         Ok((ino, checksum))
     }
 
-    /// What values are found by.
+    /// Returns the key under which values are searched for.
     pub(super) fn value_checksum(&self, value: &[u8]) -> Crc32c {
         self.superblock().checksum_seed.bytes(value)
     }
 
-    /// Whether inode `ino` holds `value`, with that `checksum`, and is in use. One that cannot be read
-    /// does not.
+    /// Returns whether inode `ino` holds `value`, with this `checksum`, and is in use. Returns false
+    /// if it cannot be read.
     fn has_value(&self, ino: Ino, value: &[u8], checksum: Crc32c) -> bool {
         self.value_inode(ino).is_ok_and(|inode| {
             references(&inode) > 0
@@ -61,7 +61,7 @@ impl Filesystem {
         })
     }
 
-    /// Tells of a value that is read with the lock of an inode that has it, so that others find it.
+    /// Offers a value for sharing. It was read with the lock of an inode that uses it.
     pub(super) fn offer_value(&self, inode: &Inode) {
         let hash = low_half(inode.atime().seconds);
         let ino = u64::from(inode.ino().0);
@@ -97,7 +97,7 @@ impl Filesystem {
         Ok(inode.ino())
     }
 
-    /// Makes `value` the content of `inode`, which has none.
+    /// Makes `value` the content of `inode`, which must be empty.
     fn write_value(&self, handle: &mut Handle<'_>, inode: &mut Inode, value: &[u8]) -> Result<()> {
         let block_bytes = self.buffers().block_size_bytes();
         let mut parts = value.chunks(block_bytes);
@@ -120,8 +120,8 @@ impl Filesystem {
         Ok(())
     }
 
-    /// `by` more entries lead to the inode `ino` from attributes of `owner`. With the last of
-    /// them, it is deleted.
+    /// Adds `by` to the number of entries that refer to the inode `ino` from attributes of `owner`.
+    /// Deletes the inode with the last reference.
     pub(super) fn count_value_references(
         &self,
         handle: &mut Handle<'_>,
@@ -141,7 +141,7 @@ impl Filesystem {
         let references = before
             .checked_add_signed(by)
             .ok_or_else(|| place.corrupt("attribute value is used more often than it counts"))?;
-        // All but one save its space.
+        // All references except one save the value's space.
         let more = by - i64::from(before == 0) + i64::from(references == 0);
         handle
             .sharing
@@ -153,7 +153,7 @@ impl Filesystem {
         self.write_inode(handle, &inode)
     }
 
-    /// The inode `ino`, which holds the value of an attribute.
+    /// Returns the inode `ino`, which holds the value of an attribute.
     pub(super) fn value_inode(&self, ino: Ino) -> Result<Inode> {
         let place = Place::Inode(ino);
         if ino < self.superblock().first_ino {
@@ -197,7 +197,7 @@ impl Filesystem {
     }
 }
 
-/// Keeps the checksum of the value in place of the access time.
+/// Stores the checksum of the value in the field of the access time.
 fn set_checksum(inode: &mut Inode, checksum: Crc32c) {
     let time = |seconds| Timestamp {
         seconds,
@@ -205,12 +205,12 @@ fn set_checksum(inode: &mut Inode, checksum: Crc32c) {
     };
     inode.set_atime(time(checksum.0.into()));
     if low_half(inode.atime().seconds) != checksum.0 {
-        // An inode of 128 bytes takes it for a time before 1970.
+        // In an inode of 128 bytes, it is read as a time before 1970.
         inode.set_atime(time(checksum.0.cast_signed().into()));
     }
 }
 
-/// How many entries lead to `inode`.
+/// Returns the number of entries that refer to `inode`.
 fn references(inode: &Inode) -> u64 {
     let low = inode.version() & u64::from(u32::MAX);
     (u64::from(low_half(inode.ctime().seconds)) << 32) | low

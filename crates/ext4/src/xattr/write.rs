@@ -1,6 +1,7 @@
-//! Setting and removing extended attributes, wherever they live.
+//! Setting and removing extended attributes, in every place where they can be stored.
 //!
-//! A handle that fails here has changed something: it is to be dropped, which takes that back.
+//! If a function here fails, it may have changed something. The caller must drop the handle, which undoes
+//! the changes.
 
 use super::MAX_VALUE_BYTES;
 use super::places::Attributes;
@@ -18,27 +19,26 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Whether an attribute may, or must, be there already.
+/// Whether an attribute may, must, or must not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrMode {
-    /// Set it in any case.
+    /// Set it whether or not it exists.
     Any,
-    /// It must not be there: `XATTR_CREATE`.
+    /// It must not exist: `XATTR_CREATE`.
     Create,
-    /// It must be there: `XATTR_REPLACE`.
+    /// It must exist: `XATTR_REPLACE`.
     Replace,
 }
 
-/// A change of an inode's attributes that is worked out, and remains to be made by
-/// [`Filesystem::change_xattrs`].
+/// A planned change of an inode's attributes, to be made by [`Filesystem::change_xattrs`].
 #[derive(Debug)]
 pub struct XattrChange<'a>(Planned<'a>);
 
 #[derive(Debug)]
 enum Planned<'a> {
-    /// Nothing remains but to write it.
+    /// The change is complete, and has to be written.
     Change(Change),
-    /// The value goes into an inode of its own.
+    /// The value will be stored in a separate inode.
     Apart {
         before: Attributes,
         after: Attributes,
@@ -47,33 +47,33 @@ enum Planned<'a> {
     },
 }
 
-/// The longest name, without its prefix.
+/// The maximum length of a name without its prefix.
 const MAX_NAME_BYTES: usize = 255;
 
-/// Blocks that a change of attributes changes, beside those of inodes that hold values: the inode,
-/// two attribute blocks, bitmap and descriptor of each, the superblock.
+/// Blocks that a change of attributes modifies, in addition to those of value inodes: the inode, two
+/// attribute blocks, the bitmap and descriptor of each, and the superblock.
 const CREDITS: u32 = 8;
 
-/// Blocks that making or deleting an inode for a value changes, beside its content: bitmaps and
-/// descriptors of inode and blocks, the inode, nodes of its mapping.
+/// Blocks that creating or deleting a value inode modifies, in addition to its content: bitmaps and
+/// descriptors of the inode and the blocks, the inode, and nodes of its mapping.
 const VALUE_INODE_CREDITS: u32 = 16;
 
 impl Filesystem {
-    /// The credits that a handle needs to set or remove an attribute of `inode`, whose lock is held:
-    /// if its block becomes another, all values that this leads to are counted.
+    /// Returns the credits that a handle needs to set or remove an attribute of `inode`, whose lock is
+    /// held. If its block is replaced, the references of all values in it change.
     #[must_use]
     pub fn xattr_credits(&self, inode: &Inode) -> u32 {
         if self.has_value_inodes() {
             let content = MAX_VALUE_BYTES.div_ceil(self.superblock().block_size_bytes());
-            // One value is made, another deleted.
+            // One value is created, another deleted.
             CREDITS + 2 * VALUE_INODE_CREDITS + content + self.value_table_blocks(inode)
         } else {
             CREDITS
         }
     }
 
-    /// Blocks of the inode table that hold the inodes of the values of `inode`. What cannot be read does
-    /// not count: no change gets past it.
+    /// Returns the number of inode table blocks with the value inodes of `inode`. Attributes that cannot
+    /// be read are ignored, because a change of them fails.
     fn value_table_blocks(&self, inode: &Inode) -> u32 {
         let mut blocks = BTreeSet::new();
         let _ = self.for_each_xattr(inode, XattrOffer::Nothing, &mut |entry, _| {
@@ -89,12 +89,12 @@ impl Filesystem {
         self.superblock().incompat.contains(Incompat::EA_INODE)
     }
 
-    /// Sets the attribute `name` (full name, programs' form) of `inode`. Where that makes an
-    /// access control list, the mode is the caller's to change. Changes the inode in memory and
-    /// writes it; if the value is the same as before, nothing is written.
+    /// Sets the attribute `name` (full name) of `inode` to a value in the form for programs. If it is an
+    /// access control list, the caller must change the mode. Changes the inode in memory and writes it.
+    /// Writes nothing if the value does not change.
     ///
     /// # Errors
-    /// As [`Filesystem::plan_set_xattr`] and [`Filesystem::change_xattrs`].
+    /// As for [`Filesystem::plan_set_xattr`] and [`Filesystem::change_xattrs`].
     pub fn set_xattr(
         &self,
         handle: &mut Handle<'_>,
@@ -109,13 +109,13 @@ impl Filesystem {
         }
     }
 
-    /// Works out how to set the attribute `name` of `inode`; `None` if it has that value already. Needs
-    /// no handle, but the inode's lock, held until the change is made: inline data, which is an attribute
-    /// too, stays as it is as well.
+    /// Plans setting the attribute `name` of `inode`. Returns `None` if it has that value already. Needs
+    /// no handle, but needs the inode's lock until the change is made. Inline data, which is also an
+    /// attribute, must not change in between.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::NoAttribute`], [`Error::AttributeTooLarge`],
-    /// [`Error::NotSupported`], [`Error::Invalid`], or what is wrong with the image.
+    /// [`Error::Exists`], [`Error::NoAttribute`], [`Error::AttributeTooLarge`], [`Error::NotSupported`],
+    /// [`Error::Invalid`], or the error for a damaged image.
     pub fn plan_set_xattr<'a>(
         &self,
         inode: &Inode,
@@ -158,7 +158,7 @@ impl Filesystem {
     /// Makes a change that was planned for `inode`, and writes it.
     ///
     /// # Errors
-    /// [`Error::AttributeTooLarge`], [`Error::NoSpace`], or what is wrong with the image.
+    /// [`Error::AttributeTooLarge`], [`Error::NoSpace`], or the error for a damaged image.
     pub fn change_xattrs(
         &self,
         handle: &mut Handle<'_>,
@@ -180,7 +180,7 @@ impl Filesystem {
         self.store_attributes(handle, inode, change)
     }
 
-    /// Whether the value of `attribute` is `value`.
+    /// Returns whether the value of `attribute` is `value`.
     fn is_value(&self, inode: &Inode, attribute: &StoredXattr, value: &[u8]) -> Result<bool> {
         match &attribute.value {
             StoredValue::Here(old) => Ok(old == value),
@@ -191,7 +191,7 @@ impl Filesystem {
         }
     }
 
-    /// Adds an attribute, whose name is not there, to those of `inode`: with its value in an
+    /// Adds an attribute, whose name must not exist yet, to those of `inode`. Stores the value in an
     /// inode if it is large, or fits nowhere else.
     pub(super) fn put(
         &self,
@@ -207,14 +207,15 @@ impl Filesystem {
         self.put_apart(handle, inode, attributes, name, value)
     }
 
-    /// Adds an attribute with its value beside it; false, with nothing done, if that does not fit.
+    /// Adds an attribute and stores its value with the entry. Returns false and changes nothing if it
+    /// does not fit.
     fn put_here(
         &self,
         attributes: &mut Attributes,
         (index, name): (NameIndex, &[u8]),
         value: &[u8],
     ) -> bool {
-        // Beside the shortest name.
+        // The room with the shortest name.
         let room_bytes = block_room_bytes(self.buffers().block_size_bytes());
         space_bytes(1, value.len()) <= room_bytes
             && attributes.add(StoredXattr {
@@ -224,7 +225,7 @@ impl Filesystem {
             })
     }
 
-    /// Adds an attribute with its value in an inode.
+    /// Adds an attribute and stores its value in an inode.
     fn put_apart(
         &self,
         handle: &mut Handle<'_>,
@@ -253,7 +254,7 @@ impl Filesystem {
     /// Removes the attribute `name` of `inode`, and writes the inode.
     ///
     /// # Errors
-    /// [`Error::NoAttribute`], [`Error::NotSupported`], or what is wrong with the image.
+    /// [`Error::NoAttribute`], [`Error::NotSupported`], or the error for a damaged image.
     pub fn remove_xattr(
         &self,
         handle: &mut Handle<'_>,
@@ -271,13 +272,14 @@ impl Filesystem {
         self.store_attributes(handle, inode, change)
     }
 
-    /// Gives up all attributes of an inode that is deleted: blocks and inodes that hold values.
-    /// False if the handle's credits did not suffice: call again in another one.
+    /// Removes all attributes of an inode that is being deleted, with their blocks and value inodes.
+    /// Returns false if the handle has too few credits: the caller must call it again with another
+    /// handle.
     pub fn drop_xattrs(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<bool> {
         loop {
             let before = self.attributes(inode)?;
             let mut after = before.clone();
-            // One that shares its block leaves the values in it to the others.
+            // An inode that shares its block leaves the values in it to the other users.
             let shares = before.block.is_some_and(|block| block.references > 1);
             if shares {
                 after.in_block.clear();
@@ -312,7 +314,7 @@ impl Filesystem {
     }
 }
 
-/// How `value` of an attribute of that class, in the form that programs give, is stored.
+/// Converts `value` of an attribute of class `index` from the form for programs to the stored form.
 fn disk_form<'v>(inode: &Inode, index: NameIndex, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
     if !matches!(index, NameIndex::ACL_ACCESS | NameIndex::ACL_DEFAULT) {
         return Ok(Cow::Borrowed(value));
@@ -324,7 +326,7 @@ fn disk_form<'v>(inode: &Inode, index: NameIndex, value: &'v [u8]) -> Result<Cow
     Ok(Cow::Owned(list.to_disk()))
 }
 
-/// The class of a full name and the rest of it, which programs can set.
+/// Splits a full name into its class and the rest. Returns an error if programs cannot set it.
 fn split_name<'n>(inode: &Inode, name: &'n [u8]) -> Result<(NameIndex, &'n [u8])> {
     let not_supported = "attributes of this class of names";
     let (index, name) = NameIndex::split(name)
