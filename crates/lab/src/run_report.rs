@@ -1,82 +1,83 @@
-//! What one run of a workload showed.
+//! Results of one run of a workload.
 
 use std::time::Duration;
 
 use larder_readahead::PolicyName;
 use serde::{Serialize, Serializer};
 
-/// What one run of a workload showed. All times are virtual. As JSON it has the rates that its
-/// methods work out too, under their names.
+/// Results of one run of a workload. All times are virtual. The JSON also contains the rates that
+/// the methods compute, under their names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunReport {
     /// The readahead policy.
     pub policy: PolicyName,
-    /// From the start to the end of the last request.
+    /// Time from the start to the end of the last request.
     pub elapsed: Duration,
-    /// Bytes that readers got.
+    /// Number of bytes read.
     pub bytes_read: u64,
-    /// Bytes that writers wrote, to the cache at first.
+    /// Number of bytes written, initially to the cache.
     pub bytes_written: u64,
-    /// Requests done: reads, writes, faults and flushes.
+    /// Number of completed requests: reads, writes, faults and flushes.
     pub requests: u64,
-    /// How long the requests took.
+    /// Latencies of the requests.
     pub latency: LatencyReport,
-    /// Reads that the device served, after merging.
+    /// Number of reads that the device served, after merging.
     pub device_reads: u64,
-    /// Their bytes.
+    /// Number of bytes of these reads.
     pub device_read_bytes: u64,
-    /// Writes that the device served, after merging.
+    /// Number of writes that the device served, after merging.
     pub device_writes: u64,
-    /// Their bytes.
+    /// Number of bytes of these writes.
     pub device_written_bytes: u64,
-    /// What became of pages and lookups.
+    /// Counts of pages and lookups.
     pub pages: PageCounts,
-    /// One sample for each second of the run, the last one for what is left: less than a second,
-    /// unless the run took more than a day.
+    /// One sample for each second of the run. The last one covers the remainder: less than a
+    /// second, unless the run took more than a day.
     pub samples: Vec<Sample>,
 }
 
-/// Pages and lookups of one run.
+/// Counts of pages and lookups in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageCounts {
     /// Pages that readers looked up: one for each page of each request.
     pub page_lookups: u64,
-    /// Of these, pages that were there.
+    /// Of these, pages that were present.
     pub page_hits: u64,
-    /// Of these, pages that the reader had to wait for.
+    /// Of these, pages for which the reader had to wait.
     pub page_misses: u64,
-    /// Of the misses, pages that were already on their way.
+    /// Of the misses, pages that were already being read.
     pub page_misses_in_flight: u64,
-    /// Second lookups, of pages that a policy was asked for because they were missing.
+    /// Second lookups, of pages for which a policy was called because they were missing.
     pub lookups_after_miss: u64,
-    /// Calls of the policy that decide.
+    /// Calls of the policy that decide on windows.
     pub readahead_calls: u64,
-    /// Lookups of pages that a window wants brought in.
+    /// Lookups of pages in a window to be read.
     pub insert_lookups: u64,
     /// Lookups by the policy itself.
     pub policy_lookups: u64,
-    /// Pages brought in that nobody had asked for yet.
+    /// Pages that were read before they were requested.
     pub pages_ahead: u64,
-    /// Pages of these that were then used. Those of an earlier run count where they are used.
+    /// Of these, pages that were later used. Pages of an earlier run count in the run that uses
+    /// them.
     pub pages_used: u64,
-    /// Pages of these that were evicted before use: thrashed.
+    /// Of these, pages that were evicted before use: thrashed.
     pub pages_wasted: u64,
 }
 
-/// How long requests took, each from when it was due until it was done.
+/// Latencies of requests, each from its due time until its completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LatencyReport {
     /// The mean.
     pub mean_ns: u64,
-    /// Half of them took no longer.
+    /// The median.
     pub p50_ns: u64,
-    /// 90 in 100 took no longer.
+    /// The 90th percentile.
     pub p90_ns: u64,
-    /// 99 in 100 took no longer.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// 999 in 1000 took no longer.
+    /// The 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest.
+    /// The maximum.
     pub max_ns: u64,
 }
 
@@ -85,16 +86,16 @@ pub struct LatencyReport {
 pub struct Sample {
     /// The end of the second, counted from the start of the run.
     pub at_s: f64,
-    /// Bytes that readers and writers got done in it, by the second.
+    /// Bytes that readers and writers transferred in it, per second.
     pub throughput_bytes_s: f64,
     /// Mean size of the reads that the device served in it; 0 if there were none.
     pub mean_read_bytes: f64,
-    /// Readers that had begun and not ended.
+    /// Number of active readers: started and not finished.
     pub streams: u32,
 }
 
 impl PageCounts {
-    /// What was counted since `earlier`.
+    /// Returns the counts since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -114,7 +115,7 @@ impl PageCounts {
 }
 
 impl RunReport {
-    /// Bytes read and written by the second; 0 for a run that took no time.
+    /// Returns the bytes read and written per second; 0 for a run that took no time.
     #[must_use]
     pub fn throughput_bytes_s(&self) -> f64 {
         ratio(
@@ -123,30 +124,30 @@ impl RunReport {
         )
     }
 
-    /// Mean size of a read that the device served.
+    /// Returns the mean size of a read that the device served.
     #[must_use]
     pub fn mean_device_read_bytes(&self) -> f64 {
         quotient(self.device_read_bytes, self.device_reads)
     }
 
-    /// The share of lookups that found their page there, from 0 to 1.
+    /// Returns the share of lookups that hit, from 0 to 1.
     #[must_use]
     pub fn hit_rate(&self) -> f64 {
         quotient(self.pages.page_hits, self.pages.page_lookups)
     }
 }
 
-/// `part / whole`, and 0 of nothing.
+/// Returns `part / whole`, or 0 if `whole` is 0.
 pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// [`ratio`] of counts.
+/// Returns the [`ratio`] of two counts.
 pub(crate) fn quotient(part: u64, whole: u64) -> f64 {
     ratio(as_f64(part), as_f64(whole))
 }
 
-/// A count as the nearest number with a fraction.
+/// Returns the nearest floating-point number to a count.
 #[expect(
     clippy::cast_precision_loss,
     reason = "counts above 2^53 lose digits that no figure shows"
@@ -155,7 +156,7 @@ pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// A report as it is written: with its rates.
+/// A report in its serialized form, with its rates.
 #[derive(Serialize)]
 struct WithRates<'a> {
     policy: &'static str,

@@ -1,60 +1,60 @@
-//! What is wrong with operations, or with a replay of them.
+//! Errors of operations and of their replay.
 
 use super::Operation;
 use std::io;
 
-/// Operations cannot be read, recorded or replayed, or a replay went another way.
+/// Errors of reading, recording and replaying operations.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be read.
     #[error("cannot read operations: {0}")]
     Read(io::Error),
-    /// There is not even the first line.
+    /// The file is empty: the first line is missing.
     #[error("the file of operations is empty")]
     Empty,
-    /// A line that is not as the format says.
+    /// A line violates the format.
     #[error("line {line} of the operations: {source}")]
     Line {
-        /// Its number, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The cause.
         source: serde_json::Error,
     },
-    /// Another version of the format.
+    /// An unsupported version of the format.
     #[error("operations of version {0} are not known: this program reads version 1")]
     Version(u32),
-    /// A path that is no text.
+    /// A path that is not valid text.
     #[error("line {0} of strace's output: a path that is not UTF-8")]
     NotText(u64),
-    /// A call that changes files in a way that there is no operation for.
+    /// A call that changes files in a way that no operation represents.
     #[error("line {line} of strace's output: {call} is not recorded")]
     Call {
-        /// Its number, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// The call's name.
+        /// The name of the call.
         call: String,
     },
     /// The volume failed.
     #[error("the volume failed: {0}")]
     Volume(#[from] larder::Error),
-    /// An operation is about a file that is not open.
+    /// An operation refers to a file that is not open.
     #[error("operation {0}: the file is not open")]
     NotOpen(usize),
-    /// An operation returned something else than was recorded.
+    /// An operation did not return the recorded result.
     #[error(
         "operation {number} of user {user}, {operation:?}: returned {returned}, recorded was {recorded}"
     )]
     Differs {
-        /// Whose.
+        /// The user.
         user: u32,
-        /// Its place, from 1.
+        /// The operation's number, from 1.
         number: usize,
         /// The operation.
         operation: Box<Operation>,
-        /// What was recorded.
+        /// The recorded result.
         recorded: i64,
-        /// What it returned.
+        /// The actual result.
         returned: i64,
     },
 }

@@ -1,19 +1,19 @@
-//! Whole file operations of one user: recorded once from real commands, replayed by many.
+//! The file operations of one user: recorded once from real commands, and replayed by many users.
 //!
 //! # Model
-//! What the system calls of a script did to the files below one directory, with what they returned.
-//! Paths start at that directory: in `home` is what is the user's own, so that each user who replays
-//! has a home of his own; everything else is shared, and only read. Offsets are those that the calls
-//! ended up with, so there is no operation that only moves to another place.
+//! The system calls of a script on files below one directory, with their results. Paths are relative to
+//! that directory. `home` contains the user's own files, so that each replaying user has a separate
+//! home. All other files are shared and only read. Offsets are those that the calls actually used, so
+//! no operation only sets the file offset.
 //!
 //! # Format
-//! JSON, a value a line. The first line is an object: `version` (1), `directories` and `files` that are
-//! there before, the files as `[path, bytes]`. Every other line is `[operation, result]`, the operation
-//! an object of one field:
+//! JSON, with one value on each line. The first line is an object: `version` (1), and the `directories`
+//! and `files` that must exist before the first operation, the files as `[path, bytes]`. Every other
+//! line is `[operation, result]`, where the operation is an object with one field:
 //!
 //! | operation | arguments | result |
 //! |---|---|---|
-//! | `open` | path, number of the open file, how | 0 |
+//! | `open` | path, number of the open file, mode | 0 |
 //! | `read`, `write` | open file, offset, bytes | bytes |
 //! | `size` | open file | its size |
 //! | `truncate` | open file, bytes | 0 |
@@ -21,11 +21,12 @@
 //! | `stat`, `readlink`, `list`, `make_dir`, `chmod`, `unlink`, `remove_dir` | path | 0 |
 //! | `rename` | path, new path | 0 |
 //!
-//! How a file is opened is told by letters: `r` to read, `w` to write, `c` is made if need be, `x` must
-//! not be there, `t` is emptied. A result below 0 is an errno. Open files have numbers in the order in
-//! which they were opened. The content of files is not kept: who replays makes his own.
+//! The mode of an open file is a string of letters: `r` opens for reading, `w` for writing, `c` creates
+//! a missing file, `x` fails if the file exists, `t` truncates it. A result below 0 is an errno. Open
+//! files are numbered in the order in which they were opened. The content of files is not recorded: a
+//! replay generates its own.
 //!
-//! Tests: the recorded script of the lab is replayed, and every result is as recorded.
+//! Tests: the recorded script of the lab is replayed, and every result equals the recorded one.
 
 mod error;
 pub(crate) mod recorder;
@@ -51,29 +52,29 @@ const SDM: &str = include_str!("sdm.operations");
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Opens a file, which gets this number.
+    /// Opens a file, which receives this number.
     Open(String, u32, How),
-    /// Reads from an offset so many bytes.
+    /// Reads from an open file: offset, bytes.
     Read(u32, u64, u64),
-    /// Writes at an offset so many bytes.
+    /// Writes to an open file: offset, bytes.
     Write(u32, u64, u64),
-    /// Asks how long an open file is.
+    /// Returns the size of an open file.
     Size(u32),
-    /// Makes an open file so long.
+    /// Sets the size of an open file.
     Truncate(u32, u64),
     /// Closes an open file.
     Close(u32),
-    /// Asks for what is known of a path.
+    /// Reads the attributes of a path.
     Stat(String),
-    /// Asks where a link leads.
+    /// Reads the target of a symbolic link.
     Readlink(String),
     /// Lists a directory.
     List(String),
-    /// Makes a directory.
+    /// Creates a directory.
     MakeDir(String),
     /// Sets the permissions of a file.
     Chmod(String),
-    /// Gives a file another path.
+    /// Renames a file.
     Rename(String, String),
     /// Removes a file.
     Unlink(String),
@@ -81,20 +82,20 @@ pub enum Operation {
     RemoveDir(String),
 }
 
-/// How a file is opened.
+/// The mode in which a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of open(2)")]
 pub struct How {
-    /// To read.
+    /// Opens for reading.
     pub read: bool,
-    /// To write.
+    /// Opens for writing.
     pub write: bool,
-    /// It is made if it is not there.
+    /// Creates the file if it does not exist.
     pub create: bool,
-    /// It must not be there.
+    /// Fails if the file exists.
     pub exclusive: bool,
-    /// It is emptied.
+    /// Truncates the file.
     pub truncate: bool,
 }
 
@@ -128,28 +129,28 @@ impl TryFrom<String> for How {
     }
 }
 
-/// An operation and what it returned: a number, or an errno below 0.
+/// An operation and its result: a number, or an errno below 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done(pub Operation, pub i64);
 
 /// A file's path, and its size in bytes.
 pub type SizedFile = (String, u64);
 
-/// A name, behind the directory that it is in.
+/// A name, after the directory that contains it.
 pub type Name = (Ino, Vec<u8>);
 
-/// What is there before the first operation.
+/// The state before the first operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
     version: u32,
-    /// Directories, each behind the one that it is in.
+    /// Directories, each after its parent.
     pub directories: Vec<String>,
     /// Files.
     pub files: Vec<SizedFile>,
 }
 
 impl Before {
-    /// The directories and files whose paths are as asked for.
+    /// Returns the directories and files whose paths satisfy `is_wanted`.
     fn of(&self, is_wanted: fn(&str) -> bool) -> (Vec<&String>, Vec<&SizedFile>) {
         let directories = self.directories.iter().filter(|path| is_wanted(path));
         let files = self.files.iter().filter(|(path, _)| is_wanted(path));
@@ -160,14 +161,14 @@ impl Before {
 /// The operations of one user's script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operations {
-    /// What is there before.
+    /// The state before the first operation.
     pub before: Before,
-    /// What is done.
+    /// The operations and their results.
     pub done: Vec<Done>,
 }
 
 impl Operations {
-    /// Operations on these directories and files.
+    /// Creates operations on these directories and files.
     pub(crate) fn new(directories: Vec<String>, files: Vec<SizedFile>, done: Vec<Done>) -> Self {
         Self {
             before: Before {
@@ -179,7 +180,7 @@ impl Operations {
         }
     }
 
-    /// The script of [`crate::sdm`], recorded.
+    /// Returns the recorded script of [`crate::sdm`].
     ///
     /// # Panics
     /// Never: it is part of the program.
@@ -188,10 +189,10 @@ impl Operations {
         Self::read(SDM.as_bytes()).expect("operations that are compiled in are well-formed")
     }
 
-    /// Reads what [`Operations::write`] wrote.
+    /// Reads operations that [`Operations::write`] wrote.
     ///
     /// # Errors
-    /// [`Error::Line`] with the line that is not as the format says, [`Error::Version`].
+    /// [`Error::Line`] for a line that violates the format, [`Error::Version`].
     pub fn read(reader: impl BufRead) -> Result<Self, Error> {
         let mut lines = (1..).zip(reader.lines());
         let (_, first) = lines.next().ok_or(Error::Empty)?;
@@ -206,7 +207,7 @@ impl Operations {
         })
     }
 
-    /// Writes them, in the format that the module's documentation describes.
+    /// Writes the operations in the format that the module documentation describes.
     ///
     /// # Errors
     /// Those of `writer`.

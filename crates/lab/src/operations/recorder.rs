@@ -1,10 +1,11 @@
-//! From the system calls of commands that ran one after the other to operations.
+//! Converts the system calls of consecutive commands to operations.
 //!
 //! # Model
-//! What strace(1) printed with `-f -y`. A [`Recorder`] keeps what the kernel keeps: for each process its
-//! descriptors, which are inherited, duplicated and closed by execve(2); for each open file its offset.
-//! Calls about files outside of the root are left out, and so are those that only ask for settings.
-//! A program in the tree that is executed, and a file that is mapped, count as read as a whole.
+//! The input is the output of strace(1) with `-f -y`. A [`Recorder`] tracks the same state as the
+//! kernel: for each process its descriptors, which are inherited, duplicated and closed by execve(2);
+//! for each open file its offset. Calls on files outside of the root, and calls that only query
+//! settings, are omitted. A program in the tree that is executed, and a file that is mapped, count as
+//! read completely.
 
 use super::{Done, Error, How, Operation};
 use crate::trace::import::strace::{Call, Descriptor, Outcome, PathArgument, Start};
@@ -13,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// An open file, shared by all descriptors that were made from one open(2).
+/// An open file description, shared by all descriptors that originate from one open(2).
 #[derive(Debug)]
 struct OpenFile {
     number: u32,
@@ -34,24 +35,24 @@ struct Open {
 /// The descriptors of a process; threads share them.
 type Descriptors = Rc<RefCell<BTreeMap<i32, Open>>>;
 
-/// Takes calls and keeps the operations.
+/// Converts calls, and stores the operations.
 #[derive(Debug)]
 pub struct Recorder {
-    /// The directory that is recorded, as strace prints it.
+    /// The recorded directory, as strace prints it.
     root: String,
-    /// In it, the user's home.
+    /// The user's home in that directory.
     home: String,
     sizes: HashMap<String, u64>,
     processes: HashMap<u32, Descriptors>,
-    /// What the next process begins with that is no other's child.
+    /// Descriptors of the next process that is not a child of another process.
     inherited: BTreeMap<i32, Open>,
     opened: u32,
     done: Vec<Done>,
 }
 
 impl Recorder {
-    /// Records what is below `root`; `home` is the directory in it that is the user's own, and the
-    /// working directory of commands. `files` are there, with their sizes.
+    /// Creates a recorder for the files below `root`. `home` is the user's own directory in it, and the
+    /// working directory of commands. `files` exist already, with their sizes.
     pub fn new(root: &str, home: &str, files: &[(String, u64)]) -> Self {
         Self {
             root: root.to_owned(),
@@ -64,7 +65,7 @@ impl Recorder {
         }
     }
 
-    /// A command begins, with files of the home as its standard input and output.
+    /// Begins a command, with files of the home as its standard input and output.
     pub fn begin(&mut self, input: Option<&str>, output: Option<&str>) {
         let own = |path: &str| format!("home/{path}");
         let read = How {
@@ -88,7 +89,7 @@ impl Recorder {
         }
     }
 
-    /// All processes of the command have ended.
+    /// Ends the command, after all of its processes have exited.
     pub fn end(&mut self) {
         let inherited = std::mem::take(&mut self.inherited);
         for (_, open) in inherited {
@@ -99,12 +100,12 @@ impl Recorder {
         }
     }
 
-    /// What was recorded.
+    /// Returns the recorded operations.
     pub fn into_done(self) -> Vec<Done> {
         self.done
     }
 
-    /// The path of the home, or of something shared, that `absolute` is; `None` of what is outside.
+    /// Returns the path of `absolute` relative to the home or the root; `None` if it is outside.
     fn inside(&self, absolute: &str) -> Option<String> {
         let rest = absolute.strip_prefix(&self.root)?;
         let rest = rest.strip_prefix('/').or(rest.is_empty().then_some(""))?;
@@ -115,7 +116,7 @@ impl Recorder {
         Some(format!("home/{behind}").trim_end_matches('/').to_owned())
     }
 
-    /// Where a path argument leads, if inside of the root.
+    /// Resolves a path argument; `None` if it is outside the root.
     fn path(&self, call: &Call, argument: &PathArgument) -> Result<Option<String>, Error> {
         let not_text = || Error::NotText(call.line);
         let path = str::from_utf8(&argument.path).map_err(|_| not_text())?;
@@ -125,7 +126,7 @@ impl Recorder {
         };
         let start = match start {
             Some(start) => str::from_utf8(start).map_err(|_| not_text())?.to_owned(),
-            // strace prints the working directory with AT_FDCWD alone.
+            // strace prints the working directory only for AT_FDCWD.
             None => format!("{}/{}", self.root, self.home),
         };
         let absolute = match path.strip_prefix('/') {
@@ -151,7 +152,7 @@ impl Recorder {
         descriptors
     }
 
-    /// The open file that a call is about, if it is recorded.
+    /// Returns the open file of a call, if it is recorded.
     fn file(&mut self, call: &Call) -> Option<Shared> {
         let number = call.fd.as_ref()?.number;
         let descriptors = self.descriptors(call);
@@ -199,13 +200,13 @@ impl Recorder {
         }
     }
 
-    /// Takes the next call.
+    /// Processes the next call.
     ///
     /// # Errors
-    /// [`Error::Call`] of one that changes files in a way that there is no operation for,
+    /// [`Error::Call`] for a call that changes files in a way that no operation represents,
     /// [`Error::NotText`].
     pub fn take(&mut self, call: &Call) -> Result<(), Error> {
-        // Inherits at its first call, whatever that is.
+        // A process inherits its descriptors at its first call, whatever that is.
         let descriptors = self.descriptors(call);
         match &*call.name {
             "exit_group" | "exit" => {
@@ -306,7 +307,7 @@ impl Recorder {
         }
     }
 
-    /// A call that makes a descriptor from another, or ends one.
+    /// Processes a call that duplicates or closes a descriptor.
     fn take_descriptor(&mut self, call: &Call, descriptors: &Descriptors) {
         let (Some(fd), Some(returned)) = (&call.fd, call.returned()) else {
             return;
@@ -331,7 +332,7 @@ impl Recorder {
             open.close_on_exec = call.has_flag("F_DUPFD_CLOEXEC") || call.has_flag("O_CLOEXEC");
             self.put(descriptors, returned, open);
         } else if let Ok(number) = i32::try_from(returned) {
-            // What was there is replaced by something that is not recorded.
+            // The previous file is replaced by one that is not recorded.
             self.close_number(descriptors, number);
         }
     }
@@ -342,7 +343,7 @@ impl Recorder {
         self.done.push(Done(operation, result));
     }
 
-    /// A call about what an open file holds.
+    /// Processes a call on the content of an open file.
     fn take_content(&mut self, call: &Call, file: &Shared) {
         let Some(returned) = call.returned() else {
             return;
@@ -399,7 +400,7 @@ impl Recorder {
         self.done.push(Done(operation, returned));
     }
 
-    /// A call about names.
+    /// Processes a call on names.
     fn take_name(&mut self, call: &Call) -> Result<(), Error> {
         let Some(path) = self.first_path(call)? else {
             return Ok(());
@@ -409,7 +410,7 @@ impl Recorder {
             .first()
             .is_some_and(|argument| argument.path.is_empty());
         let operation = match &*call.name {
-            // An open file is asked for what its inode says, and that is at hand.
+            // The attributes of an open file are in its inode, which is in memory.
             "newfstatat" | "statx" if is_of_descriptor => return Ok(()),
             "stat" | "lstat" | "newfstatat" | "statx" | "access" | "faccessat" | "faccessat2" => {
                 Operation::Stat(path)
@@ -443,13 +444,14 @@ impl Recorder {
         Ok(())
     }
 
-    /// Keeps an operation that returns nothing but success, with what the call returned.
+    /// Records an operation that returns only success, with the result of the call.
     fn push(&mut self, call: &Call, operation: Operation) {
         let result = match &call.result {
             Outcome::Returned(..) => 0,
             Outcome::Failed(name) => match errno(name) {
                 Some(errno) => -i64::from(errno.raw_os_error()),
-                // Of the kernel's or the file system's settings, not of what is where.
+                // The error depends on settings of the kernel or the file system, not on which files
+                // exist.
                 None => return,
             },
             Outcome::Unknown => return,
@@ -463,7 +465,7 @@ fn not_recorded(call: &Call) -> Error {
     Error::Call { line, call }
 }
 
-/// The errors that say what is where.
+/// Returns the error if it depends on which files exist, and `None` otherwise.
 fn errno(name: &str) -> Option<Errno> {
     Some(match name {
         "ENOENT" => Errno::NOENT,
@@ -476,7 +478,7 @@ fn errno(name: &str) -> Option<Errno> {
     })
 }
 
-/// The path without `.` and `..`, which lead through no links here.
+/// Returns the path without `.` and `..`. No links are involved here.
 fn normal(path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for name in path.split('/') {

@@ -1,10 +1,11 @@
-//! Operations on a volume: each user does them in a home of his own.
+//! Replays operations on a volume, where each user has a separate home.
 //!
 //! # Model
-//! Processes whose working directory is their home. A path is walked name by name through the dentry
-//! cache, as the kernel walks it; names are asked for from the home on, or from the root for what is
-//! shared. Of a dentry that is found, the kernel has the inode with it; a volume has its number, and asks
-//! the inode cache. So the inode cache is asked more often here, and mostly hits.
+//! The working directory of each process is its home. A path is walked name by name through the dentry
+//! cache, as the kernel walks it: from the home, or from the root for shared files. A kernel dentry
+//! refers to its inode directly. A dentry of a volume has the inode's number, so the inode cache is
+//! queried next. Therefore the inode cache is queried more often here than in the kernel, and mostly
+//! hits.
 
 use super::{Done, Error, How, Name, Operation, Operations, SizedFile};
 use crate::workload::chance::generator;
@@ -14,13 +15,13 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-/// What paths of the user's own begin with.
+/// First component of the user's own paths.
 const HOME: &str = "home";
 
-/// The most that is read or written at once.
+/// Maximum size of a read or write.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Files and directories that users make.
+/// Attributes of the files and directories that users create.
 pub(crate) const NEW: NewFile = NewFile {
     permissions: 0o755,
     umask: 0,
@@ -28,7 +29,7 @@ pub(crate) const NEW: NewFile = NewFile {
     gid: 0,
 };
 
-/// The homes of users on a volume, with what operations begin with.
+/// The homes of users on a volume, and the operations that they replay.
 #[derive(Debug)]
 pub struct Players<'o> {
     operations: &'o Operations,
@@ -36,20 +37,21 @@ pub struct Players<'o> {
     seed: u64,
 }
 
-/// Makes what all users share, with content from `seed`.
+/// Creates the files that all users share, with content from `seed`.
 ///
 /// # Errors
-/// What is wrong with the volume.
+/// Those of the volume.
 pub fn share(volume: &Volume, operations: &Operations, seed: u64) -> Result<(), Error> {
     let (directories, files) = operations.before.of(|path| !is_own(path));
     make(volume, Ino::ROOT, &directories, &files, &content(seed, 0))
 }
 
 impl<'o> Players<'o> {
-    /// Makes a home for each of `users`, with content from `seed`, beside what they [share].
+    /// Creates a home for each of `users`, with content from `seed`, in addition to the files that they
+    /// [share].
     ///
     /// # Errors
-    /// What is wrong with the volume; that it is full most likely.
+    /// Those of the volume, usually that it is full.
     pub fn new(
         volume: &Volume,
         operations: &'o Operations,
@@ -79,7 +81,7 @@ impl<'o> Players<'o> {
     /// Removes all homes.
     ///
     /// # Errors
-    /// What is wrong with the volume.
+    /// Those of the volume.
     pub fn remove(self, volume: &Volume) -> Result<(), Error> {
         for (user, home) in (0..).zip(self.homes) {
             remove_all(volume, home)?;
@@ -88,7 +90,7 @@ impl<'o> Players<'o> {
         Ok(())
     }
 
-    /// The names of all files that lie in a home itself, with the home.
+    /// Returns the names of all files directly in a home, with the home.
     pub(crate) fn files(&self) -> Vec<Name> {
         let (_, files) = self.operations.before.of(is_own);
         let names = files.iter().filter_map(|(path, _)| own(path));
@@ -102,7 +104,7 @@ impl<'o> Players<'o> {
         self.homes.iter().flat_map(of_home).collect()
     }
 
-    /// A user, ready to begin.
+    /// Returns a user that is ready to begin.
     #[must_use]
     pub fn user(&self, user: u32) -> User<'_> {
         User {
@@ -116,7 +118,7 @@ impl<'o> Players<'o> {
     }
 }
 
-/// One user, and what he has open.
+/// One user, with its open files.
 #[derive(Debug)]
 pub struct User<'o> {
     operations: &'o Operations,
@@ -135,10 +137,10 @@ struct Opened {
 }
 
 impl User<'_> {
-    /// Does all operations on the volume that the homes were made on, or a copy of it.
+    /// Executes all operations on the volume on which the homes were created, or on a copy of it.
     ///
     /// # Errors
-    /// [`Error::Differs`] if one returns something else than was recorded.
+    /// [`Error::Differs`] if an operation does not return the recorded result.
     pub fn replay(mut self, volume: &Volume) -> Result<(), Error> {
         for (number, Done(operation, recorded)) in (1..).zip(&self.operations.done) {
             let returned = match self.perform(volume, operation) {
@@ -162,7 +164,7 @@ impl User<'_> {
         Ok(())
     }
 
-    /// What the operation returns; `None` if it is about a file that is not open.
+    /// Returns the result of the operation; `None` if it refers to a file that is not open.
     fn perform(&mut self, volume: &Volume, operation: &Operation) -> Option<larder::Result<i64>> {
         match operation {
             Operation::Open(path, file, how) => done(self.open(volume, path, *file, *how)),
@@ -246,7 +248,7 @@ impl User<'_> {
         volume.rename(parent, name, new_parent, new_name, RenameFlags::empty())
     }
 
-    /// Where a path's walk begins, and the names that are left.
+    /// Returns the directory where the walk of a path begins, and the remaining names.
     fn start<'p>(&self, path: &'p str) -> (Ino, &'p str) {
         match own(path) {
             Some(rest) => (self.home, rest),
@@ -266,7 +268,7 @@ impl User<'_> {
     }
 }
 
-/// The result of an operation that returns nothing but success.
+/// Returns the result of an operation that returns only success.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "as every operation of a file that is open"
@@ -280,7 +282,7 @@ fn walk(volume: &Volume, start: Ino, names: &str) -> larder::Result<Ino> {
     names.try_fold(start, |at, name| volume.lookup(at, name.as_bytes()))
 }
 
-/// What a path that is the user's own has behind the home.
+/// Returns the part of one of the user's own paths after the home.
 fn own(path: &str) -> Option<&str> {
     let rest = path.strip_prefix(HOME)?;
     (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
@@ -326,7 +328,7 @@ fn home_name(user: u32) -> Vec<u8> {
     format!("user{user}").into_bytes()
 }
 
-/// Removes all that is in a directory.
+/// Removes all entries of a directory.
 fn remove_all(volume: &Volume, directory: Ino) -> larder::Result<()> {
     let mut entries = Vec::new();
     volume.read_dir(directory, 0, &mut |entry| {
@@ -346,7 +348,7 @@ fn remove_all(volume: &Volume, directory: Ino) -> larder::Result<()> {
     Ok(())
 }
 
-/// Makes directories and files below `start`.
+/// Creates directories and files below `start`.
 fn make(
     volume: &Volume,
     start: Ino,

@@ -1,4 +1,4 @@
-//! The format, and the recorded script.
+//! Tests of the format and of the recorded script.
 
 use super::*;
 

@@ -1,13 +1,13 @@
-//! The colours of series, by their names: a policy and a variant of mbcache have the same one in
-//! every plot, and what was published for them a paler one. Colours that are left go to other names
-//! in the order they come.
+//! The colours of series, by name. A policy or a variant of mbcache has the same colour in every
+//! plot, and its published figures have a paler shade. Other names receive the remaining colours in
+//! order.
 
 use larder::MbCacheVariant;
 use larder_readahead::PolicyName;
 use plotters::style::RGBColor;
 
-/// Colours that people who see colours differently can tell apart (Okabe and Ito). The first ones
-/// are the policies', in the order of their generations; `off` is a variant too, and the others
+/// Colours that remain distinct with colour blindness (Okabe and Ito). The first ones belong to the
+/// policies, in the order of their generations. `off` is also a variant, and the other variants
 /// follow it.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0xd5, 0x5e, 0x00),
@@ -19,10 +19,10 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0x00, 0x00, 0x00),
 ];
 
-/// What the names of published series begin with.
+/// Prefix of the names of published series.
 const PUBLISHED: &str = "published ";
 
-/// A colour for each of the series of these names.
+/// Returns a colour for each of the named series.
 pub(super) fn colours<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<RGBColor> {
     let published = |name: &'a str| name.strip_prefix(PUBLISHED);
     let own = |name| named_colour(published(name).unwrap_or(name));
@@ -49,7 +49,7 @@ fn named_colour(name: &str) -> Option<RGBColor> {
     COLOURS.get(policy.or_else(variant)?).copied()
 }
 
-/// Halfway to white.
+/// Returns the colour halfway to white.
 fn paler(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let half = |part: u8| part / 2 + 128;
     RGBColor(half(red), half(green), half(blue))

@@ -1,4 +1,4 @@
-//! The files that a report consists of, and CSV and JSON as text.
+//! The files of a report, and conversion to CSV and JSON.
 
 use super::html::page;
 use serde::Serialize;
@@ -7,9 +7,9 @@ use std::io;
 /// One file of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportFile {
-    /// Its name, with no folder.
+    /// File name without a directory.
     pub name: String,
-    /// All that it holds.
+    /// The complete content.
     pub content: String,
 }
 
@@ -20,35 +20,36 @@ impl ReportFile {
     }
 }
 
-/// What can be written as a report: Markdown, the same as HTML, CSV, JSON and plots.
+/// A report: Markdown, the same as HTML, CSV, JSON and plots.
 pub trait Report: Serialize {
-    /// What its files are called, but for the plots.
+    /// File name without extension, except for the plots.
     const NAME: &'static str;
 
     /// The title of the page.
     const TITLE: &'static str;
 
-    /// The text below the title, as Markdown, which names the plots as images.
+    /// Returns the text below the title as Markdown, which refers to the plots as images.
     fn body(&self) -> String;
 
-    /// The figures, a line each, with a head.
+    /// Returns the figures, one line each, below a header.
     ///
     /// # Errors
-    /// Where the figures cannot be written as CSV, which is our own mistake.
+    /// If the figures cannot be written as CSV, which is a bug.
     fn to_csv(&self) -> io::Result<String>;
 
-    /// The plots that the text names, as SVG.
+    /// Returns the plots that the text refers to, as SVG.
     fn plots(&self) -> Vec<ReportFile>;
 
-    /// All that is known, as JSON.
+    /// Returns all results as JSON.
     ///
     /// # Errors
-    /// Where it cannot be written as JSON, which is our own mistake.
+    /// If they cannot be written as JSON, which is a bug.
     fn to_json(&self) -> io::Result<String> {
         json_text(self)
     }
 
-    /// The report as files: `NAME.md`, `.html` with the plots inside, `.csv`, `.json`, and the plots.
+    /// Returns the report as files: `NAME.md`, `.html` with the plots embedded, `.csv`, `.json`, and
+    /// the plots.
     ///
     /// # Errors
     /// As [`Self::to_csv`] and [`Self::to_json`].
@@ -72,20 +73,20 @@ pub trait Report: Serialize {
     }
 }
 
-/// A value as JSON for people too, with a newline at its end.
+/// Formats a value as readable JSON, with a final newline.
 ///
 /// # Errors
-/// Where it cannot be written as JSON, which is our own mistake.
+/// If it cannot be written as JSON, which is a bug.
 pub fn json_text(value: &(impl Serialize + ?Sized)) -> io::Result<String> {
     let mut json = serde_json::to_string_pretty(value)?;
     json.push('\n');
     Ok(json)
 }
 
-/// Records as CSV below `head`, the titles between commas.
+/// Formats records as CSV below `head`, which contains the titles, separated by commas.
 ///
 /// # Errors
-/// Where records differ in length, which is our own mistake.
+/// If records differ in length, which is a bug.
 pub(crate) fn csv_text<R>(head: &str, records: impl IntoIterator<Item = R>) -> io::Result<String>
 where
     R: IntoIterator<Item = String>,

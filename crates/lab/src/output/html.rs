@@ -1,4 +1,4 @@
-//! A Markdown report as one HTML file that needs nothing beside it.
+//! Converts a Markdown report to one self-contained HTML file.
 
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
@@ -12,8 +12,8 @@ pre{background:#f6f6f6;padding:.8rem;overflow-x:auto}
 svg{max-width:100%;height:auto}
 ";
 
-/// The report as a page; `picture` gives the SVG of each image that the Markdown names, which is
-/// put in its place. Headings get anchors, see [`slug`].
+/// Returns the report as a page. `picture` returns the SVG of each image in the Markdown, which is
+/// embedded. Headings receive anchors, see [`slug`].
 pub(super) fn page(
     title: &str,
     markdown: &str,
@@ -43,7 +43,7 @@ fn events<'a>(markdown: &'a str, picture: impl Fn(&str) -> Option<String>) -> Ve
                 None => events.push(event),
             },
             Event::End(TagEnd::Image) if inside_picture => inside_picture = false,
-            // The text of an image that is shown itself.
+            // The alternative text of an embedded image.
             _ if inside_picture => {}
             Event::End(TagEnd::Heading(level)) => {
                 name_heading(&mut events, level);
@@ -55,7 +55,7 @@ fn events<'a>(markdown: &'a str, picture: impl Fn(&str) -> Option<String>) -> Ve
     events
 }
 
-/// Gives the heading that has just ended its anchor.
+/// Adds the anchor to the heading that just ended.
 fn name_heading(events: &mut [Event<'_>], level: HeadingLevel) {
     let Some(at) = events.iter().rposition(
         |event| matches!(event, Event::Start(Tag::Heading { level: l, .. }) if *l == level),
@@ -74,7 +74,7 @@ fn name_heading(events: &mut [Event<'_>], level: HeadingLevel) {
     }
 }
 
-/// The anchor of a heading: what links inside a Markdown file call it too.
+/// Returns the anchor of a heading, as links inside a Markdown file refer to it.
 fn slug(heading: &str) -> String {
     heading
         .chars()

@@ -1,7 +1,7 @@
-//! How results are written: tables as text and Markdown, plots as SVG, pages as HTML.
+//! Output of results: tables as text and Markdown, plots as SVG, pages as HTML.
 //!
-//! Nothing here reads a clock, depends on the machine, or knows what the figures mean but for the
-//! colours of policies: the same input gives the same bytes.
+//! The output does not depend on a clock or on the machine, and the code does not interpret the
+//! figures, except for the colours of policies: the same input gives the same bytes.
 
 mod colour;
 mod file;

@@ -1,8 +1,8 @@
-//! Figures as text, always with the same number of digits.
+//! Formats figures as text with a fixed number of digits.
 
 use std::time::Duration;
 
-/// The value with about four significant digits: `0.123`, `12.34`, `123.4`, `12345`.
+/// Formats the value with about four significant digits: `0.123`, `12.34`, `123.4`, `12345`.
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
@@ -14,21 +14,21 @@ pub fn significant(value: f64) -> String {
         a if a < 1000.0 => 1,
         _ => 0,
     };
-    // Zero has no sign here.
+    // Removes the sign of zero.
     format!("{:.decimals$}", value + 0.0)
 }
 
-/// A change in percent, as the published tables write it: `+5.0%`.
+/// Formats a change in percent as in the published tables: `+5.0%`.
 pub fn change(pct: Option<f64>) -> String {
     pct.map_or_else(|| "-".to_owned(), |pct| format!("{:+.1}%", pct + 0.0))
 }
 
-/// What is there as text; `none` stands for what is not.
+/// Formats the value, or returns `none` if there is no value.
 pub fn text_or(value: Option<impl ToString>, none: &str) -> String {
     value.map_or_else(|| none.to_owned(), |value| value.to_string())
 }
 
-/// A part of a whole with two decimals; nothing of nothing.
+/// Formats a part of a whole with two decimals; empty if the whole is zero.
 pub fn ratio(part: f64, whole: f64) -> String {
     let ratio = part / whole;
     if ratio.is_finite() {
@@ -38,7 +38,7 @@ pub fn ratio(part: f64, whole: f64) -> String {
     }
 }
 
-/// A duration in the unit that suits it: `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`.
+/// Formats a duration in a suitable unit: `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`.
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let (value, unit) = match duration.as_nanos() {

@@ -1,4 +1,4 @@
-//! Plots as SVG text. Fonts are the viewer's, so no font library is needed to draw one.
+//! Plots as SVG text. The viewer supplies the fonts, so plotting needs no font library.
 
 use std::io;
 use std::ops::Range;
@@ -11,16 +11,16 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::colour::colours;
 
 const WIDTH: u32 = 900;
-/// Title and legend.
+/// Height of the title and the legend.
 const HEAD_HEIGHT: u32 = 60;
 const FONT: &str = "sans-serif";
 const TITLE_SIZE: u32 = 20;
 const LABEL_SIZE: u32 = 14;
 
-/// One named set of figures.
+/// A named set of figures.
 #[derive(Clone, Debug)]
 pub struct Series<T> {
-    /// As the legend shows it.
+    /// Name in the legend.
     pub name: String,
     /// The figures.
     pub values: Vec<T>,
@@ -35,37 +35,37 @@ impl<T> Series<T> {
     }
 }
 
-/// How places on both axes follow from values.
+/// The mapping from values to positions on both axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// By difference, from 0.
+    /// Linear, from 0.
     Linear,
-    /// By ratio: for x that doubles from point to point, and positive y over decades. The points
-    /// are few, so each has a mark.
+    /// Logarithmic: for x that doubles from point to point, and positive y over decades. There are
+    /// few points, so each has a marker.
     Logarithmic,
 }
 
-/// Lines over a common x axis.
+/// Lines with a common x axis.
 #[derive(Clone, Debug)]
 pub struct LinePlot {
-    /// Above the plot.
+    /// The title above the plot.
     pub title: String,
-    /// What x counts, with its unit.
+    /// Label of the x axis, with its unit.
     pub x: String,
-    /// What y counts, with its unit.
+    /// Label of the y axis, with its unit.
     pub y: String,
-    /// Of both axes.
+    /// Scale of both axes.
     pub scale: Scale,
-    /// Points as (x, y), in the order in which they are joined.
+    /// Points as (x, y), in the order in which they are connected.
     pub series: Vec<Series<(f64, f64)>>,
 }
 
-/// Groups of bars, one below the other, so that long names of groups fit.
+/// Groups of bars, one below the other, so that long group names fit.
 #[derive(Clone, Debug)]
 pub struct BarPlot {
-    /// Above the plot.
+    /// The title above the plot.
     pub title: String,
-    /// What the bars count, with its unit.
+    /// The quantity that the bars show, with its unit.
     pub value: String,
     /// The names of the groups.
     pub groups: Vec<String>,
@@ -74,7 +74,7 @@ pub struct BarPlot {
 }
 
 impl LinePlot {
-    /// The plot as an SVG document.
+    /// Returns the plot as an SVG document.
     pub fn to_svg(&self) -> String {
         draw(420, |root| self.draw(root))
     }
@@ -137,7 +137,7 @@ impl LinePlot {
 }
 
 impl BarPlot {
-    /// The plot as an SVG document.
+    /// Returns the plot as an SVG document.
     pub fn to_svg(&self) -> String {
         let bars = u32::try_from(self.groups.len() * (self.series.len() + 1)).unwrap_or(u32::MAX);
         let height = bars.saturating_mul(11).clamp(120, 4000) + 140;
@@ -184,18 +184,18 @@ impl BarPlot {
     }
 }
 
-/// The series, each with its colour.
+/// Returns the series, each with its colour.
 fn coloured<T>(series: &[Series<T>]) -> impl Iterator<Item = (&Series<T>, RGBColor)> {
     let names = series.iter().map(|series| &*series.name);
     series.iter().zip(colours(names))
 }
 
-/// What is written at a place of the x axis, and at one of the y axis.
+/// Formatters of the labels on the x axis and on the y axis.
 type Labels<'a> = [&'a dyn Fn(f64) -> String; 2];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Drawing into a string fails only by a mistake of ours.
+/// An error of drawing into a string, which is always a bug.
 type Failure = DrawingAreaErrorKind<io::Error>;
 
 fn draw(height: u32, on: impl FnOnce(&Area<'_>) -> Result<(), Failure>) -> String {
@@ -213,13 +213,13 @@ fn label_style() -> TextStyle<'static> {
     (FONT, LABEL_SIZE).into_font().color(&BLACK)
 }
 
-/// A place of the whole picture, as a place of the area that texts are drawn in.
+/// Converts a position in the whole picture to one in the area in which texts are drawn.
 fn root_relative(area: &Area<'_>, (x, y): (i32, i32)) -> (i32, i32) {
     let (left, top) = area.get_base_pixel();
     (x - left, y - top)
 }
 
-/// Draws the title and, below it, the legend in one line, and gives the area that is left.
+/// Draws the title and, below it, the legend in one line, and returns the remaining area.
 fn head<'a, T>(root: &Area<'a>, title: &str, series: &[Series<T>]) -> Result<Area<'a>, Failure> {
     let (area, rest) = root.split_vertically(HEAD_HEIGHT);
     let centre = Pos::new(HPos::Center, VPos::Top);
@@ -235,27 +235,28 @@ fn head<'a, T>(root: &Area<'a>, title: &str, series: &[Series<T>]) -> Result<Are
     Ok(rest)
 }
 
-/// The end of an axis: a little above the largest value, and never empty.
+/// Returns the end of an axis: slightly above the largest value, and never zero.
 fn upper(values: impl Iterator<Item = f64>) -> f64 {
     let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
     if most > 0.0 { most * 1.05 } else { 1.0 }
 }
 
-/// The ends of a logarithmic axis, with room for marks beside the first and the last value.
+/// Returns the ends of a logarithmic axis, with room for markers around the first and the last
+/// value.
 fn padded(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (least, most) = ends(values);
     least / 1.1..most * 1.1
 }
 
-/// The ends of a logarithmic axis with whole decades, so that it has labels; a little apart from
-/// them, since a power may be rounded to either side.
+/// Returns the ends of a logarithmic axis at whole decades, so that it has labels. They are
+/// slightly outside of the decades, since a power may be rounded in either direction.
 fn decades(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (least, most) = ends(values);
     let (from, to) = (least.log10().floor(), most.log10().ceil());
     10_f64.powf(from) * 0.999..10_f64.powf(to.max(from + 1.0)) * 1.001
 }
 
-/// The least and the largest value of those that a logarithm has; 1 where there are none.
+/// Returns the smallest and the largest positive value; 1 if there are none.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let values = values.filter(|value| value.is_finite() && *value > 0.0);
     let both = values.map(|value| (value, value));
@@ -263,8 +264,8 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
         .unwrap_or((1.0, 1.0))
 }
 
-/// A label of an axis that ends at `end`, with no more decimals than it needs. Labels are about a
-/// tenth of the axis apart: two digits behind the first one of `end` tell them from each other.
+/// Formats a label of an axis that ends at `end`, with no more decimals than necessary. Labels are
+/// about a tenth of the axis apart: two digits after the first one of `end` distinguish them.
 fn plain(value: f64, end: f64) -> String {
     let mut decimals = 2;
     let mut end = end.abs();
@@ -309,7 +310,7 @@ mod tests {
         assert_eq!(svg, lines().to_svg());
     }
 
-    /// The texts of a picture, in their order.
+    /// Returns the texts of a picture, in order.
     fn texts(svg: &str) -> Vec<&str> {
         let lines = svg.lines().zip(svg.lines().skip(1));
         let texts = lines.filter(|(tag, _)| tag.starts_with("<text"));

@@ -1,15 +1,15 @@
-//! A table of text cells, written aligned for a terminal or as Markdown.
+//! A table of text cells, formatted for a terminal or as Markdown.
 
 use std::fmt::Write as _;
 
-/// On which side a column's cells are aligned: numbers on the right.
+/// Alignment of a column's cells: numbers are aligned to the right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Align {
     Left,
     Right,
 }
 
-/// A table: titled columns, and rows of as many cells.
+/// A table with titled columns and rows of the same number of cells.
 #[derive(Clone, Debug)]
 pub struct Table {
     columns: Vec<(String, Align)>,
@@ -17,8 +17,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table. `head` has the titles between bars; a colon after a title marks a column of
-    /// numbers, as in Markdown: `policy | MiB/s: | hit rate:`.
+    /// Creates an empty table. `head` contains the titles, separated by bars. A colon after a title
+    /// marks a column of numbers, as in Markdown: `policy | MiB/s: | hit rate:`.
     #[must_use]
     pub fn new(head: &str) -> Self {
         let columns = head.split('|').map(|title| {
@@ -34,7 +34,7 @@ impl Table {
         }
     }
 
-    /// The table with a column of numbers for each of `titles` at its right side.
+    /// Appends a column of numbers for each of `titles`.
     pub(crate) fn with_numbers<T: ToString>(mut self, titles: impl IntoIterator<Item = T>) -> Self {
         let titles = titles.into_iter();
         self.columns
@@ -45,14 +45,15 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// Where there are not as many cells as columns.
+    /// If the number of cells differs from the number of columns.
     pub fn push(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<String> = cells.into_iter().collect();
         assert_eq!(cells.len(), self.columns.len(), "one cell a column");
         self.rows.push(cells);
     }
 
-    /// The table for a terminal: columns two blanks apart, no blanks at the ends of lines.
+    /// Formats the table for a terminal: columns are two blanks apart, and lines have no trailing
+    /// blanks.
     #[must_use]
     pub fn to_text(&self) -> String {
         let widths = self.widths();
@@ -64,7 +65,7 @@ impl Table {
         text
     }
 
-    /// The table as Markdown, padded so that its source reads as a table too.
+    /// Formats the table as Markdown, with cells padded for reading as plain text.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let widths = self.widths();
@@ -132,7 +133,7 @@ fn pad(text: &mut String, cell: &str, width: usize, align: Align) {
     };
 }
 
-/// A bar would end a Markdown cell.
+/// Escapes bars, which would end a Markdown cell.
 fn escaped(cell: &str) -> String {
     cell.replace('|', "\\|")
 }

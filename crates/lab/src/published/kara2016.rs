@@ -5,25 +5,25 @@ use serde::Deserialize;
 
 use crate::xattr_bench::Case;
 
-/// Sets by each process.
+/// Number of sets by each process.
 pub const OPERATIONS: u32 = 50_000;
 
-/// Processors of the machine.
+/// Number of processors of the machine.
 pub const PROCESSORS: u32 = 24;
 
 /// A case of xattr-bench, in seconds.
 #[derive(Clone, Debug, Deserialize)]
 pub struct XattrBenchRow {
-    /// V.
+    /// V, the number of values.
     #[serde(rename = "V")]
     pub values: u32,
-    /// F.
+    /// F, the number of files.
     #[serde(rename = "F")]
     pub files: u32,
-    /// P.
+    /// P, the number of processes.
     #[serde(rename = "P")]
     pub processes: u32,
-    /// The original; `None` where "the machine just dies".
+    /// The original cache; `None` where "the machine just dies".
     pub old_mbcache_s: Option<f64>,
     /// The rewrite with a simple list.
     pub new_lru_list_s: f64,
@@ -31,12 +31,12 @@ pub struct XattrBenchRow {
     pub new_list_lru_s: f64,
     /// The rewrite with a referenced bit.
     pub new_referenced_bit_s: f64,
-    /// No cache.
+    /// Without a cache.
     pub disabled_s: f64,
 }
 
 impl XattrBenchRow {
-    /// The case.
+    /// Returns the case.
     pub fn case(&self) -> Case {
         Case {
             processes: self.processes,
@@ -45,7 +45,7 @@ impl XattrBenchRow {
         }
     }
 
-    /// Seconds under a variant, which need not be a published one.
+    /// Returns the seconds under a variant; `None` if it was not published.
     pub fn seconds(&self, variant: MbCacheVariant) -> Option<f64> {
         match variant {
             MbCacheVariant::Old => self.old_mbcache_s,
@@ -58,7 +58,7 @@ impl XattrBenchRow {
     }
 }
 
-/// The averages of all cases, in the order of the letter: by V, then F, then P.
+/// Returns the averages of all cases in the order of the letter: by V, then F, then P.
 pub fn xattr_bench() -> Vec<XattrBenchRow> {
     super::rows(include_str!("kara2016-xattr-bench.csv"))
 }

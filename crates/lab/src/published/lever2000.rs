@@ -1,10 +1,11 @@
-//! The tables and histograms of Lever 2000: throughput in scripts an hour, `s` its standard deviation.
+//! The tables and histograms of Lever 2000. Throughput is in scripts per hour, and `s` is its standard
+//! deviation.
 
 use super::rows;
 use larder_cache::tape::CacheKind;
 use serde::{Deserialize, Serialize};
 
-/// Scripts an hour: the average of runs, and their standard deviation.
+/// Scripts per hour: the average of runs, and their standard deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Throughput {
     /// The average.
@@ -13,18 +14,18 @@ pub struct Throughput {
     pub s: f64,
 }
 
-/// Scripts at once in Table 1, on two processors and 128 MB.
+/// Numbers of concurrent scripts in Table 1, on two processors and 128 MB.
 pub const TABLE_1_SCRIPTS: [u32; 4] = [16, 32, 48, 64];
 
-/// Scripts at once in the other tables, on four processors and 512 MB.
+/// Number of concurrent scripts in the other tables, on four processors and 512 MB.
 pub const SCRIPTS: u32 = 128;
 
-/// A row of Table 1: the page cache, with little memory.
+/// A row of Table 1: the page cache with little memory.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PageCacheRow {
     #[cfg(test)]
     kernel: String,
-    /// None with red-black trees.
+    /// `None` for red-black trees.
     #[cfg(test)]
     pub buckets: Option<u32>,
     tput_16: f64,
@@ -35,13 +36,13 @@ pub struct PageCacheRow {
     s_48: f64,
     tput_64: f64,
     s_64: f64,
-    /// Of all runs, those too that the averages leave out.
+    /// Time of all runs, including those that the averages omit.
     #[cfg(test)]
     elapsed_s: u32,
 }
 
 impl PageCacheRow {
-    /// With each of [`TABLE_1_SCRIPTS`].
+    /// Returns the throughput for each of [`TABLE_1_SCRIPTS`].
     pub fn throughputs(&self) -> [Throughput; 4] {
         [
             (self.tput_16, self.s_16),
@@ -53,29 +54,30 @@ impl PageCacheRow {
     }
 }
 
-/// A row of one of the other tables. Tables have different columns; what is not there is not printed.
+/// A row of one of the other tables. Tables have different columns; fields without a column are
+/// `None`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct KernelRow {
-    /// Its name; Table 2 has sizes alone.
+    /// The kernel's name; Table 2 only has sizes.
     #[cfg(test)]
     kernel: Option<String>,
-    /// Of the table that is changed.
+    /// Buckets of the table that is changed.
     #[cfg(test)]
     pub buckets: Option<u32>,
     tput: f64,
     s: f64,
     tput_minus_first: Option<f64>,
     s_minus_first: Option<f64>,
-    /// Of the best run.
+    /// Throughput of the best run.
     #[cfg(test)]
     max_tput: Option<f64>,
-    /// Of all runs.
+    /// Time of all runs.
     #[cfg(test)]
     elapsed_s: u32,
 }
 
 impl KernelRow {
-    /// Of all runs.
+    /// Returns the throughput of all runs.
     pub fn throughput(&self) -> Throughput {
         Throughput {
             mean: self.tput,
@@ -83,7 +85,7 @@ impl KernelRow {
         }
     }
 
-    /// Of all runs but the first.
+    /// Returns the throughput of all runs except the first.
     pub fn without_first(&self) -> Option<Throughput> {
         Some(Throughput {
             mean: self.tput_minus_first?,
@@ -92,39 +94,39 @@ impl KernelRow {
     }
 }
 
-/// Chains of one length in a histogram.
+/// The chains of one length in a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Chains {
-    /// Their length; none in the last row, of longer ones.
+    /// Length of the chains; `None` in the last row, which counts longer ones.
     pub length: Option<u64>,
     pub buckets: u64,
-    /// Objects in them.
+    /// Number of objects in these chains.
     pub objects: u64,
-    /// Objects in them and in all shorter ones, in percent of all.
+    /// Objects in these and all shorter chains, in percent of all objects.
     pub cumulative_pct: u64,
 }
 
-/// A histogram with its head.
+/// A histogram with its header.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Histogram {
-    /// From 1.
+    /// Number of the histogram, from 1.
     #[serde(rename = "print_order")]
     pub number: u32,
     pub cache: CacheKind,
-    /// When it was taken, and with which function.
+    /// Time at which it was taken, and hash function.
     pub label: String,
-    /// Lookups so far.
+    /// Number of lookups up to that time.
     pub lookups: u64,
-    /// How many of them were hits.
+    /// Hits in percent of the lookups.
     pub hit_rate_pct: u64,
-    /// Buckets of the table.
+    /// Number of buckets of the table.
     pub buckets: u64,
     pub objects: u64,
     /// Length of the longest chain.
     pub largest_bucket: u64,
-    /// Links walked.
+    /// Links walked by 1000 lookups.
     pub iterations_per_1000_lookups: u64,
-    /// The rows, by length.
+    /// The rows, in order of length.
     #[serde(skip)]
     pub chains: Vec<Chains>,
 }
@@ -139,37 +141,37 @@ struct ChainsRow {
     cumulative_pct: u64,
 }
 
-/// Table 1: functions and sizes of the page cache, red-black trees.
+/// Returns Table 1: functions and sizes of the page cache, and red-black trees.
 pub fn table_1() -> Vec<PageCacheRow> {
     rows(include_str!("lever2000-table1-page-cache.csv"))
 }
 
-/// Table 2: sizes of the page cache, with much memory.
+/// Returns Table 2: sizes of the page cache, with much memory.
 pub fn table_2() -> Vec<KernelRow> {
     rows(include_str!("lever2000-table2-page-cache-size.csv"))
 }
 
-/// Table 3: functions and sizes of the buffer cache.
+/// Returns Table 3: functions and sizes of the buffer cache.
 pub fn table_3() -> Vec<KernelRow> {
     rows(include_str!("lever2000-table3-buffer-cache.csv"))
 }
 
-/// Table 4: functions of the dentry cache, and how it is shrunk.
+/// Returns Table 4: functions of the dentry cache, and ways to shrink it.
 pub fn table_4() -> Vec<KernelRow> {
     rows(include_str!("lever2000-table4-dentry-cache.csv"))
 }
 
-/// Table 5: sizes and a function of the inode cache.
+/// Returns Table 5: sizes and a function of the inode cache.
 pub fn table_5() -> Vec<KernelRow> {
     rows(include_str!("lever2000-table5-inode-cache.csv"))
 }
 
-/// Table 6: all four caches together.
+/// Returns Table 6: all four caches together.
 pub fn table_6() -> Vec<KernelRow> {
     rows(include_str!("lever2000-table6-combinations.csv"))
 }
 
-/// Histograms 1 to 5.
+/// Returns Histograms 1 to 5.
 pub fn histograms() -> Vec<Histogram> {
     let chains: Vec<ChainsRow> = rows(include_str!("lever2000-histograms.csv"));
     let mut histograms: Vec<Histogram> = rows(include_str!("lever2000-histogram-meta.csv"));
@@ -262,7 +264,7 @@ mod tests {
         for row in tables.iter().flatten() {
             let mean = row.throughput().mean;
             assert!(row.max_tput.is_none_or(|max| mean <= max), "{row:?}");
-            // Five runs, ten in Table 6, and what lies between them.
+            // Five runs, ten in Table 6, and the time between them.
             let runs_s = 5.0 * 3600.0 * f64::from(SCRIPTS) / mean;
             assert!(runs_s < f64::from(row.elapsed_s), "{row:?}");
         }

@@ -3,7 +3,7 @@
 use super::rows;
 use serde::{Deserialize, Serialize};
 
-/// One figure under both policies, in whatever unit its table has.
+/// One figure under both policies, in the unit of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// With 2.6.20's readahead.
@@ -15,7 +15,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// How much more `ondemand` is than `legacy`, in percent of `legacy`.
+    /// Returns the change from `legacy` to `ondemand`, in percent of `legacy`.
     pub fn change_pct(self) -> f64 {
         (self.ondemand / self.legacy - 1.0) * 100.0
     }
@@ -24,7 +24,7 @@ impl Pair {
 /// A test of iozone.
 #[derive(Clone, Debug, Deserialize)]
 pub struct IozoneRow {
-    /// Which of the two runs, from 1.
+    /// Number of the run, 1 or 2.
     pub run: u32,
     /// Iozone's name of the test.
     pub test: String,
@@ -49,7 +49,7 @@ pub struct AioStressRow {
 /// A run of sysbench fileio.
 #[derive(Clone, Debug, Deserialize)]
 pub struct FileIoRow {
-    /// Which of the two runs, from 1.
+    /// Number of the run, 1 or 2.
     pub run: u32,
     pub threads: u32,
     /// In seconds.
@@ -63,58 +63,59 @@ pub struct OltpRow {
     /// Transactions in the run.
     pub transactions: u32,
     pub threads: u32,
-    /// In transactions a second.
+    /// In transactions per second.
     #[serde(flatten)]
     pub figures: Pair,
 }
 
-/// What a policy made of 200 streams in too little memory.
+/// Results of a policy with 200 streams in too little memory.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ThrashingRow {
     /// `legacy` or `ondemand`.
     #[cfg(test)]
     kernel: String,
-    /// Most throughput at any time, in MB/s.
+    /// Highest throughput at any time, in MB/s.
     pub max_throughput_mb_s: f64,
-    /// Least average size of a device read at any time, in KB.
+    /// Smallest average size of a device read at any time, in KB.
     pub min_avg_io_kb: f64,
 }
 
-/// The cost in processor time of one way to read.
+/// The change in processor time for one way of reading.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CpuRow {
     /// The case, in the document's words.
     pub case: String,
-    /// The speed-up by on-demand readahead, in percent; negative is slower.
+    /// The speed-up with on-demand readahead, in percent; negative is slower.
     pub change_pct: f64,
 }
 
-/// `iozone -c -t1 -s 4096m -r 64k`: both runs, in the order of the tests.
+/// Returns `iozone -c -t1 -s 4096m -r 64k`: both runs, in the order of the tests.
 pub fn iozone() -> Vec<IozoneRow> {
     rows(include_str!("wu2007-iozone.csv"))
 }
 
-/// `aio-stress -l -s4096 -r128 -t1`, with `-o1` and with `-o3`.
+/// Returns `aio-stress -l -s4096 -r128 -t1`, with `-o1` and with `-o3`.
 pub fn aio_stress() -> Vec<AioStressRow> {
     rows(include_str!("wu2007-aio-stress.csv"))
 }
 
-/// `sysbench --test=fileio --file-test-mode=rndrw`: both runs.
+/// Returns `sysbench --test=fileio --file-test-mode=rndrw`: both runs.
 pub fn fileio() -> Vec<FileIoRow> {
     rows(include_str!("wu2007-sysbench-fileio.csv"))
 }
 
-/// `sysbench --test=oltp --oltp-read-only`: the three lengths of a run.
+/// Returns `sysbench --test=oltp --oltp-read-only`: the three lengths of a run.
 pub fn oltp() -> Vec<OltpRow> {
     rows(include_str!("wu2007-sysbench-oltp.csv"))
 }
 
-/// One 100 KB/s stream more each second, up to 200, in 128 MB.
+/// Returns the results with streams of 100 KB/s in 128 MB, where each second adds one stream, up to
+/// 200.
 pub fn thrashing() -> Vec<ThrashingRow> {
     rows(include_str!("wu2007-thrashing.csv"))
 }
 
-/// The processor's side: what the new code saves and costs.
+/// Returns the processor time that the new code saves or costs.
 pub fn cpu() -> Vec<CpuRow> {
     rows(include_str!("wu2007-cpu-overhead.csv"))
 }
@@ -123,7 +124,7 @@ pub fn cpu() -> Vec<CpuRow> {
 mod tests {
     use super::*;
 
-    /// To one decimal, as the document prints percentages.
+    /// Rounds to one decimal, as the document prints percentages.
     fn one_decimal(value: f64) -> f64 {
         (value * 10.0).round() / 10.0
     }
@@ -140,7 +141,7 @@ mod tests {
         let rows = iozone();
         assert_eq!(rows.len(), 22);
         for row in rows {
-            // The document cuts some of them off instead of rounding.
+            // The document truncates some of them instead of rounding.
             assert_close(row.figures.change_pct(), row.gain_pct, 0.1, &row.test);
         }
     }

@@ -1,6 +1,6 @@
-//! Published documents, measured again and judged beside their own figures.
+//! Reproductions of published documents: measurements, and a comparison with the published figures.
 //!
-//! Each says before its results when a figure of ours agrees with a published one.
+//! Each report states its criterion of agreement before its results.
 
 pub mod kara2016;
 pub mod lever2000;

@@ -1,8 +1,8 @@
-//! The findings of the letter, and when each holds: fixed before any result of ours was seen.
+//! The findings of the letter and their criteria, which were fixed before any measurement.
 //!
-//! A finding is one question to a table of times ([`Grid`]). The published table answers it with
-//! yes (a test sees to that: thresholds are chosen so that it does), and so may a table of ours.
-//! Ratios over several cases are geometric means; a difference counts beyond the noise of its table.
+//! A finding is a predicate on a table of times ([`Grid`]). The published table satisfies it (a test
+//! verifies that the thresholds are chosen so), and a measured table may satisfy it. Ratios over
+//! several cases are geometric means. A difference counts if it exceeds the noise of its table.
 
 use std::fmt::Write as _;
 
@@ -11,22 +11,22 @@ use larder::MbCacheVariant::{self, ListLru, Lru, Off, Old, Referenced};
 use super::grid::Grid;
 use crate::xattr_bench::Case;
 
-/// Where a table of ours comes from.
+/// The source of a measured or simulated table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The file system in one process, on a memory device.
+    /// The file system in one process, on an in-memory device.
     Volume,
-    /// The cache alone.
+    /// Only the cache.
     Engine,
     /// The kernel's ext4 on an image in memory.
     Kernel,
-    /// The cache alone, on as many processors as the letter's machine had, in virtual time.
+    /// Only the cache, on as many processors as the letter's machine had, in virtual time.
     Simulated,
 }
 
 impl Source {
-    /// As reports name it.
+    /// Returns the name used in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Volume => "volume",
@@ -37,10 +37,10 @@ impl Source {
     }
 }
 
-/// What a table says to a finding.
+/// The result of a finding for one table.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Observed {
-    /// The figures that decide it.
+    /// The decisive figures.
     pub figures: String,
     pub holds: bool,
 }
@@ -50,28 +50,28 @@ pub struct Observed {
 pub struct Finding {
     /// Its short name.
     pub name: &'static str,
-    /// What the letter finds.
+    /// The letter's statement.
     pub claim: &'static str,
-    /// When a table shows it.
+    /// The criterion for a table.
     pub criterion: &'static str,
-    /// It is about processors that wait for one another: fewer of them need not show it.
+    /// Whether it concerns contention between processors, which fewer processors need not show.
     #[serde(skip)]
     pub needs_processors: bool,
-    /// The tables of ours that are asked.
+    /// The sources of the tables that are examined.
     #[serde(skip)]
     pub sources: &'static [Source],
-    /// Asks a table; `None` if it lacks the cases.
+    /// Evaluates a table; `None` if it lacks the cases.
     #[serde(skip)]
     pub observe: fn(&Grid) -> Option<Observed>,
 }
 
-/// Most processes of the letter.
+/// The largest number of processes in the letter.
 const MANY: u32 = 64;
 
-/// Times of two variants differ much, where the criteria say "far" or "much".
+/// The ratio of two times that counts as "far" or "much" in the criteria.
 const FAR: f64 = 2.0;
 
-/// Every finding about times.
+/// All findings about times.
 pub static FINDINGS: [Finding; 9] = [
     Finding {
         name: "never slower",
@@ -248,7 +248,7 @@ fn referenced_bit(grid: &Grid) -> Option<Observed> {
     })
 }
 
-/// In how many cases `slow` takes longer than `fast` by more than the noise.
+/// Counts the cases in which `slow` takes longer than `fast` by more than the noise.
 pub(super) fn beyond_noise(
     grid: &Grid,
     slow: MbCacheVariant,
@@ -258,7 +258,7 @@ pub(super) fn beyond_noise(
     Count::of(&ratios, |ratio| ratio > 1.0 + grid.noise)
 }
 
-/// Some of the cases.
+/// A number of cases, out of all.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Count {
     part: u32,
@@ -266,7 +266,7 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Those whose ratio is as is asked for; `None` if there are no cases.
+    /// Counts the ratios that satisfy `is_counted`; `None` if there are no cases.
     fn of(ratios: &[f64], is_counted: impl Fn(f64) -> bool) -> Option<Self> {
         let counted = ratios.iter().filter(|ratio| is_counted(**ratio)).count();
         Some(Self {
@@ -275,7 +275,7 @@ impl Count {
         })
     }
 
-    /// From 0 to 1.
+    /// Returns the share, from 0 to 1.
     pub(super) fn share(self) -> f64 {
         f64::from(self.part) / f64::from(self.whole)
     }

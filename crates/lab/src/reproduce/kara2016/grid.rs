@@ -1,4 +1,4 @@
-//! Times of xattr-bench by case and variant: the published ones, measured ones, simulated ones.
+//! Times of xattr-bench by case and variant: published, measured and simulated.
 
 use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
 use serde::{Serialize, Serializer};
@@ -7,27 +7,27 @@ use crate::published::kara2016::xattr_bench;
 use crate::statistics::median;
 use crate::xattr_bench::Case;
 
-/// The order of figures: the letter's, and ours.
+/// The order of figures: the letter's variants, then Larder's.
 pub const ORDER: [MbCacheVariant; 6] = [Old, Lru, ListLru, Referenced, Off, Clock];
 
-/// Below this, nobody's figures tell a difference: the least noise that a table is taken to have.
+/// The minimum noise of a table. Smaller differences are never significant.
 pub const LEAST_NOISE: f64 = 0.05;
 
-/// Seconds of the cases under the variants.
+/// Times of the cases under the variants, in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Grid {
-    /// One for each case.
+    /// One row for each case.
     pub rows: Vec<GridRow>,
-    /// How much more one figure may be than another with no reason, as a share of it.
+    /// The relative difference between two figures that may be due to noise.
     pub noise: f64,
 }
 
-/// A case.
+/// The times of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GridRow {
     pub case: Case,
-    /// Seconds for 50,000 sets by each process, in [`ORDER`]; `None` where there is no
-    /// figure. As JSON each has the name of its variant.
+    /// Seconds for 50,000 sets by each process, in [`ORDER`]; `None` if there is no figure. In JSON
+    /// each figure has the name of its variant.
     #[serde(serialize_with = "by_variant")]
     pub seconds: [Option<f64>; ORDER.len()],
 }
@@ -37,12 +37,12 @@ pub struct GridRow {
 pub struct Timed {
     pub case: Case,
     pub variant: MbCacheVariant,
-    /// Seconds that each run took.
+    /// Duration of each run in seconds.
     pub seconds: Vec<f64>,
 }
 
 impl GridRow {
-    /// Seconds under `variant`.
+    /// Returns the seconds under `variant`.
     pub fn of(&self, variant: MbCacheVariant) -> Option<f64> {
         let figures = ORDER.into_iter().zip(self.seconds);
         figures
@@ -50,7 +50,7 @@ impl GridRow {
             .find_map(|(_, seconds)| seconds)
     }
 
-    /// How many times as long `slow` takes as `fast`.
+    /// Returns the time of `slow` divided by the time of `fast`.
     fn ratio(&self, slow: MbCacheVariant, fast: MbCacheVariant) -> Option<f64> {
         Some(self.of(slow)? / self.of(fast)?)
     }
@@ -64,11 +64,11 @@ fn by_variant<S: Serializer>(
 }
 
 impl Grid {
-    /// The published table.
+    /// Returns the published table.
     ///
-    /// It has averages only. But `off` looks nothing up, so that its five figures with the same P
-    /// and F differ by noise alone: the noise is how much more the largest is than the smallest, in
-    /// the median over P and F.
+    /// It only has averages. But `off` looks nothing up, so its five figures with the same P and F
+    /// differ only by noise. The noise is the relative difference between the largest and the
+    /// smallest of them, as the median over P and F.
     pub fn published() -> Self {
         let rows = xattr_bench().into_iter().map(|row| GridRow {
             case: row.case(),
@@ -89,10 +89,11 @@ impl Grid {
         Self { rows, noise }
     }
 
-    /// Figures of ours, each the median of its runs, for 50,000 sets where there were `operations`.
+    /// Returns measured figures. Each is the median of its runs, scaled from `operations` to 50,000
+    /// sets.
     ///
-    /// The noise is how much more the longest run took than the shortest, in the median over cases
-    /// and variants.
+    /// The noise is the relative difference between the longest and the shortest run, as the median
+    /// over cases and variants.
     pub fn measured(measured: &[Timed], operations: u32) -> Self {
         let scale = f64::from(crate::published::kara2016::OPERATIONS) / f64::from(operations);
         let mut rows: Vec<GridRow> = Vec::new();
@@ -116,8 +117,8 @@ impl Grid {
         Self { rows, noise }
     }
 
-    /// How many times as long `slow` takes as `fast` in each of the cases that are asked for and have
-    /// both figures.
+    /// Returns the time of `slow` divided by the time of `fast` in each of the selected cases that
+    /// has both figures.
     pub(super) fn ratios(
         &self,
         slow: MbCacheVariant,
@@ -128,7 +129,7 @@ impl Grid {
         rows.filter_map(|row| row.ratio(slow, fast)).collect()
     }
 
-    /// The mean of [`Self::ratios`].
+    /// Returns the mean of [`Self::ratios`].
     pub(super) fn mean_ratio(
         &self,
         slow: MbCacheVariant,
@@ -138,8 +139,8 @@ impl Grid {
         geometric_mean(&self.ratios(slow, fast, wanted))
     }
 
-    /// How many times as long as with one process `processes` take, in the mean over the cases with
-    /// `values`.
+    /// Returns the time with `processes` divided by the time with one process, as the mean over the
+    /// cases with `values`.
     pub(super) fn growth(
         &self,
         variant: MbCacheVariant,
@@ -160,13 +161,13 @@ impl Grid {
         geometric_mean(&growths.collect::<Vec<_>>())
     }
 
-    /// The row of a case.
+    /// Returns the row of a case.
     pub fn row(&self, case: Case) -> Option<&GridRow> {
         self.rows.iter().find(|row| row.case == case)
     }
 }
 
-/// The mean of ratios: those of a half and of two have the mean one. `None` of none.
+/// Returns the geometric mean: the mean of one half and two is one. `None` if there are no ratios.
 pub(super) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     let count = u32::try_from(ratios.len())
         .ok()
@@ -175,7 +176,7 @@ pub(super) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     Some((logarithms / f64::from(count)).exp())
 }
 
-/// How much more the largest is than the smallest, as a share of it.
+/// Returns the relative difference between the largest and the smallest figure.
 fn spread(figures: Vec<f64>) -> f64 {
     let most = figures.iter().copied().fold(f64::MIN, f64::max);
     let least = figures.into_iter().fold(f64::MAX, f64::min);
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(row.of(MbCacheVariant::Old), Some(2.0));
         assert_eq!(row.of(MbCacheVariant::Off), Some(1.0));
         assert_eq!(row.of(MbCacheVariant::Lru), None);
-        // Spreads of 400%, none, and 200%.
+        // The spreads are 400%, 0% and 200%.
         assert!((grid.noise - 2.0).abs() < 1e-9, "{}", grid.noise);
         let growth = grid.growth(MbCacheVariant::Old, 64, 10).unwrap();
         assert!((growth - 10.0).abs() < 1e-9, "{growth}");

@@ -1,10 +1,11 @@
 //! The kernel's ext4 on an image in memory.
 //!
 //! # Model
-//! The image is a file without a name in the kernel's memory (tmpfs), mounted through a loop device,
-//! as root, in a namespace that a process of ours holds until we have opened the root directory. From
-//! then on it lives as long as that descriptor. So it has a mount point of nobody's, over the folder of
-//! temporary files, and nothing stays behind wherever the process is killed.
+//! The image is an unnamed file in the kernel's memory (tmpfs). It is mounted through a loop device, as
+//! root, in the mount namespace of a child process, which exits after this process has opened the root
+//! directory. From then on, the mount exists as long as that descriptor. Its mount point, over the
+//! directory for temporary files, is invisible to other processes, and nothing remains wherever the
+//! process is killed.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,21 +15,21 @@ use std::process::{Child, Command, Stdio, id};
 
 use crate::xattr_bench::{Case, formatted};
 
-/// Files that there is room for, for each one that there is: the kernel does not soon use an inode
-/// again that was deleted, and there are several runs.
+/// Capacity for files, as a multiple of their number. The kernel does not reuse a deleted inode soon,
+/// and there are several runs.
 const ROOM: u32 = 4;
 
-/// Mounts, says so, and waits until its input is closed.
+/// Mounts, prints a newline, and waits until standard input is closed.
 const MOUNT: &str = r#"mount -t ext4 -o "$1" "$2" "$3" && echo && exec cat"#;
 
-/// A mounted image, until this is dropped.
+/// A mounted image, which is unmounted on drop.
 #[derive(Debug)]
 pub(super) struct KernelMount {
     root: File,
 }
 
 impl KernelMount {
-    /// Mounts an ext4 without a journal that has room for the files of `case`. The reason, if it
+    /// Mounts an ext4 without a journal that has room for the files of `case`. Returns the reason if it
     /// cannot be mounted.
     pub fn new(case: Case, option: Option<&str>) -> Result<Self, String> {
         let roomy = Case {
@@ -51,7 +52,7 @@ impl KernelMount {
             .spawn()
             .map_err(|error| format!("unshare: {error}"))?;
         let root = opened(&mut holder, &point);
-        // Closes its input.
+        // Closes the child's input.
         let output = holder
             .wait_with_output()
             .map_err(|error| error.to_string())?;
@@ -64,13 +65,13 @@ impl KernelMount {
         })
     }
 
-    /// The root directory, for this process and its children.
+    /// Returns the root directory, for this process and its children.
     pub fn path(&self) -> PathBuf {
         descriptor(&self.root)
     }
 }
 
-/// What `holder` has mounted at `point`, once it says so.
+/// Returns the root directory that `holder` has mounted at `point`, once it has reported the mount.
 fn opened(holder: &mut Child, point: &Path) -> Result<File, String> {
     let stdout = holder.stdout.as_mut().ok_or("no output")?;
     stdout
@@ -83,7 +84,7 @@ fn opened(holder: &mut Child, point: &Path) -> Result<File, String> {
     File::open(point).map_err(|error| error.to_string())
 }
 
-/// The path of an open file.
+/// Returns the path of an open file.
 fn descriptor(file: &File) -> PathBuf {
     Path::new("/proc")
         .join(id().to_string())

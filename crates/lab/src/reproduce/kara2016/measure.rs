@@ -1,4 +1,4 @@
-//! What is measured: the matrix on the cache alone, on a volume, and on the kernel's ext4.
+//! Measures the matrix on the cache alone, on a volume, and on the kernel's ext4.
 
 use larder::MbCacheVariant;
 
@@ -11,22 +11,22 @@ use crate::xattr_bench::{
     measure as measure_case, measure_all,
 };
 
-/// How large a reproduction is, and where its chance comes from.
+/// The size of a reproduction, and the seed of its random numbers.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Size {
     /// The cases.
     pub cases: Vec<Case>,
-    /// Sets by each process, and how often.
+    /// Number of sets by each process, and of runs.
     #[serde(flatten)]
     pub config: BenchConfig,
-    /// Sets by each process that are simulated.
+    /// Number of simulated sets by each process.
     pub simulated_operations: u32,
-    /// Files of each process in the pictures, and where hand-overs are shown.
+    /// Number of files of each process in the plots and the tables of handovers.
     pub pictured_files: u32,
 }
 
 impl Size {
-    /// All cases, with as many sets as take about ten minutes on two processors.
+    /// Returns all cases, with a number of sets that takes about ten minutes on two processors.
     #[must_use]
     pub fn full(seed: u64) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Size {
         }
     }
 
-    /// Few cases and sets: shows the report in seconds, but is no reproduction.
+    /// Returns few cases and sets, which show the report in seconds but are not a reproduction.
     #[must_use]
     pub fn quick(seed: u64) -> Self {
         Self {
@@ -56,21 +56,21 @@ impl Size {
         }
     }
 
-    /// Whether it is the letter's matrix, so that what is measured can be judged.
+    /// Returns whether it is the letter's matrix, so that the measurements can be judged.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.cases.len() == Self::full(0).cases.len()
     }
 
-    /// Runs that are measured.
+    /// Returns the number of measured runs.
     pub(super) fn runs(&self) -> usize {
         let kernel = KERNEL.len() * self.kernel_cases().count();
         let ours = 2 * MbCacheVariant::ALL.len() * self.cases.len();
         (ours + kernel) * self.config.runs as usize
     }
 
-    /// The cases that findings ask the kernel's table for: values that hardly repeat, and those that
-    /// repeat most in many processes.
+    /// Returns the cases that findings need from the kernel's table: values that hardly repeat, and
+    /// those that repeat most in many processes.
     fn kernel_cases(&self) -> impl Iterator<Item = Case> {
         let cases = self.cases.iter().copied();
         cases.filter(|case| {
@@ -81,31 +81,31 @@ impl Size {
     }
 }
 
-/// What the kernel can be told to do, with the option of its mount that does.
+/// The variants that the kernel supports, with their mount options.
 const KERNEL: [(MbCacheVariant, Option<&str>); 2] = [
     (MbCacheVariant::Referenced, None),
     (MbCacheVariant::Off, Some("no_mbcache")),
 ];
 
-/// A table of ours, and what else came with it.
+/// A measured table, with other results of the same runs.
 pub(super) struct Table {
     pub source: Source,
-    /// The figures, or why there are none.
+    /// The figures, or the reason why they are missing.
     pub grid: Result<Grid, String>,
     pub shares: Vec<Shares>,
 }
 
-/// How often a variant finds a block to share.
+/// The frequency with which a variant finds a block to share.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Shares {
     /// The table.
     pub source: Source,
     pub variant: MbCacheVariant,
-    /// Files that came to share a block, for each set, in the last runs of all cases.
+    /// Number of files that began to share a block, for each set, in the last runs of all cases.
     pub per_set: f64,
 }
 
-/// Measures every table. The entries' sizes come with that of the cache alone.
+/// Measures every table. The sizes of entries are measured with the cache alone.
 pub(super) fn measure(
     size: &Size,
     worker: &Worker,
@@ -185,7 +185,7 @@ impl Timed {
     }
 }
 
-/// The kernel's table, or why there is none. Each case has mounts of its own.
+/// Returns the kernel's table, or the reason why it is missing. Each case has its own mounts.
 fn kernel(size: &Size, worker: &Worker, run_done: &mut dyn FnMut()) -> Result<Grid, String> {
     let mut timed = Vec::new();
     for case in size.kernel_cases() {

@@ -1,7 +1,8 @@
-//! The table of Kara 2016, measured again, simulated, and judged beside the published one.
+//! Reproduces the table of Kara 2016: measures it, simulates it, and compares it with the published
+//! one.
 //!
-//! Four tables of ours stand beside the letter's: of a volume, of the cache alone, of the kernel's
-//! ext4, and of the letter's machine in virtual time. The last one is the same for one seed.
+//! There are four tables besides the letter's: of a volume, of the cache alone, of the kernel's ext4,
+//! and of the letter's machine in virtual time. The last one is deterministic for a given seed.
 
 mod document;
 mod findings;
@@ -25,37 +26,38 @@ use measure::{Shares, measure};
 use simulate::{Contended, Sensitivity, sensitivity, simulate};
 use verdict::{Judged, judge};
 
-/// The published table, ours, and what they say to each finding.
+/// The published table, the measured and simulated tables, and the results of each finding.
 #[derive(Clone, Debug, Serialize)]
 pub struct Kara2016 {
-    /// How large it is.
+    /// The size of the reproduction.
     #[serde(flatten)]
     pub size: Size,
-    /// Processors of the machine that measured.
+    /// Number of processors of the measuring machine.
     pub processors: u32,
     /// The letter's table.
     pub published: Grid,
-    /// Ours.
+    /// The measured and simulated tables.
     pub ours: Vec<(Source, Grid)>,
-    /// What was shared in them.
+    /// The shared blocks in these tables.
     pub shares: Vec<Shares>,
-    /// Tables that could not be made, and why.
+    /// Tables that could not be measured, with the reasons.
     pub not_measured: Vec<(Source, String)>,
-    /// Each finding about times.
+    /// The results of all findings about times.
     pub findings: Vec<Judged>,
-    /// What an entry takes.
+    /// The memory for an entry.
     pub entries: Vec<EntrySize>,
-    /// What was simulated.
+    /// The simulated cases.
     pub contended: Vec<Contended>,
-    /// What becomes of the collapse when prices are others.
+    /// The dependence of the collapse on the assumed costs.
     pub sensitivity: Vec<Sensitivity>,
 }
 
-/// Measures, simulates and judges. `worker` is what each process runs on the kernel's ext4. `progress`
-/// is told how many runs are done, and of how many.
+/// Measures, simulates and judges. `worker` is the program that each process runs on the kernel's
+/// ext4. `progress` is called with the number of finished runs and the total.
 ///
 /// # Errors
-/// [`Error`] if a table cannot be measured, but for the kernel's, which needs root.
+/// [`Error`] if a table cannot be measured. A missing kernel's table, which requires root, is not an
+/// error.
 pub fn reproduce(
     size: Size,
     worker: &Worker,
@@ -99,7 +101,7 @@ impl Kara2016 {
         self.findings = judged.collect();
     }
 
-    /// The table from `source`, if it was made.
+    /// Returns the table of `source`, if it exists.
     #[must_use]
     pub fn table(&self, source: Source) -> Option<&Grid> {
         let found = self.ours.iter().find(|(of, _)| *of == source);

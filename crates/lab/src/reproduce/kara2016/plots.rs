@@ -1,11 +1,12 @@
-//! The pictures of the reproduction: time over processes, a line for each variant.
+//! The plots of the reproduction: time over the number of processes, with one line for each
+//! variant.
 
 use super::Kara2016;
 use super::findings::Source;
 use super::grid::{Grid, ORDER};
 use crate::output::{LinePlot, ReportFile, Scale, Series};
 
-/// The tables that there are pictures of, with their names.
+/// Returns the tables that are plotted, with their names.
 pub(super) fn tables(results: &Kara2016) -> Vec<(&'static str, &Grid)> {
     let ours = [Source::Simulated, Source::Volume].into_iter();
     let ours = ours.filter_map(|source| Some((source.as_str(), results.table(source)?)));
@@ -15,12 +16,12 @@ pub(super) fn tables(results: &Kara2016) -> Vec<(&'static str, &Grid)> {
         .collect()
 }
 
-/// The file name of a table's picture.
+/// Returns the file name of a table's plot.
 pub(super) fn name(table: &str, values: u32) -> String {
     format!("kara2016-{table}-v{values}.svg")
 }
 
-/// One for each number of values and each of the [`tables`].
+/// Returns one plot for each number of values and each of the [`tables`].
 pub(super) fn all(results: &Kara2016) -> Vec<ReportFile> {
     let values = results.values().into_iter();
     let picture = |values, (table, grid): (&str, &Grid)| {

@@ -1,4 +1,5 @@
-//! The matrix on the letter's machine, in virtual time: real operations, played against each other.
+//! Simulates the matrix on the letter's machine in virtual time, with contention between recorded
+//! real operations.
 
 use larder::MbCacheVariant;
 use rayon::prelude::*;
@@ -12,12 +13,12 @@ use crate::published::kara2016::PROCESSORS;
 use crate::run_report::as_f64;
 use crate::xattr_bench::{Case, Error};
 
-/// What steps cost on the letter's machine.
+/// Costs of steps on the letter's machine.
 ///
 /// A line of another processor: T. David, R. Guerraoui and V. Trigonakis, "Everything you always
-/// wanted to know about synchronization", SOSP 2013, measure about 110 cycles on one socket and 290
-/// from the next on machines like the letter's (2 GHz): 50 to 140 ns. To wake a process and to switch
-/// to it: the order of magnitude that lmbench gives for Linux of that time.
+/// wanted to know about synchronization", SOSP 2013, measure about 110 cycles within one socket and
+/// 290 between sockets on machines like the letter's (2 GHz): 50 to 140 ns. Waking a process and
+/// switching to it: the order of magnitude that lmbench reports for Linux of that time.
 pub const PRICES: Prices = Prices {
     own_ns: 5,
     transfer_ns: 100,
@@ -25,35 +26,35 @@ pub const PRICES: Prices = Prices {
     switch_ns: 3000,
 };
 
-/// What the file system does in a set: the letter's table has 2.9 microseconds for one with `off` and
-/// one process. That a third of it passes with the entry held is an assumption.
+/// Time that the file system spends in a set. The letter's table has 2.9 microseconds for a set with
+/// `off` and one process. The share of a third with the entry held is an assumption.
 pub const WORK: FileSystemWork = FileSystemWork {
     before_ns: 1900,
     held_ns: 950,
 };
 
-/// A case under a variant, simulated.
+/// A simulated case under a variant.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Contended {
     pub case: Case,
     pub variant: MbCacheVariant,
-    /// What came of it.
+    /// The results of the simulation.
     pub outcome: Outcome,
 }
 
 impl Contended {
-    /// How often something happened, for each set.
+    /// Returns a count divided by the number of sets.
     pub fn per_set(&self, count: u64) -> f64 {
         as_f64(count) / as_f64(self.outcome.operations)
     }
 }
 
-/// How many cases and variants there are.
+/// Returns the number of combinations of cases and variants.
 pub(super) fn runs(size: &Size) -> usize {
     size.cases.len() * ORDER.len()
 }
 
-/// All cases under all variants.
+/// Simulates all cases under all variants.
 pub(super) fn simulate(size: &Size, done: &(impl Fn() + Sync)) -> Result<Vec<Contended>, Error> {
     let cases = size.cases.iter();
     let all: Vec<(Case, MbCacheVariant)> = cases
@@ -92,7 +93,7 @@ fn play(
     Ok(machine.play(&recording.of(variant, case)?))
 }
 
-/// The simulated times.
+/// Returns the simulated times.
 pub(super) fn grid(size: &Size, contended: &[Contended]) -> Grid {
     let timed = contended.iter().map(|of| Timed {
         case: of.case,
@@ -102,18 +103,18 @@ pub(super) fn grid(size: &Size, contended: &[Contended]) -> Grid {
     Grid::measured(&timed.collect::<Vec<_>>(), size.simulated_operations)
 }
 
-/// What becomes of a figure when a price that is not known well is another.
+/// The dependence of a figure on one assumed cost.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sensitivity {
-    /// What is changed.
+    /// The changed cost.
     pub change: String,
-    /// How many times as long 64 processes take as one, V=10, under `old`.
+    /// Time of 64 processes divided by the time of one, with V=10, under `old`.
     pub old_growth: Option<f64>,
-    /// And under `referenced`.
+    /// The same under `referenced`.
     pub referenced_growth: Option<f64>,
 }
 
-/// The collapse with each price that is assumed, at half of it and at twice as much.
+/// Computes the collapse with each assumed cost halved and doubled.
 pub(super) fn sensitivity(size: &Size) -> Result<Vec<Sensitivity>, Error> {
     let half_and_twice = [("half", 1, 2), ("twice", 2, 1)];
     let changed = half_and_twice.into_par_iter().flat_map(|(name, by, of)| {

@@ -1,9 +1,9 @@
-//! Whether what the letter found holds here.
+//! Decides whether the letter's findings hold in the measurements.
 //!
-//! A table of ours that shows a finding agrees. One that does not differs, unless the finding is
-//! about processors that wait for one another and the table was measured on fewer than the
-//! letter's: then it cannot be shown there, and the simulated table decides. The verdict is that of
-//! the first table that can show the finding, in the order of the finding's sources.
+//! A table that shows a finding agrees. A table that does not show it differs, except if the finding
+//! concerns contention between processors and the table was measured on fewer processors than the
+//! letter's: such a table cannot show it, and the simulated table decides. The verdict is that of the
+//! first table that can show the finding, in the order of the finding's sources.
 
 use serde::Serialize;
 
@@ -11,22 +11,22 @@ use super::findings::{Finding, Observed, Source};
 use super::grid::Grid;
 use crate::published::kara2016::PROCESSORS;
 
-/// Whether a finding holds here.
+/// Whether a finding holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It does.
+    /// It holds.
     Agrees,
-    /// It does not.
+    /// It does not hold.
     Differs,
     /// The machine has too few processors, or nothing was measured.
     CannotBeShown,
-    /// So little was measured that it says nothing.
+    /// There are too few measurements for a verdict.
     NotJudged,
 }
 
 impl Verdict {
-    /// As reports print it.
+    /// Returns the name used in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Agrees => "agrees",
@@ -37,42 +37,42 @@ impl Verdict {
     }
 }
 
-/// A finding, and what the tables say to it.
+/// A finding, with the results of all tables.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
     #[serde(flatten)]
     pub finding: &'static Finding,
-    /// What the published table says.
+    /// The result for the published table.
     pub published: Option<Observed>,
-    /// What each table of ours says.
+    /// The result for each measured or simulated table.
     pub ours: Vec<Answer>,
-    /// Whether it holds here.
+    /// Whether the finding holds.
     pub verdict: Verdict,
-    /// The table that decided.
+    /// The decisive table.
     pub decided_by: Option<Source>,
 }
 
-/// What a table of ours says.
+/// The result for a measured or simulated table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// The table.
     pub source: Source,
-    /// Its figures; `None` if it was not made, or lacks the cases.
+    /// Its figures; `None` if it was not measured, or lacks the cases.
     pub observed: Option<Observed>,
-    /// What that means.
+    /// The verdict from these figures.
     pub verdict: Verdict,
 }
 
 impl Judged {
-    /// What the table says that decided.
+    /// Returns the result for the decisive table.
     pub fn decisive(&self) -> Option<&Answer> {
         let mut ours = self.ours.iter();
         ours.find(|answer| Some(answer.source) == self.decided_by)
     }
 }
 
-/// Asks the published table and ours, which were measured on `processors`; or, if `None`, with too
-/// few sets for verdicts, so that the simulated one alone is judged.
+/// Evaluates the published table and the others. These were measured on `processors`; `None` means that
+/// there were too few sets for verdicts, so that only the simulated table is judged.
 pub fn judge(
     finding: &'static Finding,
     published: &Grid,
@@ -125,7 +125,8 @@ mod tests {
     use super::*;
     use larder::MbCacheVariant;
 
-    /// The published table, whose figures under `variant` took `factor` as long in the cases asked for.
+    /// Returns the published table, with the times of the selected cases under `variant` multiplied by
+    /// `factor`.
     fn changed(variant: MbCacheVariant, factor: impl Fn(&GridRow) -> f64) -> Grid {
         let mut grid = Grid::published();
         let at = ORDER.iter().position(|of| *of == variant);
@@ -197,7 +198,7 @@ mod tests {
         assert_eq!(judged.decided_by, Some(Source::Simulated));
         let judged = judge(finding, &published, &both(&without), Some(2));
         assert_eq!(judged.verdict, Verdict::Differs);
-        // With all processors, what is measured decides.
+        // With all processors, the measurement decides.
         let judged = judge(finding, &published, &both(&published), Some(PROCESSORS));
         assert_eq!(judged.verdict, Verdict::Differs);
         assert_eq!(judged.decided_by, Some(Source::Volume));

@@ -1,17 +1,18 @@
-//! What hash functions cost, measured several times, so that differences can be told from noise.
+//! Measures the costs of hash functions several times, so that differences can be distinguished
+//! from noise.
 
 use crate::hash::cost::{Costs, Cycles};
 use crate::statistics::Figures;
 use larder_cache::hash::Function;
 use serde::Serialize;
 
-/// How often each function is measured.
+/// Number of measurements of each function.
 const ROUNDS: usize = 9;
 
-/// Bits of the tables that buckets are chosen in.
+/// Size of the tables for which buckets are computed, in bits.
 const BITS: u32 = 14;
 
-/// Functions of the published kernels, and Larder's.
+/// Functions of the published kernels, and Larder's functions.
 const COSTED: [Function; 9] = [
     Function::PageReference,
     Function::PageOffset,
@@ -24,24 +25,24 @@ const COSTED: [Function; 9] = [
     Function::Golden,
 ];
 
-/// What a function costs.
+/// The cost of a function.
 #[derive(Clone, Debug, Serialize)]
 pub struct FunctionCost {
     pub function: Function,
-    /// Compiled into the loop that uses it.
+    /// Cost when inlined into the loop that uses it.
     pub inlined: CycleFigures,
-    /// Called.
+    /// Cost when called.
     pub stand_alone: CycleFigures,
-    /// Bytes of instructions of the one that is called; none where the executable has no symbols.
+    /// Bytes of instructions of the called function; `None` if the executable has no symbols.
     pub instruction_bytes: Option<u64>,
 }
 
 /// [`Cycles`] of all rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CycleFigures {
-    /// From a key to its bucket, where the next key waits for it.
+    /// Time from a key to its bucket, if the next key depends on it.
     pub latency: Figures,
-    /// From one bucket to the next, where none waits.
+    /// Time from one bucket to the next, if they are independent.
     pub throughput: Figures,
 }
 

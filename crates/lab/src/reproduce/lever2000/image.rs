@@ -1,12 +1,13 @@
-//! The image that all kernels run on: one of the time, with what users share.
+//! The image for all kernels: an ext2 with period settings and the files that users share.
 //!
 //! # Model
 //! An ext2 with inodes of 128 bytes, 2048 of them in a group of 8192 blocks. Blocks are as large as the
-//! frames of the buffer cache, so that each is an object, found by its own number. The document's had
-//! 1 KiB: groups are four times as large here, and lie as far apart in numbers of blocks and of inodes.
+//! frames of the buffer cache, so that each is an object, found by its own number. The document's
+//! blocks had 1 KiB: groups are four times as large here, and equally far apart in numbers of blocks
+//! and of inodes.
 //!
 //! # Cost
-//! Pages that nobody has written take no memory. Volumes share those of the image until they write.
+//! Unwritten pages use no memory. Volumes share the pages of the image until they write them.
 
 use super::kernels::Kernel;
 use super::spool::Spool;
@@ -26,10 +27,10 @@ use std::sync::Arc;
 /// 64 groups.
 const IMAGE_BYTES: u64 = 2 << 30;
 
-/// An ext2 as mke2fs made it then.
+/// mke2fs options for an ext2 with the defaults of that time.
 const EXT2: &str = "-t ext2 -O none,filetype,sparse_super -b 4096 -g 8192 -I 128 -i 16384 -m 0";
 
-/// The image, and what is done on it.
+/// The image, and the operations on it.
 pub(super) struct Image {
     device: OverlayDevice,
     pub(super) operations: Operations,
@@ -38,7 +39,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// With a spool for each of `users`.
+    /// Creates an image with a spool for each of `users`.
     pub(super) fn new(operations: Operations, users: u32, size: &Size) -> Result<Self, Error> {
         let device = Arc::new(formatted()?);
         let volume = Volume::open_device(Arc::clone(&device) as _, &options())?;
@@ -54,7 +55,7 @@ impl Image {
         })
     }
 
-    /// A volume with the tables of `kernel`, on what looks like a copy.
+    /// Opens a volume with the tables of `kernel`, on a copy-on-write view of the image.
     pub(super) fn open(&self, kernel: &Kernel, memory_bytes: u64) -> Result<Volume, Error> {
         let device = Arc::new(self.device.clone());
         Ok(Volume::open_device(
@@ -63,8 +64,8 @@ impl Image {
         )?)
     }
 
-    /// A volume as [`Image::open`] opens it, on which `users` have their homes, and nothing is cached;
-    /// and names of files in the homes.
+    /// Opens a volume like [`Image::open`], on which `users` have their homes, and with empty caches.
+    /// Also returns the names of the files in the homes.
     pub(super) fn with_homes(
         &self,
         kernel: &Kernel,
@@ -81,7 +82,7 @@ impl Image {
     }
 }
 
-/// What mke2fs makes, without the holes that it leaves.
+/// Creates the file system, without its holes.
 fn formatted() -> Result<OverlayDevice, Error> {
     let file = mke2fs::formatted(IMAGE_BYTES, EXT2)?;
     let device = OverlayDevice::zeros(IMAGE_BYTES);
@@ -94,7 +95,7 @@ fn copy_data(file: &File, device: &OverlayDevice) -> io::Result<()> {
     loop {
         let start = match seek(file, SeekFrom::Data(end)) {
             Ok(start) => start,
-            // Holes alone are left.
+            // Only holes remain.
             Err(Errno::NXIO) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -105,14 +106,14 @@ fn copy_data(file: &File, device: &OverlayDevice) -> io::Result<()> {
     }
 }
 
-/// As of a system of the time: no attributes are shared, and nothing is done but what users ask for.
+/// Returns options of a system of that time: no shared attributes, and no background work.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::default();
     options.read_write = true;
     options
 }
 
-/// [`options`] with the tables of `kernel` and so much memory.
+/// Returns [`options`] with the tables of `kernel` and this amount of memory.
 fn options_of(kernel: &Kernel, memory_bytes: u64) -> OpenOptions {
     let mut options = options();
     options.cache_size_bytes = memory_bytes;

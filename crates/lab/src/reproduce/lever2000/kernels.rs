@@ -1,25 +1,25 @@
-//! The kernels of the tables, as tables of a volume.
+//! The kernels of the document, as table configurations of a volume.
 
 use crate::published::lever2000::{SCRIPTS, TABLE_1_SCRIPTS};
 use larder::CacheKind;
 use larder_cache::tables::Tables;
 
-/// A kernel of a table.
+/// A kernel in one of the document's tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    /// As the table names it; with its size where the table has several of that name.
+    /// Its name in the document, with its size if the document's table has several of that name.
     pub name: &'static str,
-    /// What its tables are, in words of [`Tables`].
+    /// Its tables, in the syntax of [`Tables`].
     pub tables: &'static str,
-    /// Whether the document has a row for it; else it is ours.
+    /// Whether the document has a row for it, or it was added here.
     pub is_published: bool,
 }
 
 impl Kernel {
-    /// Its tables.
+    /// Returns its tables.
     ///
     /// # Panics
-    /// Never: a test reads all of them.
+    /// Never: a test parses all of them.
     pub fn tables(&self) -> Tables {
         self.tables
             .parse()
@@ -30,32 +30,32 @@ impl Kernel {
 /// A published table.
 #[derive(Clone, Copy, Debug)]
 pub struct PublishedTable {
-    /// From 1.
+    /// Number of the table, from 1.
     pub number: u32,
-    /// What it compares.
+    /// The table's subject.
     pub title: &'static str,
-    /// The cache whose table is changed; none if all are.
+    /// The cache whose table is changed; `None` if all are.
     pub cache: Option<CacheKind>,
-    /// Scripts at once.
+    /// Numbers of concurrent scripts.
     pub loads: &'static [u32],
-    /// Which machine's memory the caches have.
+    /// The machine that determines the memory for caches.
     pub memory: Memory,
-    /// Its rows, and ours behind them.
+    /// Its rows, followed by those added here.
     pub kernels: &'static [Kernel],
 }
 
-/// The memory of a machine of the document, as that of our caches.
+/// The memory of a machine in the document, and the corresponding memory for Larder's caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// 128 MB: what 16 scripts use fits, what 64 use does not.
+    /// 128 MB: enough for 16 scripts, but not for 64.
     Little,
-    /// 512 MB: all fits that 128 scripts use, and the [spool](super::spool) that their users list.
+    /// 512 MB: enough for 128 scripts, and for the [spool](super::spool) that their users list.
     Much,
 }
 
 impl Memory {
-    /// Bytes for all caches: 16 of our scripts use 5 MiB of pages, 64 use 20 MiB, 128 use 40 MiB, and
-    /// 146 MiB of buffers with the spool.
+    /// Returns the bytes for all caches. Here 16 scripts use 5 MiB of pages, 64 use 20 MiB, 128 use
+    /// 40 MiB, and 146 MiB of buffers with the spool.
     pub fn bytes(self) -> u64 {
         match self {
             Self::Little => 12 << 20,

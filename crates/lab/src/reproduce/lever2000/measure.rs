@@ -1,10 +1,10 @@
-//! What is measured: recorded scripts on volumes, one for each kernel.
+//! Measures recorded scripts on volumes, one for each kernel.
 //!
 //! # Model
-//! A kernel is a volume with its tables, which stays open over all runs of a table, as a kernel
-//! stays up. For each run the users' homes are made anew; then all of them begin at once, and what is
-//! timed and counted is from there to the last one's end. Kernels are run in turn. With much memory, users
-//! list their [spool](super::spool) too when they are through.
+//! A kernel is a volume with its tables. It stays open over all runs of a table, as a kernel keeps
+//! running. For each run the users' homes are created anew. Then all users begin at the same time, and
+//! time and counts are measured until the last one ends. The kernels take turns. With much memory, each
+//! user also lists its [spool](super::spool) at the end.
 
 use super::image::Image;
 use super::kernels::{Kernel, Memory, PublishedTable};
@@ -17,7 +17,7 @@ use larder::{CacheKind, Volume};
 use larder_cache::table::histogram::Report;
 use serde::Serialize;
 
-/// A row of a table of ours.
+/// A row of a measured table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The kernel's name.
@@ -25,17 +25,17 @@ pub struct Row {
     pub tables: &'static str,
     /// Whether the document has this row.
     pub is_published: bool,
-    /// One for each number of scripts at once.
+    /// One for each number of concurrent scripts.
     pub loads: Vec<Load>,
 }
 
-/// A kernel under one load.
+/// The figures of a kernel under one load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Load {
     pub runs: Runs,
-    /// What the caches did in the runs, and how they were at the end of the last.
+    /// Figures of the caches over all runs, with their state at the end of the last one.
     pub caches: Vec<CacheFigures>,
-    /// Reads of the device in the runs.
+    /// Number of device reads in the runs.
     pub device_reads: u64,
 }
 
@@ -43,47 +43,47 @@ pub struct Load {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheFigures {
     pub cache: CacheKind,
-    /// Lookups in the runs.
+    /// Number of lookups in the runs.
     pub lookups: u64,
     pub hits: u64,
-    /// Links that they walked.
+    /// Links walked by these lookups.
     pub links: u64,
-    /// Links that those walked which were no hits.
+    /// Links walked by the lookups that missed.
     pub links_on_misses: u64,
     /// Length of the longest chain at the end of the last run.
     pub longest_chain: u64,
-    /// The share of objects in chains of more than 15 then.
+    /// The share of objects in chains of more than 15 at that time.
     pub long_share: f64,
-    /// The table then: when it is full.
+    /// The table at that time, when it is full.
     #[serde(skip)]
     pub full: Report,
-    /// The table when the homes were removed after it.
+    /// The table after the homes were removed.
     #[serde(skip)]
     pub after: Report,
 }
 
 impl CacheFigures {
-    /// Links of a lookup.
+    /// Returns the mean links of a lookup.
     pub fn links_a_lookup(&self) -> f64 {
         quotient(self.links, self.lookups)
     }
 
-    /// Links of a lookup that is no hit.
+    /// Returns the mean links of a lookup that misses.
     pub fn links_a_miss(&self) -> f64 {
         quotient(self.links_on_misses, self.lookups - self.hits)
     }
 
-    /// Hits in percent of the lookups.
+    /// Returns the hits in percent of the lookups.
     pub fn hit_rate_pct(&self) -> f64 {
         100.0 * quotient(self.hits, self.lookups)
     }
 }
 
 impl Load {
-    /// A cache's figures.
+    /// Returns the figures of a cache.
     ///
     /// # Panics
-    /// Never: there are figures of each.
+    /// Never: each cache has figures.
     pub fn cache(&self, cache: CacheKind) -> &CacheFigures {
         let mut caches = self.caches.iter();
         caches
@@ -91,7 +91,7 @@ impl Load {
             .expect("figures of every cache")
     }
 
-    /// Links that a script walks in all caches.
+    /// Returns the links that a script walks in all caches.
     pub fn links_a_script(&self) -> f64 {
         let links = self.caches.iter().map(|figures| figures.links).sum();
         let scripts = u64::from(self.runs.users) * self.runs.elapsed_s.len() as u64;
@@ -99,7 +99,7 @@ impl Load {
     }
 }
 
-/// The share of objects in chains of more than 15.
+/// Returns the share of objects in chains of more than 15.
 fn long_share(report: &Report) -> f64 {
     let rows = report.histogram.rows();
     let long = rows.filter(|(length, ..)| length.is_none());
@@ -110,7 +110,7 @@ fn long_share(report: &Report) -> f64 {
 }
 
 impl Image {
-    /// All kernels of a table under all of its loads.
+    /// Measures all kernels of a table under all of its loads.
     pub(super) fn measure(
         &self,
         table: &PublishedTable,
@@ -154,7 +154,7 @@ impl Image {
         Ok(loads.into_iter().flatten().collect())
     }
 
-    /// One run.
+    /// Executes one run.
     fn run(&self, volume: &Volume, users: u32, memory: Memory) -> Result<Load, Error> {
         let players = Players::new(volume, &self.operations, users, self.seed)?;
         let before = CacheKind::ALL.map(|cache| volume.histogram(cache));

@@ -1,10 +1,10 @@
-//! What a miss of the dentry cache costs, beside one of the page cache.
+//! Compares the cost of a miss in the dentry cache with that of a miss in the page cache.
 //!
 //! # Model
-//! A volume is opened on an image with files, so that nothing is cached: each name is looked up, then
-//! looked up again; the first page of each file is read, then read again. The directory's blocks and the
-//! inodes come in with the first names, as they do in a kernel; content comes from the device, which is
-//! memory here: what a disk would take comes on top, for the page, and for the first name of a block.
+//! A volume is opened on an image with files, so that nothing is cached. Each name is looked up, and
+//! looked up again. The first page of each file is read, and read again. The directory's blocks and the
+//! inodes are read with the first names, as in a kernel. Content is read from the device, which is
+//! memory here. A disk would add its time for each page, and for the first name of each block.
 
 use super::Error;
 use super::image::Image;
@@ -15,17 +15,17 @@ use larder::Volume;
 use serde::Serialize;
 use std::time::Instant;
 
-/// Homes, whose files are asked for.
+/// Number of homes whose files are accessed.
 const USERS: u32 = 64;
 
 /// Nanoseconds of one operation, as medians of several rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
 pub struct Misses {
-    /// A name that the dentry cache lacks.
+    /// A lookup of a name that is not in the dentry cache.
     pub dentry_miss_ns: f64,
     pub dentry_hit_ns: f64,
-    /// A page that the page cache lacks.
+    /// A read of a page that is not in the page cache.
     pub page_miss_ns: f64,
     pub page_hit_ns: f64,
 }
@@ -54,7 +54,7 @@ impl Misses {
         })
     }
 
-    /// How many dentry misses take as long as one page miss.
+    /// Returns the number of dentry misses that take as long as one page miss.
     pub fn dentries_a_page(&self) -> f64 {
         self.page_miss_ns / self.dentry_miss_ns
     }
@@ -89,7 +89,7 @@ fn round(volume: &Volume, names: &[Name]) -> Result<[f64; 4], Error> {
     ])
 }
 
-/// Nanoseconds of each of `count` operations that `work` does.
+/// Returns the nanoseconds for each of `count` operations that `work` executes.
 #[expect(clippy::cast_precision_loss, reason = "some thousand files")]
 fn timed(count: usize, work: &mut dyn FnMut() -> larder::Result<()>) -> Result<f64, Error> {
     let start = Instant::now();

@@ -1,8 +1,10 @@
-//! The tables and histograms of Lever 2000, measured again and judged beside the published ones.
+//! Reproduces the tables and histograms of Lever 2000, and compares the results with the published
+//! ones.
 //!
 //! Recorded scripts ([`crate::operations`]) run in this process on volumes, one for each published
-//! kernel, where no system call and no FUSE hides the tables. Links walked are counted, and the same in
-//! each run but for what threads do to one another; times are of this machine.
+//! kernel, so that neither system calls nor FUSE hide the cost of the tables. Links walked are counted.
+//! The counts are the same in each run, except for the effects of concurrency. Times depend on the
+//! machine.
 
 mod costs;
 mod document;
@@ -29,40 +31,40 @@ use misses::Misses;
 use serde::Serialize;
 use std::io;
 
-/// A reproduction cannot be made.
+/// Errors of a reproduction.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The image cannot be made.
+    /// The image cannot be created.
     #[error(transparent)]
     Mke2fs(#[from] mke2fs::Error),
-    /// Nor read.
+    /// The image cannot be read.
     #[error("cannot read the image for the volume: {0}")]
     Image(io::Error),
-    /// A script went another way than the recorded one.
+    /// A script's result differs from the recorded one.
     #[error(transparent)]
     Operations(#[from] operations::Error),
     /// The volume failed.
     #[error("the volume failed: {0}")]
     Volume(#[from] larder::Error),
-    /// Keys for the constant of 64 bits cannot be made up.
+    /// Keys for the constant of 64 bits cannot be generated.
     #[error(transparent)]
     Keys(#[from] hash::Error),
 }
 
-/// How large a reproduction is, and where its chance comes from.
+/// The size of a reproduction, and the seed of its random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Size {
-    /// Runs of each kernel under each load.
+    /// Number of runs of each kernel under each load.
     pub runs: u32,
-    /// What scripts at once, and the memory, are divided by.
+    /// Divisor of the numbers of concurrent scripts and of the memory.
     pub divisor: u32,
-    /// What all files are made from.
+    /// Seed of the content of all files.
     pub seed: u64,
 }
 
 impl Size {
-    /// As many scripts as the document, in some minutes, with 4 GiB of memory.
+    /// Returns as many scripts as the document, which take several minutes and 4 GiB of memory.
     #[must_use]
     pub fn full(seed: u64) -> Self {
         Self {
@@ -72,7 +74,7 @@ impl Size {
         }
     }
 
-    /// Few scripts: shows the report in seconds, but is no reproduction.
+    /// Returns few scripts, which show the report in seconds but are not a reproduction.
     #[must_use]
     pub fn quick(seed: u64) -> Self {
         Self {
@@ -82,7 +84,8 @@ impl Size {
         }
     }
 
-    /// Whether there are as many scripts as in the document, so that what is measured can be judged.
+    /// Returns whether there are as many scripts as in the document, so that the measurements can be
+    /// judged.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.divisor == 1
@@ -92,7 +95,7 @@ impl Size {
         (published / self.divisor).max(1)
     }
 
-    /// Less than this no volume can have.
+    /// The minimum memory of a volume.
     fn memory_bytes(&self, memory: Memory) -> u64 {
         (memory.bytes() / u64::from(self.divisor)).max(8 << 20)
     }
@@ -105,30 +108,30 @@ impl Size {
     }
 }
 
-/// What was measured, and what it says to each finding.
+/// The measurements, and the result of each finding.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lever2000 {
-    /// How large it is.
+    /// The size of the reproduction.
     #[serde(flatten)]
     pub size: Size,
-    /// Processors of the machine that measured.
+    /// Number of processors of the measuring machine.
     pub processors: usize,
-    /// Our rows of Tables 1 to 6.
+    /// The measured rows of Tables 1 to 6.
     pub tables: Vec<Vec<Row>>,
-    /// What misses cost.
+    /// Costs of misses.
     pub misses: Misses,
-    /// What hash functions cost.
+    /// Costs of hash functions.
     pub costs: Vec<FunctionCost>,
-    /// What `larder lab constant --bits 64` measures.
+    /// The measurements of `larder lab constant --bits 64`.
     pub constants: Option<Constants>,
-    /// Each finding.
+    /// The result of each finding.
     pub findings: Vec<Judged>,
 }
 
-/// Measures and judges. `progress` is told how many runs are done, and of how many.
+/// Measures and judges. `progress` is called with the number of finished runs and the total.
 ///
 /// # Errors
-/// [`Error`] if a volume cannot be made, or a script does not do what was recorded.
+/// [`Error`] if a volume cannot be created, or a script's result differs from the recorded one.
 pub fn reproduce(size: Size, mut progress: impl FnMut(usize, usize)) -> Result<Lever2000, Error> {
     let total = size.total_runs();
     let mut done = 0;
@@ -156,7 +159,8 @@ pub fn reproduce(size: Size, mut progress: impl FnMut(usize, usize)) -> Result<L
     Ok(results)
 }
 
-/// The published constant in words of 64 bits, under keys made up for tables of 14 bits.
+/// Returns the results of the published constant in words of 64 bits, with keys generated for tables of
+/// 14 bits.
 fn constants() -> Result<Option<Constants>, Error> {
     const TABLE_BITS: u32 = 14;
     let keys = KeySet::made_up(TABLE_BITS)?;
@@ -164,14 +168,14 @@ fn constants() -> Result<Option<Constants>, Error> {
 }
 
 impl Lever2000 {
-    /// The row of a kernel in a table, from 1.
+    /// Returns the row of a kernel in a table, numbered from 1.
     #[must_use]
     pub fn row(&self, table: usize, kernel: &str) -> Option<&Row> {
         let rows = self.tables.get(table.checked_sub(1)?)?;
         rows.iter().find(|row| row.kernel == kernel)
     }
 
-    /// What a function costs, if it was measured.
+    /// Returns the cost of a function, if it was measured.
     fn cost(&self, function: Function) -> Option<&FunctionCost> {
         let mut costs = self.costs.iter();
         costs.find(|cost| cost.function == function)

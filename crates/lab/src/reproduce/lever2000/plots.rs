@@ -1,4 +1,4 @@
-//! Plots: for each table, links of a lookup under each kernel.
+//! Plots of the mean links of a lookup under each kernel, one for each table.
 
 use super::Lever2000;
 use super::kernels::TABLES;

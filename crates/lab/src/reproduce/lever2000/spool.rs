@@ -1,25 +1,25 @@
-//! Large directories, which users list: they fill the buffer cache.
+//! Large directories that users list to fill the buffer cache.
 //!
 //! # Model
-//! In Linux 2.2 what was written went through the buffer cache, which so held 37,256 blocks; a volume keeps
-//! metadata alone there, of which the scripts use some hundred. As many blocks as the document's
-//! cache held come from directories like those of a spool of mail or news, a set for each user, spread over the groups of
-//! the image. Who lists them looks each of their blocks up.
+//! In Linux 2.2, written data passed through the buffer cache, which therefore held 37,256 blocks. A volume
+//! only keeps metadata there, and the scripts use some hundred blocks of it. The same number of blocks as in
+//! the document's cache is provided by directories like those of a mail or news spool: a set for each user,
+//! distributed over the groups of the image. Listing them looks up each of their blocks.
 
 use crate::operations::NEW;
 use larder::{Ino, Result, Volume};
 use std::ops::ControlFlow;
 
-/// Directories of each user: with 128 users, 36,864 blocks.
+/// Number of directories of each user: with 128 users, 36,864 blocks.
 const DIRECTORIES: u32 = 18;
 
-/// Blocks of a directory.
+/// Number of blocks of a directory.
 const BLOCKS: u32 = 16;
 
-/// Names as long as names can be, so that few fill a block.
+/// The maximum length of a name, so that few names fill a block.
 const NAME_BYTES: usize = 255;
 
-/// Names of [`NAME_BYTES`] in a block of 4 KiB.
+/// Number of names of [`NAME_BYTES`] in a block of 4 KiB.
 const NAMES_A_BLOCK: u32 = 15;
 
 /// The directories of each user.
@@ -27,7 +27,7 @@ const NAMES_A_BLOCK: u32 = 15;
 pub(super) struct Spool(Vec<Vec<Ino>>);
 
 impl Spool {
-    /// Makes those of `users`.
+    /// Creates the directories of `users`.
     pub(super) fn make(volume: &Volume, users: u32) -> Result<Self> {
         let of_user = |user| {
             let name = format!("spool{user}");
@@ -49,7 +49,7 @@ impl Spool {
     }
 }
 
-/// A directory of [`BLOCKS`], all of whose names are links to one empty file.
+/// Creates a directory of [`BLOCKS`] blocks, whose names are all links to one empty file.
 fn directory(volume: &Volume, parent: Ino, number: u32) -> Result<Ino> {
     let directory = volume
         .make_dir(parent, number.to_string().as_bytes(), &NEW)?

@@ -16,7 +16,7 @@ empty cache: the published random reads take longer than a warm one would let th
 const FILE_BYTES: u64 = 4096 << 20;
 const RECORD_BYTES: u64 = 128 << 10;
 
-/// Seconds for the sequential and for the random reads.
+/// Returns the seconds for the sequential and for the random reads.
 pub(super) fn measure(policy: PolicyName, size: Size) -> Result<Vec<f64>, Error> {
     let records = size.of(FILE_BYTES) / RECORD_BYTES;
     let mut random = size.random(2);

@@ -1,4 +1,4 @@
-//! The processor's side: what each policy is asked, and how often a page is looked up.
+//! Counts the processor's work: calls of each policy, and lookups of pages.
 
 use larder_readahead::PolicyName;
 use rand::seq::SliceRandom;
@@ -37,19 +37,19 @@ const LIB_SIGMA: f64 = 1.3;
 const LIB_MAX_BYTES: f64 = 4_194_304.0;
 const TAR_RECORD_BYTES: u64 = 10 << 10;
 
-/// One case: which files are read, and how.
+/// One case: the files to read, and the order of reads.
 pub(super) struct ReadCase {
-    /// The files' sizes.
+    /// Sizes of the files.
     pub(super) file_bytes: Vec<u64>,
-    /// Everything is cached before.
+    /// Whether everything is cached before.
     pub(super) is_hot: bool,
-    /// Each file is read from start to end in requests of this size, one file after the other.
+    /// Size of the requests in which each file is read from start to end, one file after the other.
     pub(super) request_bytes: u64,
-    /// Instead, these pages of the first file are read, one by one.
+    /// Pages of the first file that are read one by one instead.
     pub(super) order: Option<Vec<u64>>,
 }
 
-/// The cases in the published order.
+/// Returns the cases in the published order.
 pub(super) fn cases(size: Size) -> [ReadCase; 5] {
     let sparse_bytes = size.of(SPARSE_BYTES);
     let mut order: Vec<u64> = (0..sparse_bytes / PAGE_BYTES).collect();
@@ -75,7 +75,7 @@ pub(super) fn cases(size: Size) -> [ReadCase; 5] {
     ]
 }
 
-/// The sizes of the files of `/lib`.
+/// Returns the sizes of the files of `/lib`.
 fn lib(size: Size) -> Vec<u64> {
     let distribution =
         LogNormal::new(LIB_MEDIAN_BYTES.ln(), LIB_SIGMA).expect("the deviation is finite");
@@ -94,10 +94,10 @@ fn whole(bytes: f64) -> u64 {
     bytes as u64
 }
 
-/// The five cases of processor time in the published order, counted under `policy`.
+/// Counts the five cases of processor time under `policy`, in the published order.
 ///
 /// # Errors
-/// [`Error`] if a simulated machine cannot be made.
+/// [`Error`] if a simulated machine cannot be created.
 pub fn measure(policy: PolicyName, size: Size) -> Result<Vec<CpuCounts>, Error> {
     cases(size)
         .iter()
@@ -121,7 +121,7 @@ pub fn measure(policy: PolicyName, size: Size) -> Result<Vec<CpuCounts>, Error> 
 
 type Operations = Box<dyn Iterator<Item = Operation>>;
 
-/// Every file from start to end, one after the other.
+/// Returns reads of every file from start to end, one after the other.
 fn in_order(case: &ReadCase, request_bytes: u64) -> Operations {
     let files = case.file_bytes.clone().into_iter().zip(0..);
     Box::new(files.flat_map(move |(bytes, file)| {

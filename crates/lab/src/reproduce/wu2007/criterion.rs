@@ -1,36 +1,37 @@
-//! When a change of ours agrees with a published one: defined once, before any result was seen.
+//! The criterion for agreement of a simulated change with a published one. It was defined before
+//! any result was known.
 //!
-//! Both changes are those from `legacy` to `ondemand`, in percent of `legacy`, in the unit of the
-//! published table, and are compared to one decimal, as the document prints them.
+//! Both changes are from `legacy` to `ondemand`, in percent of `legacy`, in the unit of the
+//! published table. They are compared to one decimal, as the document prints them.
 //!
 //! 1. A change no larger than the noise of its table counts as **no change**. The noise is the
-//!    largest difference between two runs of the same test on the same kernel, taken over the
-//!    tests of that kind in the document itself. A table that it prints no second run of takes that
-//!    of iozone's reads; counts of processor time have none.
+//!    largest difference between two runs of the same test on the same kernel, over the tests of
+//!    that kind in the document itself. A table without a second run uses the noise of iozone's
+//!    reads. Counts of processor time have no noise.
 //! 2. The **direction** agrees if both are no change, or both are changes of the same sign.
-//! 3. The **rough size** agrees if both are no change, or ours lies within
-//!    [`SIZE_POINTS`] percentage points of the published change, or is between half and twice it.
+//! 3. The **rough size** agrees if both are no change, or the simulated change is within
+//!    [`SIZE_POINTS`] percentage points of the published one, or is between half and twice it.
 //!
 //! A table whose noise is above [`LOOSE_NOISE_PCT`] agrees easily: its rows are marked as loose,
-//! and counted apart.
+//! and counted separately.
 
 use serde::Serialize;
 
-/// Percentage points between two changes that are of the same rough size.
+/// Maximum distance, in percentage points, of two changes of the same rough size.
 pub const SIZE_POINTS: f64 = 2.0;
 
-/// Above this noise, agreement says little.
+/// Noise above which agreement is weak evidence.
 pub const LOOSE_NOISE_PCT: f64 = 5.0;
 
-/// Where a figure went.
+/// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Not farther than the noise.
+    /// No change beyond the noise.
     Same,
-    /// It is more under `ondemand`.
+    /// The figure is larger under `ondemand`.
     More,
-    /// It is less under `ondemand`.
+    /// The figure is smaller under `ondemand`.
     Less,
 }
 
@@ -46,36 +47,36 @@ impl Direction {
     }
 }
 
-/// What the criterion says of one row.
+/// The result of the criterion for one row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Judgement {
     /// The published change, in percent.
     pub published_pct: f64,
-    /// Our change, in percent; `None` where it has none, as from zero.
+    /// The simulated change, in percent; `None` if it is undefined, such as a change from zero.
     pub ours_pct: Option<f64>,
-    /// Where the published figure went.
+    /// Direction of the published change.
     pub published: Direction,
-    /// Both went the same way.
+    /// Whether both directions agree.
     pub direction_agrees: bool,
-    /// Both went about as far; `None` where the two are of different kinds.
+    /// Whether the rough sizes agree; `None` if the figures are of different kinds.
     pub size_agrees: Option<bool>,
-    /// The noise is so large that agreement says little.
+    /// Whether the noise is so large that agreement is weak evidence.
     pub loose: bool,
 }
 
 impl Judgement {
-    /// True if nothing that was judged disagrees.
+    /// Returns whether everything that was judged agrees.
     pub fn agrees(&self) -> bool {
         self.direction_agrees && self.size_agrees != Some(false)
     }
 }
 
-/// Judges our change beside the published one.
+/// Compares the simulated change with the published one.
 pub fn judge(published_pct: f64, ours_pct: f64, noise_pct: f64) -> Judgement {
     let [published_pct, ours_pct, noise_pct] =
         [published_pct, ours_pct, noise_pct].map(one_decimal);
     let published = Direction::of(published_pct, noise_pct);
-    // A change that is not a number, as from nothing to nothing, agrees with none.
+    // A change that is not a number, such as from zero to zero, agrees with no other.
     let ours = ours_pct
         .is_finite()
         .then(|| Direction::of(ours_pct, noise_pct));
@@ -92,7 +93,7 @@ pub fn judge(published_pct: f64, ours_pct: f64, noise_pct: f64) -> Judgement {
     }
 }
 
-/// Judges the direction alone, where ours counts what the document timed.
+/// Compares only the directions, where the simulation counts work that the document timed.
 pub fn judge_direction(published_pct: f64, ours_pct: f64, noise_pct: f64) -> Judgement {
     Judgement {
         size_agrees: None,
@@ -100,7 +101,8 @@ pub fn judge_direction(published_pct: f64, ours_pct: f64, noise_pct: f64) -> Jud
     }
 }
 
-/// The noise of a kind of test, from its repeated runs: each item is the same figure twice.
+/// Returns the noise of a kind of test from its repeated runs. Each item is the same figure in two
+/// runs.
 pub fn noise_pct(repeats: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     repeats
         .into_iter()
@@ -108,7 +110,7 @@ pub fn noise_pct(repeats: impl IntoIterator<Item = (f64, f64)>) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// To one decimal, and never the negative zero.
+/// Rounds to one decimal, without negative zero.
 fn one_decimal(value: f64) -> f64 {
     (value * 10.0).round() / 10.0 + 0.0
 }
@@ -119,11 +121,11 @@ mod tests {
 
     /// Published, ours, noise; direction, size.
     const CASES: &[(f64, f64, f64, bool, bool)] = &[
-        // Both within the noise, however far apart they are inside it.
+        // Both are within the noise, whatever their distance.
         (0.0, 0.0, 1.2, true, true),
         (1.0, -1.0, 1.2, true, true),
         (17.1, -15.0, 19.7, true, true),
-        // At the noise is no change; beyond it is one.
+        // A change equal to the noise is no change; a larger one is a change.
         (1.2, 0.0, 1.2, true, true),
         (1.3, 0.0, 1.2, false, true),
         (1.24, 0.0, 1.2, true, true),
@@ -135,7 +137,7 @@ mod tests {
         (8.7, 17.5, 1.2, true, false),
         (3.0, 1.3, 1.2, true, true),
         (-5.0, -2.6, 1.2, true, true),
-        // Opposite signs: two points may lie between them, but not the direction.
+        // Opposite signs: the sizes may agree within two points, but not the directions.
         (1.3, -1.3, 0.0, false, false),
         (0.9, -0.9, 0.5, false, true),
         (8.0, -8.0, 1.2, false, false),

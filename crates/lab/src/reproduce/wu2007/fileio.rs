@@ -24,7 +24,7 @@ const FILES: u32 = 128;
 const REQUESTS: u64 = 10_000;
 const FLUSH_EACH_REQUESTS: u64 = 100;
 
-/// Seconds until all requests are done.
+/// Returns the seconds until all requests are complete.
 pub(super) fn measure(
     policy: PolicyName,
     size: Size,
@@ -52,16 +52,16 @@ pub(super) fn measure(
     Ok(report.elapsed.as_secs_f64())
 }
 
-/// What all threads draw their requests from.
+/// The source of the requests of all threads.
 struct Source {
     random: Pcg64Mcg,
     blocks_a_file: u64,
     left: u64,
     reads: u64,
     writes: u64,
-    /// The file that is to be flushed next, while all of them are.
+    /// The next file to flush, while all files are being flushed.
     flush_next: Option<u32>,
-    /// Which files were written to since they were flushed; the others have nothing to flush.
+    /// Files that were written since their last flush. Other files need no flush.
     written: [bool; FILES as usize],
 }
 
@@ -78,7 +78,7 @@ impl Source {
         self.left = self.left.checked_sub(1)?;
         let file = self.random.random_range(0..FILES);
         let offset_bytes = self.random.random_range(0..self.blocks_a_file) * BLOCK_BYTES;
-        // Three reads for two writes, spread evenly.
+        // Three reads for every two writes, evenly spread.
         let is_read = self.reads * 2 <= self.writes * 3;
         self.reads += u64::from(is_read);
         self.writes += u64::from(!is_read);
@@ -117,7 +117,7 @@ mod tests {
         let count = |of: fn(&Operation) -> bool| operations.iter().filter(|o| of(o)).count();
         assert_eq!(count(|o| matches!(o, Operation::Read { .. })), 600);
         assert_eq!(count(|o| matches!(o, Operation::Write { .. })), 400);
-        // Forty writes fall on at most forty files.
+        // Forty writes concern at most forty files.
         let flushes = count(|o| matches!(o, Operation::Flush { .. }));
         assert!((200..=400).contains(&flushes), "{flushes}");
         assert!(matches!(operations.last(), Some(Operation::Flush { .. })));

@@ -1,7 +1,7 @@
-//! What the gain under thrashing depends on: the same streams where one thing is different, and
-//! both policies at one and the same number of streams.
+//! Factors of the gain under thrashing: the same streams on machines that differ in one parameter,
+//! and both policies at equal numbers of streams.
 //!
-//! None of it is judged: the document gives the best second alone.
+//! None of it is judged: the document only gives the best second.
 
 use larder_instruments::simulated::ServiceModel;
 use larder_readahead::PolicyName;
@@ -13,32 +13,32 @@ use super::results::{
 use super::thrashing;
 use crate::simulator::Error;
 
-/// With more streams than this, a course is summed up by its mean.
+/// Number of streams above which the mean of a course is computed.
 pub(super) const STREAMS_ABOVE: u32 = 100;
 
-/// So many seconds are taken together where single ones scatter: one, and those around it.
+/// Number of seconds in a moving average, since single seconds scatter.
 pub(super) const SMOOTHED_S: usize = 5;
 
-/// The published gain, and how large one must be to count as threefold.
+/// The published gain, and the limit from which a gain counts as threefold.
 const THREEFOLD: f64 = 3.0;
 
-/// The policies that the gain is between.
+/// The policies that the gain compares.
 pub(super) const POLICIES: [PolicyName; 2] = [PolicyName::Legacy, PolicyName::OnDemand];
 
-/// One thing that is not as it was modelled.
+/// A change of one parameter of the machine.
 pub(super) struct Variant {
     pub(super) name: &'static str,
     change: fn(&mut SmallMachine),
 }
 
-/// What the machine is as it is modelled, named beside its [`VARIANTS`].
+/// Name of the unchanged machine, used next to its [`VARIANTS`].
 const AS_MODELLED: &str = "as modelled";
 
 /// The other machines.
 pub(super) const VARIANTS: [Variant; 4] = [
     Variant {
         name: "queue never congested",
-        // More reads than 200 streams can have under way.
+        // More reads than 200 streams can have in flight.
         change: |machine| machine.device.queue.nr_requests.value = 1 << 20,
     },
     Variant {
@@ -63,7 +63,7 @@ pub(super) const VARIANTS: [Variant; 4] = [
     },
 ];
 
-/// The whole course on the machine of `variant`.
+/// Runs the whole course on the machine of `variant`.
 pub(super) fn measure(
     variant: &Variant,
     policy: PolicyName,
@@ -74,7 +74,7 @@ pub(super) fn measure(
     thrashing::measure_on(&machine, policy, size)
 }
 
-/// Both courses as modelled, and those of each of [`VARIANTS`] in order, summed up.
+/// Summarizes both courses on the unchanged machine, and on each of [`VARIANTS`] in order.
 pub(super) fn variants(
     modelled: [&ThrashingCourse; 2],
     others: &[ThrashingCourse],
@@ -100,7 +100,7 @@ fn figures(course: &ThrashingCourse) -> ThrashingFigures {
     }
 }
 
-/// The gain second by second, each smoothed over [`SMOOTHED_S`]; `None` if a course is shorter.
+/// Returns the gain by the second, smoothed over [`SMOOTHED_S`]; `None` if a course is shorter.
 pub(super) fn at_equal_streams(
     [legacy, ondemand]: [&ThrashingCourse; 2],
 ) -> Option<GainAtEqualStreams> {
@@ -133,8 +133,8 @@ fn is_threefold(point: &EqualStreams) -> bool {
 }
 
 impl ThrashingCourse {
-    /// The streams of each second that has its full neighbourhood, with the mean throughput of
-    /// [`SMOOTHED_S`] around it, in MB/s.
+    /// Returns the streams of each second that has a full neighbourhood, with the moving average of
+    /// the throughput over [`SMOOTHED_S`], in MB/s.
     fn smoothed(&self) -> impl Iterator<Item = (u32, f64)> {
         self.seconds.windows(SMOOTHED_S).map(|seconds| {
             let around = seconds.iter().map(|second| second.throughput_mb_s);
@@ -169,9 +169,9 @@ mod tests {
     fn gain_is_taken_between_seconds_of_as_many_streams() {
         let legacy = course(&[1.0; 20]);
         let mut throughputs = [2.0; 20];
-        // One second alone is smoothed away: 2.8 at most.
+        // Smoothing reduces a single second to at most 2.8.
         throughputs[3] = 6.0;
-        // Threefold around the seconds 13 to 16, and most of all there.
+        // Threefold around the seconds 13 to 16, with the maximum there.
         throughputs[12..16].fill(4.0);
         let gain = at_equal_streams([&legacy, &course(&throughputs)]).unwrap();
         assert_eq!(gain.largest.streams, 15, "the last of the largest");

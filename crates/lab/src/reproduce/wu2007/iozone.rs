@@ -1,7 +1,7 @@
 //! `iozone -c -t1 -s 4096m -r 64k`, twice.
 //!
-//! One process does iozone's tests of throughput in its order, with 64 KiB records on one file.
-//! What each of them does is in [`Test`]; iozone syncs between two of them, untimed.
+//! One process executes iozone's throughput tests in iozone's order, with 64 KiB records on one
+//! file. [`Test`] describes each of them. Between two tests iozone syncs, which is not timed.
 
 use larder_readahead::PolicyName;
 use rand::Rng;
@@ -24,10 +24,10 @@ before the random ones have nothing to draw: their second run is no second measu
 
 const FILE_BYTES: u64 = 4 << 30;
 const RECORD_BYTES: u64 = 64 << 10;
-/// Records from one read of the stride test to the next.
+/// Distance between two reads of the stride test, in records.
 const STRIDE_RECORDS: u64 = 17;
 
-/// What one of iozone's tests does.
+/// The access pattern of one of iozone's tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Test {
     Write,
@@ -53,14 +53,14 @@ const TESTS: [(&str, Test); 11] = [
     ("Pread", Test::Read),
 ];
 
-/// Both runs under `policy`: KB/s of each test, in the order of the published table.
+/// Returns the KB/s of each test in both runs under `policy`, in the order of the published table.
 pub(super) fn measure(policy: PolicyName, size: Size) -> Result<Vec<f64>, Error> {
     let file_bytes = size.of(FILE_BYTES);
     let mut machine = machine(policy, size)?;
     let file = machine.add_files(&[file_bytes])?[0];
     let mut figures = Vec::new();
     for run in 1..=2 {
-        // A new file: nothing of it is cached.
+        // The file is new: none of it is cached.
         machine.evict(file);
         for (_, test) in TESTS {
             let operations = operations(test, size, run);
@@ -70,7 +70,7 @@ pub(super) fn measure(policy: PolicyName, size: Size) -> Result<Vec<f64>, Error>
     Ok(figures)
 }
 
-/// The names of the tests, for a check that the published table has the same.
+/// Returns the names of the tests, to verify that the published table has the same ones.
 #[cfg(test)]
 pub(super) fn test_names() -> impl Iterator<Item = &'static str> {
     TESTS.iter().map(|(name, _)| *name)
@@ -105,8 +105,8 @@ fn write(record: u64) -> Operation {
     Operation::write(0, record * RECORD_BYTES, RECORD_BYTES)
 }
 
-/// As many records as the file has, each one stride on; at the end of the file, from one record
-/// behind where the last pass began.
+/// Returns as many records as the file has, each one stride after the other. After the end of the
+/// file, it continues one record after the start of the last pass.
 fn stride(records: u64) -> impl Iterator<Item = u64> {
     let passes = (0..records).cycle();
     passes
@@ -117,8 +117,8 @@ fn stride(records: u64) -> impl Iterator<Item = u64> {
         .take(usize::try_from(records).unwrap_or(usize::MAX))
 }
 
-/// As many records as the file has, each drawn from all of them; the same ones in each
-/// test of a run.
+/// Returns as many random records as the file has, each drawn from all of them. Each test of a run
+/// has the same ones.
 fn drawn(records: u64, size: Size, run: u32) -> impl Iterator<Item = u64> {
     let mut random = size.random(0x200 + u64::from(run));
     (0..records).map(move |_| random.random_range(0..records))

@@ -1,4 +1,4 @@
-//! The document's machine: its disk, its memory, its largest window.
+//! The document's machine: its disk, its memory and its largest window.
 
 use larder_instruments::simulated::DeviceModel;
 use larder_readahead::PolicyName;
@@ -10,50 +10,50 @@ use crate::simulator::{CpuModel, Error, Simulator, SimulatorConfig};
 /// 1 MB max readahead size.
 pub(super) const READAHEAD_MAX_BYTES: u64 = 1 << 20;
 
-/// 2 GB, of which the kernel, the programs and their own memory leave this for pages.
+/// 2 GB, of which this remains for pages besides the kernel and the memory of programs.
 const MEMORY_BYTES: u64 = (2048 - 100) << 20;
 
-/// 128 MB with the kernel parameters `mem=128m single`, of which the kernel leaves this.
+/// 128 MB with the kernel parameters `mem=128m single`, of which this remains besides the kernel.
 const SMALL_MEMORY_BYTES: u64 = (128 - 16) << 20;
 
-/// How large a reproduction is, and where its chance comes from.
+/// The size of a reproduction, and the seed of its random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Files, memory and numbers of requests are divided by this; 1 is the document's own size.
+    /// Divisor of files, memory and numbers of requests; 1 is the document's own size.
     pub divisor: u64,
-    /// What chance is drawn from.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
 impl Size {
-    /// `whole` at this size, and at least 1.
+    /// Returns `whole` divided by the divisor, and at least 1.
     pub(super) fn of(self, whole: u64) -> u64 {
         (whole / self.divisor.max(1)).max(1)
     }
 
-    /// Random numbers for one use, which `purpose` tells from the others.
+    /// Returns random numbers for the use that `purpose` identifies.
     pub(super) fn random(self, purpose: u64) -> Pcg64Mcg {
         Pcg64Mcg::seed_from_u64(self.seed ^ purpose.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 }
 
-/// The machine with all of its memory.
+/// Returns the machine with all of its memory.
 pub(super) fn machine(policy: PolicyName, size: Size) -> Result<Simulator, Error> {
     build(policy, named("sata-2007"), size.of(MEMORY_BYTES), size.seed)
 }
 
-/// The machine with 128 MB, at its own size always: the streams of a test of thrashing and what
-/// they thrash belong together.
+/// The machine with 128 MB. It is never scaled, since thrashing depends on the ratio of streams to
+/// memory.
 #[derive(Clone)]
 pub(super) struct SmallMachine {
-    /// Its disk.
+    /// The disk.
     pub(super) device: DeviceModel,
     /// Memory for pages.
     pub(super) memory_bytes: u64,
 }
 
 impl SmallMachine {
-    /// As the document's figures are reproduced.
+    /// Returns the machine with which the document's figures are reproduced.
     pub(super) fn as_modelled() -> Self {
         Self {
             device: *named("sata-2007"),
@@ -66,7 +66,7 @@ impl SmallMachine {
     }
 }
 
-/// The machine with a device that takes no time, to count what the processor does.
+/// Returns the machine with a device that takes no time, for counting processor work.
 pub(super) fn instant_machine(policy: PolicyName, size: Size) -> Result<Simulator, Error> {
     build(policy, named("instant"), size.of(MEMORY_BYTES), size.seed)
 }

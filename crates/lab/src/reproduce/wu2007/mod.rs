@@ -1,9 +1,10 @@
-//! The tables of Wu 2007, made again in the simulator and judged beside the published figures.
+//! Reproduces the tables of Wu 2007 in the simulator, and compares the results with the published
+//! figures.
 //!
-//! Each table has a module that says how it was measured there and here, and does it. Everything
-//! is deterministic from one seed; independent runs go in parallel.
+//! Each table has a module that describes and implements its measurement. Everything is
+//! deterministic for a given seed. Independent runs are executed in parallel.
 //!
-//! Cost: at the document's own size about a hundred million page accesses.
+//! Cost: at the document's own size, about a hundred million page accesses.
 
 mod aio_stress;
 mod cpu;
@@ -34,10 +35,11 @@ pub use results::Wu2007;
 use results::{ByPolicy, CpuCounts, CpuResult, Ours, Row, TableResult, ThrashingCourse};
 pub use timed::timed_report;
 
-/// Measures every table of Wu 2007. `progress` is told how many runs are done, and of how many.
+/// Measures every table of Wu 2007. `progress` is called with the number of finished runs and the
+/// total.
 ///
 /// # Errors
-/// [`Error`] if a simulated machine cannot be made.
+/// [`Error`] if a simulated machine cannot be created.
 pub fn reproduce(size: Size, progress: impl Fn(usize, usize) + Sync) -> Result<Wu2007, Error> {
     let plans = plans();
     let done = AtomicUsize::new(0);
@@ -54,7 +56,7 @@ pub fn reproduce(size: Size, progress: impl Fn(usize, usize) + Sync) -> Result<W
     Ok(assemble(plans, size, outcomes))
 }
 
-/// One piece of work that no other waits for.
+/// An independent piece of work.
 #[derive(Clone, Copy)]
 enum Task {
     Table {
@@ -65,7 +67,7 @@ enum Task {
     Thrashing {
         policy: usize,
     },
-    /// Thrashing on a machine that differs in one thing.
+    /// Thrashing on a machine that differs in one parameter.
     Variant {
         variant: usize,
         policy: usize,
@@ -112,7 +114,7 @@ impl Task {
     }
 }
 
-/// Everything that is to be done, the longest first.
+/// Returns all tasks, the longest first.
 fn tasks(plans: &[Plan]) -> Vec<Task> {
     let policies = 0..Ours::POLICIES.len();
     let tables = plans.iter().enumerate().flat_map(|(plan, of)| {
@@ -131,7 +133,7 @@ fn tasks(plans: &[Plan]) -> Vec<Task> {
     tables.chain(thrashing).chain(variants).chain(cpu).collect()
 }
 
-/// Puts figures into their rows. Outcomes come in the order of the tasks.
+/// Assigns figures to their rows. Outcomes are in the order of the tasks.
 fn assemble(plans: Vec<Plan>, size: Size, outcomes: Vec<Outcome>) -> Wu2007 {
     let mut grids: Vec<Vec<[f64; 3]>> = plans
         .iter()
@@ -220,7 +222,7 @@ fn thrashing_table(courses: &[ThrashingCourse]) -> TableResult {
     }
 }
 
-/// `counts` are those of each policy, case by case.
+/// Combines `counts`, which are ordered by policy, then by case.
 fn cpu_results(counts: &[Vec<CpuCounts>]) -> Vec<CpuResult> {
     let published = published::cpu();
     published
@@ -239,7 +241,7 @@ fn cpu_results(counts: &[Vec<CpuCounts>]) -> Vec<CpuResult> {
         .collect()
 }
 
-/// How many calls and lookups fewer there are, in percent; negative if there are more.
+/// Returns the decrease in calls and lookups, in percent; negative if they increase.
 fn fewer_pct(legacy: CpuCounts, ondemand: CpuCounts) -> f64 {
     use crate::run_report::as_f64;
     -Pair {
@@ -302,7 +304,7 @@ mod tests {
         assert_eq!(results.report().unwrap(), files);
     }
 
-    /// Twice as much under each next policy.
+    /// Returns a figure that doubles from each policy to the next.
     fn figure(policy: usize) -> f64 {
         [10.0, 20.0, 40.0][policy]
     }

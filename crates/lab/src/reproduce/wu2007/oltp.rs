@@ -1,4 +1,4 @@
-//! `sysbench --test=oltp --oltp-read-only`, as the pattern of reads that the document describes.
+//! `sysbench --test=oltp --oltp-read-only`, as the read pattern that the document describes.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,7 +32,7 @@ const RANGE_QUERIES: u32 = 4;
 const RANGE_ROWS: u64 = 100;
 const QUERY: Duration = Duration::from_micros(100);
 
-/// Transactions a second.
+/// Returns the transactions per second.
 pub(super) fn measure(
     policy: PolicyName,
     size: Size,
@@ -57,7 +57,7 @@ pub(super) fn measure(
     Ok(as_f64(transactions) / report.elapsed.as_secs_f64())
 }
 
-/// The operations of one transaction.
+/// Returns the operations of one transaction.
 fn transaction(random: &mut Pcg64Mcg, rows: u64) -> Vec<Operation> {
     let mut operations = Vec::new();
     let queries = [1].repeat(POINT_QUERIES as usize);

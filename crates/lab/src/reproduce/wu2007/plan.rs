@@ -1,5 +1,5 @@
-//! The published tables as plans: which rows there are, what measures them, and how far the
-//! document's own figures scatter.
+//! The published tables as plans: their rows, the functions that measure these, and the noise of
+//! the document's own figures.
 
 use larder_readahead::PolicyName;
 
@@ -9,14 +9,14 @@ use super::{aio_stress, fileio, iozone, oltp};
 use crate::published::{self, Pair};
 use crate::simulator::Error;
 
-/// A table that is to be measured.
+/// A table to be measured.
 pub(super) struct Plan {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) unit: &'static str,
     pub(super) setup: &'static str,
     pub(super) rows: Vec<PlannedRow>,
-    /// What is measured apart from the rest, and the first row of its figures.
+    /// Independent measurements, each with the first row of its figures.
     pub(super) runs: Vec<(usize, Measure)>,
 }
 
@@ -26,10 +26,10 @@ pub(super) struct PlannedRow {
     pub(super) noise_pct: f64,
 }
 
-/// Measures one row, or several that are one run, under a policy.
+/// Measures one row, or several rows of one run, under a policy.
 pub(super) type Measure = Box<dyn Fn(PolicyName, Size) -> Result<Vec<f64>, Error> + Send + Sync>;
 
-/// Every table but those that need more than figures: thrashing and the processor's.
+/// Returns every table except thrashing and processor time, which need more than figures.
 pub(super) fn plans() -> Vec<Plan> {
     vec![iozone_plan(), aio_stress_plan(), fileio_plan(), oltp_plan()]
 }
@@ -128,8 +128,8 @@ const READING: [&str; 7] = [
     "Pread",
 ];
 
-/// The noise of iozone's tests of the kind of `test`: those that only read, and those that write,
-/// which the document calls unstable.
+/// Returns the noise of iozone's tests of the same kind as `test`: those that only read, or those
+/// that write, which the document calls unstable.
 fn iozone_noise_pct(test: &str) -> f64 {
     let reads = READING.contains(&test);
     let rows = published::iozone();
@@ -152,12 +152,12 @@ fn pairs(first: Pair, second: Pair) -> [(f64, f64); 2] {
     ]
 }
 
-/// The noise of reads from the document's disk, for tables of which it prints no second run.
+/// Returns the noise of reads from the document's disk, for tables without a second run.
 pub(super) fn read_noise_pct() -> f64 {
     iozone_noise_pct("Read")
 }
 
-/// The noise of sysbench fileio, from the numbers of threads that were run twice.
+/// Returns the noise of sysbench fileio, from the numbers of threads that were run twice.
 fn fileio_noise_pct() -> f64 {
     let rows = published::fileio();
     let repeats = rows.iter().filter(|row| row.run == 2);

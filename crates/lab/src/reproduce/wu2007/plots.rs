@@ -1,14 +1,14 @@
-//! The pictures of a reproduction.
+//! The plots of a reproduction.
 
 use super::results::{TableResult, ThrashingSecond, Wu2007};
 use crate::output::{BarPlot, LinePlot, ReportFile, Scale, Series};
 
-/// The file name of a table's picture.
+/// Returns the file name of a table's plot.
 pub(super) fn table_name(table: &TableResult) -> String {
     format!("wu2007-{}.svg", table.name)
 }
 
-/// Every picture: bars for each table, and the two courses of thrashing.
+/// Returns all plots: bars for each table, and the two courses of thrashing.
 pub(super) fn all(results: &Wu2007) -> Vec<ReportFile> {
     let tables = results.tables.iter();
     let bars = tables.map(|table| ReportFile::new(table_name(table), bars(table).to_svg()));

@@ -1,4 +1,5 @@
-//! What a reproduction found: each published row beside ours, and what the criterion says.
+//! Results of a reproduction: each published row with the simulated one, and the result of the
+//! criterion.
 
 use larder_readahead::PolicyName;
 use serde::Serialize;
@@ -6,23 +7,23 @@ use serde::Serialize;
 use super::criterion::{Direction, Judgement, judge};
 use crate::published::Pair;
 
-/// One figure of ours under each policy that was run.
+/// A simulated figure under each policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ByPolicy<T> {
     pub legacy: T,
     pub ondemand: T,
-    /// Under `modern`, which no published table has.
+    /// Under `modern`, which the published tables do not contain.
     pub modern: T,
 }
 
 pub type Ours = ByPolicy<f64>;
 
 impl Ours {
-    /// The policies that are run, in the order of their generations.
+    /// The simulated policies, in the order of their generations.
     pub const POLICIES: [PolicyName; 3] =
         [PolicyName::Legacy, PolicyName::OnDemand, PolicyName::Modern];
 
-    /// The change that the published tables are about.
+    /// Returns the change from `legacy` to `ondemand`, which the published tables show.
     fn change_pct(self) -> f64 {
         let pair = Pair {
             legacy: self.legacy,
@@ -33,7 +34,7 @@ impl Ours {
 }
 
 impl<T> From<[T; 3]> for ByPolicy<T> {
-    /// The figures in the order of [`Ours::POLICIES`].
+    /// Converts figures in the order of [`Ours::POLICIES`].
     fn from([legacy, ondemand, modern]: [T; 3]) -> Self {
         Self {
             legacy,
@@ -53,23 +54,23 @@ impl<T> ByPolicy<T> {
     }
 }
 
-/// A row of a published table beside ours.
+/// A row of a published table with the simulated figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What names the row: a test, a number of threads.
+    /// The row's label: a test, or a number of threads.
     pub label: String,
     /// The published figures.
     pub published: Pair,
-    /// Ours, in the same unit.
+    /// The simulated figures, in the same unit.
     pub ours: Ours,
-    /// What the criterion says.
+    /// The result of the criterion.
     pub judgement: Judgement,
-    /// The noise that the row was judged with, in percent.
+    /// The noise used in the criterion, in percent.
     pub noise_pct: f64,
 }
 
 impl Row {
-    /// Judges `ours` beside `published`.
+    /// Compares `ours` with `published`.
     pub fn new(label: String, published: Pair, ours: Ours, noise_pct: f64) -> Self {
         Self {
             label,
@@ -81,34 +82,34 @@ impl Row {
     }
 }
 
-/// A published table beside ours.
+/// A published table with the simulated figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct TableResult {
-    /// Names it in files.
+    /// Its name in files.
     pub name: &'static str,
     /// Its heading.
     pub title: &'static str,
-    /// What its figures are.
+    /// The unit of its figures.
     pub unit: &'static str,
-    /// How it was measured, then and here: paragraphs of Markdown.
+    /// The setup of the published and of the simulated measurement: paragraphs of Markdown.
     pub setup: &'static str,
     /// The rows in the published order.
     pub rows: Vec<Row>,
 }
 
-/// What the processor did under one policy, counted.
+/// Counts of the processor's work under one policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CpuCounts {
     /// Calls into the readahead policy.
     pub readahead_calls: u64,
     /// Lookups in the page cache by the reader.
     pub page_lookups: u64,
-    /// Lookups in the page cache by readahead, for each page that it might bring in.
+    /// Lookups in the page cache by readahead, one for each page that it may read.
     pub insert_lookups: u64,
 }
 
 impl CpuCounts {
-    /// All that is counted, each call and each lookup as one.
+    /// Returns the sum, in which each call and each lookup counts as one.
     pub fn total(self) -> u64 {
         self.readahead_calls + self.page_lookups + self.insert_lookups
     }
@@ -123,55 +124,55 @@ pub struct CpuResult {
     pub published_pct: f64,
     #[serde(flatten)]
     pub counts: ByPolicy<CpuCounts>,
-    /// Direction alone: counts are not times.
+    /// Judged by direction only, since counts are not times.
     pub judgement: Judgement,
 }
 
-/// One second of a run of more and more streams.
+/// One second of a run with a growing number of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ThrashingSecond {
     /// The second, from the start of the run.
     pub at_s: u32,
-    /// Streams that were reading.
+    /// Number of streams that were reading.
     pub streams: u32,
-    /// What they got, in MB/s.
+    /// Their total throughput, in MB/s.
     pub throughput_mb_s: f64,
-    /// The mean size of a device read, in KB; `None` in a second with none.
+    /// The mean size of a device read, in KB; `None` for a second without reads.
     pub mean_read_kb: Option<f64>,
 }
 
-/// How thrashing went under one policy, second by second.
+/// The course of thrashing under one policy, by the second.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThrashingCourse {
     /// The policy's name.
     pub policy: &'static str,
     /// The seconds in order.
     pub seconds: Vec<ThrashingSecond>,
-    /// Pages read ahead and evicted before anybody used them.
+    /// Pages that were read ahead and evicted before use.
     pub pages_wasted: u64,
     /// Pages read ahead.
     pub pages_ahead: u64,
 }
 
-/// A course of thrashing, summed up.
+/// Summary of a course of thrashing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ThrashingFigures {
-    /// The best second.
+    /// Throughput of the best second.
     pub max_throughput_mb_s: f64,
-    /// The mean of the seconds with more than 100 streams.
+    /// Mean throughput of the seconds with more than 100 streams.
     pub mean_throughput_mb_s: f64,
-    /// The mean of the last five seconds.
+    /// Mean throughput of the last five seconds.
     pub final_throughput_mb_s: f64,
     /// Pages read ahead.
     pub pages_ahead: u64,
-    /// Pages read ahead and evicted before anybody used them.
+    /// Pages that were read ahead and evicted before use.
     pub pages_wasted: u64,
 }
 
-/// The same streams on a machine that differs in one thing, or in none.
+/// The same streams on the modelled machine, or on one that differs in one parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThrashingVariant {
-    /// What is different.
+    /// Description of the difference.
     pub name: &'static str,
     /// Under `legacy`.
     pub legacy: ThrashingFigures,
@@ -179,10 +180,10 @@ pub struct ThrashingVariant {
     pub ondemand: ThrashingFigures,
 }
 
-/// What both policies reach at one and the same number of streams.
+/// The throughput of both policies at the same number of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EqualStreams {
-    /// How many streams there were in the middle of the seconds taken together.
+    /// Number of streams in the middle of the averaged seconds.
     pub streams: u32,
     /// Under `legacy`.
     pub legacy_mb_s: f64,
@@ -191,24 +192,24 @@ pub struct EqualStreams {
 }
 
 impl EqualStreams {
-    /// How many times as much it is under `ondemand`.
+    /// Returns the throughput under `ondemand` divided by that under `legacy`.
     pub fn gain(&self) -> f64 {
         self.ondemand_mb_s / self.legacy_mb_s
     }
 }
 
-/// The gain of the modelled machine, second by second.
+/// The gain of the modelled machine, by the second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GainAtEqualStreams {
-    /// So many seconds are taken together, by their mean.
+    /// Number of seconds in the moving average.
     pub smoothed_s: usize,
-    /// Where the gain is largest.
+    /// The point with the largest gain.
     pub largest: EqualStreams,
-    /// First and last of the longest unbroken stretch where the gain is at least 3.
+    /// First and last point of the longest contiguous range in which the gain is at least 3.
     pub threefold: Option<[EqualStreams; 2]>,
 }
 
-/// How many rows of a table agree.
+/// Numbers of rows of a table that agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     pub rows: usize,
@@ -222,12 +223,12 @@ pub struct Tally {
     pub changed: usize,
     /// Of those, rows whose direction agrees.
     pub changed_agrees: usize,
-    /// Rows whose noise is so large that agreement says little.
+    /// Rows whose noise is so large that agreement is weak evidence.
     pub loose: usize,
 }
 
 impl Tally {
-    /// Counts what the criterion said.
+    /// Counts the results of the criterion.
     pub fn of<'a>(judgements: impl IntoIterator<Item = &'a Judgement>) -> Self {
         let mut tally = Self::default();
         for judgement in judgements {
@@ -243,7 +244,7 @@ impl Tally {
         tally
     }
 
-    /// Rows whose direction would agree in a system where nothing ever changes.
+    /// Returns the number of rows whose direction would agree in a system without any changes.
     pub fn agrees_if_nothing_changed(&self) -> usize {
         self.rows - self.changed
     }
@@ -252,19 +253,19 @@ impl Tally {
 /// A whole reproduction of Wu 2007.
 #[derive(Clone, Debug, Serialize)]
 pub struct Wu2007 {
-    /// Everything that is left to chance comes from this.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Sizes were divided by this; 1 is the document's own scale.
+    /// Divisor of the sizes; 1 is the document's own scale.
     pub divisor: u64,
     /// The tables of figures.
     pub tables: Vec<TableResult>,
     /// The five cases of processor time, counted.
     pub cpu: Vec<CpuResult>,
-    /// Thrashing, second by second, of each policy.
+    /// The course of thrashing of each policy.
     pub thrashing: Vec<ThrashingCourse>,
-    /// What the gain depends on: as modelled first, then with one thing different.
+    /// Factors of the gain: the modelled machine first, then machines that differ in one parameter.
     pub thrashing_variants: Vec<ThrashingVariant>,
-    /// The gain at one and the same number of streams; `None` for a course of a few seconds.
+    /// The gain at equal numbers of streams; `None` for a course of a few seconds.
     pub thrashing_gain: Option<GainAtEqualStreams>,
 }
 

@@ -1,4 +1,4 @@
-//! One stream of 100 KB/s more each second, up to 200, in 128 MB.
+//! Streams of 100 KB/s in 128 MB, where each second adds one stream, up to 200.
 
 use std::time::Duration;
 
@@ -20,22 +20,22 @@ of a few streams are not taken for thrashing.";
 const STREAMS: u32 = 200;
 const STREAM_BYTES_S: u64 = 100 << 10;
 const REQUEST_BYTES: u64 = 4 << 10;
-/// From this second on the average size of a read counts.
+/// The second from which the average size of a read counts.
 const SETTLED_S: u32 = 10;
 
-/// The whole course of more and more streams under `policy`, second by second.
+/// Runs the whole course with a growing number of streams under `policy`.
 pub(super) fn measure(policy: PolicyName, size: Size) -> Result<ThrashingCourse, Error> {
     measure_on(&SmallMachine::as_modelled(), policy, size)
 }
 
-/// The same on another machine.
+/// Runs the course on the given machine.
 pub(super) fn measure_on(
     machine: &SmallMachine,
     policy: PolicyName,
     size: Size,
 ) -> Result<ThrashingCourse, Error> {
     let mut machine = machine.boot(policy, size)?;
-    // As long as the longest stream can get.
+    // Long enough for the longest stream.
     let file_bytes = STREAM_BYTES_S * u64::from(STREAMS + 1);
     let open_files = machine.add_files(&vec![file_bytes; STREAMS as usize])?;
     let report = machine.run(Jobs {
@@ -69,7 +69,7 @@ fn stream(number: u32) -> ReaderJob {
 }
 
 impl ThrashingCourse {
-    /// The most that all streams got together in any second, in MB/s.
+    /// Returns the highest total throughput of any second, in MB/s.
     pub fn max_throughput_mb_s(&self) -> f64 {
         let seconds = self.seconds.iter();
         seconds
@@ -77,8 +77,8 @@ impl ThrashingCourse {
             .fold(0.0, f64::max)
     }
 
-    /// The mean throughput in MB/s, and the mean of the mean sizes of a device read in KB, over
-    /// the seconds with more than `streams`.
+    /// Returns the mean throughput in MB/s, and the mean of the mean sizes of a device read in KB,
+    /// over the seconds with more than `streams`.
     pub fn means_above(&self, streams: u32) -> [f64; 2] {
         let seconds = || self.seconds.iter().filter(|s| s.streams > streams);
         [
@@ -87,13 +87,14 @@ impl ThrashingCourse {
         ]
     }
 
-    /// What all streams got together in the mean of the last `seconds`, in MB/s.
+    /// Returns the mean total throughput of the last `seconds`, in MB/s.
     pub fn final_mb_s(&self, seconds: usize) -> f64 {
         let last = self.seconds.iter().rev().take(seconds);
         mean(last.map(|second| second.throughput_mb_s))
     }
 
-    /// The smallest mean size of the device reads of a second, in KB; infinite if there were none.
+    /// Returns the smallest mean size of the device reads in a second, in KB; infinite if there
+    /// were no reads.
     pub fn min_mean_read_kb(&self) -> f64 {
         self.seconds
             .iter()
@@ -103,7 +104,7 @@ impl ThrashingCourse {
     }
 }
 
-/// Not a number for no values.
+/// Returns the mean, which is not a number if there are no values.
 pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     sum / count

@@ -1,8 +1,8 @@
-//! The five cases of processor time, timed: the real page cache and policies in a plain loop, with
-//! no simulator around them.
+//! Times the five cases of processor time: the real page cache and policies in a plain loop,
+//! without a simulator.
 //!
-//! This is the one part of a reproduction that differs from machine to machine and from run to
-//! run, and so has a report of its own.
+//! This is the only part of the reproduction that depends on the machine and varies from run to
+//! run. Therefore it has a separate report.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::run_report::as_f64;
 use crate::simulator::Error;
 
 const PAGE_BYTES: usize = 4096;
-/// Of which the median counts.
+/// Number of rounds, of which the median counts.
 const ROUNDS: usize = 7;
 
 const SETUP: &str = "\
@@ -69,7 +69,7 @@ pub fn timed_report(size: Size) -> Result<ReportFile, Error> {
     Ok(ReportFile::new("wu2007-timed.md", content))
 }
 
-/// The median of some times, and how far they lie apart.
+/// The median of several times, and their spread.
 struct Spread {
     median: f64,
     apart_pct: f64,
@@ -115,7 +115,7 @@ fn nanos(span: Duration) -> f64 {
     span.as_secs_f64() * 1e9
 }
 
-/// Reads through the cache, with no device to wait for.
+/// A reader that reads through the cache, from a device without delay.
 struct Reader {
     pages: PageCache,
     driver: Driver,
@@ -137,7 +137,7 @@ impl Reader {
         })
     }
 
-    /// Reads every file in order; returns how many pages that took.
+    /// Reads every file in order, and returns the number of pages read.
     fn read_all(&mut self, case: &ReadCase, request_bytes: u64) -> u64 {
         let mut pages = 0;
         for (file, bytes) in (0..).zip(&case.file_bytes) {
@@ -183,7 +183,7 @@ impl Reader {
     }
 }
 
-/// A file whose pages are filled with zeros at once.
+/// A file whose pages are filled with zeros immediately.
 struct SparseFile<'a> {
     resident: Resident<'a>,
     state: &'a mut FileState,
@@ -242,7 +242,7 @@ impl CachedFile for SparseFile<'_> {
     }
 }
 
-/// The state of a file that was just opened.
+/// Returns the state of a newly opened file.
 fn fresh() -> FileState {
     let page_bytes = u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX);
     FileState::new(max_pages_from_bytes(READAHEAD_MAX_BYTES, page_bytes))
@@ -268,7 +268,7 @@ impl Residency for Resident<'_> {
     }
 }
 
-/// What this machine computes with, as it says itself.
+/// Returns the processor's name, as the system reports it.
 fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text.lines().find_map(|line| {

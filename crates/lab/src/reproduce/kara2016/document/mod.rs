@@ -13,7 +13,7 @@ use super::{Kara2016, plots};
 use crate::output::{Report, ReportFile, Table, significant, text_or};
 use crate::published::kara2016::{OPERATIONS, PROCESSORS};
 
-/// What a quick one is not.
+/// Disclaimer of a quick reproduction.
 const NO_REPRODUCTION: &str = "These are a few of the cases with a few sets: this is no reproduction.\n\
                                What is measured is not judged.\n\n";
 
@@ -61,7 +61,8 @@ impl Kara2016 {
         }
     }
 
-    /// What is printed: a block for each finding, since figures are as wide as a terminal.
+    /// Returns the printed summary: a block for each finding, since the figures need the width of a
+    /// terminal.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = self.caveat().to_owned();
@@ -83,7 +84,7 @@ impl Kara2016 {
         text
     }
 
-    /// The numbers of values, each once, in their order.
+    /// Returns the numbers of values, each once, in order.
     pub(super) fn values(&self) -> Vec<u32> {
         let mut values: Vec<u32> = self.size.cases.iter().map(|case| case.values).collect();
         values.dedup();
@@ -248,7 +249,7 @@ fn figures(observed: Option<&Observed>) -> String {
     text_or(observed.map(|observed| &observed.figures), "-")
 }
 
-/// Those of the table that decided.
+/// Returns the figures of the decisive table.
 fn decisive_figures(finding: &Judged) -> String {
     let decisive = finding.decisive();
     figures(decisive.and_then(|answer| answer.observed.as_ref()))

@@ -1,4 +1,4 @@
-//! The figures: tables as the letter has them, hand-overs, CSV.
+//! The figures: tables in the letter's layout, handovers, and CSV.
 
 use std::fmt::Write as _;
 use std::io;
@@ -74,7 +74,7 @@ impl Kara2016 {
         text
     }
 
-    /// The published table and ours, with their names.
+    /// Returns the published and the measured tables, with their names.
     fn grids(&self) -> impl Iterator<Item = (&'static str, &Grid)> {
         let ours = self.ours.iter();
         [("published", &self.published)]
@@ -82,7 +82,8 @@ impl Kara2016 {
             .chain(ours.map(|(source, grid)| (source.as_str(), grid)))
     }
 
-    /// The letter's table for one number of values, and ours below each of its rows.
+    /// Returns the letter's table for one number of values, with the measured figures below each of
+    /// its rows.
     fn letter_table(&self, values: u32) -> Table {
         let cases = || self.size.cases.iter().filter(|case| case.values == values);
         let mut processes: Vec<u32> = cases().map(|case| case.processes).collect();
@@ -135,7 +136,7 @@ impl Kara2016 {
     }
 }
 
-/// Seconds as the letter prints them.
+/// Formats seconds as the letter does.
 fn cell(row: &GridRow) -> String {
     let seconds = |variant| text_or(row.of(variant).map(|seconds| format!("{seconds:.3}")), "-");
     ORDER.map(seconds).join(",")

@@ -21,7 +21,7 @@ impl Lever2000 {
     }
 }
 
-/// A line for each run, and one for each cache of all runs.
+/// Adds a line for each run, and one for each cache over all runs.
 fn push_lines(lines: &mut Vec<Vec<String>>, table: u32, row: &Row, load: &Load) {
     let begin = || {
         let names = [

@@ -1,12 +1,12 @@
-//! Histograms 1 to 5, beside the published ones.
+//! Histograms 1 to 5, each next to the published one.
 
 use crate::output::{Table, text_or};
 use crate::published::lever2000::{self as published, Histogram};
 use crate::reproduce::lever2000::Lever2000;
 use crate::reproduce::lever2000::measure::CacheFigures;
 
-/// A row of ours as a histogram of the document: its number, the table, the kernel, and whether it is
-/// taken after the run.
+/// Sources of the histograms: number in the document, table, kernel, and whether it is taken after
+/// the run.
 const HISTOGRAMS: [(u32, usize, &str, bool); 5] = [
     (1, 3, "reference, 16384", false),
     (2, 3, "reference, 16384", true),
@@ -32,7 +32,7 @@ impl Lever2000 {
     }
 }
 
-/// The heads and the rows of a published histogram and of ours.
+/// Formats the headers and rows of a published and a measured histogram side by side.
 fn beside(published: &Histogram, figures: &CacheFigures, is_after: bool) -> String {
     let ours = if is_after {
         &figures.after

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io;
 use tables::described;
 
-/// What a quick one is not.
+/// Disclaimer of a quick reproduction.
 const NO_REPRODUCTION: &str = "These are a sixteenth of the scripts: this is no reproduction.\n\
                                What depends on their number is not judged.\n\n";
 
@@ -52,7 +52,8 @@ impl Lever2000 {
         }
     }
 
-    /// What is printed: a block for each finding, since figures are as wide as a terminal.
+    /// Returns the printed summary: a block for each finding, since the figures need the width of a
+    /// terminal.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = self.caveat().to_owned();

@@ -1,4 +1,4 @@
-//! Tables 1 to 6, beside the published ones.
+//! Tables 1 to 6, next to the published ones.
 
 use crate::output::{Table, text_or};
 use crate::published::lever2000::{self as published, KernelRow, Throughput};
@@ -54,7 +54,7 @@ pub(super) fn described(table: &PublishedTable, rows: &[Row]) -> String {
     text
 }
 
-/// Of the cache that a table is about, or of all, one behind the other.
+/// Returns the cells of the cache that a table examines, or of all caches, one after the other.
 fn cache_cells(load: &Load, cache: Option<CacheKind>) -> [String; 6] {
     let caches: Vec<&CacheFigures> = match cache {
         Some(cache) => vec![load.cache(cache)],
@@ -74,7 +74,7 @@ fn cache_cells(load: &Load, cache: Option<CacheKind>) -> [String; 6] {
     ]
 }
 
-/// A figure of a table's chains; trees have none.
+/// Formats a figure of a table's chains; trees have none.
 fn of_chains(figures: &CacheFigures, figure: String) -> String {
     match figures.full.histogram.buckets() {
         0 => "-".to_owned(),
@@ -82,10 +82,10 @@ fn of_chains(figures: &CacheFigures, figure: String) -> String {
     }
 }
 
-/// All runs of a published row, and all but the first.
+/// Throughput of all runs of a published row, and of all except the first.
 type Pair = (Option<Throughput>, Option<Throughput>);
 
-/// The throughputs of a published table's rows under load number `at`.
+/// Returns the throughputs of a published table's rows under load number `at`.
 fn published_throughputs(table: u32, at: usize) -> Vec<Pair> {
     let of = |rows: Vec<KernelRow>| {
         let rows = rows.into_iter();

@@ -1,4 +1,4 @@
-//! Findings that counts of links decide.
+//! Findings that are decided by counts of links.
 
 use super::{Observed, Verdict, load};
 use crate::reproduce::lever2000::Lever2000;
@@ -77,7 +77,7 @@ fn inodes<'r>(results: &'r Lever2000, kernel: &str) -> Option<&'r CacheFigures> 
 }
 
 pub(super) fn page_size(results: &Lever2000) -> Option<Observed> {
-    // Sixteen scripts, which the memory holds.
+    // With sixteen scripts, which fit in memory.
     let links = |kernel| {
         let load = results.row(1, kernel)?.loads.first()?;
         Some(load.cache(CacheKind::Page).links_a_lookup())
@@ -125,7 +125,7 @@ pub(super) fn swap(_: &Lever2000) -> Option<Observed> {
         const BITS: u32 = 14;
         let mut lengths = vec![0_u64; 1 << BITS];
         for slot in 0..1 << BITS {
-            // Linux 2.2: the number of the area from bit 1, that of the page in it from bit 8.
+            // Linux 2.2: the number of the area from bit 1, and that of the page in it from bit 8.
             let key = HashKey {
                 object: 1,
                 index: slot << 8 | 1 << 1,

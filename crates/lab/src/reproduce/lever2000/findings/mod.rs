@@ -1,7 +1,7 @@
-//! The findings of the document, the questions that it leaves open, and when each holds.
+//! The findings of the document, the questions that it leaves open, and their criteria.
 //!
-//! Links that lookups walk decide wherever they can, since the same scripts walk the same links again.
-//! A difference of throughputs, or of cycles, counts only beyond twice both standard deviations together.
+//! Counts of links decide wherever possible, since the same scripts always walk the same links. A
+//! difference in throughput or in cycles counts only if it exceeds twice the combined standard deviation.
 
 mod links;
 mod processor;
@@ -13,26 +13,26 @@ use super::Lever2000;
 use super::measure::{Load, Row};
 use serde::Serialize;
 
-/// Whether a finding holds here.
+/// Whether a finding holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It does.
+    /// It holds.
     Holds,
-    /// It does not.
+    /// It does not hold.
     DoesNotHold,
-    /// Nobody can tell: the difference is no larger than that of runs of one kernel.
+    /// Undecided: the difference is no larger than that between runs of one kernel.
     WithinNoise,
-    /// A single run shows no difference, since none is known that is noise.
+    /// Undecided: with a single run, the noise is unknown.
     OneRun,
-    /// So few scripts say nothing.
+    /// Undecided: there are too few scripts.
     TooFewScripts,
-    /// What it is about was not measured.
+    /// The necessary figures were not measured.
     NotMeasured,
 }
 
 impl Verdict {
-    /// As reports print it.
+    /// Returns the name used in reports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Verdict {
     }
 }
 
-/// What the measurements say.
+/// The figures as text, and the verdict.
 type Observed = (String, Verdict);
 
 /// A finding.
@@ -62,19 +62,19 @@ type Observed = (String, Verdict);
 pub struct Finding {
     /// Its short name.
     pub name: &'static str,
-    /// What the document finds, or what its question is, as a claim.
+    /// The document's finding or question, as a claim.
     pub claim: &'static str,
     pub published: &'static str,
-    /// When it holds.
+    /// The criterion.
     pub criterion: &'static str,
-    /// Whether few scripts are enough to see it.
+    /// Whether counts decide it, so that few scripts are sufficient.
     #[serde(skip)]
     pub is_counted_alone: bool,
     #[serde(skip)]
     observe: fn(&Lever2000) -> Option<Observed>,
 }
 
-/// A finding, and what became of it.
+/// A finding and its result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
     #[serde(flatten)]
@@ -101,7 +101,7 @@ impl Finding {
     }
 }
 
-/// All of them.
+/// All findings.
 pub static FINDINGS: [Finding; 12] = [
     Finding {
         name: "buffer cache, xor",
@@ -212,7 +212,7 @@ pub static FINDINGS: [Finding; 12] = [
     },
 ];
 
-/// The only load of a row, or its last.
+/// Returns the only load of a row, or its last one.
 fn load(row: Option<&Row>) -> Option<&Load> {
     row?.loads.last()
 }

@@ -1,4 +1,4 @@
-//! Findings about what the processor takes for a miss, and for a function.
+//! Findings about the processor time of a miss and of a hash function.
 
 use super::{Observed, Verdict};
 use crate::reproduce::lever2000::Lever2000;

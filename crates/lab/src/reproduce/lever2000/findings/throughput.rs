@@ -1,4 +1,4 @@
-//! Findings that compare throughputs, and how far these scatter.
+//! Findings that compare throughputs, and the scatter of these.
 
 use super::{Observed, Verdict, load};
 use crate::reproduce::lever2000::Lever2000;
@@ -7,14 +7,14 @@ use crate::statistics::{Figures, median};
 use larder::CacheKind;
 use std::cmp::Ordering;
 
-/// Without the first run, if there is another.
+/// Returns the figures without the first run, if there are others.
 pub(in crate::reproduce::lever2000) fn steady(load: &Load) -> Figures {
     load.runs.without_first().unwrap_or_else(|| load.runs.all())
 }
 
-/// Standard deviations without the first runs, in percent of their averages.
+/// Standard deviations without the first runs, in percent of the averages.
 pub(in crate::reproduce::lever2000) struct Scatter {
-    /// Rows, each under each load.
+    /// Number of combinations of a row and a load.
     pub rows: usize,
     pub least: f64,
     pub median: f64,
@@ -22,7 +22,7 @@ pub(in crate::reproduce::lever2000) struct Scatter {
 }
 
 impl Scatter {
-    /// Of all rows; none of single runs.
+    /// Computes the scatter of all rows; `None` if there are only single runs.
     pub(in crate::reproduce::lever2000) fn of(results: &Lever2000) -> Option<Self> {
         let loads = results.tables.iter().flatten().flat_map(|row| &row.loads);
         let parts = loads.map(|load| {
@@ -38,7 +38,8 @@ impl Scatter {
         })
     }
 
-    /// What two rows of the median must differ by, in percent, so that the difference is shown.
+    /// Returns the smallest significant difference between two rows with the median scatter, in
+    /// percent.
     pub(in crate::reproduce::lever2000) fn shown(&self) -> f64 {
         4.0 * self.median
     }
@@ -99,7 +100,7 @@ pub(super) fn shrinking(results: &Lever2000) -> Option<Observed> {
     Some((text, verdict))
 }
 
-/// Whether throughput under `one` is higher than under `other`.
+/// Compares the throughput under `one` with that under `other`.
 fn higher(one: &Load, other: &Load) -> Observed {
     let (one, other) = (steady(one), steady(other));
     let verdict = match one.beyond_noise(other) {

@@ -1,4 +1,4 @@
-//! The figures of a reproduction as CSV: one head for all tables.
+//! The figures of a reproduction as CSV, with one header for all tables.
 
 use super::super::criterion::Judgement;
 use super::super::gain::{SMOOTHED_S, STREAMS_ABOVE};
@@ -83,7 +83,7 @@ fn csv_equal_streams_row(what: &str, at: &EqualStreams) -> [String; 13] {
     csv_unjudged_row("thrashing-equal-streams", row, figures)
 }
 
-/// A row in MB/s that no published one stands beside.
+/// Formats a row in MB/s without a published counterpart.
 fn csv_unjudged_row(table: &str, row: String, figures: Pair) -> [String; 13] {
     let none = String::new;
     [

@@ -1,6 +1,6 @@
 //! The report of a reproduction: Markdown, the same as HTML, plots, CSV and JSON.
 //!
-//! Written from the results alone: the same results give the same bytes.
+//! It depends on the results alone: the same results give the same bytes.
 
 mod csv;
 mod thrashing;
@@ -44,7 +44,7 @@ impl Report for Wu2007 {
 }
 
 impl Wu2007 {
-    /// What is printed: the verdicts alone.
+    /// Returns the printed summary, which only contains the verdicts.
     #[must_use]
     pub fn summary(&self) -> String {
         format!("{}\n{}", self.tally_table().to_text(), self.gain())

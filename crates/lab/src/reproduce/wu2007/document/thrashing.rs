@@ -1,4 +1,4 @@
-//! The section on thrashing: its courses, and what the gain depends on.
+//! The section on thrashing: figures by the second, and the factors of the gain.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use super::super::results::{GainAtEqualStreams, ThrashingFigures, ThrashingVaria
 use crate::output::{Table, ratio, significant};
 use crate::run_report::as_f64;
 
-/// Why the figures of the variants are as they are.
+/// Explanation of the variants' figures.
 const WHY: &str = include_str!("../gain.md");
 
 impl Wu2007 {
-    /// The headline, whatever it turns out to be.
+    /// Returns the headline for the measured gain.
     pub(super) fn gain(&self) -> String {
         let Some(row) = self
             .tables
@@ -77,7 +77,7 @@ impl Wu2007 {
         )
     }
 
-    /// What the gain would be on other machines, and with equal numbers of streams.
+    /// Returns the gain on other machines, and at equal numbers of streams.
     pub(super) fn dependence(&self) -> String {
         let mut text = "### What the gain depends on\n\n".to_owned();
         if let Some(modelled) = self.thrashing_variants.first() {
@@ -115,7 +115,7 @@ fn at_equal_streams(gain: &GainAtEqualStreams) -> String {
     )
 }
 
-/// Where the gain is as large as the published one.
+/// Returns the range in which the gain is as large as the published one.
 fn threefold(gain: &GainAtEqualStreams) -> String {
     match &gain.threefold {
         Some([first, last]) => format!(
