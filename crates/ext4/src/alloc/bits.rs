@@ -1,8 +1,8 @@
-//! A group's bitmap in memory: a set bit for a cluster that cannot be claimed.
+//! A group's bitmap in memory: a set bit is a cluster that cannot be claimed.
 
 use std::ops::Range;
 
-/// As many bits as the group has clusters, in words.
+/// One bit for each cluster of the group, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bits {
     words: Box<[u64]>,
@@ -10,7 +10,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// `len` clear bits.
+    /// Returns `len` clear bits.
     pub(super) fn new(len: u32) -> Self {
         Self {
             words: vec![0; len.div_ceil(64) as usize].into(),
@@ -18,7 +18,7 @@ impl Bits {
         }
     }
 
-    /// The first `len` bits of a bitmap as it lies on the image; what it lacks is set.
+    /// Returns the first `len` bits of a bitmap in its on-disk form. Missing bits are set.
     pub(super) fn from_bytes(bytes: &[u8], len: u32) -> Self {
         let mut bits = Self::new(len);
         let mut chunks = bytes.chunks(8);
@@ -31,7 +31,7 @@ impl Bits {
         bits
     }
 
-    /// How many there are.
+    /// Returns the number of bits.
     pub(super) fn len(&self) -> u32 {
         self.len
     }
@@ -45,15 +45,15 @@ impl Bits {
         }
     }
 
-    /// How many bits of `range` are set.
+    /// Returns how many bits of `range` are set.
     pub(super) fn count_set(&self, range: Range<u32>) -> u32 {
         self.parts(range)
             .filter_map(|(at, mask)| Some((self.words.get(at)? & mask).count_ones()))
             .sum()
     }
 
-    /// The first bit from `from` on that is as `is_set` says; the number of bits if
-    /// none is.
+    /// Returns the first bit at or after `from` that equals `is_set`, or the number of bits if
+    /// there is none.
     pub(super) fn next(&self, from: u32, is_set: bool) -> u32 {
         let mut mask = u64::MAX << (from % 64);
         for at in (from / 64) as usize..self.words.len() {
@@ -71,12 +71,12 @@ impl Bits {
         self.len
     }
 
-    /// The clear bits from `from` on that follow each other, up to the first set one.
+    /// Returns the run of clear bits that starts at `from`, up to the first set bit.
     pub(super) fn run_at(&self, from: u32) -> Range<u32> {
         from..self.next(from, true).max(from)
     }
 
-    /// The runs of clear bits in `range`, cut at its ends.
+    /// Returns the runs of clear bits in `range`, truncated to it.
     pub(super) fn runs(&self, range: Range<u32>) -> impl Iterator<Item = Range<u32>> {
         let end = range.end.min(self.len);
         let mut at = range.start;
@@ -90,7 +90,7 @@ impl Bits {
         })
     }
 
-    /// The words that `range` touches, with a mask of its bits in each.
+    /// Returns the words that `range` touches, with a mask of its bits in each.
     fn parts(&self, range: Range<u32>) -> impl Iterator<Item = (usize, u64)> + use<> {
         let range = range.start..range.end.min(self.len);
         let words = if range.is_empty() {

@@ -1,4 +1,4 @@
-//! Blocks used and freed: the changes of bitmaps and descriptors.
+//! Allocation and freeing of blocks: the changes of bitmaps and descriptors.
 
 use super::bits::Bits;
 use super::claim::Claim;
@@ -18,22 +18,23 @@ impl Filesystem {
     /// Marks the blocks of `claim` as used.
     ///
     /// # Errors
-    /// What is wrong with the image, or for want of credits; the handle is then to be dropped.
+    /// Corruption of the image, or [`crate::Error::HandleTooLarge`] if there are no credits left.
+    /// The handle must then be dropped.
     pub fn take(&self, handle: &mut Handle<'_>, claim: Claim) -> Result<()> {
         let Some(run) = claim.into_run() else {
             return Ok(());
         };
-        // First what takes it back.
+        // The undo record must exist before the change.
         handle.allocation.taken.push(run);
         self.allocator().counts().apply(run.len, 0);
         self.change_bits(handle, run, true)
     }
 
-    /// Marks those of the blocks as used that are not: blocks that a file had before the image was
-    /// recovered.
+    /// Marks those blocks as used that are not marked yet: blocks that a file had before the image
+    /// was recovered.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if they do not lie in the file system; what is wrong with the image.
+    /// [`Error::Corrupt`] if they are outside the file system; corruption of the image.
     pub(crate) fn use_blocks(
         &self,
         handle: &mut Handle<'_>,
@@ -43,7 +44,7 @@ impl Filesystem {
         let space = self.space()?;
         for run in self.runs_of(start, blocks, NO_INO)? {
             let (group, bits) = space.geometry.bits(run);
-            // What was freed by an open handle is held still, and clear in the bitmap.
+            // Blocks that an open handle freed are still held, but clear in the bitmap.
             let free = self.with_map(group, |state| {
                 let maps = state.map.iter();
                 let free: Vec<_> = maps.flat_map(|map| map.busy.runs(bits.clone())).collect();
@@ -69,18 +70,18 @@ impl Filesystem {
         Ok(())
     }
 
-    /// A block for metadata, claimed and taken: a whole cluster with bigalloc. Out of
-    /// what is kept back for metadata if need be.
+    /// Claims and takes a block for metadata: a whole cluster with bigalloc. Uses the clusters that
+    /// are kept back for metadata if necessary.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], also where [`Filesystem::commit_freed`] would help, or what
-    /// is wrong with the image.
+    /// [`Error::NoSpace`], also where [`Filesystem::commit_freed`] would help; corruption of the
+    /// image.
     pub fn allocate_block(&self, handle: &mut Handle<'_>, near: FsBlock) -> Result<FsBlock> {
         self.allocate_block_as(handle, near, Privilege::Metadata)
     }
 
-    /// As [`Filesystem::allocate_block`], for what maps content: out of what was
-    /// [reserved](Filesystem::reserve_for_mapping) for that too.
+    /// Allocates a block that maps content, like [`Filesystem::allocate_block`]. It may also use
+    /// clusters that were [reserved](Filesystem::reserve_for_mapping) for this purpose.
     ///
     /// # Errors
     /// As [`Filesystem::allocate_block`].
@@ -108,10 +109,10 @@ impl Filesystem {
         Ok(block)
     }
 
-    /// Marks blocks as free: whole clusters with bigalloc, all that the blocks touch.
+    /// Marks blocks as free. With bigalloc, frees every cluster that the blocks touch.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if one is free already or belongs to the file system itself.
+    /// [`Error::Corrupt`] if a block is free already or belongs to the file system itself.
     pub fn free_blocks(
         &self,
         handle: &mut Handle<'_>,
@@ -145,8 +146,8 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Whether the bitmap, as open handles left it, says that `block` is used. What it cannot be
-    /// asked about is not.
+    /// Returns whether `block` is marked as used in the bitmap, with the changes of open handles.
+    /// Returns false if the bitmap cannot be read.
     pub(crate) fn is_used(&self, block: FsBlock) -> bool {
         let geometry = &self.allocator().geometry;
         let (group, bit) = geometry.place(geometry.cluster_of(block));
@@ -159,8 +160,8 @@ impl Filesystem {
                 .is_ok_and(|bytes| bitmap::all(&bytes, bit..bit + 1, true))
     }
 
-    /// Sets or clears the bits of `run`, which are all clear or all set, in the bitmap of its
-    /// group, and counts them.
+    /// Sets or clears the bits of `run`, which must all be clear or all be set, in the bitmap of
+    /// its group, and updates the group's counts.
     fn change_bits(&self, handle: &mut Handle<'_>, run: Run, is_used: bool) -> Result<()> {
         let (group, bits) = self.allocator().geometry.bits(run);
         let sb = self.superblock();
@@ -194,7 +195,7 @@ impl Filesystem {
         })
     }
 
-    /// Makes the block bitmap of a group that has none yet: what is used is metadata.
+    /// Creates the block bitmap of a group that has none yet. Only metadata is marked as used.
     fn make_block_bitmap(
         &self,
         handle: &mut Handle<'_>,
@@ -233,10 +234,10 @@ impl Filesystem {
     }
 }
 
-/// What is wrong with a block that is freed twice.
+/// The error of a block that is freed twice.
 const FREE_ALREADY: &str = "to be freed, but free already";
 
-/// Sets what a bitmap has behind its `len` bits.
+/// Sets the bits of a bitmap after the first `len`.
 pub(super) fn fill_padding(bytes: &mut [u8], len: u32) {
     let end = u32::try_from(bytes.len() * 8).unwrap_or(u32::MAX);
     let padding: Range<u32> = len.min(end)..end;

@@ -1,4 +1,4 @@
-//! What handles change of the free space in memory.
+//! The changes that handles make to the free space in memory.
 
 use super::run::Run;
 use super::space::Space;
@@ -6,7 +6,8 @@ use crate::Ino;
 use crate::journal::Tid;
 use std::ops::Range;
 
-/// What a handle allocated and freed, to be kept or undone with it.
+/// The blocks and inodes that a handle allocated and freed, which are kept or
+/// undone with it.
 #[derive(Debug, Default)]
 pub(crate) struct AllocationChanges {
     pub(super) taken: Vec<Run>,
@@ -16,14 +17,14 @@ pub(crate) struct AllocationChanges {
 }
 
 impl AllocationChanges {
-    /// The inode numbers that were freed.
+    /// Returns the inode numbers that were freed.
     pub(crate) fn freed_inodes(&self) -> impl Iterator<Item = Ino> {
         self.freed_inodes.iter().copied()
     }
 }
 
 impl Space {
-    /// The blocks that were allocated.
+    /// Returns the blocks that were allocated.
     pub(crate) fn taken_blocks(
         &self,
         changes: &AllocationChanges,
@@ -34,7 +35,7 @@ impl Space {
         })
     }
 
-    /// A handle stopped: what it changed is part of transaction `tid`.
+    /// Makes the changes of a handle that stopped part of transaction `tid`.
     pub(crate) fn keep(&self, changes: &mut AllocationChanges, tid: Tid) {
         let changes = std::mem::take(changes);
         for run in changes.taken {
@@ -43,7 +44,7 @@ impl Space {
         self.wait_for_commit(tid, changes.freed);
     }
 
-    /// A handle failed: what it changed was not.
+    /// Undoes the changes of a handle that failed.
     pub(crate) fn undo(&self, changes: &mut AllocationChanges) {
         let changes = std::mem::take(changes);
         let mut counts = self.counts();

@@ -1,19 +1,20 @@
-//! Blocks kept for an owner, in memory only. Dropped, they are free again.
+//! Claims and reservations: space that is kept for an owner, in memory only. Dropping one frees the
+//! space.
 
 use super::run::Run;
 use super::space::Space;
 use crate::FsBlock;
 use std::sync::Arc;
 
-/// A run of blocks that nobody else gets, and that a file may be about to map.
+/// A run of blocks that a file may map, and that no other owner can get.
 ///
-/// With bigalloc it keeps whole clusters, of which the file may map a part; and blocks of a cluster
-/// that the file has already are kept by nothing but its mapping.
+/// With bigalloc, a claim holds whole clusters, of which the file may map only a part. A claim of
+/// blocks in a cluster that the file already has holds no cluster: the file's mapping keeps it.
 #[derive(Debug)]
 pub struct Claim {
     start: FsBlock,
     blocks: u32,
-    /// The clusters that are kept; `None` once they are taken.
+    /// The clusters that are held; `None` once they are taken.
     run: Option<Run>,
     space: Arc<Space>,
 }
@@ -29,7 +30,7 @@ impl Claim {
         }
     }
 
-    /// Blocks of a cluster that the file has already.
+    /// Creates a claim of blocks in a cluster that the file already has.
     pub(super) fn of_own_cluster(space: Arc<Space>, start: FsBlock, blocks: u32) -> Self {
         Self {
             start,
@@ -39,37 +40,38 @@ impl Claim {
         }
     }
 
-    /// Leaves at most `want` of its blocks, from `skip` on, which must be fewer than it has. What
-    /// it keeps stays the same.
+    /// Skips `skip` blocks, which must be fewer than the claim has, and keeps at most `want` of the
+    /// rest. The clusters that the claim holds do not change.
     pub(crate) fn narrow(&mut self, skip: u32, want: u32) {
         self.start.0 += u64::from(skip);
         self.blocks = self.blocks.saturating_sub(skip).min(want);
     }
 
-    /// First block.
+    /// Returns the first block.
     #[must_use]
     pub fn start(&self) -> FsBlock {
         self.start
     }
 
-    /// Number of blocks, at least 1.
+    /// Returns the number of blocks, at least 1.
     #[must_use]
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// Whether its blocks are free until it is mapped; else the file's mapping led to them.
+    /// Returns whether the blocks are free until they are mapped. Otherwise, they are in a cluster
+    /// that the file already has.
     #[must_use]
     pub fn takes_blocks(&self) -> bool {
         self.run.is_some()
     }
 
-    /// The blocks of the clusters that it keeps, if it does.
+    /// Returns the blocks of the clusters that it holds, if any.
     pub(crate) fn kept_blocks(&self) -> Option<(FsBlock, u32)> {
         Some(self.space.blocks_of(self.run?))
     }
 
-    /// Ends the claim, whose clusters are somebody else's to give back.
+    /// Ends the claim. The caller becomes responsible for its clusters.
     pub(super) fn into_run(mut self) -> Option<Run> {
         self.run.take()
     }
@@ -84,7 +86,7 @@ impl Drop for Claim {
     }
 }
 
-/// A number of free clusters that nobody else gets.
+/// A number of free clusters that no other owner can get.
 #[derive(Debug)]
 pub struct Reservation {
     clusters: u64,
@@ -96,25 +98,25 @@ impl Reservation {
         Self { clusters, space }
     }
 
-    /// How many clusters are left of it.
+    /// Returns how many clusters are left.
     #[must_use]
     pub fn clusters(&self) -> u64 {
         self.clusters
     }
 
-    /// Adds what `other` reserves.
+    /// Adds the clusters of `other`.
     pub fn add(&mut self, mut other: Self) {
         self.clusters += std::mem::take(&mut other.clusters);
     }
 
-    /// Gives up all but `clusters` of it.
+    /// Releases all but `clusters` clusters.
     pub fn keep(&mut self, clusters: u64) {
         let surplus = self.clusters.saturating_sub(clusters);
         self.clusters -= surplus;
         self.space.counts().unreserve(surplus);
     }
 
-    /// Takes at most `want` clusters out of it, which are claimed now.
+    /// Removes at most `want` clusters from the reservation, which are claimed now.
     pub(super) fn claim(&mut self, want: u32) -> u32 {
         let granted = u32::try_from(self.clusters).map_or(want, |left| left.min(want));
         self.clusters -= u64::from(granted);
@@ -122,7 +124,7 @@ impl Reservation {
         granted
     }
 
-    /// Takes back what was claimed and not found.
+    /// Returns clusters to the reservation that were claimed but not found.
     pub(super) fn unclaim(&mut self, clusters: u32) {
         let mut counts = self.space.counts();
         counts.unclaim(clusters);
@@ -137,9 +139,9 @@ impl Drop for Reservation {
     }
 }
 
-/// Clusters that are kept for the blocks that map the content of files. Unlike a [`Reservation`],
-/// none of them is taken out: who maps content may take what is kept, and gives up
-/// what it has kept for that afterwards.
+/// Clusters that are reserved for the blocks that map the content of files. Unlike a
+/// [`Reservation`], it is never reduced by an allocation: an operation that maps content may use
+/// any cluster that is reserved in this way, and afterwards releases its own reservation.
 #[derive(Debug)]
 pub struct MappingReservation {
     clusters: u64,
@@ -151,12 +153,12 @@ impl MappingReservation {
         Self { clusters, space }
     }
 
-    /// Adds what `other` reserves.
+    /// Adds the clusters of `other`.
     pub fn add(&mut self, mut other: Self) {
         self.clusters += std::mem::take(&mut other.clusters);
     }
 
-    /// Gives up all but `clusters` of it.
+    /// Releases all but `clusters` clusters.
     pub fn keep(&mut self, clusters: u64) {
         let surplus = self.clusters.saturating_sub(clusters);
         self.clusters -= surplus;

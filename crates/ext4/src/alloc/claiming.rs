@@ -1,4 +1,4 @@
-//! Reserving and claiming: what is kept free in memory for those who will write.
+//! Reserving and claiming: space that is kept free in memory for writes.
 
 use super::claim::{Claim, MappingReservation, Reservation};
 use super::counts::Privilege;
@@ -10,20 +10,20 @@ use crate::error::Place;
 use crate::{Error, FileKind, Filesystem, FsBlock, GroupNo, Ino, Inode, Result};
 use std::sync::Arc;
 
-/// Blocks that are set aside for a file that grows, at most.
+/// The maximum number of blocks that are set aside for a file that grows.
 const WINDOW_MAX_BLOCKS: u64 = 2048;
 
-/// Of what is free, at most this part is set aside for one file.
+/// At most the free space divided by this number is set aside for one file.
 const WINDOW_PART: u64 = 64;
 
-/// Groups in a flexible group from which on the content of its files stays out of its
+/// The size of a flexible group from which on the content of its files is not allocated in its
 /// first group, which holds metadata and directories.
 const FLEX_GROUPS_APART: u32 = 4;
 
 impl Filesystem {
-    /// Keeps `clusters` clusters free for their owner, wherever they are: delayed allocation
-    /// asks at write(2), so that it cannot fail later. `may_use_reserved` says whether what
-    /// is kept back for the super-user may be promised. Not to be called under a handle.
+    /// Reserves `clusters` free clusters, at no particular place. Delayed allocation reserves in
+    /// write(2), so that allocation cannot fail later. `may_use_reserved` allows use of the
+    /// clusters that are kept back for the super-user. Must not be called under a handle.
     ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::ReadOnly`].
@@ -39,8 +39,8 @@ impl Filesystem {
         Ok(Reservation::new(Arc::clone(space), clusters))
     }
 
-    /// Reserves `clusters` that were reserved before, for content that could not be mapped and stays
-    /// dirty: whatever is left.
+    /// Reserves `clusters` that were reserved before, for content that could not be mapped and
+    /// stays dirty. Succeeds however little space is left.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].
@@ -50,10 +50,10 @@ impl Filesystem {
         Ok(Reservation::new(Arc::clone(space), clusters))
     }
 
-    /// Keeps `clusters` clusters free for the blocks that will map what was reserved: as many as
-    /// [`Filesystem::mapping_levels`] says. `has_place` says whether that is content that has its
-    /// blocks already: then what is kept back for metadata may be promised too. Not to be called under
-    /// a handle.
+    /// Reserves `clusters` clusters for the blocks that will map reserved content: as many as
+    /// [`Filesystem::mapping_levels`] returns. If `has_place`, the content already has its blocks,
+    /// and the reservation may use clusters that are kept back for metadata. Must not be called
+    /// under a handle.
     ///
     /// # Errors
     /// As [`Filesystem::reserve`].
@@ -77,9 +77,9 @@ impl Filesystem {
         Ok(MappingReservation::new(Arc::clone(space), clusters))
     }
 
-    /// Claims a run of at most `want` free blocks, at least one; whole clusters with bigalloc.
-    /// Those come out of `reservation` if there is one with anything left, and are then no
-    /// more than it has.
+    /// Claims a run of at least one and at most `want` free blocks; whole clusters with bigalloc.
+    /// If there is a `reservation` with anything left, the clusters are taken from it, and limited
+    /// to what it has.
     ///
     /// # Errors
     /// [`Error::NoSpace`], also where [`Filesystem::commit_freed`] would help.
@@ -93,7 +93,7 @@ impl Filesystem {
         self.claim_as(goal, want, reservation, privilege(goal.may_use_reserved))
     }
 
-    /// Blocks of a cluster that a file has already: nothing is claimed.
+    /// Returns a claim of blocks in a cluster that a file already has. It holds no cluster.
     pub(crate) fn own_cluster_claim(&self, start: FsBlock, blocks: u32) -> Result<Claim> {
         Ok(Claim::of_own_cluster(
             Arc::clone(self.space()?),
@@ -131,8 +131,8 @@ impl Filesystem {
         Ok(Claim::new(Arc::clone(space), run))
     }
 
-    /// Finds at most `want` clusters and holds them: out of what is set aside for the file, or
-    /// more than are wanted, to set the rest aside.
+    /// Finds and holds at most `want` clusters. Uses the clusters that are set aside for the file,
+    /// or else finds more than are wanted and sets the rest aside.
     fn find_for(&self, space: &Space, goal: Goal, want: u32) -> Option<Run> {
         let near = space.geometry.cluster_of(goal.near);
         if goal.ino != NO_INO {
@@ -140,7 +140,7 @@ impl Filesystem {
             if set_aside.is_some() {
                 return set_aside;
             }
-            // It goes on elsewhere.
+            // The file continues elsewhere.
             space.give_up_window(goal.ino);
         }
         let goes_on = goal.file_blocks > 0;
@@ -164,14 +164,14 @@ impl Filesystem {
         Some(space.set_rest_aside(goal.ino, found, want))
     }
 
-    /// Gives up what is set aside for the file `ino`: when it is closed.
+    /// Releases the clusters that are set aside for the file `ino`, when it is closed.
     pub fn release_preallocation(&self, ino: Ino) {
         if let Ok(space) = self.space() {
             space.give_up_window(ino);
         }
     }
 
-    /// Where the first blocks of `inode` should lie: near its inode table.
+    /// Returns the goal for the first blocks of `inode`: near its inode table.
     #[must_use]
     pub fn home_goal(&self, inode: &Inode) -> FsBlock {
         let sb = self.superblock();
@@ -185,10 +185,10 @@ impl Filesystem {
         sb.group_first_block(if is_apart { second } else { first })
     }
 
-    /// The clusters that `blocks` blocks from `start` on touch, group by group.
+    /// Returns the clusters that `blocks` blocks from `start` on touch, as one run for each group.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if they do not lie in the file system.
+    /// [`Error::Corrupt`] if they are outside the file system.
     pub(super) fn runs_of(&self, start: FsBlock, blocks: u32, ino: Ino) -> Result<Vec<Run>> {
         if blocks == 0 || !self.superblock().contains_blocks(start, u64::from(blocks)) {
             return Err(Place::Block(start, ino).corrupt("lies outside the file system"));
@@ -219,8 +219,8 @@ fn privilege(may_use_reserved: bool) -> Privilege {
     }
 }
 
-/// Clusters to set aside for a file that has `file_blocks` and wants `want` clusters more:
-/// as many as it has then, but only a small part of what is free.
+/// Returns how many clusters to set aside for a file of `file_blocks` blocks that needs `want` more
+/// clusters: as many as it will have, limited to a small part of the free space.
 fn window_clusters(space: &Space, file_blocks: u64, want: u32) -> u32 {
     let log2 = space.geometry.cluster_blocks_log2;
     let has = file_blocks.saturating_add(u64::from(want) << log2);

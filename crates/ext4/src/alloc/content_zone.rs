@@ -1,14 +1,16 @@
-//! Where content may be: not over the metadata of the file system itself.
+//! The blocks where content may be written: not those of the file system's own metadata.
 //!
-//! Model: `ext4_inode_block_valid` and its system zone, group by group as they are written to.
+//! Model: `ext4_inode_block_valid` and its system zone, computed for each group when it is first
+//! written to.
 
 use crate::{Filesystem, FsBlock};
 use std::sync::Arc;
 
 impl Filesystem {
-    /// Whether content may be written to these blocks: they lie in the file system, and none of
-    /// them is a superblock, descriptor, bitmap, inode table, or the journal's, as far as the
-    /// descriptors of their groups can be trusted. On a file system that is written to.
+    /// Returns whether content may be written to these blocks: they are in the file system, and
+    /// none of them is a superblock, descriptor, bitmap, inode table, or part of the journal, as
+    /// far as the descriptors of their groups can be trusted. The file system must be open for
+    /// writing.
     #[must_use]
     pub fn may_hold_content(&self, start: FsBlock, blocks: u64) -> bool {
         if blocks == 0 || !self.superblock().contains_blocks(start, blocks) {

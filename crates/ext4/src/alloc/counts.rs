@@ -1,17 +1,19 @@
-//! How much is free, who may have it, and what was promised.
+//! The amount of free space, who may use it, and how much of it is reserved.
 
 use crate::ondisk::features::Incompat;
 use crate::ondisk::superblock::{State, Superblock};
 
-/// Clusters that are kept back for metadata, at most; else a fiftieth of all.
+/// The maximum number of clusters that are kept back for metadata; on a small file system, it is a
+/// fiftieth of all clusters.
 const METADATA_CLUSTERS_MAX: u64 = 4096;
 
-/// Of these, the part that no other metadata than mappings gets: a file can be punched, and content
-/// written to what was allocated before, however full the file system is.
+/// The part of these clusters (one in this number) that only mappings may use. A file can therefore
+/// be punched, and content can be written to blocks that were allocated before, however full the
+/// file system is.
 const REMAPPING_PART: u64 = 4;
 
-/// Clusters for the metadata of what was reserved: 4,096, or a fiftieth of a smaller
-/// file system. None where content is not mapped by extents, as in the kernel.
+/// Returns the number of clusters that are kept back for the metadata of reserved content: 4,096,
+/// or a fiftieth of a smaller file system. As in the kernel, 0 if content is not mapped by extents.
 pub(crate) fn clusters_for_metadata(sb: &Superblock) -> u64 {
     if !sb.incompat.contains(Incompat::EXTENTS) {
         return 0;
@@ -20,47 +22,48 @@ pub(crate) fn clusters_for_metadata(sb: &Superblock) -> u64 {
     (clusters / 50).min(METADATA_CLUSTERS_MAX)
 }
 
-/// Who asks for space.
+/// The kind of a request for space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Privilege {
-    /// Anybody: what is kept back for the super-user and for metadata stays.
+    /// Cannot use clusters that are kept back for the super-user or for metadata.
     Ordinary,
-    /// Who may take what is kept back for the super-user.
+    /// May use the clusters that are kept back for the super-user.
     SuperUser,
-    /// Metadata, without which what was promised could not be kept.
+    /// Metadata, which is needed to use reserved space.
     Metadata,
     /// A change to the mapping of content that already has its blocks.
     Remapping,
-    /// What maps the content of files: what was promised for that is for this.
+    /// Blocks that map the content of files. May use the clusters that are reserved for mapping.
     Mapping,
 }
 
 /// The counts, in clusters.
 #[derive(Debug)]
 pub(super) struct Counts {
-    /// Free by the bitmaps: claimed ones included, and freed ones that cannot be claimed yet.
+    /// Free in the bitmaps. Includes claimed clusters, and freed clusters that cannot be claimed
+    /// yet.
     free: u64,
     /// Claimed and not taken yet.
     claimed: u64,
-    /// Promised by reservations, wherever they are.
+    /// Reserved, at no particular place.
     reserved: u64,
-    /// Promised to what will map content, whoever allocates it then.
+    /// Reserved for blocks that map content, whichever operation allocates them.
     for_mapping: u64,
     /// Inodes that are free.
     pub(super) free_inodes: u64,
     /// Whether `free` was counted.
     is_exact: bool,
-    /// Whether `free` is of a superblock that was left clean.
+    /// Whether `free` is from a superblock that was left clean.
     is_clean: bool,
-    /// All that the file system has.
+    /// All clusters of the file system.
     total: u64,
     for_metadata: u64,
     for_super_user: u64,
 }
 
 impl Counts {
-    /// Counts by the superblock `sb`, as it was when the file system was opened; `was_clean`
-    /// if there was nothing to recover then.
+    /// Creates the counts from the superblock `sb`, as it was when the file system was opened.
+    /// `was_clean` says that there was nothing to recover then.
     pub(super) fn new(sb: &Superblock, was_clean: bool) -> Self {
         let total = sb.blocks_count >> sb.cluster_blocks_log2;
         Self {
@@ -79,56 +82,56 @@ impl Counts {
         }
     }
 
-    /// Whether the group descriptors must be summed up before `clusters` more may be
-    /// promised: less than an eighth would be left by the superblock.
+    /// Returns whether the group descriptors must be summed up before `clusters` more may be
+    /// reserved: by the superblock's count, less than an eighth would be left.
     pub(super) fn need_exact(&self, clusters: u64) -> bool {
         let left = self.available(Privilege::Ordinary).saturating_sub(clusters);
         !self.is_exact && left < self.total / 8
     }
 
-    /// Whether the counts can be trusted: not those of a superblock that says that
-    /// nearly all space is used, or was not left clean.
+    /// Returns whether the counts can be trusted. Counts from a superblock cannot be trusted if
+    /// nearly all space is used, or if it was not left clean.
     pub(super) fn is_known(&self) -> bool {
         self.is_exact || (self.is_clean && !self.need_exact(0))
     }
 
-    /// Whether inodes may be left.
+    /// Returns whether there may be a free inode.
     pub(super) fn may_have_inodes(&self) -> bool {
         self.free_inodes > 0 || !self.is_exact
     }
 
-    /// One inode fewer is free.
+    /// Reduces the number of free inodes by one.
     pub(super) fn take_inode(&mut self) {
         self.free_inodes = self.free_inodes.saturating_sub(1);
     }
 
-    /// The sums of the group descriptors.
+    /// Sets the counts to the sums of the group descriptors.
     pub(super) fn set_exact(&mut self, free: u64, free_inodes: u64) {
         self.free = free.min(self.total);
         self.free_inodes = free_inodes;
         self.is_exact = true;
     }
 
-    /// Free by the bitmaps.
+    /// Returns the number of clusters that are free in the bitmaps.
     pub(super) fn free(&self) -> u64 {
         self.free
     }
 
-    /// What nobody has been promised.
+    /// Returns the number of free clusters that are neither claimed nor reserved.
     pub(super) fn unpromised(&self) -> u64 {
         self.free
             .saturating_sub(self.claimed)
             .saturating_sub(self.reserved)
     }
 
-    /// What is kept back from anybody.
+    /// Returns the number of clusters that ordinary requests cannot use.
     pub(super) fn kept_back(&self) -> u64 {
         self.for_metadata
             .saturating_add(self.for_super_user)
             .saturating_add(self.for_mapping)
     }
 
-    /// What `privilege` may have more.
+    /// Returns how many more clusters `privilege` may use.
     fn available(&self, privilege: Privilege) -> u64 {
         let kept_back = match privilege {
             Privilege::Ordinary => self.kept_back(),
@@ -142,7 +145,7 @@ impl Counts {
         self.unpromised().saturating_sub(kept_back)
     }
 
-    /// Promises `clusters`, or nothing.
+    /// Reserves `clusters`. Returns false, and reserves nothing, if there are too few.
     pub(super) fn reserve(&mut self, clusters: u64, privilege: Privilege) -> bool {
         let is_there = self.available(privilege) >= clusters;
         if is_there {
@@ -151,12 +154,13 @@ impl Counts {
         is_there
     }
 
-    /// Promises `clusters` that were promised before.
+    /// Reserves `clusters` that were reserved before.
     pub(super) fn reserve_again(&mut self, clusters: u64) {
         self.reserved += clusters;
     }
 
-    /// Promises `clusters` to what will map content, or nothing.
+    /// Reserves `clusters` for blocks that map content. Returns false, and reserves nothing, if
+    /// there are too few.
     pub(super) fn reserve_for_mapping(&mut self, clusters: u64, privilege: Privilege) -> bool {
         let is_there = self.available(privilege) >= clusters;
         if is_there {
@@ -165,17 +169,17 @@ impl Counts {
         is_there
     }
 
-    /// Takes such a promise back.
+    /// Releases clusters that were reserved for mapping.
     pub(super) fn unreserve_for_mapping(&mut self, clusters: u64) {
         self.for_mapping = self.for_mapping.saturating_sub(clusters);
     }
 
-    /// Takes a promise back.
+    /// Releases reserved clusters.
     pub(super) fn unreserve(&mut self, clusters: u64) {
         self.reserved = self.reserved.saturating_sub(clusters);
     }
 
-    /// Counts at most `want` clusters as claimed; returns how many.
+    /// Counts at most `want` clusters as claimed, and returns how many.
     pub(super) fn claim(&mut self, want: u32, privilege: Privilege) -> u32 {
         let granted = u64::from(want).min(self.available(privilege));
         self.claimed += granted;
@@ -188,20 +192,19 @@ impl Counts {
         self.claimed += u64::from(clusters);
     }
 
-    /// They are claimed no longer.
+    /// Counts `clusters` as not claimed any more.
     pub(super) fn unclaim(&mut self, clusters: u32) {
         self.claimed = self.claimed.saturating_sub(u64::from(clusters));
     }
 
-    /// The bitmaps changed: `taken` clusters are used now that were claimed, `freed` ones
-    /// are free.
+    /// Applies a change of the bitmaps: `taken` clusters, which were claimed, are used now, and
+    /// `freed` clusters are free.
     pub(super) fn apply(&mut self, taken: u32, freed: u32) {
         self.unclaim(taken);
         self.free = self.free.saturating_sub(u64::from(taken)) + u64::from(freed);
     }
 
-    /// The bitmaps are what they were before `taken` and `freed`. What was claimed
-    /// is free.
+    /// Undoes a change of the bitmaps. The taken clusters, which had been claimed, are free again.
     pub(super) fn undo(&mut self, taken: u32, freed: u32) {
         self.free = self.free.saturating_sub(u64::from(freed)) + u64::from(taken);
     }

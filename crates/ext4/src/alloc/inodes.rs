@@ -1,13 +1,13 @@
-//! Inode numbers used and freed.
+//! Allocation and freeing of inode numbers.
 //!
 //! # Tables that were never zeroed
-//! A group's inode table may be garbage behind the inodes that were ever used
-//! ([`GroupDesc::unused_inodes`]). Numbers are taken lowest first, so no garbage comes to lie before
-//! one in use; and the first number of a block of the table makes the block, all zeros. What
-//! remains to whoever writes the new inode is to write its own bytes in full.
+//! A group's inode table may contain garbage after the inodes that were ever used
+//! ([`GroupDesc::unused_inodes`]). The lowest free number is always taken first, so that no garbage
+//! precedes an inode in use. Taking the first number of a block of the table initializes that block
+//! with zeros. The caller must then write all bytes of the new inode.
 //!
-//! A descriptor that says of too many inodes that they were never used would cost those in use
-//! their block: before one is made, the bitmap must agree.
+//! If a descriptor counted inodes that are in use as never used, this would overwrite their block.
+//! Therefore the bitmap must agree before a block is initialized.
 
 use super::NO_INO;
 use super::blocks::fill_padding;
@@ -20,11 +20,11 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl Filesystem {
-    /// Takes a free inode number for a new file in the directory `parent`. Its bytes in the
-    /// inode table are then to be written in full: they are what they are.
+    /// Takes a free inode number for a new file in the directory `parent`. The caller must then
+    /// write all bytes of the inode in the inode table: their contents are undefined.
     ///
     /// # Errors
-    /// [`crate::Error::NoInodes`], or what is wrong with the image.
+    /// [`crate::Error::NoInodes`], or corruption of the image.
     pub fn allocate_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -50,7 +50,7 @@ impl Filesystem {
                         space.last_inode_group.store(group.0, Ordering::Relaxed);
                         return Ok(ino);
                     }
-                    // What is damaged is left alone.
+                    // Damaged groups are skipped.
                     Ok(None) | Err(Error::Corrupt(_)) => {}
                     Err(error) => return Err(error),
                 }
@@ -62,8 +62,8 @@ impl Filesystem {
         Err(Error::NoInodes)
     }
 
-    /// Takes the inode number `ino`, which a new file has had before the image was recovered.
-    /// False if it is in use.
+    /// Takes the inode number `ino`, which a new file had before the image was recovered. Returns
+    /// false if it is in use.
     pub(crate) fn allocate_inode_number(
         &self,
         handle: &mut Handle<'_>,
@@ -79,7 +79,7 @@ impl Filesystem {
             return Ok(false);
         }
         self.check_index(group, &desc, index)?;
-        // Numbers before it may never have been used.
+        // Lower numbers may never have been used.
         let per_block = self.inodes_in_block();
         for block in self.first_unused(&desc).div_ceil(per_block)..index / per_block {
             let place = FsBlock(desc.inode_table.0 + u64::from(block));
@@ -89,8 +89,8 @@ impl Filesystem {
         Ok(true)
     }
 
-    /// Takes the lowest free number of `group`, if there is one. `may_reuse` says whether that may
-    /// be one whose old names may come back with a power cut.
+    /// Takes the lowest free number of `group`, if there is one. `may_reuse` allows a number whose
+    /// old names may reappear after a power cut.
     fn allocate_inode_in(
         &self,
         handle: &mut Handle<'_>,
@@ -102,7 +102,7 @@ impl Filesystem {
         if desc.free_inodes == 0 {
             return Ok(None);
         }
-        // The group's metadata lies where it may.
+        // Checks that the group's metadata has a valid location.
         self.with_map(group, |_| ())?;
         let is_new = is_uninitialised(&desc);
         let indices = self.indices(group);
@@ -114,7 +114,7 @@ impl Filesystem {
             let lowest = free(indices.start);
             let numbers = self.ino_of(group, 0)..self.ino_of(group, indices.end);
             match handle.last_freed(numbers).filter(|_| !may_reuse) {
-                // Numbers behind all that were freed, without a look at each.
+                // Skips past all freed numbers, without a check of each one.
                 Some(last) if lowest.is_some_and(|index| self.ino_of(group, index) <= last) => {
                     free((last.0 - 1) % self.superblock().inodes_per_group + 1)
                 }
@@ -129,8 +129,8 @@ impl Filesystem {
         Ok(Some(self.ino_of(group, index)))
     }
 
-    /// Marks the inode number `index` of `group` as used. What can be found wrong with the
-    /// group was looked for before, so that a failure leaves nothing half done.
+    /// Marks the inode number `index` of `group` as used. Corruption in the group must have been
+    /// checked before, so that a failure does not leave a partial change.
     fn take_index(
         &self,
         handle: &mut Handle<'_>,
@@ -168,15 +168,15 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Refuses to use the number `index` of `group`, which is free, if that would make a block of
-    /// the inode table, and not all is unused that the descriptor says is.
+    /// Returns an error if taking the free number `index` of `group` would initialize a block of
+    /// the inode table, and not all inodes are unused that the descriptor counts as unused.
     fn check_index(&self, group: GroupNo, desc: &GroupDesc, index: u32) -> Result<()> {
         if !self.makes_block(desc, index) {
             return Ok(());
         }
         let indices = self.indices(group);
         let is_right = if is_uninitialised(desc) {
-            // No bitmap says more.
+            // There is no bitmap yet to check against.
             indices.start == 0 && desc.free_inodes == indices.end && desc.used_directories == 0
         } else {
             let first_unused = self.first_unused(desc);
@@ -189,8 +189,8 @@ impl Filesystem {
         Err(Place::Group(group).corrupt("inodes are in use that the descriptor says never were"))
     }
 
-    /// Whether the number `index` is the first of its block of the inode table, which holds
-    /// nothing yet.
+    /// Returns whether the block of the inode table that contains the number `index` was never
+    /// used.
     fn makes_block(&self, desc: &GroupDesc, index: u32) -> bool {
         let per_block = self.inodes_in_block();
         self.first_unused(desc) <= index / per_block * per_block
@@ -204,7 +204,7 @@ impl Filesystem {
     /// Marks the inode number as free.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is free, or reserved; or what is wrong with the image.
+    /// [`Error::Corrupt`] if it is free or reserved; other corruption of the image.
     pub fn free_inode(&self, handle: &mut Handle<'_>, ino: Ino, is_directory: bool) -> Result<()> {
         let sb = self.superblock();
         let place = Place::Inode(ino);
@@ -213,7 +213,7 @@ impl Filesystem {
         let desc = self.group(group)?;
         place.ensure(!is_uninitialised(&desc), FREE_ALREADY)?;
         self.with_map(group, |_| ())?;
-        // Checked, if it was not yet.
+        // Verifies the bitmap, unless it is verified already.
         if !bitmap::is_set(&self.inode_bitmap(group, &desc)?, index) {
             return Err(place.corrupt(FREE_ALREADY));
         }
@@ -233,7 +233,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Sets or clears the bit of inode `index` of `group`, which is the other way.
+    /// Sets or clears the bit of inode `index` of `group`, which must have the opposite value.
     fn mark_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -253,7 +253,7 @@ impl Filesystem {
         })
     }
 
-    /// The numbers in `group` that can be taken, from 0.
+    /// Returns the numbers in `group`, counted from 0, that can be taken.
     fn indices(&self, group: GroupNo) -> Range<u32> {
         let sb = self.superblock();
         let before = u64::from(group.0) * u64::from(sb.inodes_per_group);
@@ -270,7 +270,7 @@ impl Filesystem {
         Ino(before.saturating_add(index).saturating_add(1))
     }
 
-    /// The first number of a group that was never used.
+    /// Returns the first number of a group that was never used.
     fn first_unused(&self, desc: &GroupDesc) -> u32 {
         let sb = self.superblock();
         if is_uninitialised(desc) {
@@ -283,14 +283,14 @@ impl Filesystem {
     }
 }
 
-/// What is wrong with an inode that is freed twice.
+/// The error of an inode that is freed twice.
 const FREE_ALREADY: &str = "to be freed, but free already";
 
 fn wrong_directories(group: GroupNo) -> Error {
     Place::Group(group).corrupt("count of directories is wrong")
 }
 
-/// Whether the inode bitmap is still to be made, and no inode in use.
+/// Returns whether the inode bitmap is not created yet, so that no inode is in use.
 fn is_uninitialised(desc: &GroupDesc) -> bool {
     desc.flags.contains(GroupFlags::INODE_UNINIT)
 }

@@ -1,8 +1,8 @@
-//! Bitmaps of blocks, from the image into memory.
+//! Loading of block bitmaps from the image into memory.
 //!
-//! A bitmap is not trusted: what is free by it becomes content, so a bit that is clear for
-//! a superblock, a descriptor, a bitmap, an inode table or the journal would be the end of them. A
-//! group whose bitmap is damaged is left alone, and others are taken.
+//! A bitmap is not trusted: content is written to the blocks that it marks as free. A clear bit for
+//! a superblock, a descriptor, a bitmap, an inode table or the journal would destroy them. A group
+//! whose bitmap is damaged is not used, and other groups are used instead.
 
 use super::NO_INO;
 use super::bits::Bits;
@@ -16,17 +16,17 @@ use crate::{Error, FileBlock, Filesystem, FsBlock, GroupNo, MappingKind, Result}
 use larder_cache::buffer::Buffer;
 use std::ops::Range;
 
-/// Groups of a flexible group whose metadata is looked for in each of them.
+/// The maximum number of groups of a flexible group whose metadata is searched for in each of them.
 const FLEX_GROUPS_MAX: u32 = 4096;
 
-/// Runs of a journal that are known; mke2fs makes a handful.
+/// The maximum number of runs of a journal that are known; mke2fs creates a handful.
 const JOURNAL_RUNS_MAX: usize = 4096;
 
 impl Filesystem {
-    /// Looks at the state of `group` with its map there.
+    /// Calls `look` with the state of `group`, after its map is loaded.
     ///
     /// # Errors
-    /// What is wrong with the group, or the device's error.
+    /// Corruption of the group, or the device's error.
     pub(super) fn with_map<R>(
         &self,
         group: GroupNo,
@@ -63,7 +63,7 @@ impl Filesystem {
         Ok(result)
     }
 
-    /// Reads and checks the block bitmap of `group`.
+    /// Reads and verifies the block bitmap of `group`.
     fn load_map(&self, group: GroupNo) -> Result<(Map, Summary)> {
         let place = Place::Group(group);
         let geometry = &self.allocator().geometry;
@@ -98,13 +98,13 @@ impl Filesystem {
         Ok((Map { busy, system }, summary))
     }
 
-    /// The block bitmap of `group`, which is initialised.
+    /// Returns the block bitmap of `group`, which must be initialized.
     pub(super) fn block_bitmap(&self, group: GroupNo, desc: &GroupDesc) -> Result<Buffer<'_>> {
         let stored = (desc.block_bitmap, desc.block_bitmap_checksum);
         self.bitmap(group, stored, bitmap::block_bitmap_checksum)
     }
 
-    /// The inode bitmap of `group`, which is initialised.
+    /// Returns the inode bitmap of `group`, which must be initialized.
     pub(super) fn inode_bitmap(&self, group: GroupNo, desc: &GroupDesc) -> Result<Buffer<'_>> {
         let stored = (desc.inode_bitmap, desc.inode_bitmap_checksum);
         self.bitmap(group, stored, bitmap::inode_bitmap_checksum)
@@ -128,8 +128,8 @@ impl Filesystem {
         })
     }
 
-    /// The clusters of `group` that hold metadata of the file system itself, its own and that
-    /// of others in its flexible group, and the journal; sorted, and apart from each other.
+    /// Returns the clusters of `group` that hold metadata of the file system itself: its own, that
+    /// of other groups in its flexible group, and the journal. They are sorted and not adjacent.
     pub(super) fn system_clusters(
         &self,
         group: GroupNo,
@@ -161,7 +161,7 @@ impl Filesystem {
         Ok(clusters)
     }
 
-    /// Metadata that may lie in `group`, in blocks.
+    /// Returns the blocks of metadata that may be in `group`.
     fn system_blocks(&self, group: GroupNo, desc: &GroupDesc) -> Result<Vec<Range<u64>>> {
         let sb = self.superblock();
         let table_blocks = u64::from(sb.inode_table_blocks());
@@ -191,7 +191,7 @@ impl Filesystem {
         Ok(blocks)
     }
 
-    /// The blocks of the journal, as far as they can be told.
+    /// Returns the blocks of the journal, as far as they can be determined.
     fn journal_runs(&self) -> &[Range<u64>] {
         let journal = &self.allocator().journal;
         journal.get_or_init(|| self.map_journal().unwrap_or_default())
@@ -222,7 +222,8 @@ impl Filesystem {
         Ok(runs)
     }
 
-    /// The groups of the flexible group that `group` is in: itself alone without `flex_bg`.
+    /// Returns the groups of the flexible group that contains `group`; without `flex_bg`, only
+    /// `group`.
     pub(super) fn flex_groups(&self, group: GroupNo) -> impl Iterator<Item = GroupNo> + use<> {
         let size = self.flex_group_size();
         let first = group.0 / size * size;
@@ -230,7 +231,7 @@ impl Filesystem {
         (first..end.min(self.superblock().groups_count)).map(GroupNo)
     }
 
-    /// Groups in a flexible group; 1 without `flex_bg`.
+    /// Returns the number of groups in a flexible group; 1 without `flex_bg`.
     pub(super) fn flex_group_size(&self) -> u32 {
         let sb = self.superblock();
         if sb.incompat.contains(Incompat::FLEX_BG) {
@@ -241,7 +242,7 @@ impl Filesystem {
     }
 }
 
-/// Whether the block bitmap of `group` is still to be made. The first group's never is.
+/// Returns whether the block bitmap of `group` is not created yet. The first group always has one.
 pub(super) fn is_uninitialised(desc: &GroupDesc, group: GroupNo) -> bool {
     desc.flags.contains(GroupFlags::BLOCK_UNINIT) && group.0 != 0
 }

@@ -1,8 +1,8 @@
-//! Free space: blocks and inodes, taken and given back.
+//! Free space: allocation and freeing of blocks and inodes.
 //!
-//! Model: ext4's multi-block allocator and Orlov's for directories.
+//! Model: ext4's multi-block allocator, and Orlov's allocator for directories.
 //!
-//! # A block's way
+//! # States of a block
 //! ```text
 //!           claim               take            free              commit of the
 //!   free ----------> claimed ----------> used ----------> freed -----------> free
@@ -10,19 +10,19 @@
 //!     +-----------------+
 //!           dropped
 //! ```
-//! A [`Claim`] keeps blocks for its owner in memory only, so that file data can be written to
-//! them before anything on the image says that they are used; then one handle takes the claim
-//! and maps the blocks, and no crash shows stale data or leaks blocks. What was freed is not
-//! claimed again before the transaction that freed it is committed; it counts as free
-//! nevertheless, and who finds no space asks for [`Filesystem::commit_freed`] and tries again.
+//! A [`Claim`] keeps blocks for its owner in memory only, so that file data can be written to them
+//! before the image marks them as used. Then one handle takes the claim and maps the blocks, so
+//! that no crash exposes stale data or leaks blocks. Freed blocks cannot be claimed before the
+//! transaction that freed them is committed, although they count as free. An operation that finds
+//! no space therefore calls [`Filesystem::commit_freed`] and tries again.
 //!
 //! # Credits
-//! A claim that is taken and a run that is freed change two blocks for each group that they lie in: the
-//! bitmap and the descriptor. An inode's number changes three: one more if its block
-//! of the inode table was never used.
+//! Taking a claim or freeing a run changes two blocks for each group that it is in: the bitmap and
+//! the descriptor. Taking or freeing an inode number changes three blocks, and one more if its
+//! block of the inode table was never used.
 //!
 //! # Damage
-//! Nothing is allocated in a group whose bitmap or descriptor is damaged, nor freed.
+//! Nothing is allocated or freed in a group whose bitmap or descriptor is damaged.
 
 mod bits;
 mod blocks;
@@ -49,14 +49,14 @@ use crate::{Error, Filesystem, FsBlock, Ino, Result};
 pub(crate) use space::Space;
 use std::sync::Arc;
 
-/// Block groups of a file system that can be written to, at most: 128 TiB in blocks of 4 KiB.
+/// The maximum number of block groups of a writable file system: 128 TiB in blocks of 4 KiB.
 pub(crate) const GROUPS_MAX: u32 = 1 << 20;
 
 /// The owner of bitmaps and descriptors in errors: none.
 const NO_INO: Ino = Ino(0);
 
-/// Refuses file systems whose space cannot be looked after: cut off at the end, or of more groups
-/// than can be searched in a second.
+/// Returns an error for a file system whose space cannot be managed: its end is missing, or it has
+/// more groups than can be searched in a second.
 ///
 /// # Errors
 /// [`Error::NotWritable`].
@@ -71,37 +71,38 @@ pub(crate) fn check_geometry(sb: &Superblock, device_size_bytes: u64) -> Result<
     Ok(())
 }
 
-/// Where blocks are wanted, and what for.
+/// The preferred location of an allocation, and its purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Goal {
-    /// As near behind this block as possible.
+    /// The block to allocate at, or as soon after it as possible.
     pub near: FsBlock,
-    /// A large file that is being written from end to end: such streams are kept apart.
+    /// Whether the file is large and written sequentially: such streams are kept apart.
     pub is_stream: bool,
-    /// The file that they are for; 0 if it is none. One that grows gets space set aside
-    /// for what it will want next, until [`Filesystem::release_preallocation`].
+    /// The file that the blocks are for, or 0 for none. A file that grows gets space set aside for
+    /// its next blocks, until [`Filesystem::release_preallocation`].
     pub ino: Ino,
-    /// Blocks that the file has: the last of them right before `near`. 0 for its first.
+    /// The number of blocks of the file, the last of which is just before `near`. 0 for its first
+    /// block.
     pub file_blocks: u64,
-    /// Whether what is kept back for the super-user may be taken.
+    /// Whether clusters that are kept back for the super-user may be used.
     pub may_use_reserved: bool,
 }
 
 impl Filesystem {
-    /// How often blocks that were freed became claimable: to be asked for before an attempt that may
-    /// want space, for [`Filesystem::commit_freed`].
+    /// Returns how often freed blocks became claimable. Call this before an attempt that may need
+    /// space, for [`Filesystem::commit_freed`].
     #[must_use]
     pub fn releases(&self) -> u64 {
         let writer = self.writer.as_ref();
         writer.map_or(0, |_| self.allocator().releases())
     }
 
-    /// Commits if that makes blocks claimable that were freed. True, after
-    /// [`Error::NoSpace`], says that trying again may help: because of this commit, or because another
-    /// one has done so since [`Filesystem::releases`] was `since`. Not to be called under a handle.
+    /// Commits if that makes freed blocks claimable. Returns true if it may help to try again after
+    /// [`Error::NoSpace`], because of this commit, or because of another one since
+    /// [`Filesystem::releases`] returned `since`. Must not be called under a handle.
     ///
     /// # Errors
-    /// The commit's.
+    /// The error of the commit.
     pub fn commit_freed(&self, since: u64) -> Result<bool> {
         let space = self.space()?;
         if space.has_pending() {
@@ -111,8 +112,8 @@ impl Filesystem {
         Ok(space.releases() != since)
     }
 
-    /// Free blocks and inodes, as the superblock of an image that is left clean says: by the
-    /// bitmaps, whatever is claimed.
+    /// Returns the free blocks and inodes, as the superblock of a clean image records them: by the
+    /// bitmaps, including claimed blocks.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].
@@ -124,8 +125,8 @@ impl Filesystem {
         Ok((blocks, inodes))
     }
 
-    /// Free blocks, those that anybody may have, and free inodes, if the file system was
-    /// opened for writing. Not to be called under a handle.
+    /// Returns the free blocks, those of them that ordinary users may use, and the free inodes, if
+    /// the file system was opened for writing. Must not be called under a handle.
     pub(crate) fn free_now(&self) -> Option<(u64, u64, u64)> {
         self.writer.as_ref()?;
         let space = self.allocator();
@@ -149,8 +150,8 @@ impl Filesystem {
         }
     }
 
-    /// Sums up the group descriptors. No handle is open meanwhile, so that the sums are
-    /// those of one moment.
+    /// Sums up the group descriptors. An empty handle is open meanwhile and excludes others, so
+    /// that the sums are consistent.
     fn count_free(&self) -> Result<()> {
         let space = self.space()?;
         let handle = self.start(0)?;

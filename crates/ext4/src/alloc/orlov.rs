@@ -1,9 +1,9 @@
-//! Where a new directory's inode goes.
+//! The choice of a group for a new directory's inode.
 //!
 //! # Model
-//! Orlov's allocator: directories below the root are spread over the disk, since what is in
-//! one has little to do with the others; those further down stay with their parent as long
-//! as its flexible group has its share of free inodes and blocks.
+//! Orlov's allocator: directories below the root are spread over the disk, because their contents
+//! are mostly unrelated. Deeper directories stay near their parent as long as its flexible group
+//! has its share of free inodes and blocks.
 //!
 //! # Cost
 //! The descriptors of at most [`FLEX_LOOKED_AT`] flexible groups.
@@ -12,13 +12,13 @@ use crate::ondisk::inode::InodeFlags;
 use crate::{Filesystem, GroupNo, Ino, Inode};
 use std::cmp::Reverse;
 
-/// Flexible groups that are compared.
+/// The maximum number of flexible groups that are compared.
 const FLEX_LOOKED_AT: u32 = 64;
 
-/// Groups of a flexible group that are summed up.
+/// The maximum number of groups of a flexible group that are summed up.
 const GROUPS_SUMMED: usize = 64;
 
-/// What a flexible group has.
+/// The free space and directories of a flexible group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     free_inodes: u64,
@@ -27,8 +27,8 @@ struct Share {
 }
 
 impl Filesystem {
-    /// The group of which, or of whose neighbours, a new directory below `parent`, in group
-    /// `home`, should be.
+    /// Returns the preferred group for a new directory below `parent`, which is in group `home`.
+    /// The directory should be in that group or near it.
     pub(super) fn group_for_directory(&self, parent: &Inode, home: GroupNo) -> GroupNo {
         let is_top = parent.ino() == Ino::ROOT || parent.flags().contains(InodeFlags::TOPDIR);
         let chosen = if is_top {
@@ -39,13 +39,13 @@ impl Filesystem {
         chosen.unwrap_or(home)
     }
 
-    /// The flexible group with the fewest directories, and the most free inodes of those:
-    /// of all, or of some that lie at equal distances.
+    /// Returns the flexible group with the fewest directories and, among those, the most free
+    /// inodes. Compares all groups, or a sample at equal distances.
     fn emptiest_flex_group(&self, home: GroupNo) -> Option<GroupNo> {
         let (size, count) = self.flex_geometry();
         let step = count.div_ceil(FLEX_LOOKED_AT);
         let looked_at = (0..count / step.max(1)).map(|at| GroupNo(at * step * size));
-        // The parent's own among equals.
+        // The parent's own flexible group is first, so that it is preferred among equals.
         let own = self.flex_groups(home).next();
         own.into_iter()
             .chain(looked_at)
@@ -55,8 +55,8 @@ impl Filesystem {
             .map(|(_, group)| group)
     }
 
-    /// The first flexible group from that of `home` on that has no much smaller share
-    /// of what is free than the others.
+    /// Returns the first flexible group, starting at that of `home`, whose free space is not much
+    /// below the average.
     fn flex_group_with_room(&self, home: GroupNo) -> Option<GroupNo> {
         let sb = self.superblock();
         let (size, count) = self.flex_geometry();
@@ -80,14 +80,15 @@ impl Filesystem {
             })
     }
 
-    /// Groups of a flexible group, and how many of these there are.
+    /// Returns the number of groups in a flexible group, and the number of flexible groups.
     fn flex_geometry(&self) -> (u32, u32) {
         let groups = self.superblock().groups_count;
         let size = self.flex_group_size().min(groups).max(1);
         (size, groups.div_ceil(size).max(1))
     }
 
-    /// What the flexible group that `group` is in has; a damaged descriptor counts as full.
+    /// Returns the free space and directories of the flexible group that contains `group`. A group
+    /// with a damaged descriptor counts as full.
     fn share(&self, group: GroupNo) -> Share {
         let descs = self.flex_groups(group).take(GROUPS_SUMMED);
         descs

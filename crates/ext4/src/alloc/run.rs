@@ -1,6 +1,6 @@
 //! A run of clusters.
 
-/// Clusters of one group that follow each other, counted from the file system's first.
+/// Adjacent clusters of one group, counted from the first cluster of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) start: u64,

@@ -1,20 +1,22 @@
-//! Where to allocate: the search for a run of free clusters.
+//! The search for a run of free clusters.
 //!
 //! # Policy
-//! 1. The goal itself: a file that goes on takes what is free right behind it, however short.
-//! 2. The goal's group: the first run from the goal on that is long enough, so that what is
-//!    wanted in small pieces with one goal (the files of a directory) comes out packed.
-//! 3. The goal's flexible group, [`GROUPS_NEAR`] groups behind it, then those from where
-//!    something was found last, round the disk: the first run that is long enough.
-//! 4. The longest that was seen, if [`LOOKS_MAX`] groups seemed to have one and had not, or
-//!    [`GROUPS_COMPARED`] groups have none.
-//! 5. Whatever is free anywhere; then what is set aside for others, or being discarded.
+//! 1. The goal itself: a file that continues takes the free clusters immediately after it, however
+//!    few.
+//! 2. The goal's group: the first run at or after the goal that is long enough, so that many small
+//!    allocations with one goal (the files of a directory) are packed.
+//! 3. The goal's flexible group, the [`GROUPS_NEAR`] groups after the goal, and then all groups,
+//!    starting from that of the last allocation, and wrapping at the end of the disk: the first run
+//!    that is long enough.
+//! 4. The longest run seen, after [`LOOKS_MAX`] groups were searched unsuccessfully, or
+//!    [`GROUPS_COMPARED`] groups were compared.
+//! 5. Any free cluster; then clusters that are set aside for other files, or are being discarded.
 //!
-//! A large run starts where the disk's own units do, if the free run is long enough for that.
+//! A large run is aligned to the disk's own units, if the free run is long enough for that.
 //!
 //! # Cost
-//! A look at a group whose map is there is a microsecond; a group without enough free
-//! clusters by its descriptor is not looked at.
+//! A search of a group whose map is loaded takes a microsecond. A group whose descriptor has too
+//! few free clusters is not searched.
 
 use super::bits::Bits;
 use super::run::Run;
@@ -23,34 +25,34 @@ use crate::{Filesystem, GroupNo};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Groups behind the goal's that are near.
+/// The number of groups after the goal's that count as near.
 const GROUPS_NEAR: usize = 256;
 
-/// Groups whose maps are searched in vain before less is taken.
+/// The number of groups that are searched without success before a shorter run is accepted.
 const LOOKS_MAX: u32 = 64;
 
-/// Groups that are compared before less is taken.
+/// The number of groups that are compared before a shorter run is accepted.
 const GROUPS_COMPARED: usize = 4096;
 
-/// Clusters from which on a run is aligned.
+/// The smallest size in clusters of a unit that runs are aligned to.
 const ALIGNED_FROM: u32 = 256;
 
 /// The largest boundary that runs are aligned to, in clusters, as a binary logarithm.
 const UNIT_LOG2_MAX: u32 = 11;
 
-/// What is searched for.
+/// The goal and size of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     /// The cluster to start from.
     pub(super) goal: u64,
-    /// As many clusters as possible, up to these.
+    /// The maximum number of clusters to find.
     pub(super) clusters: u32,
-    /// Whether what is free at the goal is better than any longer run elsewhere.
+    /// Whether a short run at the goal is better than any longer run elsewhere.
     pub(super) goes_on: bool,
 }
 
 impl Filesystem {
-    /// Finds free clusters and holds them. `None` if there are none.
+    /// Finds free clusters and holds them. Returns `None` if there are none.
     pub(super) fn find_clusters(&self, wanted: Wanted) -> Option<Run> {
         let space = self.allocator();
         if let Some(run) = self.search(wanted) {
@@ -60,7 +62,7 @@ impl Filesystem {
         for run in set_aside {
             space.release(run);
         }
-        // What is being discarded is free.
+        // Clusters that are being discarded are free.
         let _no_trim = space.trimming.lock();
         self.search(wanted)
     }
@@ -116,13 +118,13 @@ impl Filesystem {
         None
     }
 
-    /// All groups, from `first` on round the disk.
+    /// Returns all groups, starting at `first` and wrapping at the end of the disk.
     pub(super) fn groups_from(&self, first: GroupNo) -> impl Iterator<Item = GroupNo> + use<> {
         let count = self.superblock().groups_count;
         (first.0..count).chain(0..first.0.min(count)).map(GroupNo)
     }
 
-    /// Free clusters of `group` that follow each other, at most. None in a damaged one.
+    /// Returns an upper bound of the longest run of free clusters in `group`; 0 if it is damaged.
     fn longest_in(&self, group: GroupNo) -> u32 {
         let known = self.allocator().known(group);
         match known {
@@ -131,7 +133,7 @@ impl Filesystem {
         }
     }
 
-    /// Holds what `pick` finds in the map of `group`. A group that cannot be read has nothing.
+    /// Holds what `pick` finds in the map of `group`. Returns `None` if the group cannot be read.
     fn hold_in(&self, group: GroupNo, pick: impl FnOnce(&Bits) -> Picked) -> Option<Run> {
         let found = self.with_map(group, |state| {
             let GroupState {
@@ -158,15 +160,15 @@ impl Filesystem {
     }
 }
 
-/// What was found in a group.
+/// The result of the search of a group.
 enum Picked {
     Run(Range<u32>),
-    /// All was looked at.
+    /// The whole group was searched.
     NoneLongerThan(u32),
     None,
 }
 
-/// The run that starts at `bit`, if it is long enough or `any_length` will do.
+/// Returns the run that starts at `bit`, if it is long enough or `any_length` is true.
 fn at_goal(bits: &Bits, bit: u32, want: u32, any_length: bool) -> Picked {
     let run = bits.run_at(bit);
     let len = run.end - run.start;
@@ -176,10 +178,11 @@ fn at_goal(bits: &Bits, bit: u32, want: u32, any_length: bool) -> Picked {
     Picked::None
 }
 
-/// The first run of `want` clusters from `from` on, then before it.
+/// Returns the first run of `want` clusters at or after `from`, or else before it.
 fn first_of(bits: &Bits, from: u32, want: u32) -> Picked {
     let mut longest = 0;
-    // A run around `from` counts in full for the first part if it starts before it.
+    // The second pass is over the whole group, because a run that contains `from` is truncated in
+    // the first.
     for range in [from..bits.len(), 0..bits.len()] {
         longest = 0;
         for run in bits.runs(range) {
@@ -193,7 +196,7 @@ fn first_of(bits: &Bits, from: u32, want: u32) -> Picked {
     Picked::NoneLongerThan(longest)
 }
 
-/// The longest run, at most `want` clusters of it.
+/// Returns the longest run, truncated to `want` clusters.
 fn longest_of(bits: &Bits, want: u32) -> Picked {
     let mut best = 0..0;
     for run in bits.runs(0..bits.len()) {
@@ -211,8 +214,8 @@ fn longest_of(bits: &Bits, want: u32) -> Picked {
     Picked::Run(best.start..best.start + len)
 }
 
-/// `want` clusters of `run`, which has as many: on the boundaries of so many clusters if
-/// they are a large power of two, or several.
+/// Returns `want` clusters of `run`, which must have that many. If `want` is a multiple of a large
+/// power of two, the clusters are aligned to it.
 fn aligned(run: Range<u32>, want: u32) -> Range<u32> {
     let unit = 1 << want.trailing_zeros().min(UNIT_LOG2_MAX);
     let start = run.start.next_multiple_of(unit);

@@ -1,24 +1,24 @@
-//! The space in memory: for each group that somebody has asked for, which clusters can be
-//! claimed.
+//! The free space in memory: for each group that was used, the clusters that can be claimed.
 //!
 //! # Model
-//! ext4's buddy bitmaps. A linear look at 4 KiB of bits takes less than a microsecond, so
-//! there are no buddies, only two numbers that say which groups are worth a look.
+//! ext4's buddy bitmaps. A linear scan of 4 KiB of bits takes less than a microsecond, so there are
+//! no buddies, only two numbers that show which groups are worth a search.
 //!
 //! # Invariants
-//! 1. A bit of a group's map is set if its cluster is used by the bitmap on the image, claimed,
-//!    set aside, or freed by a transaction that is not committed.
-//! 2. `held` counts the clusters of a group whose bit must not be made from the image: claimed,
-//!    set aside, taken or freed by an open handle, freed and not committed. Without any, the map may be
-//!    dropped, and is made again from the image.
+//! 1. A bit of a group's map is set if its cluster is used in the bitmap on the image, claimed, set
+//!    aside, or freed by a transaction that is not committed.
+//! 2. `held` counts the clusters of a group whose bits cannot be restored from the image: claimed,
+//!    set aside, taken or freed by an open handle, or freed and not committed. If it is 0, the map
+//!    may be dropped, and is loaded again from the image.
 //! 3. While a handle changes a group's bitmap, the group is held.
 //!
 //! # Locking
-//! `trimming` before `groups` before a group's `state`; `pending` and `counts` are never held with another lock.
+//! `trimming` before `groups` before a group's `state`; `pending` and `counts` are never held with
+//! another lock.
 //!
 //! # Cost
-//! A bit a cluster of the groups with a map, at most [`MAPS_MAX_BYTES`] or what is held; some
-//! 100 bytes a group that was ever looked at.
+//! One bit for each cluster of the groups with a map, up to [`MAPS_MAX_BYTES`] or the maps that are
+//! held; some 100 bytes for each group that was ever used.
 
 use super::bits::Bits;
 use super::counts::Counts;
@@ -33,13 +33,13 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of maps beyond which those that are not held are dropped.
+/// The size in bytes of all maps above which maps that are not held are dropped.
 const MAPS_MAX_BYTES: u32 = 16 << 20;
 
-/// Places where streams of content go on.
+/// The number of goals for streams of content.
 const STREAMS: usize = 4;
 
-/// Where clusters lie.
+/// The location of clusters in the file system.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     pub(super) first_data_block: u64,
@@ -58,18 +58,18 @@ impl Geometry {
         }
     }
 
-    /// The cluster of `block`, which lies behind the first data block.
+    /// Returns the cluster of `block`, which must not be before the first data block.
     pub(super) fn cluster_of(&self, block: FsBlock) -> u64 {
         block.0.saturating_sub(self.first_data_block) >> self.cluster_blocks_log2
     }
 
-    /// All clusters, one cut off at the end included.
+    /// Returns the number of clusters, including a truncated one at the end.
     pub(super) fn clusters_count(&self) -> u64 {
         let blocks = self.blocks_count - self.first_data_block;
         blocks.div_ceil(1 << self.cluster_blocks_log2)
     }
 
-    /// The clusters of `group`.
+    /// Returns the number of clusters of `group`.
     pub(super) fn clusters_in(&self, group: GroupNo) -> u32 {
         let left = self
             .clusters_count()
@@ -79,13 +79,13 @@ impl Geometry {
         })
     }
 
-    /// The first cluster of `group`.
+    /// Returns the first cluster of `group`.
     pub(super) fn first_cluster(&self, group: GroupNo) -> u64 {
         u64::from(group.0) * u64::from(self.clusters_per_group)
     }
 
-    /// The group of `cluster`, and its bit in there; of the last one if it lies behind
-    /// all groups.
+    /// Returns the group of `cluster`, and its bit in that group. A cluster past the end is treated
+    /// as the last one.
     pub(super) fn place(&self, cluster: u64) -> (GroupNo, u32) {
         let cluster = cluster.min(self.clusters_count() - 1);
         let per_group = u64::from(self.clusters_per_group);
@@ -94,7 +94,7 @@ impl Geometry {
         (GroupNo(group), bit)
     }
 
-    /// The clusters of `bits` of `group`.
+    /// Returns the clusters of `bits` of `group`.
     pub(super) fn run(&self, group: GroupNo, bits: &Range<u32>) -> Run {
         Run {
             start: self.first_cluster(group) + u64::from(bits.start),
@@ -102,33 +102,34 @@ impl Geometry {
         }
     }
 
-    /// The group of `run`, and its bits in there.
+    /// Returns the group of `run`, and its bits in that group.
     pub(super) fn bits(&self, run: Run) -> (GroupNo, Range<u32>) {
         let (group, bit) = self.place(run.start);
         (group, bit..bit + run.len)
     }
 }
 
-/// What can be claimed in a group.
+/// The clusters of a group that can be claimed.
 #[derive(Debug)]
 pub(super) struct Map {
-    /// What cannot.
+    /// The clusters that cannot be claimed.
     pub(super) busy: Bits,
-    /// The clusters that metadata of the file system itself takes.
+    /// The clusters that metadata of the file system itself uses.
     pub(super) system: Vec<Range<u32>>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct GroupState {
-    /// `None` before it is needed, and once it was dropped.
+    /// `None` before it is needed, and after it was dropped.
     pub(super) map: Option<Map>,
     pub(super) held: u32,
-    /// Clear bits, and no fewer than the longest run of them has: once the map was there.
+    /// The number of clear bits, and an upper bound of the longest run of them. `None` before the
+    /// map was first loaded.
     pub(super) summary: Option<Summary>,
-    /// What was wrong with it: nothing is claimed or freed in it.
+    /// Corruption that was found: nothing is claimed or freed in the group.
     pub(super) damage: Option<Corrupt>,
-    /// The clusters that metadata takes, once content was written in the group; none if its
-    /// descriptor is damaged.
+    /// The clusters that metadata uses, set when content is first written in the group. Empty if
+    /// the group's descriptor is damaged.
     pub(super) system: Option<Arc<[Range<u32>]>>,
 }
 
@@ -156,7 +157,7 @@ impl GroupState {
         }
     }
 
-    /// Keeps `bits`, which are clear, from others.
+    /// Holds `bits`, which must be clear.
     pub(super) fn hold(&mut self, bits: Range<u32>) {
         self.held += bits.end - bits.start;
         self.fill(bits, true);
@@ -168,34 +169,35 @@ pub(super) struct Group {
     pub(super) state: Mutex<GroupState>,
 }
 
-/// The free space of a file system that is written to: what is claimed, freed, counted.
+/// The free space of a file system that is open for writing: claims, freed blocks, and counts.
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(super) geometry: Geometry,
     groups: RwLock<HashMap<GroupNo, Arc<Group>>>,
     counts: Mutex<Counts>,
-    /// What transactions freed that are not committed, the oldest first.
+    /// The runs that uncommitted transactions freed, the oldest first.
     pending: Mutex<VecDeque<(Tid, Vec<Run>)>>,
-    /// How many transactions' freed blocks have become claimable.
+    /// The number of transactions whose freed blocks became claimable.
     releases: AtomicU64,
     pub(super) windows: Mutex<Windows>,
-    /// Held while a run is held that is being discarded, and counts as free.
+    /// Locked while a run that counts as free is held because it is being discarded.
     pub(super) trimming: Mutex<()>,
-    /// The blocks of the journal, once they were asked for.
+    /// The blocks of the journal, after the first use.
     pub(super) journal: OnceLock<Vec<Range<u64>>>,
     maps: AtomicU32,
     maps_max: u32,
-    /// Where the streams go on, one in so many inodes each; 0 before the first.
+    /// The next cluster of each stream; 0 before its first. Inodes are distributed over the
+    /// streams.
     streams: [AtomicU64; STREAMS],
-    /// The group where something was found last that was not near its goal.
+    /// The group of the last allocation that was not near its goal.
     pub(super) last_group: AtomicU32,
-    /// The group where an inode was found last.
+    /// The group of the last inode that was allocated.
     pub(super) last_inode_group: AtomicU32,
 }
 
 impl Space {
-    /// For the file system of `sb`, as it was before it was marked as in use: if it
-    /// was left clean, and there was nothing to recover, its counts are trusted.
+    /// Creates the free space of the file system of `sb`, as it was before it was marked as in use.
+    /// The counts are trusted if it was left clean and there was nothing to recover.
     pub(crate) fn new(sb: &Superblock, was_clean: bool) -> Self {
         let geometry = Geometry::new(sb);
         Self {
@@ -215,7 +217,7 @@ impl Space {
         }
     }
 
-    /// Blocks of the file system.
+    /// Returns the number of blocks of the file system.
     pub(crate) fn blocks_count(&self) -> u64 {
         self.geometry.blocks_count
     }
@@ -224,7 +226,7 @@ impl Space {
         self.counts.lock()
     }
 
-    /// The state of `group`.
+    /// Returns the state of `group`.
     pub(super) fn group(&self, group: GroupNo) -> Arc<Group> {
         if let Some(found) = self.groups.read().get(&group) {
             return Arc::clone(found);
@@ -232,7 +234,7 @@ impl Space {
         Arc::clone(self.groups.write().entry(group).or_default())
     }
 
-    /// What is known of `group`: what is wrong with it, or what it has.
+    /// Returns the summary of `group`, if it is known. A damaged group has no free clusters.
     pub(super) fn known(&self, group: GroupNo) -> Option<Summary> {
         let entry = Arc::clone(self.groups.read().get(&group)?);
         let state = entry.state.lock();
@@ -245,7 +247,7 @@ impl Space {
         }
     }
 
-    /// The blocks of `run`: fewer than its clusters have at the end of the file system.
+    /// Returns the blocks of `run`, truncated at the end of the file system.
     pub(super) fn blocks_of(&self, run: Run) -> (FsBlock, u32) {
         let log2 = self.geometry.cluster_blocks_log2;
         let start = self.geometry.first_data_block + (run.start << log2);
@@ -254,7 +256,7 @@ impl Space {
         (FsBlock(start), u32::try_from(blocks).unwrap_or(u32::MAX))
     }
 
-    /// What was held is free.
+    /// Ends the hold of `run`, which is free now.
     pub(super) fn release(&self, run: Run) {
         let (group, bits) = self.geometry.bits(run);
         let group = self.group(group);
@@ -263,14 +265,14 @@ impl Space {
         state.fill(bits, false);
     }
 
-    /// What was held is as the image says: used.
+    /// Ends the hold of `run`, which stays marked as used, as on the image.
     pub(super) fn settle(&self, run: Run) {
         let group = self.group(self.geometry.bits(run).0);
         let mut state = group.state.lock();
         state.held = state.held.saturating_sub(run.len);
     }
 
-    /// `runs`, which are held, can be claimed once `tid` is committed.
+    /// Makes `runs`, which are held, claimable once `tid` is committed.
     pub(super) fn wait_for_commit(&self, tid: Tid, runs: Vec<Run>) {
         if runs.is_empty() {
             return;
@@ -282,12 +284,13 @@ impl Space {
         }
     }
 
-    /// `tid` is committed, and with it all before. One at a time.
+    /// Records that `tid` and all earlier transactions are committed. Only one call may be active
+    /// at a time.
     ///
-    /// What is released stays pending until it is claimable and [`Space::releases`] tells of it:
-    /// who finds nothing pending finds one of both.
+    /// Released runs stay pending until they are claimable and [`Space::releases`] has increased. A
+    /// thread that finds nothing pending therefore finds a higher count.
     pub(crate) fn committed(&self, tid: Tid) {
-        // Numbers wrap around: the difference says which is the older.
+        // Numbers wrap around: the sign of the difference shows which is older.
         let is_older = |freed: Tid| freed.0.wrapping_sub(tid.0).cast_signed() <= 0;
         loop {
             let runs = match self.pending.lock().front_mut() {
@@ -302,13 +305,14 @@ impl Space {
         }
     }
 
-    /// How many transactions' freed blocks have become claimable.
+    /// Returns the number of transactions whose freed blocks became claimable.
     pub(super) fn releases(&self) -> u64 {
         self.releases.load(Ordering::Acquire)
     }
 
-    /// Sets what of `found` is more than `want` aside for `ino`; returns the rest. Nothing is
-    /// set aside for nobody: it is free again.
+    /// Sets aside the clusters of `found` past the first `want` for `ino`, and returns the first
+    /// `want`. Releases the run that this replaces, if any. Without an inode, `found` must not be
+    /// longer than `want`.
     pub(super) fn set_rest_aside(&self, ino: Ino, found: Run, want: u32) -> Run {
         if found.len <= want {
             return found;
@@ -324,7 +328,7 @@ impl Space {
         Run { len: want, ..found }
     }
 
-    /// Gives up what is set aside for `ino`.
+    /// Releases the clusters that are set aside for `ino`.
     pub(super) fn give_up_window(&self, ino: Ino) {
         let released = self.windows.lock().remove(ino);
         if let Some(run) = released {
@@ -332,23 +336,23 @@ impl Space {
         }
     }
 
-    /// Where the stream of `ino` goes on.
+    /// Returns the cluster where the stream of `ino` continues.
     pub(super) fn stream_goal(&self, ino: Ino) -> Option<u64> {
         let goal = self.streams[stream_of(ino)].load(Ordering::Relaxed);
         (goal != 0).then_some(goal)
     }
 
-    /// The stream of `ino` goes on at `cluster`.
+    /// Records that the stream of `ino` continues at `cluster`.
     pub(super) fn set_stream_goal(&self, ino: Ino, cluster: u64) {
         self.streams[stream_of(ino)].store(cluster, Ordering::Relaxed);
     }
 
-    /// Whether a commit would free something.
+    /// Returns whether a commit would make blocks claimable.
     pub(super) fn has_pending(&self) -> bool {
         !self.pending.lock().is_empty()
     }
 
-    /// Counts one more map; drops those that are not held if there are too many.
+    /// Counts one more map. If there are too many, drops those that are not held.
     pub(super) fn map_was_made(&self) {
         if self.maps.fetch_add(1, Ordering::Relaxed) < self.maps_max {
             return;

@@ -1,4 +1,4 @@
-//! Discarding free space, so that the file or disk below can give it back.
+//! Discarding free space, so that the file or disk below can release it.
 
 use super::run::Run;
 use super::space::{GroupState, Space};
@@ -6,16 +6,17 @@ use crate::{Error, Filesystem, GroupNo, Ino, Result};
 use std::ops::Range;
 
 impl Filesystem {
-    /// Discards free space in `bytes` of the file system, in runs of at least `min_bytes`; returns
-    /// the bytes discarded. Not what a transaction that is not committed yet has freed.
+    /// Discards free space in `bytes` of the file system, in runs of at least `min_bytes`, and
+    /// returns the number of bytes discarded. Blocks that an uncommitted transaction freed are not
+    /// discarded.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] if the device cannot, or its error.
+    /// [`Error::NotSupported`] if the device cannot discard, or its error.
     pub fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64> {
         let space = self.space()?;
         let geometry = &space.geometry;
         let cluster_bytes = self.superblock().cluster_size_bytes();
-        // Whole clusters inside of the bytes.
+        // The clusters that are completely inside of the range.
         let first_byte = geometry.first_data_block << self.superblock().block_size_log2;
         let start = bytes
             .start
@@ -52,8 +53,8 @@ impl Filesystem {
     ) -> Result<u64> {
         let mut at = bits.start;
         let mut discarded = 0;
-        // One run at a time is kept from others while it is discarded; who finds nothing else
-        // waits for it.
+        // One run at a time is held while it is discarded. A thread that finds no other space waits
+        // for the end.
         loop {
             let _alone = space.trimming.lock();
             let Some(found) = self.hold_next_run(group, at..bits.end, clusters_min) else {
@@ -67,7 +68,8 @@ impl Filesystem {
         }
     }
 
-    /// Holds the first free run of at least `clusters_min` in `bits`. A damaged group has none.
+    /// Holds the first free run of at least `clusters_min` in `bits`. Returns `None` for a damaged
+    /// group.
     fn hold_next_run(
         &self,
         group: GroupNo,

@@ -1,27 +1,27 @@
 //! Space that is set aside for files that grow.
 //!
 //! # Model
-//! ext4's preallocation for an inode: what a file will probably want next is kept from
-//! others, in memory only, so that files that grow at the same time stay in few pieces. Given up
-//! when the file is closed or deleted, when there are too many, or when space is short.
+//! ext4's preallocation for an inode: the clusters that a file will probably need next are held, in
+//! memory only, so that files that grow at the same time are not fragmented. They are released when
+//! the file is closed or deleted, when too many files have them, or when space is short.
 
 use super::run::Run;
 use crate::Ino;
 use std::collections::{HashMap, VecDeque};
 
-/// Files with space set aside, at most.
+/// The maximum number of files with space set aside.
 const WINDOWS_MAX: usize = 256;
 
 /// The space set aside, by inode.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     runs: HashMap<Ino, Run>,
-    /// The inodes in the order in which they were set aside; some may have none any more.
+    /// The inodes in the order in which space was set aside for them.
     order: VecDeque<Ino>,
 }
 
 impl Windows {
-    /// Sets `run` aside for `ino`. Returns what is to be released for it.
+    /// Sets `run` aside for `ino`. Returns a run to be released in exchange, if any.
     pub(super) fn set(&mut self, ino: Ino, run: Run) -> Option<Run> {
         let before = self.runs.insert(ino, run);
         if before.is_none() {
@@ -35,7 +35,7 @@ impl Windows {
             .and_then(|ino| self.runs.remove(&ino))
     }
 
-    /// Takes the first `want` clusters of what is set aside for `ino`, if they start at `start`.
+    /// Takes the first `want` clusters of the space set aside for `ino`, if it starts at `start`.
     pub(super) fn take(&mut self, ino: Ino, start: u64, want: u32) -> Option<Run> {
         let window = self.runs.get_mut(&ino).filter(|run| run.start == start)?;
         let len = window.len.min(want);
@@ -50,14 +50,14 @@ impl Windows {
         Some(taken)
     }
 
-    /// Gives up what is set aside for `ino`.
+    /// Removes and returns the space set aside for `ino`.
     pub(super) fn remove(&mut self, ino: Ino) -> Option<Run> {
         let run = self.runs.remove(&ino)?;
         self.order.retain(|&other| other != ino);
         Some(run)
     }
 
-    /// Gives up all.
+    /// Removes and returns all space set aside.
     pub(super) fn remove_all(&mut self) -> Vec<Run> {
         self.order.clear();
         self.runs.drain().map(|(_, run)| run).collect()
