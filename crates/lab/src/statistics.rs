@@ -1,20 +1,20 @@
-//! Figures of several runs as one.
+//! Statistics over several runs.
 
 use crate::run_report::as_f64;
 use serde::Serialize;
 use std::cmp::Ordering;
 
-/// What several runs of the same showed.
+/// Figures of several equal runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figures {
     /// The average.
     pub mean: f64,
-    /// The standard deviation; one run has none.
+    /// The standard deviation; `None` for a single run.
     pub s: Option<f64>,
 }
 
 impl Figures {
-    /// Of runs with these figures.
+    /// Computes the statistics of runs with these figures.
     pub fn of(figures: &[f64]) -> Self {
         Self {
             mean: mean(figures),
@@ -22,8 +22,8 @@ impl Figures {
         }
     }
 
-    /// Which average is larger, where they differ by more than twice both deviations together; equal
-    /// otherwise. None where one of them is of a single run.
+    /// Returns which average is larger if they differ by more than twice the sum of both deviations,
+    /// and `Equal` otherwise. `None` if one of them is of a single run.
     pub fn beyond_noise(self, other: Self) -> Option<Ordering> {
         let noise = 2.0 * (self.s? + other.s?);
         let difference = self.mean - other.mean;
@@ -42,12 +42,12 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// The mean. None of none: not a number.
+/// Returns the mean. Without figures it is not a number.
 pub fn mean(figures: &[f64]) -> f64 {
     figures.iter().sum::<f64>() / as_f64(figures.len() as u64)
 }
 
-/// The standard deviation of runs like these (the sample's); 0 of fewer than two.
+/// Returns the sample standard deviation; 0 for fewer than two figures.
 pub fn deviation(figures: &[f64]) -> f64 {
     let others = figures.len().saturating_sub(1);
     if others == 0 {
@@ -58,8 +58,8 @@ pub fn deviation(figures: &[f64]) -> f64 {
     (squares.sum::<f64>() / as_f64(others as u64)).sqrt()
 }
 
-/// The one in the middle, or the mean of the two there: one slow run does not move it. None of
-/// none: not a number.
+/// Returns the median, which a single slow run does not change: the middle figure, or the mean of
+/// the two middle ones. Without figures it is not a number.
 pub fn median(figures: &[f64]) -> f64 {
     let mut figures = figures.to_vec();
     figures.sort_by(f64::total_cmp);

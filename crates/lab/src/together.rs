@@ -1,12 +1,12 @@
-//! Threads that start at once.
+//! Starts threads at the same time.
 
 use std::panic::resume_unwind;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Lets `prepare` make the work of each of `processes` threads, starts all of it at once, and
-/// returns how long it took to the last one's end, and what each returned.
+/// Creates the work of each of `processes` threads with `prepare`, starts all of it at the same
+/// time, and returns the time until the last thread finished, with the result of each.
 pub(crate) fn together<T: Send, W: FnOnce() -> T>(
     processes: u32,
     prepare: impl Fn(u32) -> W + Sync,
@@ -17,7 +17,7 @@ pub(crate) fn together<T: Send, W: FnOnce() -> T>(
         let spawn = |process| {
             scope.spawn(move || {
                 let work = prepare(process);
-                // All are ready, and then all go.
+                // All threads are ready and start together.
                 gate.wait();
                 gate.wait();
                 work()

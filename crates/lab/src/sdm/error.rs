@@ -1,10 +1,10 @@
-//! What keeps the workload from being run.
+//! Errors of running the workload.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// The workload cannot be run, or a command of it went wrong.
+/// The workload cannot be run, or one of its commands failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,55 +13,55 @@ pub enum Error {
     Missing {
         /// Their names.
         commands: Vec<&'static str>,
-        /// The Debian packages that have them.
+        /// The Debian packages that contain them.
         packages: Vec<&'static str>,
     },
-    /// A file or directory cannot be made, read or removed.
+    /// A file or directory cannot be created, read or removed.
     #[error("{}: cannot {what}: {source}", path.display())]
     File {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// A command cannot be started or waited for.
     #[error("user {user}: cannot run {command}: {source}")]
     Start {
-        /// Whose.
+        /// The user.
         user: u32,
         /// The command with its arguments.
         command: String,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// A command failed.
     #[error("user {user}: {command}: {status}{}", told(.message))]
     Failed {
-        /// Whose.
+        /// The user.
         user: u32,
         /// The command with its arguments.
         command: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// What it said.
+        /// Its error output.
         message: String,
     },
-    /// A file is not what the script must make of it.
+    /// A file differs from the expected result of the script.
     #[error("user {user}: {path} is not what the script makes of it: {found}")]
     Wrong {
-        /// Whose.
+        /// The user.
         user: u32,
-        /// In the user's home.
+        /// The path in the user's home.
         path: String,
-        /// The beginning of what it is.
+        /// The beginning of its content.
         found: String,
     },
-    /// What a recording cannot be made of.
+    /// A script that cannot be recorded.
     #[error("cannot record the script: {0}")]
     Record(String),
-    /// It was to end early.
+    /// The run was interrupted.
     #[error("interrupted: nothing is kept of what was measured")]
     Interrupted,
 }

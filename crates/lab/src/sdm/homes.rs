@@ -1,4 +1,4 @@
-//! The directories of a run: one that all users share, and a home for each.
+//! The directories of a run: one that all users share, and a home for each user.
 
 use super::Error;
 use super::program::{TextFile, shared_headers};
@@ -8,17 +8,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What all users share, beside their homes.
+/// The directory that all users share, next to their homes.
 pub(super) const SHARED: &str = "shared";
 
-/// The directories of a run, until this is dropped.
+/// The directories of a run, which are removed on drop.
 #[derive(Debug)]
 pub(super) struct Homes {
     root: PathBuf,
 }
 
 impl Homes {
-    /// Makes them in `parent`, with what the users of `scripts` begin with.
+    /// Creates them in `parent`, with the initial files of the users of `scripts`.
     pub(super) fn new(parent: &Path, seed: u64, scripts: &[Script]) -> Result<Self, Error> {
         let root = parent.join(format!("larder-sdm-{}", std::process::id()));
         fs::create_dir(&root).map_err(|source| failed("make the directory", &root, source))?;
@@ -35,17 +35,17 @@ impl Homes {
         Ok(homes)
     }
 
-    /// Where they are.
+    /// Returns their parent directory.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A user's home.
+    /// Returns a user's home.
     pub(super) fn home(&self, user: u32) -> PathBuf {
         self.root.join(home_name(user))
     }
 
-    /// Holds what a user's script made to what it must make.
+    /// Verifies the results of a user's script.
     pub(super) fn check(&self, user: u32, outcomes: &[Outcome]) -> Result<(), Error> {
         for Outcome { path, expected } in outcomes {
             let file = self.home(user).join(path);
@@ -66,7 +66,7 @@ impl Homes {
         Ok(())
     }
 
-    /// Removes them.
+    /// Removes the directories.
     pub(super) fn remove(&self) -> Result<(), Error> {
         fs::remove_dir_all(&self.root)
             .map_err(|source| failed("remove the directory", &self.root, source))
@@ -87,12 +87,12 @@ impl Homes {
 
 impl Drop for Homes {
     fn drop(&mut self) {
-        // Removed already if all went well; else there is another error to tell.
+        // They are already removed on success. Otherwise there is another error to report.
         let _ = fs::remove_dir_all(&self.root);
     }
 }
 
-/// The name of a user's home.
+/// Returns the name of a user's home.
 pub(super) fn home_name(user: u32) -> String {
     format!("user{user}")
 }

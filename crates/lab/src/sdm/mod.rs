@@ -1,20 +1,21 @@
-//! A workload like SPEC's SDM, which Lever 2000 measured with: users at once, each with a script of
+//! A workload like SPEC's SDM, with which Lever 2000 measured: concurrent users, each with a script of
 //! real commands.
 //!
 //! # Model
-//! SDM "emulates a multi-tasking software development workload with a fixed script of commands
-//! typically used by software developers, such as cc, ed, nroff, and spell". The suite itself is not
-//! free, so the script is ours: a user edits, compiles, links and runs a program of 13 files, edits it
-//! again, formats a manual and spells letters. What he begins with is made from the seed, another for each
-//! user, and so it is known what must come of it: after the run every result is checked.
+//! SDM "emulates a multi-tasking software development workload with a fixed script of commands typically
+//! used by software developers, such as cc, ed, nroff, and spell". The suite is not freely available, so
+//! this script was written for Larder: a user edits, compiles, links and runs a program of 13 files, edits
+//! it again, formats a manual and spell-checks letters. Each user's initial files are generated from the
+//! seed and differ between users. The expected results are therefore known, and every result is verified
+//! after the run.
 //!
-//! A run makes its directories, starts all users at once, and takes the time until the last one is
-//! through. The directories are new for each run; what the commands themselves are made of is cached
-//! after the first one.
+//! A run creates its directories, starts all users at the same time, and measures the time until the last
+//! one finishes. The directories are new for each run. The programs and libraries of the commands are
+//! cached after the first run.
 //!
 //! # Cost
-//! Some 90 files of 400 KB for each user, and 48 headers that all share. A script starts some 100
-//! processes.
+//! Some 90 files with 400 KB in total for each user, and 48 headers that all users share. A script starts
+//! some 100 processes.
 
 mod error;
 mod homes;
@@ -36,35 +37,35 @@ use serde::Serialize;
 use std::io::PipeReader;
 use std::path::Path;
 
-/// What is run.
+/// Parameters of the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SdmConfig {
-    /// Users at once, one load after the other.
+    /// Numbers of concurrent users, one for each load.
     pub users: Vec<u32>,
-    /// Runs of each load.
+    /// Number of runs of each load.
     pub runs: u32,
-    /// What all files are made from.
+    /// Seed of the content of all files.
     pub seed: u64,
 }
 
-/// What was measured in a directory.
+/// The measurements in a directory.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sdm {
-    /// Where.
+    /// The directory.
     pub directory: String,
-    /// What was run.
+    /// The parameters.
     #[serde(flatten)]
     pub config: SdmConfig,
     /// The runs of each load.
     pub loads: Vec<Runs>,
 }
 
-/// Runs the workload in `dir`: the loads in turn, as often as is asked for, so that what changes over
-/// time befalls all of them. Ends early, and removes what it made, once `interrupt` can be read from.
-/// Tells `run_done` of each run.
+/// Runs the workload in `dir`. The loads take turns, as often as requested, so that changes of the
+/// machine's speed affect all of them. Stops early, and removes the created files, once `interrupt` is
+/// readable. Calls `run_done` after each run.
 ///
 /// # Errors
-/// [`Error`]; what was made is removed.
+/// [`Error`]. The created files are removed.
 pub fn measure(
     dir: &Path,
     config: &SdmConfig,
@@ -92,10 +93,10 @@ pub fn measure(
     })
 }
 
-/// Sees whether all commands of the script are installed.
+/// Checks that all commands of the script are installed.
 ///
 /// # Errors
-/// [`Error::Missing`] if not.
+/// [`Error::Missing`] if a command is not installed.
 pub fn check_commands() -> Result<(), Error> {
     check_installed(&script::NEEDED)
 }

@@ -1,8 +1,9 @@
-//! The commands that run now, and their end.
+//! The running commands, and their termination.
 //!
 //! # Locking
-//! The set's lock is held while a command is started, so that none starts once all are to end, and
-//! from a command's end until it is waited for nobody has its number: it is taken from the set before.
+//! The set's lock is held while a command is started, so that no command starts after termination was
+//! requested. A command is removed from the set before it is waited for, so that a process ID in the
+//! set is never reused.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -12,10 +13,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Commands, each the leader of a process group of its own.
+/// Running commands, each the leader of a separate process group.
 #[derive(Debug)]
 pub(super) struct Processes {
-    /// None once all are to end.
+    /// `None` after termination was requested.
     running: Mutex<Option<HashSet<Pid>>>,
 }
 
@@ -26,7 +27,7 @@ impl Processes {
         }
     }
 
-    /// Runs `command` to its end; `None` if all are to end.
+    /// Runs `command` to completion; `None` if termination was requested.
     pub(super) fn run(&self, command: &mut Command) -> io::Result<Option<ExitStatus>> {
         let Some(mut child) = self.start(command)? else {
             return Ok(None);
@@ -47,10 +48,10 @@ impl Processes {
         Ok(was_running.map(|_| status))
     }
 
-    /// Ends all, with what they have started.
+    /// Kills all commands and the processes that they started.
     pub(super) fn end(&self) {
         for group in self.lock().take().unwrap_or_default() {
-            // It may just have ended.
+            // It may just have exited.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }

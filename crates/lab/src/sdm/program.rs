@@ -1,26 +1,26 @@
-//! A program in C whose output is known: modules that each change a number, and a main file.
+//! A C program with known output: modules that each modify a number, and a main file.
 
 use crate::workload::chance::generator;
 use rand::Rng;
 use std::fmt::Write as _;
 
-/// Modules of a program.
+/// Number of modules of a program.
 const MODULES: usize = 12;
-/// Headers of a program's own.
+/// Number of a program's own headers.
 const OWN_HEADERS: usize = 16;
-/// Headers that all users share.
+/// Number of headers that all users share.
 pub(super) const SHARED_HEADERS: usize = 48;
-/// Functions of a module, each used by the next.
+/// Number of functions of a module, each called by the next.
 const FUNCTIONS: usize = 6;
-/// Own headers that a module includes, and shared ones.
+/// Numbers of own and shared headers that a module includes.
 const INCLUDED: [usize; 2] = [4, 8];
-/// Of the shared headers, those from here on lie in the folder that is searched last.
+/// The first of the shared headers that are in the directory that is searched last.
 const FIRST_SYSTEM_HEADER: usize = SHARED_HEADERS / 2;
 
-/// A file: its path, and what it holds.
+/// A file: its path and its content.
 pub(super) type TextFile = (String, String);
 
-/// A change of the number.
+/// A modification of the number.
 #[derive(Debug)]
 enum Statement {
     Multiply(u32),
@@ -29,7 +29,7 @@ enum Statement {
     AddFromTable(usize),
 }
 
-/// What one module consists of.
+/// The content of one module.
 #[derive(Debug)]
 struct Module {
     number: usize,
@@ -38,12 +38,12 @@ struct Module {
     functions: Vec<Vec<Statement>>,
 }
 
-/// A program of one user.
+/// The program of one user.
 #[derive(Debug)]
 pub(super) struct Program {
     modules: Vec<Module>,
     own_headers: Vec<TextFile>,
-    /// The numbers that it begins with: as written, and after each edit.
+    /// Initial numbers: as first written, and after each edit.
     starts: [u32; 3],
 }
 
@@ -67,18 +67,18 @@ impl Program {
         }
     }
 
-    /// All files but [`Program::main_file`].
+    /// Returns all files except [`Program::main_file`].
     pub(super) fn files(&self) -> Vec<TextFile> {
         let modules = self.modules.iter().map(Module::file);
         modules.chain(self.own_headers.iter().cloned()).collect()
     }
 
-    /// The names of the modules, without what says that they are C.
+    /// Returns the names of the modules, without the `.c` suffix.
     pub(super) fn modules(&self) -> impl Iterator<Item = String> {
         self.modules.iter().map(Module::name)
     }
 
-    /// `main.c` after so many edits.
+    /// Returns `main.c` after `edits` edits.
     pub(super) fn main_file(&self, edits: usize) -> String {
         let mut text = String::from("int printf(const char *format, ...);\n\n");
         for name in self.modules() {
@@ -94,13 +94,13 @@ impl Program {
         text
     }
 
-    /// What `ed` is told, to make edit number `edit`, from 1.
+    /// Returns the input of `ed` for edit number `edit`, from 1.
     pub(super) fn edit(&self, edit: usize) -> String {
         let [from, to] = [self.starts[edit - 1], self.starts[edit]];
         format!("/define START/s/{from}/{to}/\nw\nq\n")
     }
 
-    /// What it prints after so many edits.
+    /// Returns the program's output after `edits` edits.
     pub(super) fn output(&self, edits: usize) -> String {
         let modules = self.modules.iter();
         let end = modules.fold(self.starts[edits], |x, module| module.run(x));
@@ -206,7 +206,7 @@ impl Statement {
     }
 }
 
-/// The headers that all users share, in two folders.
+/// Returns the headers that all users share, in two directories.
 pub(super) fn shared_headers(seed: u64) -> impl Iterator<Item = TextFile> {
     (0..SHARED_HEADERS).map(move |number| {
         let name = shared_name(number);
@@ -232,7 +232,7 @@ fn macro_of(header: &str) -> String {
     header.trim_end_matches(".h").to_uppercase()
 }
 
-/// A header as long as those of a library are: declarations around the one that is used.
+/// Returns a header of the typical length of a library header: the used declaration among others.
 fn header(name: &str, value: u32) -> String {
     let own = macro_of(name);
     let mut text = format!("#ifndef {own}_H\n#define {own}_H\n\n#define {own} {value}u\n\n");

@@ -1,10 +1,10 @@
-//! Text to format and to spell, whose result is known.
+//! Text to format and to spell-check, with known results.
 
 use super::program::TextFile;
 use crate::workload::chance::generator;
 use rand::Rng;
 
-/// Words that every dictionary of English has.
+/// Words that every English dictionary contains.
 const WORDS: [&str; 48] = [
     "about", "after", "again", "all", "answer", "before", "below", "block", "book", "both",
     "bring", "carry", "change", "city", "close", "cold", "count", "cover", "door", "early",
@@ -12,21 +12,21 @@ const WORDS: [&str; 48] = [
     "hand", "house", "large", "letter", "light", "long", "market", "morning", "number", "open",
     "paper", "people", "question", "river", "simple", "table", "under", "water",
 ];
-/// Letters of misspelt words, which no word consists of.
+/// Characters of misspelt words. No word consists of them.
 const CONSONANTS: &[u8] = b"bcdfghjkmnpqrtvwxz";
 
-/// Letters of a user.
+/// Number of letters of a user.
 const LETTERS: usize = 4;
-/// Sections of the manual, each a file.
+/// Number of sections of the manual, each in a file.
 const SECTIONS: usize = 6;
 
-/// The macros that the manuals of all users are written with, in the folder that they share.
+/// Returns the macros for the manuals of all users, in the shared directory.
 pub(super) fn macros() -> TextFile {
     let text = ".nh\n.na\n.de SH\n.sp\n.in 0\n\\\\$1\n.br\n.in 7\n..\n.de PP\n.sp\n..\n";
     ("macros/manual.roff".to_owned(), text.to_owned())
 }
 
-/// What one user writes.
+/// The texts of one user.
 #[derive(Debug)]
 pub(super) struct Prose {
     sections: Vec<Section>,
@@ -66,7 +66,7 @@ impl Prose {
         }
     }
 
-    /// The files, in the user's home.
+    /// Returns the files in the user's home.
     pub(super) fn files(&self) -> Vec<TextFile> {
         let mut manual = String::from(".so ../shared/macros/manual.roff\n");
         let mut files = Vec::new();
@@ -82,12 +82,12 @@ impl Prose {
         files
     }
 
-    /// The letters, in their order.
+    /// Returns the names of the letters, in order.
     pub(super) fn letter_names(&self) -> impl Iterator<Item = String> {
         (0..self.letters.len()).map(|number| format!("letters/letter{number}.txt"))
     }
 
-    /// The words of the formatted manual, in their order.
+    /// Returns the words of the formatted manual, in order.
     pub(super) fn formatted(&self) -> Vec<String> {
         let of = |section: &Section| {
             let words = section.paragraphs.concat();
@@ -96,7 +96,7 @@ impl Prose {
         self.sections.iter().flat_map(of).collect()
     }
 
-    /// The words of all letters that are no words.
+    /// Returns the misspelt words of all letters.
     pub(super) fn misspelt(&self) -> &[String] {
         &self.misspelt
     }
@@ -118,7 +118,7 @@ fn words(count: usize, chance: &mut impl Rng) -> Vec<String> {
     (0..count).map(word).collect()
 }
 
-/// One of its own for each number.
+/// Returns a misspelt word that is unique for each number.
 fn misspelling(number: usize, chance: &mut impl Rng) -> String {
     let mut letter = |_| CONSONANTS[chance.random_range(0..CONSONANTS.len())];
     let mut word: Vec<u8> = (0..6).map(&mut letter).collect();

@@ -1,4 +1,4 @@
-//! One user's script under strace(1), as operations.
+//! Records one user's script with strace(1) as operations.
 
 use super::homes::{Homes, failed, home_name};
 use super::processes::Processes;
@@ -14,13 +14,14 @@ use std::path::Path;
 
 const STRACE: Needed = ("strace", "strace");
 
-/// What strace is asked for: calls about files and descriptors, of all processes, with whole paths.
+/// Options of strace: calls on files and descriptors, of all processes, with complete paths.
 const OPTIONS: &str = "-f -y -qq -ttt -s 0 -e trace=%file,%desc,%process -o";
 
-/// Runs one user's script in `dir` and returns what it did to the files there.
+/// Runs one user's script in `dir` and returns its operations on the files there.
 ///
 /// # Errors
-/// As [`super::measure`]; [`Error::Missing`] without strace too, and [`Error::Record`] of what cannot be recorded.
+/// As [`super::measure`]; also [`Error::Missing`] if strace is not installed, and [`Error::Record`] for calls
+/// that cannot be recorded.
 pub fn record(dir: &Path, seed: u64, interrupt: Option<&PipeReader>) -> Result<Operations, Error> {
     check_commands()?;
     check_installed(&[STRACE])?;
@@ -64,7 +65,7 @@ fn record_in(homes: &Homes, script: &Script, processes: &Processes) -> Result<Op
     Ok(Operations::new(directories, files, recorder.into_done()))
 }
 
-/// The directories and files below `root`, the home by that name.
+/// Returns the directories and files below `root`, where the home has that name.
 fn before(root: &Path, home: &str) -> Result<(Vec<String>, Vec<SizedFile>), Error> {
     let (mut directories, mut files) = (Vec::new(), Vec::new());
     let mut left = vec![
@@ -85,7 +86,7 @@ fn before(root: &Path, home: &str) -> Result<(Vec<String>, Vec<SizedFile>), Erro
         }
         directories.push(path);
     }
-    // A directory's path is the beginning of those of what is in it.
+    // A directory's path is a prefix of the paths of its entries, so it is sorted before them.
     directories.sort_unstable();
     files.sort_unstable();
     Ok((directories, files))

@@ -1,11 +1,11 @@
-//! What was measured, as a table, CSV and JSON.
+//! The measurements as a table, CSV and JSON.
 
 use super::{Runs, Sdm};
 use crate::output::{LinePlot, Report, ReportFile, Scale, Series, Table, csv_text, text_or};
 use std::io;
 
 impl Sdm {
-    /// A row for each load.
+    /// Returns a table with one row for each load.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut table =
@@ -54,7 +54,7 @@ impl Report for Sdm {
         )
     }
 
-    /// A line for each run.
+    /// Returns one line for each run.
     fn to_csv(&self) -> io::Result<String> {
         let lines = self.loads.iter().flat_map(|load| {
             let runs = load.elapsed_s.iter().zip(load.throughputs());

@@ -1,4 +1,4 @@
-//! One run: all users at once, each with his script.
+//! One run: all users concurrently, each with a script.
 
 use super::Error;
 use super::homes::{Homes, failed};
@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Runs `scripts` at once in `dir`, and returns how long it took to the last one's end. Ends early
-/// once `interrupt` can be read from.
+/// Runs `scripts` concurrently in `dir`, and returns the time until the last one finished. Stops early
+/// once `interrupt` is readable.
 pub(super) fn run(
     dir: &Path,
     seed: u64,
@@ -44,7 +44,7 @@ pub(super) fn run(
     Ok(elapsed)
 }
 
-/// The failure that made the others end, if any failed.
+/// Returns the failure that caused the others to terminate, if any.
 fn first_failure(ends: Vec<Result<(), Error>>) -> Option<Error> {
     let (own, ended): (Vec<_>, Vec<_>) = ends
         .into_iter()
@@ -53,7 +53,7 @@ fn first_failure(ends: Vec<Result<(), Error>>) -> Option<Error> {
     own.into_iter().chain(ended).next()
 }
 
-/// Does `work`; ends `processes` if `interrupt` can be read from before it is done.
+/// Executes `work`, and terminates `processes` if `interrupt` becomes readable before it is done.
 pub(super) fn unless_interrupted<T>(
     interrupt: Option<&PipeReader>,
     processes: &Processes,
@@ -70,18 +70,18 @@ pub(super) fn unless_interrupted<T>(
             }
         });
         let result = work();
-        // The other end hangs up, and the thread ends.
+        // The other end reports a hang-up, and the thread exits.
         drop(working);
         Ok(result)
     })
 }
 
-/// Waits until one of the pipes can be read from or is at its end; whether the first one is.
+/// Waits until one of the pipes is readable or closed, and returns whether it is the first one.
 fn is_first(first: &PipeReader, second: &PipeReader) -> bool {
     loop {
         let mut ready = [first, second].map(|pipe| PollFd::new(pipe, PollFlags::IN));
         match poll(&mut ready, None) {
-            // A signal: it is now in the pipe, if it is one to end at.
+            // A signal. If it is one that terminates the run, the pipe is now readable.
             Err(Errno::INTR) => {}
             Err(_) => return false,
             Ok(_) => return !ready[0].revents().is_empty(),
@@ -98,7 +98,7 @@ fn run_script(user: u32, home: &Path, steps: &[Step], processes: &Processes) -> 
     Ok(())
 }
 
-/// `program` with the input, output and surroundings of `step`, and no arguments yet.
+/// Returns `program` with the input, output and environment of `step`, without arguments.
 pub(super) fn command(step: &Step, program: &Path, home: &Path) -> Result<Command, Error> {
     let open = |path: Option<&str>, how: fn(&Path) -> io::Result<File>| match path {
         None => Ok(Stdio::null()),
@@ -121,7 +121,8 @@ pub(super) fn command(step: &Step, program: &Path, home: &Path) -> Result<Comman
     Ok(command)
 }
 
-/// Runs the command of `step`, which must succeed. What it says is kept in a file outside of the home.
+/// Runs the command of `step`, which must succeed. Its error output is stored in a file outside of the
+/// home.
 pub(super) fn run_step(
     user: u32,
     step: &Step,

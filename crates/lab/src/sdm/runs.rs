@@ -1,23 +1,23 @@
-//! Runs of one load, in scripts an hour.
+//! Runs of one load, in scripts per hour.
 //!
 //! # Model
-//! Lever's: the scripts that ran at once, by the time that all of them took. The first run warms the
-//! caches, so figures are given with and without it.
+//! As in Lever 2000: the number of concurrent scripts, divided by the time in which all of them
+//! finished. The first run warms the caches, so figures are given with and without it.
 
 use crate::statistics::Figures;
 use serde::Serialize;
 
-/// Runs of so many scripts at once.
+/// Runs with a given number of concurrent scripts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Runs {
-    /// Scripts at once, a user each.
+    /// Number of concurrent scripts, one for each user.
     pub users: u32,
-    /// How long each run took.
+    /// Duration of each run in seconds.
     pub elapsed_s: Vec<f64>,
 }
 
 impl Runs {
-    /// No run yet.
+    /// Creates a load without runs.
     pub fn none(users: u32) -> Self {
         Self {
             users,
@@ -25,30 +25,30 @@ impl Runs {
         }
     }
 
-    /// Scripts an hour of each run.
+    /// Returns the scripts per hour of each run.
     pub fn throughputs(&self) -> Vec<f64> {
         let scripts_hour = |elapsed_s: &f64| f64::from(self.users) * 3600.0 / elapsed_s;
         self.elapsed_s.iter().map(scripts_hour).collect()
     }
 
-    /// All of them.
+    /// Returns the figures of all runs.
     pub fn all(&self) -> Figures {
         Figures::of(&self.throughputs())
     }
 
-    /// All but the first; none of one run.
+    /// Returns the figures of all runs except the first; `None` if there is only one.
     pub fn without_first(&self) -> Option<Figures> {
         let throughputs = self.throughputs();
         let rest = throughputs.get(1..).filter(|rest| !rest.is_empty());
         rest.map(Figures::of)
     }
 
-    /// The best run.
+    /// Returns the throughput of the best run.
     pub fn best(&self) -> f64 {
         self.throughputs().into_iter().fold(0.0, f64::max)
     }
 
-    /// All runs together.
+    /// Returns the total duration of all runs in seconds.
     pub fn total_s(&self) -> f64 {
         self.elapsed_s.iter().sum()
     }

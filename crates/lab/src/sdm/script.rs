@@ -1,4 +1,4 @@
-//! The script of one user: which commands, and what comes of them.
+//! The script of one user: its commands, and their expected results.
 
 use super::program::{Program, TextFile};
 use super::prose::Prose;
@@ -9,20 +9,20 @@ pub(super) struct Step {
     /// The program, by name or by its path in the user's home.
     pub program: &'static str,
     pub arguments: Vec<String>,
-    /// What is its standard input, in the user's home.
+    /// File for standard input, in the user's home.
     pub input: Option<&'static str>,
-    /// What its standard output is written to, in the user's home.
+    /// File for standard output, in the user's home.
     pub output: Option<&'static str>,
 }
 
-/// What a file in the user's home must be when the script is through.
+/// The expected state of a file in the user's home at the end of the script.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub path: String,
     pub expected: Expected,
 }
 
-/// What a file must hold.
+/// The expected content of a file.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
     Text(String),
@@ -30,12 +30,12 @@ pub(super) enum Expected {
     Words(Vec<String>),
     /// These words, in any order.
     WordsOfAnyOrder(Vec<String>),
-    /// It must be gone.
+    /// The file must not exist.
     Nothing,
 }
 
 impl Expected {
-    /// Whether what was `found` is as it must be.
+    /// Returns whether `found` matches the expectation.
     pub(super) fn is_met_by(&self, found: Option<&str>) -> bool {
         let words =
             |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
@@ -54,10 +54,10 @@ impl Expected {
     }
 }
 
-/// A command that the script needs, and the Debian package that has it.
+/// A command that the script needs, and the Debian package that contains it.
 pub(super) type Needed = (&'static str, &'static str);
 
-/// All that it needs.
+/// All commands that the script needs.
 pub(super) const NEEDED: [Needed; 9] = [
     ("gcc", "gcc"),
     ("ed", "ed"),
@@ -70,13 +70,13 @@ pub(super) const NEEDED: [Needed; 9] = [
     ("rm", "coreutils"),
 ];
 
-/// Where the compiler looks for headers, from a user's home.
+/// The compiler's search path for headers, relative to a user's home.
 const HEADER_FOLDERS: [&str; 3] = ["include", "../shared/include", "../shared/include/system"];
 
 /// The script of one user.
 #[derive(Debug)]
 pub(super) struct Script {
-    /// What the user begins with.
+    /// The user's initial files.
     pub files: Vec<TextFile>,
     pub steps: Vec<Step>,
     pub outcomes: Vec<Outcome>,

@@ -1,4 +1,4 @@
-//! What the processor takes: a few constants, and processors that readers share.
+//! Processor time: a few constants, and processors that readers share.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,27 +7,27 @@ use larder_instruments::simulated::VirtualTime;
 
 use super::run::ReaderId;
 
-/// What the processor takes for what a read does. Interrupts, page tables and the device driver
-/// are left out: the device's time is what matters, except where all is cached.
+/// Processor time of the parts of a read. Interrupts, page tables and the device driver are
+/// omitted: the device's time dominates, except where everything is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuModel {
-    /// Processors that the readers share; 0 is taken as 1.
+    /// Number of processors that the readers share; 0 is treated as 1.
     pub processors: u32,
-    /// Entering and leaving the kernel, for each operation.
+    /// Entering and leaving the kernel, once for each operation.
     pub call: Duration,
-    /// Looking one page up.
+    /// One lookup of a page.
     pub lookup: Duration,
     /// Copying one page to or from the reader.
     pub copy: Duration,
-    /// Asking the policy.
+    /// One call of the policy.
     pub decision: Duration,
-    /// Bringing one page in: its memory, its place in the cache, its part of a request.
+    /// Inserting one page: its memory, its entry in the cache, and its part of a request.
     pub insert: Duration,
 }
 
 impl CpuModel {
-    /// Round figures for a Core 2 of 2.9 GHz with two cores: some 900 cycles for a system call,
-    /// 200 for a lookup, 4 GB/s to copy cold pages, 1200 cycles to bring a page in. Our estimates.
+    /// Rounded estimates for a Core 2 of 2.9 GHz with two cores: some 900 cycles for a system call,
+    /// 200 for a lookup, 4 GB/s to copy cold pages, 1200 cycles to insert a page.
     pub const CORE_2: Self = Self {
         processors: 2,
         call: Duration::from_nanos(300),
@@ -44,7 +44,7 @@ impl Default for CpuModel {
     }
 }
 
-/// The processor time of a reader, since it last got a processor.
+/// The processor time of a reader since it last acquired a processor.
 #[derive(Debug)]
 pub(super) struct Spent {
     model: CpuModel,
@@ -84,12 +84,13 @@ impl Spent {
     }
 }
 
-/// Processors, and the readers that wait for one, first come first served.
+/// Processors, and the readers that wait for one, in FIFO order.
 ///
-/// A reader runs without a break until it waits or is done, and keeps its processor so long.
+/// A reader runs without interruption until it waits or is done, and keeps its processor for that
+/// time.
 #[derive(Debug)]
 pub(super) struct Processors {
-    /// When each is free.
+    /// The time at which each processor is free.
     free_at: Vec<VirtualTime>,
     waiting: VecDeque<ReaderId>,
 }
@@ -102,8 +103,8 @@ impl Processors {
         }
     }
 
-    /// Whether `reader` may run now. If not, it is queued, and [`Self::next`] names it in its
-    /// turn.
+    /// Returns whether `reader` may run now. If not, it is queued, and [`Self::next`] returns it in
+    /// its turn.
     pub(super) fn may_run(&mut self, reader: ReaderId, now: VirtualTime) -> bool {
         let may_run = self.waiting.is_empty() && self.is_any_free(now);
         if !may_run {
@@ -112,7 +113,7 @@ impl Processors {
         may_run
     }
 
-    /// The reader whose turn it is, if a processor is free.
+    /// Returns the first reader in the queue, if a processor is free.
     pub(super) fn next(&mut self, now: VirtualTime) -> Option<ReaderId> {
         if !self.is_any_free(now) {
             return None;
@@ -120,7 +121,7 @@ impl Processors {
         self.waiting.pop_front()
     }
 
-    /// When the next reader in the queue can run; `None` if none waits.
+    /// Returns the time at which the next reader in the queue can run; `None` if none waits.
     pub(super) fn next_turn(&self) -> Option<VirtualTime> {
         if self.waiting.is_empty() {
             return None;
@@ -128,7 +129,7 @@ impl Processors {
         self.free_at.iter().min().copied()
     }
 
-    /// Keeps a processor that is free at `now` busy until `until`.
+    /// Occupies a processor that is free at `now` until `until`.
     pub(super) fn occupy(&mut self, now: VirtualTime, until: VirtualTime) {
         if let Some(free_at) = self.free_at.iter_mut().find(|free_at| **free_at <= now) {
             *free_at = until;

@@ -1,4 +1,4 @@
-//! What happens at which virtual time, apart from what the device does.
+//! Events in virtual time, except those of the device.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,22 +7,22 @@ use larder_instruments::simulated::VirtualTime;
 
 use super::run::ReaderId;
 
-/// Something that happens to a reader.
+/// An event of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// It begins.
+    /// The reader starts.
     Start(ReaderId),
-    /// It is about to take up its next operation.
+    /// The reader is about to begin its next operation.
     Next(ReaderId),
-    /// It can go on, once it has a processor.
+    /// The reader can continue, once it has a processor.
     Ready(ReaderId),
-    /// A processor is free for whoever waits for one.
+    /// A processor is free for the next waiting reader.
     Turn,
-    /// It is done.
+    /// The reader is done.
     Exit(ReaderId),
 }
 
-/// Events to come: the earliest first, and those of one time in the order they were added.
+/// Future events, in order of time. Events of the same time are in insertion order.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     queue: BinaryHeap<Reverse<(VirtualTime, u64, Event)>>,

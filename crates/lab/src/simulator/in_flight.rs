@@ -1,10 +1,10 @@
-//! Pages on their way from the device: one entry for each read that it was asked for.
+//! Pages that are being read from the device: one entry for each read request.
 //!
 //! Invariants:
 //! 1. A page is in the cache as busy exactly while it is in one of these reads.
 //! 2. The reads of one file do not overlap.
-//! 3. `reads` begins with a read that is in flight; it has a place for each number from there to
-//!    that of the latest.
+//! 3. `reads` begins with a read that is in flight. It has an element for each number from there to
+//!    that of the latest read.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,19 +20,19 @@ pub(super) struct Reading {
     pub(super) file: FileId,
     pub(super) first: u64,
     pub(super) pages: Vec<NewPage>,
-    /// The page that carries the marker, until somebody takes it off.
+    /// The page that carries the marker, until it is removed.
     pub(super) marker: Option<u64>,
-    /// Who waits for one of the pages, in the order they came.
+    /// Readers that wait for one of the pages, in order of arrival.
     pub(super) waiters: Vec<ReaderId>,
 }
 
-/// All that the device is reading.
+/// All reads in progress.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// By number, from `first_id` on: the device counts its requests.
+    /// Indexed by request number minus `first_id`: the device counts its requests.
     reads: VecDeque<Option<Reading>>,
     first_id: u64,
-    /// By file, then by first page: how many pages, and which read.
+    /// By file, then by first page: the number of pages, and the request.
     files: Vec<BTreeMap<u64, (u64, RequestId)>>,
 }
 
@@ -47,7 +47,7 @@ impl InFlight {
         if self.reads.is_empty() {
             self.first_id = id.0;
         }
-        // Writes have numbers too.
+        // Writes have numbers, too.
         while self.first_id + (self.reads.len() as u64) < id.0 {
             self.reads.push_back(None);
         }
@@ -63,20 +63,20 @@ impl InFlight {
         self.place(id)?.as_mut()
     }
 
-    /// The read that brings the page in.
+    /// Returns the request that reads the page.
     pub(super) fn find(&self, file: FileId, page: u64) -> Option<RequestId> {
         let (first, (pages, id)) = self.files[file.index()].range(..=page).next_back()?;
         (page - first < *pages).then_some(*id)
     }
 
-    /// Takes the marker off the page; false if it carries none.
+    /// Removes the marker from the page; false if it has none.
     pub(super) fn take_marker(&mut self, id: RequestId, page: u64) -> bool {
         self.reading(id)
             .and_then(|reading| reading.marker.take_if(|marker| *marker == page))
             .is_some()
     }
 
-    /// Has `reader` told when the read is done.
+    /// Registers `reader` for notification when the read is done.
     pub(super) fn wait(&mut self, id: RequestId, reader: ReaderId) {
         self.reading(id)
             .expect("a reader waits for a read that is in flight")
@@ -84,7 +84,7 @@ impl InFlight {
             .push(reader);
     }
 
-    /// The read is done; `None` if there is none of this number.
+    /// Removes a completed read; `None` if there is none of this number.
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Reading> {
         let reading = self.place(id)?.take()?;
         while self.reads.front().is_some_and(Option::is_none) {

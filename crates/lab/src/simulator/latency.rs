@@ -1,7 +1,7 @@
-//! How long requests took: a histogram with buckets in proportion to what they hold.
+//! Latencies of requests: a histogram whose bucket widths are proportional to the values.
 //!
-//! Model: `HdrHistogram`. Values below 64 ns have a bucket each; above, each power of two is divided
-//! into 64, so a percentile is at most 1/64 too high. The longest and the mean are exact.
+//! Model: `HdrHistogram`. Values below 64 ns have a bucket each. Above, each power of two is divided
+//! into 64 buckets, so a percentile is at most 1/64 too high. The maximum and the mean are exact.
 //!
 //! Cost: 30 KiB, whatever the number of values.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::run_report::LatencyReport;
 
-/// Buckets for each power of two, as a power of two.
+/// Number of buckets for each power of two, as a power of two.
 const STEP_BITS: u32 = 6;
 const STEPS: u64 = 1 << STEP_BITS;
 const BUCKETS: usize = ((64 - STEP_BITS as usize) + 1) << STEP_BITS;
@@ -53,7 +53,7 @@ impl Latencies {
         }
     }
 
-    /// What so many in a thousand did not exceed, or a little more.
+    /// Returns the given quantile in thousandths, or slightly more.
     fn percentile(&self, per_mille: u64) -> u64 {
         let rank = (u128::from(self.count) * u128::from(per_mille)).div_ceil(1000);
         let mut seen = 0;
@@ -67,16 +67,16 @@ impl Latencies {
     }
 }
 
-/// The bucket of a value.
+/// Returns the bucket of a value.
 fn bucket(ns: u64) -> usize {
     let shift = (ns | STEPS).ilog2() - STEP_BITS;
-    // The bits below the highest one of a value; all of a small one.
+    // The bits below the highest set bit of a value; all bits of a small one.
     let step = ns >> shift;
     let index = u64::from(shift) * STEPS + step;
     usize::try_from(index).unwrap_or(BUCKETS - 1)
 }
 
-/// The highest value of a bucket.
+/// Returns the highest value of a bucket.
 fn highest(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let shift = (bucket / STEPS).saturating_sub(1);

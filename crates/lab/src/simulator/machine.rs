@@ -1,7 +1,8 @@
-//! The machine below the readers: page cache, files, device, and what is on its way between them.
+//! The machine below the readers: page cache, files, device, and the requests between them.
 //!
 //! Model: `filemap.c` over a block device. The cache is Larder's own, with its clock hand instead
-//! of Linux's two lists; frames are mapped and never touched, so simulated memory costs none.
+//! of Linux's two lists. Frames are mapped and never accessed, so simulated memory uses no real
+//! memory.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use super::write_back::WriteBack;
 use super::{Error, FileId, FileSpec, PAGE_BYTES, SimulatorConfig};
 use crate::run_report::PageCounts;
 
-/// A file as the machine knows it.
+/// The machine's state of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
     pub(super) size_bytes: u64,
@@ -30,12 +31,12 @@ impl File {
     }
 }
 
-/// The machine. Its parts are open to the paths of reading and writing beside it.
+/// The machine. Its fields are visible to the read and write modules next to it.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) driver: Driver,
     pub(super) max_pages: u32,
-    /// No request to the device is larger: as large as its commands may be.
+    /// Maximum size of a device request, from the maximum size of the device's commands.
     pub(super) max_request_pages: u64,
     pub(super) pages: PageCache,
     pub(super) device: SimulatedDevice,
@@ -43,29 +44,29 @@ pub(super) struct Machine {
     pub(super) in_flight: InFlight,
     pub(super) write_back: WriteBack,
     pub(super) counts: PageCounts,
-    /// Every frame is in flight, dirty or being written: there is none to be had until the device
-    /// completes something.
+    /// Every frame is in flight, dirty or being written: none is available until the device
+    /// completes a request.
     pub(super) is_memory_full: bool,
     files: Vec<File>,
-    /// Vectors of reads that are done, for those to come.
+    /// Vectors of completed reads, for reuse.
     spare: Vec<Vec<NewPage>>,
 }
 
-/// Who may go on because the device has completed something.
+/// The effect of a completed device request on waiting readers.
 #[derive(Debug)]
 pub(super) struct Completed {
-    /// Pages were read, or written.
+    /// Whether pages were read or written.
     pub(super) kind: CompletedKind,
-    /// How many of them may be evicted now.
+    /// Number of these pages that can now be evicted.
     pub(super) freed_pages: usize,
 }
 
-/// What the device has completed.
+/// The kind of a completed device request.
 #[derive(Debug)]
 pub(super) enum CompletedKind {
     /// Pages were read: these readers wait for one of them.
     Read(Vec<ReaderId>),
-    /// Pages were written: these readers' flushes are done.
+    /// Pages were written: the flushes of these readers are done.
     Write(Vec<ReaderId>),
 }
 
@@ -134,7 +135,7 @@ impl Machine {
         self.files[id.index()]
     }
 
-    /// All counts, since the machine was made.
+    /// Returns all counts since the machine was created.
     pub(super) fn all_counts(&self) -> PageCounts {
         let ahead = self.pages.readahead_counts();
         PageCounts {
@@ -145,19 +146,19 @@ impl Machine {
         }
     }
 
-    /// Pages that are cached or in flight.
+    /// Returns the number of pages that are cached or in flight.
     pub(super) fn cached_pages(&self) -> u64 {
         self.pages.stats().objects
     }
 
-    /// Drops what is clean and not in flight.
+    /// Drops the file's pages that are clean and not in flight.
     pub(super) fn evict(&mut self, file: FileId) {
         let pages = self.file(file).pages();
         self.pages.remove_range(key(file, 0).ino, 0..pages);
         self.is_memory_full = false;
     }
 
-    /// A page to fill, if it is neither cached nor in flight and there is memory.
+    /// Returns a page to fill, if it is neither cached nor in flight and there is memory.
     pub(super) fn insert_page(&mut self, file: FileId, page: u64) -> Option<NewPage> {
         let key = key(file, page);
         if self.is_memory_full {
@@ -170,17 +171,17 @@ impl Machine {
         new
     }
 
-    /// An empty vector for the pages of a read.
+    /// Returns an empty vector for the pages of a read.
     pub(super) fn page_vec(&mut self) -> Vec<NewPage> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Gives a vector of [`Self::page_vec`] back.
+    /// Returns a vector from [`Self::page_vec`] for reuse.
     fn recycle(&mut self, pages: Vec<NewPage>) {
         self.spare.push(pages);
     }
 
-    /// Asks the device for pages of a file.
+    /// Submits a read of pages of a file to the device.
     pub(super) fn submit_read(&mut self, kind: RequestKind, reading: Reading) -> RequestId {
         let pages = reading.pages.len() as u64;
         let id = self.submit(kind, reading.file, reading.first, pages);
@@ -197,7 +198,7 @@ impl Machine {
         self.device.submit(self.now, request)
     }
 
-    /// Hands what is to be written to the device, as far as its queue has room.
+    /// Submits dirty pages to the device, as far as its queue has room.
     pub(super) fn pump_write_back(&mut self) {
         while let Some((file, run)) = self.write_back.next_run() {
             let id = self.submit(RequestKind::Write, file, run.start, run.end - run.start);
@@ -205,7 +206,7 @@ impl Machine {
         }
     }
 
-    /// The next thing that the device has completed by now.
+    /// Returns the next request that the device has completed by now.
     pub(super) fn complete(&mut self) -> Option<Completed> {
         let id = self.device.complete(self.now)?.id;
         self.is_memory_full = false;
@@ -229,7 +230,7 @@ impl Machine {
         })
     }
 
-    /// The pages of `reading` are here; returns who waits for them.
+    /// Marks the pages of `reading` as filled, and returns the readers that wait for them.
     fn fill(&mut self, mut reading: Reading) -> Vec<ReaderId> {
         for (index, mut page) in (reading.first..).zip(reading.pages.drain(..)) {
             if reading.marker == Some(index) {
@@ -241,7 +242,7 @@ impl Machine {
         reading.waiters
     }
 
-    /// Writes all that is dirty, and waits for all that is in flight.
+    /// Writes all dirty pages, and waits for all requests in flight.
     pub(super) fn settle(&mut self) {
         self.write_back.flush_all();
         self.pump_write_back();
@@ -257,7 +258,7 @@ impl Machine {
     }
 }
 
-/// The name of a page in the cache.
+/// Returns the key of a page in the cache.
 pub(super) fn key(file: FileId, page: u64) -> PageKey {
     PageKey {
         ino: u64::from(file.0) + 1,

@@ -1,4 +1,4 @@
-//! The simulator: the page cache and the policies as they are, over a device in virtual time.
+//! The simulator: the real page cache and policies over a device in virtual time.
 //!
 //! ```text
 //!   readers (run, task)        what each does next, and when: workload
@@ -8,44 +8,44 @@
 //!   device                     larder_instruments::simulated::SimulatedDevice
 //! ```
 //!
-//! # What is real, and what is not
+//! # Real and simulated parts
 //! The cache, its budget and the policies are the code that a mount runs. The device is a model,
 //! and so is the processor ([`CpuModel`]). Bytes are neither read nor copied: pages have frames
-//! that nobody touches, so simulated memory costs 40 bytes a page.
+//! that are never accessed, so simulated memory costs 40 bytes a page.
 //!
 //! Pages of a window for a miss carry the same flags as in the mount: those of the request are
-//! wanted, the others read ahead. Of a window for a marker, the mount takes all pages for read
-//! ahead, and the simulator those that the request does not reach. One part of a policy is
-//! heeded here and not by the mount:
-//! [`copies_state`](larder_readahead::Policy::copies_state). It matters where readers share an
-//! open file.
+//! wanted, the others are read ahead. In a window for a marker, the mount treats all pages as read
+//! ahead, and the simulator those outside the request. One property of a policy is effective here
+//! and not in the mount: [`copies_state`](larder_readahead::Policy::copies_state). It matters where
+//! readers share an open file.
 //!
-//! Deliberate differences from Linux, where results may depend on them:
-//! - **Eviction** is Larder's: one clock hand over all pages, which spares once a page used twice.
-//!   Linux has two lists, and moves a page to the active one when it is used again. Where pages
-//!   are used once, as in streams, both evict in the order of arrival. Where a file larger than
-//!   memory is read again and again at random, Linux protects what was read twice for longer.
-//! - **No file system**: a file is one run of bytes on the device, has its size from the start,
-//!   and needs no metadata.
-//! - **A reader that runs asks for all that it can at once**, at the time it got its processor.
-//!   The processor time that it spent delays what it does next.
-//! - **Memory that is all in flight**: a reader waits until the device completes something, and
+//! Deliberate differences from Linux that may affect results:
+//! - **Eviction** is Larder's: one clock hand over all pages, which spares a page that was used
+//!   twice once. Linux has two lists, and moves a page to the active one when it is used again.
+//!   Where pages are used once, as in streams, both evict in the order of arrival. Where a file
+//!   larger than memory is read repeatedly at random, Linux protects pages that were read twice for
+//!   longer.
+//! - **No file system**: a file is one run of bytes on the device, has its size from the start, and
+//!   needs no metadata.
+//! - **A running reader issues all of its requests at once**, at the time at which it acquired its
+//!   processor. The processor time that it spent delays its next operations.
+//! - **Memory that is all in flight**: a reader waits until the device completes a request, and
 //!   windows are cut short, as in Linux.
-//! - **Memory that comes free** goes to those who wait for it, first come first served. In Linux
-//!   each who finds none goes reclaiming for itself.
-//! - **Page tables** do not exist: each access to a mapping is a fault.
+//! - **Freed memory** is granted to waiting readers in FIFO order. In Linux, each task that finds
+//!   no free memory reclaims for itself.
+//! - **Page tables** are not modelled: each access to a mapping is a fault.
 //!
 //! # Invariants
-//! Time never goes back, and the same configuration, files and jobs give the same reports to the
-//! byte. `tests/simulator` holds runs to what they were asked for.
+//! Time never decreases, and the same configuration, files and jobs produce byte-identical reports.
+//! `tests/simulator` checks runs against their jobs.
 //!
 //! # Cost
-//! `cargo bench -p larder-lab --bench simulate` prints page accesses a second of processor time.
-//! On a shared virtual machine of 2026: 2 to 12 million on what is cached and on misses that large
-//! requests bring in, 1.7 to 2.4 million where each page is a request to a drive without
-//! mechanics. Where each page is a command to the disk: 0.9 to 1.0 million for one reader at
-//! random, 0.75 million for 200 readers queued. Of that, half a microsecond an access is the page
-//! cache and the readers, as on a device that takes no time; the rest is the disk's model.
+//! `cargo bench -p larder-lab --bench simulate` prints page accesses per second of processor time.
+//! On a shared virtual machine of 2026: 2 to 12 million for cached pages and for misses in large
+//! requests, 1.7 to 2.4 million where each page is a request to a drive without mechanics. Where
+//! each page is a command to the disk: 0.9 to 1.0 million for one reader at random, 0.75 million
+//! for 200 queued readers. Half a microsecond per access is spent in the page cache and the
+//! readers, as on a device that takes no time; the rest is spent in the disk's model.
 
 mod cpu;
 mod event;
@@ -73,29 +73,29 @@ use run::Run;
 /// Size of a page.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// How a simulator is made.
+/// Parameters of a simulator.
 #[derive(Clone, Debug)]
 pub struct SimulatorConfig {
     /// The readahead policy.
     pub policy: PolicyName,
-    /// The device that the files lie on.
+    /// The device that stores the files.
     pub device: DeviceModel,
     /// Memory for pages.
     pub memory_bytes: u64,
     /// The largest readahead window.
     pub readahead_max_bytes: u64,
-    /// What chance is drawn from.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// What the processor takes.
+    /// Processor time of each operation.
     pub cpu: CpuModel,
 }
 
-/// A file: where its bytes lie.
+/// The location of a file on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSpec {
-    /// How many bytes.
+    /// Size of the file.
     pub size_bytes: u64,
-    /// Where the first of them lies on the device; the others follow.
+    /// Device offset of its first byte. The file is contiguous.
     pub device_offset_bytes: u64,
 }
 
@@ -104,25 +104,25 @@ pub struct FileSpec {
 pub struct FileId(u32);
 
 impl FileId {
-    /// Its place in tables of all files.
+    /// Returns its index in tables of all files.
     fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The simulation cannot be made.
+/// The simulation cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel gave no address space.
+    /// The kernel did not provide address space.
     #[error("cannot map a page cache of {memory_bytes} bytes: {source}")]
     Map {
-        /// The memory asked for.
+        /// The requested memory.
         memory_bytes: u64,
-        /// The system's reason.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A file does not lie on the device.
+    /// A file does not fit on the device.
     #[error(
         "a file of {size_bytes} bytes at {device_offset_bytes} does not fit on {device} of \
          {device_size_bytes} bytes"
@@ -130,29 +130,29 @@ pub enum Error {
     OutOfDevice {
         /// Size of the file.
         size_bytes: u64,
-        /// Where it was to lie.
+        /// Its device offset.
         device_offset_bytes: u64,
         /// The device model's name.
         device: &'static str,
         /// The device's size.
         device_size_bytes: u64,
     },
-    /// There are more files than numbers.
+    /// There are more files than file numbers.
     #[error("more files than a simulator can number")]
     TooManyFiles,
 }
 
-/// A simulated machine. It stays warm from run to run: the clock goes on, and cached pages stay.
+/// A simulated machine. It stays warm from run to run: the clock continues, and pages stay cached.
 #[derive(Debug)]
 pub struct Simulator {
     config: SimulatorConfig,
     machine: Machine,
-    /// Where [`Simulator::add_files`] goes on.
+    /// Device offset at which [`Simulator::add_files`] continues.
     free_from_bytes: u64,
 }
 
 impl Simulator {
-    /// A machine with an empty cache and no files.
+    /// Creates a machine with an empty cache and no files.
     ///
     /// # Errors
     /// [`Error::Map`] if there is no address space for the cache.
@@ -164,13 +164,13 @@ impl Simulator {
         })
     }
 
-    /// What it was made of.
+    /// Returns the parameters of the simulator.
     #[must_use]
     pub fn config(&self) -> &SimulatorConfig {
         &self.config
     }
 
-    /// Puts a file on the device.
+    /// Adds a file on the device.
     ///
     /// # Errors
     /// [`Error::OutOfDevice`] if it does not fit there.
@@ -178,8 +178,8 @@ impl Simulator {
         self.machine.add_file(file)
     }
 
-    /// Puts files of these sizes on the device one behind the other: the first where the model
-    /// says that files start, or behind those that an earlier call put there.
+    /// Adds files of these sizes, one after the other. The first one follows those of an earlier
+    /// call, or starts at the model's offset for files.
     ///
     /// # Errors
     /// [`Error::OutOfDevice`] if one does not fit there.
@@ -191,15 +191,15 @@ impl Simulator {
                     size_bytes,
                     device_offset_bytes: self.free_from_bytes,
                 })?;
-                // It fits the device, so it cannot overflow.
+                // The file fits on the device, so this cannot overflow.
                 self.free_from_bytes += size_bytes.next_multiple_of(PAGE_BYTES);
                 Ok(file)
             })
             .collect()
     }
 
-    /// Runs the readers until all are done. Files are opened anew; what was in flight or dirty
-    /// before goes on, and what is at the end stays so.
+    /// Runs the readers until all are done. Files are newly opened. Pages that were in flight or
+    /// dirty before remain so, as do those at the end of the run.
     pub fn run(&mut self, jobs: Jobs) -> RunReport {
         Run::new(&mut self.machine, self.config.cpu, jobs).finish()
     }
@@ -209,24 +209,24 @@ impl Simulator {
         self.machine.evict(file);
     }
 
-    /// Writes back all that is dirty and waits for the device to be idle.
+    /// Writes back all dirty pages, and waits until the device is idle.
     pub fn settle(&mut self) {
         self.machine.settle();
     }
 
-    /// The pages that are cached or in flight.
+    /// Returns the number of pages that are cached or in flight.
     #[must_use]
     pub fn cached_pages(&self) -> u64 {
         self.machine.cached_pages()
     }
 
-    /// The pages that are dirty or being written.
+    /// Returns the number of pages that are dirty or being written.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
         self.machine.write_back.unclean_pages()
     }
 
-    /// All counts since the machine was made.
+    /// Returns all counts since the machine was created.
     #[must_use]
     pub fn counts(&self) -> PageCounts {
         self.machine.all_counts()

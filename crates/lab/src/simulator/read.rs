@@ -1,9 +1,9 @@
-//! Reading a page, up to where a reader has to wait: the page cache and the device of a file, as
-//! the readahead driver sees them.
+//! Reads a page, up to the point where the reader has to wait. Implements the page cache and the device of
+//! a file for the readahead driver.
 //!
-//! A window becomes one device request for each contiguous run of pages that are neither cached
-//! nor in flight, cut where the device's commands would be. Where the memory is all in use, the rest of the
-//! window is left out, as in Linux.
+//! A window becomes one device request for each contiguous run of pages that are neither cached nor in
+//! flight, split at the maximum size of the device's commands. If all memory is in use, the rest of the
+//! window is omitted, as in Linux.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -18,21 +18,21 @@ use super::cpu::Spent;
 use super::in_flight::Reading;
 use super::machine::{Machine, key};
 
-/// How far a reader or writer has come with one page.
+/// Progress of a reader or writer with one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It has got the page.
+    /// It has the page.
     Got,
     /// The page is in flight.
     Wait(RequestId),
     /// There is no memory for the page.
     NoMemory,
-    /// Too much is dirty.
+    /// Too many pages are dirty.
     Throttled,
 }
 
 impl Machine {
-    /// Looks up page `index` of the request, and brings it in if it is missing.
+    /// Looks up page `index` of the request, and reads it if it is missing.
     pub(super) fn read_page(
         &mut self,
         state: &mut FileState,
@@ -46,7 +46,7 @@ impl Machine {
         driver.page(&mut file, request, PageIndex(index))
     }
 
-    /// Records that the reader has got all of its request.
+    /// Records that the reader has completed its request.
     pub(super) fn end_read(
         &mut self,
         state: &mut FileState,
@@ -58,8 +58,8 @@ impl Machine {
         driver.end_read(&mut FileReader::new(self, state, file, spent), request);
     }
 
-    /// Has a page read alone that is not in flight; or finds it after all, where it was missing
-    /// for want of memory and another reader brought it in.
+    /// Reads a single page that is not in flight. If the page was missing due to lack of memory, another
+    /// reader may have inserted it in the meantime.
     pub(super) fn await_page(&mut self, file: FileId, index: u64, spent: &mut Spent) -> Step {
         if let Some(id) = self.in_flight.find(file, index) {
             return Step::Wait(id);
@@ -86,15 +86,15 @@ impl Machine {
     }
 }
 
-/// A file, as one reader reads it.
+/// A file in the context of one reader.
 struct FileReader<'a> {
     machine: &'a mut Machine,
     state: &'a mut FileState,
     file: FileId,
     spent: &'a mut Spent,
-    /// How far the reader has come with a page that was missing.
+    /// Progress of the reader with a missing page.
     step: Step,
-    /// The pages that the reader is going to use.
+    /// The pages that the reader will use.
     wanted: Range<u64>,
 }
 
@@ -115,7 +115,7 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// Takes the marker off page `index`, if that is in flight.
+    /// Removes the marker from page `index`, if the page is in flight.
     fn take_marker(&mut self, index: PageIndex) -> bool {
         match self.step {
             Step::Wait(id) => self.machine.in_flight.take_marker(id, index.0),
@@ -210,7 +210,7 @@ impl CachedFile for FileReader<'_> {
         Insert::New(new)
     }
 
-    /// Submits the run, in pieces where the device's commands are smaller.
+    /// Submits the run, split at the maximum size of the device's commands.
     fn submit(&mut self, run: Run<NewPage>) {
         let Run {
             mut first,

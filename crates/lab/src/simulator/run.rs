@@ -1,4 +1,4 @@
-//! One run: readers, each at one operation, and the events that move them on.
+//! One run: readers with one operation each, and the events that advance them.
 //!
 //! ```text
 //!   Start ──> Next ──> Ready ──> runs until it waits ──> done: Next, or Exit
@@ -6,18 +6,20 @@
 //!                        └── page read, memory free, flushed, less dirty
 //! ```
 //!
-//! A reader that runs does all it can at once: what it asks of the device, it asks at the moment
-//! it began to run, and the processor time that this took delays only what it does next. It never
-//! blocks on a page: it is queued with the read that brings the page in, and when that is done all
-//! who wait for one of its pages have got it before any of them goes on.
+//! A running reader does as much as possible at once. It issues its device requests at the time at
+//! which it began to run, and the processor time for this only delays its next operations. It never
+//! blocks on a page: it is queued with the read of the page. When that is done, all readers that
+//! wait for one of its pages receive it before any of them continues.
 //!
 //! Invariants:
-//! 1. A reader that is not done has one event to come, or is queued for a processor, or waits with
-//!    a read, a flush, for memory or for less dirty memory. While one of the last two lasts,
-//!    something is in flight, or a reader that was told that there is memory has yet to run.
-//! 2. Each completion wakes those who wait for memory, first come first served: as many as pages
-//!    came free, and at least one. Those that were woken may have needed none, so each reader
-//!    that runs and leaves memory wakes one more, and none waits for memory that is there.
+//! 1. A reader that is not done has one pending event, or is queued for a processor, or waits for a
+//!    read, for a flush, for memory or for fewer dirty pages. While a reader waits for one of the
+//!    last two, something is in flight, or a reader that was notified of free memory has yet to
+//!    run.
+//! 2. Each completion wakes readers that wait for memory, in FIFO order: as many as pages were
+//!    freed, and at least one. Woken readers may not have needed memory. Therefore each reader that
+//!    runs and leaves free memory wakes one more, so that no reader waits while there is free
+//!    memory.
 
 use std::collections::BTreeMap;
 
@@ -38,27 +40,27 @@ use crate::workload::{Jobs, OpenFileId, Operation, ReaderJob};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ReaderId(pub(super) u32);
 
-/// A thread, and where it stands.
+/// A thread and its state.
 #[derive(Debug)]
 struct Reader {
     job: ReaderJob,
     task: Option<Task>,
-    /// Its next operation begins no earlier.
+    /// Earliest start of its next operation.
     due: VirtualTime,
-    /// Until then it has used its processor, whatever it waits for.
+    /// Time until which it has used its processor, whatever it waits for.
     busy_until: VirtualTime,
-    /// Its place among those who wait for memory, until it got a page.
+    /// Its place in the queue for memory, until it receives a page.
     memory_place: Option<u64>,
 }
 
-/// A file as one run has it open.
+/// The state of an open file in one run.
 #[derive(Debug)]
 struct OpenFile {
     file: FileId,
     state: FileState,
 }
 
-/// A run under way.
+/// A run in progress.
 #[derive(Debug)]
 pub(super) struct Run<'m> {
     machine: &'m mut Machine,
@@ -67,22 +69,22 @@ pub(super) struct Run<'m> {
     readers: Vec<Reader>,
     events: Events,
     processors: Processors,
-    /// Who waits for memory, by place.
+    /// Readers that wait for memory, by place in the queue.
     short_of_memory: BTreeMap<u64, ReaderId>,
-    /// The place of the next one who comes to wait for memory.
+    /// The next place in the queue for memory.
     next_memory_place: u64,
-    /// Who waits for less of the memory to be dirty.
+    /// Readers that wait for fewer dirty pages.
     throttled: Vec<ReaderId>,
     began: VirtualTime,
     stop_at: Option<VirtualTime>,
     streams: u32,
     left: usize,
-    /// A [`Event::Turn`] is to come.
+    /// Whether an [`Event::Turn`] is pending.
     is_turn_set: bool,
     figures: Figures,
 }
 
-/// What a run has shown so far.
+/// Figures of the run so far.
 #[derive(Debug)]
 struct Figures {
     latencies: Latencies,
@@ -160,7 +162,7 @@ impl<'m> Run<'m> {
         self.report(counts_before, device_before)
     }
 
-    /// Moves the clock.
+    /// Advances the clock.
     fn advance(&mut self, to: VirtualTime) {
         while self.figures.sampler.is_due(to) {
             let counts = self.machine.device.counts();
@@ -198,7 +200,8 @@ impl<'m> Run<'m> {
         }
     }
 
-    /// Sees to it that those who are queued for a processor get one when one is free.
+    /// Schedules a turn for the readers that are queued for a processor, at the time when one is
+    /// free.
     fn set_turn(&mut self) {
         if !self.is_turn_set
             && let Some(turn) = self.processors.next_turn()
@@ -208,8 +211,8 @@ impl<'m> Run<'m> {
         }
     }
 
-    /// Has a reader begin its next operation, or wait until that is due. Operations are drawn when
-    /// they begin, so that readers with a common source take turns as they come.
+    /// Makes a reader begin its next operation, or wait until that is due. Operations are drawn
+    /// when they begin, so that readers with a common source take turns in order of arrival.
     fn take_up(&mut self, id: ReaderId) {
         let now = self.machine.now;
         let stop_at = self.stop_at.unwrap_or(VirtualTime(u64::MAX));
@@ -236,7 +239,7 @@ impl<'m> Run<'m> {
         }
     }
 
-    /// Runs a reader until it is done with its operation or has to wait.
+    /// Runs a reader until its operation is done or it has to wait.
     fn run_reader(&mut self, id: ReaderId) {
         let now = self.machine.now;
         let mut spent = Spent::new(self.cpu);
@@ -279,7 +282,7 @@ impl<'m> Run<'m> {
         }
     }
 
-    /// Takes note of what a reader got or did.
+    /// Records the results of a reader's operation.
     fn end_task(&mut self, id: ReaderId, at: VirtualTime) {
         let Some(task) = self.readers[id.0 as usize].task.take() else {
             return;
@@ -296,12 +299,13 @@ impl<'m> Run<'m> {
         self.events.push(at, Event::Next(id));
     }
 
-    /// Takes what the device has completed by now, and moves on who waits for it.
+    /// Processes the requests that the device has completed by now, and advances the readers that
+    /// wait for them.
     fn complete(&mut self) {
         while let Some(completed) = self.machine.complete() {
             match completed.kind {
                 CompletedKind::Read(readers) => {
-                    // All get their page before one of them may push another's out.
+                    // All readers receive their pages before one of them can evict another's.
                     for &id in &readers {
                         self.deliver(id);
                     }
@@ -319,7 +323,7 @@ impl<'m> Run<'m> {
         self.wake_flushed();
     }
 
-    /// Gives a reader the page that it waits for.
+    /// Delivers the page for which a reader waits.
     fn deliver(&mut self, id: ReaderId) {
         let reader = &mut self.readers[id.0 as usize];
         let task = reader
@@ -341,7 +345,7 @@ impl<'m> Run<'m> {
         self.events.push(at.max(self.machine.now), Event::Ready(id));
     }
 
-    /// Wakes at most so many of those who wait for memory, the first ones first.
+    /// Wakes at most `most` readers that wait for memory, in FIFO order.
     fn wake_short_of_memory(&mut self, most: usize) {
         for _ in 0..most {
             let Some((_, id)) = self.short_of_memory.pop_first() else {

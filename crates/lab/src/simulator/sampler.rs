@@ -1,4 +1,4 @@
-//! One sample for each second of a run, up to a day of them.
+//! Samples each second of a run, up to one day.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use crate::run_report::{Sample, as_f64, quotient, ratio};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// After so many samples, the last one stands for all that follows.
+/// Maximum number of samples. The last one covers the rest of the run.
 const MOST_SAMPLES: usize = 86_400;
 
 /// Collects the samples of a run.
 #[derive(Debug)]
 pub(super) struct Sampler {
     began: VirtualTime,
-    /// The second being sampled.
+    /// Start of the current second.
     from: VirtualTime,
     to: VirtualTime,
-    /// What the device had done when it began.
+    /// The device's counts at its start.
     device: DeviceCounts,
     /// Bytes read and written in it so far.
     bytes: u64,
@@ -37,18 +37,18 @@ impl Sampler {
         }
     }
 
-    /// Takes note that readers got, or writers wrote, so many bytes.
+    /// Counts bytes that readers or writers transferred.
     pub(super) fn add_bytes(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    /// Whether the second that is being sampled has ended by `now`. Virtual time has an end, at
-    /// which no second ends any more.
+    /// Returns whether the current second has ended by `now`. Close to the maximum virtual time, it
+    /// never ends.
     pub(super) fn is_due(&self, now: VirtualTime) -> bool {
         now >= self.to && self.to < VirtualTime(u64::MAX)
     }
 
-    /// Ends the second that is due, and begins the next.
+    /// Ends the current second, and begins the next one.
     pub(super) fn end_second(&mut self, device: DeviceCounts, streams: u32) {
         self.sample(self.to, device, streams);
         self.from = self.to;
@@ -59,7 +59,7 @@ impl Sampler {
         };
     }
 
-    /// Ends the run with a sample of what is left of its last second.
+    /// Ends the run with a sample of the remainder of its last second.
     pub(super) fn finish(mut self, now: VirtualTime, device: DeviceCounts) -> Vec<Sample> {
         if now > self.from {
             self.sample(now, device, 0);

@@ -1,4 +1,4 @@
-//! One operation of one reader, and how far it has come.
+//! One operation of one reader, and its progress.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::run::ReaderId;
 use super::{FileId, PAGE_BYTES};
 use crate::workload::{OpenFileId, Operation};
 
-/// An operation under way.
+/// An operation in progress.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) kind: TaskKind,
@@ -24,16 +24,16 @@ pub(super) struct Task {
     ends_file: bool,
     file: FileId,
     request: Request,
-    /// The state that a read goes by, where the policy has it work on a copy.
+    /// The readahead state of a read, if the policy works on a copy.
     own_state: Option<FileState>,
     /// The next page of the request.
     next: u64,
     has_entered: bool,
-    /// The next page was looked up already, and there was no memory for it.
+    /// The next page was already looked up, and there was no memory for it.
     is_asked: bool,
 }
 
-/// What a task does, once it is known where.
+/// The kind of a task, with its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskKind {
     Read,
@@ -42,21 +42,22 @@ pub(super) enum TaskKind {
     Evict,
 }
 
-/// How far one step of a task has come.
+/// Progress of one step of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// There is more to do.
+    /// More steps are necessary.
     More,
     Done,
-    /// Its reader is queued, and told when it can go on.
+    /// Its reader is queued, and is notified when it can continue.
     Waits,
     NoMemory,
-    /// Too much is dirty.
+    /// Too many pages are dirty.
     Throttled,
 }
 
 impl Task {
-    /// `operation`, on the file that `file_of` names; `None` if it is none that takes a file.
+    /// Creates a task for `operation` on the file that `file_of` returns; `None` if the operation
+    /// has no file.
     pub(super) fn new(
         operation: Operation,
         began: VirtualTime,
@@ -107,7 +108,7 @@ impl Task {
         })
     }
 
-    /// Goes one page on, if it can, by the open file's state or by its own copy of that.
+    /// Processes one page, if possible, with the state of the open file or with its own copy.
     pub(super) fn step(
         &mut self,
         machine: &mut Machine,
@@ -181,7 +182,7 @@ impl Task {
         }
     }
 
-    /// Takes the page that it waited for, which was read just now.
+    /// Takes the page for which it waited, which was just read.
     pub(super) fn take_page(&mut self, machine: &mut Machine) {
         let (file, index) = (self.file, self.next);
         let is_here = match self.kind {
@@ -197,7 +198,7 @@ impl Task {
         self.is_asked = false;
     }
 
-    /// Whether the operation covers all of the page that lies within the file.
+    /// Returns whether the operation covers the whole part of the page that is within the file.
     fn is_whole(&self, index: u64) -> bool {
         let end_bytes = self.offset_bytes + self.len_bytes;
         self.offset_bytes <= index * PAGE_BYTES
@@ -205,12 +206,12 @@ impl Task {
     }
 }
 
-/// Offset and length of the page that a byte lies in.
+/// Returns the offset and length of the page that contains a byte.
 fn page_around(offset_bytes: u64) -> (u64, u64) {
     (offset_bytes / PAGE_BYTES * PAGE_BYTES, PAGE_BYTES)
 }
 
-/// The pages that a range of bytes touches.
+/// Returns the pages of a range of bytes.
 fn pages_of(offset_bytes: u64, len_bytes: u64) -> Range<u64> {
     let start = offset_bytes / PAGE_BYTES;
     if len_bytes == 0 {

@@ -1,8 +1,8 @@
-//! Writing a page: into the cache, where it is dirty until it is written back.
+//! Writes a page to the cache, where it is dirty until it is written back.
 //!
-//! Model: `generic_file_buffered_write`. A page that is written whole needs no reading; one that
-//! is written in part is read alone first, past the readahead policy. The file has its full size
-//! and place on the device from the start: nothing is allocated.
+//! Model: `generic_file_buffered_write`. A page that is written completely need not be read. One
+//! that is written partially is read first, as a single page without the readahead policy. The file
+//! has its full size and device location from the start: no blocks are allocated.
 
 use larder_cache::page::Entry;
 
@@ -12,7 +12,7 @@ use super::machine::{Machine, key};
 use super::read::Step;
 
 impl Machine {
-    /// Writes a page, whole or in part.
+    /// Writes a page, completely or partially.
     pub(super) fn write_page(
         &mut self,
         file: FileId,
@@ -48,7 +48,7 @@ impl Machine {
         Step::Got
     }
 
-    /// Writes to a page that is cached; false if it is not.
+    /// Writes to a cached page; false if it is not cached.
     pub(super) fn change_page(&mut self, file: FileId, index: u64) -> bool {
         let Some(page) = self.pages.get(key(file, index)) else {
             return false;

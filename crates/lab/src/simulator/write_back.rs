@@ -1,11 +1,11 @@
-//! Dirty pages and their way to the device.
+//! Dirty pages and their write-back.
 //!
-//! Model: `pdflush` and `balance_dirty_pages` of Linux 2.6.20. Write-back begins in the background
-//! when more than 10% of memory is dirty, and goes on until it is not; writers wait while more
-//! than 40% is dirty or being written. The files take turns of 4 MiB, each going on where it
-//! stopped; within a turn, runs of dirty pages go out in order of their offset, up to
-//! `nr_requests` at a time. Deliberate differences: nothing is written for its age alone, there
-//! is no journal, and writers that wait do not write themselves.
+//! Model: `pdflush` and `balance_dirty_pages` of Linux 2.6.20. Background write-back begins when
+//! more than 10% of memory is dirty, and continues until this is no longer so. Writers wait while
+//! more than 40% is dirty or being written. The files take turns of 4 MiB, and each continues where
+//! it stopped. Within a turn, runs of dirty pages are submitted in order of offset, up to
+//! `nr_requests` at a time. Deliberate differences: no page is written because of its age, there is
+//! no journal, and waiting writers do not write themselves.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
@@ -20,7 +20,7 @@ use super::run::ReaderId;
 const BACKGROUND_PCT: u64 = 10;
 /// Linux's `dirty_ratio` of 2.6.20, in percent of memory.
 const LIMIT_PCT: u64 = 40;
-/// Linux's `MAX_WRITEBACK_PAGES`: after so many it is the next file's turn.
+/// Linux's `MAX_WRITEBACK_PAGES`: number of pages after which the next file has its turn.
 const TURN_PAGES: u64 = 1024;
 
 /// The dirty pages of one file.
@@ -28,17 +28,18 @@ const TURN_PAGES: u64 = 1024;
 struct FileWrites {
     dirty: PageSet,
     writing: PageSet,
-    /// Writes that are on their way.
+    /// Writes in progress.
     requests: BTreeSet<RequestId>,
-    /// Where the next turn goes on.
+    /// The page at which the next turn continues.
     cursor: u64,
 }
 
-/// A reader that waits until a file is flushed; no reader, if only the file is to be.
+/// A flush of a file, with the reader that waits for it, if any.
 ///
-/// A page that is dirty again while it is being written cannot go out at once. So when all that
-/// could go out is written, a second round takes what is dirty then; it is enough, since what is
-/// still on its way then was as new as the flush when it went out.
+/// A page that becomes dirty again while it is being written cannot be written at once. Therefore,
+/// after all other pages are written, a second round writes the pages that are dirty then. Two
+/// rounds are sufficient, since writes that are still in progress then were submitted after the
+/// flush began.
 #[derive(Debug)]
 struct Flush {
     reader: Option<ReaderId>,
@@ -47,11 +48,11 @@ struct Flush {
     is_second_round: bool,
 }
 
-/// A flush of which all that could go out has.
+/// A flush whose pages have all been submitted.
 #[derive(Debug)]
 struct Submitted {
     flush: Flush,
-    /// It waits for the file's writes up to this one.
+    /// The last of the file's writes for which it waits.
     last: Option<RequestId>,
     needs_second_round: bool,
 }
@@ -66,15 +67,15 @@ pub(super) struct WriteBack {
     writing_pages: u64,
     background_pages: u64,
     limit_pages: u64,
-    /// A run is no longer, and no more of them are on their way.
+    /// Maximum number of pages in a run, and of runs in progress.
     most_run_pages: u64,
     most_requests: usize,
-    /// Files to flush, in the order asked for.
+    /// Files to flush, in the order of the requests.
     flushes: VecDeque<Flush>,
     submitted: Vec<Submitted>,
-    /// Readers whose flush is done.
+    /// Readers whose flushes are done.
     flushed: Vec<ReaderId>,
-    /// Whose turn it is in the background, and how many pages are left of it.
+    /// The file whose turn it is in the background, and the remaining pages of the turn.
     turn: (FileId, u64),
 }
 
@@ -101,17 +102,17 @@ impl WriteBack {
         self.files.push(FileWrites::default());
     }
 
-    /// Whether so much is dirty that writers wait.
+    /// Returns whether so many pages are dirty that writers wait.
     pub(super) fn is_over_limit(&self) -> bool {
         self.unclean_pages() >= self.limit_pages
     }
 
-    /// Pages that are dirty or being written.
+    /// Returns the number of pages that are dirty or being written.
     pub(super) fn unclean_pages(&self) -> u64 {
         self.dirty_pages + self.writing_pages
     }
 
-    /// Takes note that a page was written to.
+    /// Records that a page was written to.
     pub(super) fn set_dirty(&mut self, file: FileId, page: u64) {
         if self.files[file.index()].dirty.insert(page) {
             self.dirty_pages += 1;
@@ -119,7 +120,7 @@ impl WriteBack {
         }
     }
 
-    /// Asks for the file to be flushed.
+    /// Requests a flush of the file.
     pub(super) fn flush(&mut self, file: FileId, reader: Option<ReaderId>) {
         self.flushes.push_back(Flush {
             reader,
@@ -129,14 +130,14 @@ impl WriteBack {
         });
     }
 
-    /// Asks for all that is dirty to be flushed.
+    /// Requests a flush of all dirty pages.
     pub(super) fn flush_all(&mut self) {
         for file in self.dirty_files.clone() {
             self.flush(file, None);
         }
     }
 
-    /// What to write next, if anything is to be written. The caller submits it, and says so with
+    /// Returns the next run to write, if any. The caller submits it, and then calls
     /// [`Self::submitted`].
     pub(super) fn next_run(&mut self) -> Option<(FileId, Range<u64>)> {
         self.end_flushes();
@@ -152,7 +153,7 @@ impl WriteBack {
                 return Some((file, run));
             }
             self.submitted.push(Submitted {
-                // What was being written before is waited for too.
+                // The flush also waits for writes that were already in progress.
                 last: writes.requests.last().copied(),
                 needs_second_round: !flush.is_second_round && !writes.dirty.is_empty(),
                 flush,
@@ -166,9 +167,9 @@ impl WriteBack {
         }
     }
 
-    /// The next run of the file whose turn it is.
+    /// Returns the next run of the file whose turn it is.
     fn next_background_run(&mut self) -> Option<(FileId, Range<u64>)> {
-        // Each dirty file once, and the first one again from its start.
+        // Visits each dirty file once, and the first one again from its start.
         for _ in 0..=self.dirty_files.len() {
             let (turn, left) = self.turn;
             let file = if left > 0 && self.dirty_files.contains(&turn) {
@@ -193,7 +194,7 @@ impl WriteBack {
         None
     }
 
-    /// Takes note that the device writes the run.
+    /// Records that the device writes the run.
     pub(super) fn submitted(&mut self, id: RequestId, file: FileId, run: Range<u64>) {
         let writes = &mut self.files[file.index()];
         for page in run.clone() {
@@ -209,8 +210,8 @@ impl WriteBack {
         self.requests.insert(id, (file, run));
     }
 
-    /// Takes note that a write is done; hands each page that is clean now to `clean`. False if
-    /// there is no write of this number.
+    /// Records that a write is done, and passes each page that is now clean to `clean`. Returns
+    /// false if there is no write of this number.
     pub(super) fn completed(&mut self, id: RequestId, mut clean: impl FnMut(FileId, u64)) -> bool {
         let Some((file, run)) = self.requests.remove(&id) else {
             return false;
@@ -247,14 +248,14 @@ impl WriteBack {
         }
     }
 
-    /// The readers whose flush is done, in the order they were done.
+    /// Returns the readers whose flushes are done, in order of completion.
     pub(super) fn take_flushed(&mut self) -> Vec<ReaderId> {
         std::mem::take(&mut self.flushed)
     }
 }
 
 impl FileWrites {
-    /// The next dirty pages from `from` that are not being written already.
+    /// Returns the next dirty pages at or after `from` that are not being written.
     fn next_run(&self, from: u64, most_pages: u64) -> Option<Range<u64>> {
         self.dirty.next_run(from, most_pages, &self.writing)
     }
