@@ -1,5 +1,5 @@
-//! Changing an inode in memory. What is changed reaches the image by
-//! [`Filesystem::write_inode`](crate::Filesystem::write_inode).
+//! Changes of an inode in memory. [`Filesystem::write_inode`](crate::Filesystem::write_inode)
+//! writes them to the image.
 
 use super::Inode;
 use crate::ondisk::fields::{halves16, halves32, join32};
@@ -31,7 +31,7 @@ impl Inode {
         (raw.i_gid, raw.i_gid_high) = halves16(gid);
     }
 
-    /// Sets the bytes of content.
+    /// Sets the size of the content in bytes.
     pub fn set_size_bytes(&mut self, size_bytes: u64) {
         let raw = self.raw_mut();
         (raw.i_size_lo, raw.i_size_high) = halves32(size_bytes);
@@ -42,8 +42,9 @@ impl Inode {
         self.raw_mut().i_links_count.set(links);
     }
 
-    /// The two words of `time`, the second zero where the extra fields do not reach to its
-    /// `end` in the inode: so that what is read back from memory and from the image is the same.
+    /// Returns the two on-disk words of `time`. The second is zero if the extra fields do not
+    /// extend to its `end` in the inode, so that the value in memory equals the value that is read
+    /// back from the image.
     fn stored_time(&self, time: Timestamp, end: u16) -> (U32, U32) {
         let has_extra = self.extra_isize() + 0x80 >= end;
         let (seconds, extra) = time.to_inode();
@@ -75,19 +76,19 @@ impl Inode {
         (raw.i_ctime, raw.i_ctime_extra) = stored;
     }
 
-    /// Sets the time of creation. Lost where the inode has no room for it.
+    /// Sets the time of creation. It is lost if the inode has no room for it.
     pub fn set_crtime(&mut self, time: Timestamp) {
         let stored = self.stored_time(time, 0x98);
         let raw = self.raw_mut();
         (raw.i_crtime, raw.i_crtime_extra) = stored;
     }
 
-    /// Sets the time of deletion in seconds since 1970, or an orphan's next one.
+    /// Sets the time of deletion in seconds since 1970, or the next orphan of the list.
     pub fn set_dtime(&mut self, dtime: u32) {
         self.raw_mut().i_dtime.set(dtime);
     }
 
-    /// Sets what tells apart the files that have had this number.
+    /// Sets the generation, which distinguishes the files that have had this number.
     pub fn set_generation(&mut self, generation: u32) {
         self.raw_mut().i_generation.set(generation);
     }
@@ -108,7 +109,7 @@ impl Inode {
         self.raw_mut().i_projid.set(project_id);
     }
 
-    /// Sets the 60 bytes of block numbers or what is in their place.
+    /// Sets the 60 bytes of block numbers, or of the data stored in their place.
     pub fn set_i_block(&mut self, bytes: &[u8; 60]) {
         self.raw_mut().i_block = *bytes;
     }
@@ -121,13 +122,13 @@ impl Inode {
         raw.i_file_acl_high = halves16(high.get()).0;
     }
 
-    /// Sets the bytes of fixed fields behind the first 128.
+    /// Sets the size in bytes of the fixed fields after the first 128 bytes.
     pub fn set_extra_isize(&mut self, bytes: u16) {
         self.raw_mut().i_extra_isize.set(bytes);
     }
 
-    /// Makes the inode, a device special file, stand for `device`: in the old form
-    /// where both numbers fit into a byte, as Linux does.
+    /// Sets the number of a device special file. As in Linux, uses the old format if both numbers
+    /// fit into a byte.
     pub fn set_device(&mut self, device: DeviceNumber) {
         let DeviceNumber { major, minor } = device;
         let mut bytes = [0; 60];
@@ -140,8 +141,8 @@ impl Inode {
         self.set_i_block(&bytes);
     }
 
-    /// Adds to the space taken, in file-system blocks (fewer if negative). In units
-    /// of blocks where sectors no longer suffice and the file system allows it.
+    /// Adds `blocks` file-system blocks, which may be negative, to the space that the inode uses.
+    /// The count is stored in blocks if sectors no longer fit and the file system allows it.
     pub fn add_blocks(&mut self, blocks: i64, block_size_bytes: u32, may_be_huge: bool) {
         let sectors_per_block = u64::from(block_size_bytes / 512);
         let is_huge = self.flags().contains(InodeFlags::HUGE_FILE);
@@ -167,8 +168,8 @@ impl Inode {
         self.set_flags(flags);
     }
 
-    /// An inode of a new file: all zeros but for number, mode and the size of the
-    /// extra fields.
+    /// Creates the inode of a new file: all zeros except for number, mode and the size of the extra
+    /// fields.
     #[must_use]
     pub fn new(ino: crate::Ino, kind: FileKind, permissions: u16, extra_isize: u16) -> Self {
         let mut inode = Self {

@@ -1,36 +1,36 @@
-//! What is kept in memory of the orphans that the image has.
+//! The orphans of the image, in memory.
 
 use crate::ondisk::checksum::Crc32c;
 use crate::{FsBlock, Ino};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 
-/// What is known of the orphans.
+/// The cached orphans, if they were read.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     pub(super) known: Mutex<Option<Known>>,
 }
 
-/// The orphans that the image has.
+/// The orphans of the image.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The first of the list.
+    /// The first inode of the list.
     pub(super) head: Option<Ino>,
     pub(super) list: HashMap<Ino, Neighbours>,
     pub(super) file: HashMap<Ino, Slot>,
     pub(super) free_slots: BTreeSet<Slot>,
-    /// The start of the checksums of the orphan file's blocks, if they have any.
+    /// The seed of the checksums of the orphan file's blocks, if they have any.
     pub(super) file_seed: Option<Crc32c>,
 }
 
-/// Where an orphan is in the list.
+/// The neighbors of an orphan in the list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Neighbours {
     pub(super) before: Option<Ino>,
     pub(super) behind: Option<Ino>,
 }
 
-/// A place in the orphan file.
+/// A slot in the orphan file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
     pub(super) block: FsBlock,
@@ -38,14 +38,15 @@ pub(super) struct Slot {
 }
 
 impl Orphans {
-    /// A handle that may have changed them was undone.
+    /// Drops the cached orphans, because a handle that may have changed them was
+    /// undone.
     pub(crate) fn forget(&self) {
         *self.known.lock() = None;
     }
 }
 
 impl Known {
-    /// In the order in which they are to be finished.
+    /// Returns the orphans in the order in which they are to be finished.
     pub(super) fn all(&self) -> Vec<Ino> {
         let mut all = Vec::new();
         let mut next = self.head;

@@ -1,13 +1,12 @@
 //! An inode in memory: the fixed part of the on-disk inode, decoded on access.
 //!
-//! Model: the kernel unpacks the on-disk inode into its own; here the inode cache
-//! holds the on-disk bytes and the few fields that are asked for are decoded on
-//! the way out. What depends on features of the file system (the high halves of
-//! sizes and block numbers) or on `i_extra_isize` is set to zero once, when the
-//! inode is read, so that decoding needs the inode alone.
+//! Model: the kernel unpacks the on-disk inode into its own structure. Here the inode cache holds
+//! the on-disk bytes, and fields are decoded when they are read. Fields that depend on features of
+//! the file system (the high halves of sizes and block numbers) or on `i_extra_isize` are set to
+//! zero once, when the inode is read, so that decoding needs only the inode.
 //!
-//! Cost: 164 bytes, `Copy`, no heap: the inode cache holds the 20 words of
-//! [`Inode::words`] and finds them by the inode number.
+//! Cost: 164 bytes, `Copy`, no heap. The inode cache stores the 20 words of [`Inode::words`] by
+//! inode number.
 
 mod change;
 mod known_orphans;
@@ -25,15 +24,15 @@ use crate::ondisk::time::Timestamp;
 use crate::{Error, FsBlock, Ino, Result};
 use zerocopy::{FromZeros, transmute, transmute_mut, transmute_ref};
 
-/// Bytes of an on-disk inode that [`Inode`] keeps: up to and with `i_projid`.
+/// The number of bytes of an on-disk inode that [`Inode`] keeps: up to and including `i_projid`.
 pub const INODE_BYTES: usize = 160;
 
-/// Words of an inode in the inode cache.
+/// The number of words of an inode in the inode cache.
 pub const INODE_WORDS: usize = INODE_BYTES / 8;
 
 const _: () = assert!(size_of::<RawInode>() == INODE_BYTES);
 
-/// The type of a file, as its mode tells it.
+/// The type of a file, as encoded in its mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// A FIFO.
@@ -53,7 +52,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The type in the upper four bits of `mode`.
+    /// Returns the type in the upper four bits of `mode`.
     #[must_use]
     pub fn from_mode(mode: u16) -> Option<Self> {
         match mode >> 12 {
@@ -68,12 +67,12 @@ impl FileKind {
         }
     }
 
-    /// The upper four bits of a mode of this type.
+    /// Returns the upper four bits of a mode of this type.
     pub(crate) fn mode_bits(self) -> u16 {
         (self as u16) << 12
     }
 
-    /// Whether files of this type can have blocks of content.
+    /// Returns whether files of this type can have blocks of content.
     pub(crate) fn has_blocks(self) -> bool {
         matches!(self, Self::Regular | Self::Directory | Self::Symlink)
     }
@@ -82,17 +81,17 @@ impl FileKind {
 /// The number of a device special file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceNumber {
-    /// The driver.
+    /// The number of the driver.
     pub major: u32,
-    /// The driver's device.
+    /// The number of the device within the driver.
     pub minor: u32,
 }
 
 /// An inode: its number and the fixed fields of its on-disk form.
 ///
-/// Fields that the image's inodes are too small for, or that `i_extra_isize`
-/// leaves out, read as zero. Attributes and inline data that lie behind the
-/// fixed fields are read from the inode table when they are asked for.
+/// Fields that the image's inodes are too small for, or that `i_extra_isize` excludes, read as
+/// zero. Attributes and inline data after the fixed fields are read from the inode table when they
+/// are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inode {
     ino: Ino,
@@ -100,12 +99,12 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// Decodes the inode `ino`, which is in use, from its `bytes` in the inode
-    /// table, as many as the superblock says.
+    /// Decodes the inode `ino`, which must be in use, from its `bytes` in the inode table. `bytes`
+    /// must have the superblock's inode size.
     ///
     /// # Errors
-    /// [`Error::StaleInode`] if the inode is free, [`Error::Corrupt`] if a field
-    /// contradicts another or the superblock.
+    /// [`Error::StaleInode`] if the inode is free, [`Error::Corrupt`] if a field contradicts
+    /// another or the superblock.
     pub fn decode(sb: &Superblock, ino: Ino, bytes: &[u8]) -> Result<Self> {
         const LINKS: std::ops::Range<usize> = 0x1A..0x1C;
         if bytes.get(LINKS) == Some(&[0; 2]) {
@@ -114,7 +113,7 @@ impl Inode {
         Self::decode_unlinked(sb, ino, bytes)
     }
 
-    /// As [`Inode::decode`], of an inode that may have no links left, as an orphan has.
+    /// Decodes like [`Inode::decode`], but accepts an inode without links, as an orphan has none.
     pub(crate) fn decode_unlinked(sb: &Superblock, ino: Ino, bytes: &[u8]) -> Result<Self> {
         let place = Place::Inode(ino);
         place.ensure(bytes.len() >= BASE_INODE_BYTES, "inode is cut off")?;
@@ -128,7 +127,7 @@ impl Inode {
         } else if extra_bytes > bytes.len() - BASE_INODE_BYTES || extra_bytes % 4 != 0 {
             return Err(place.corrupt("size of the extra fields is wrong"));
         } else if extra_bytes < INODE_BYTES - BASE_INODE_BYTES {
-            // The size itself stays readable, even where it says 0.
+            // The field with the size itself stays readable, even if its value is 0.
             let known = (BASE_INODE_BYTES + extra_bytes).max(BASE_INODE_BYTES + 2);
             inode.raw[known..].fill(0);
         }
@@ -142,7 +141,7 @@ impl Inode {
         Ok(inode)
     }
 
-    /// Sets to zero what only features that the file system lacks give a meaning.
+    /// Sets fields to zero that have a meaning only with features that the file system lacks.
     fn mask_by_features(&mut self, sb: &Superblock) {
         let kind = FileKind::from_mode(self.mode());
         let raw: &mut RawInode = transmute_mut!(&mut self.raw);
@@ -159,13 +158,13 @@ impl Inode {
         }
     }
 
-    /// The inode as the inode cache holds it, beside its number.
+    /// Returns the words of the inode that the inode cache stores.
     #[must_use]
     pub fn words(&self) -> [u64; INODE_WORDS] {
         transmute!(self.raw)
     }
 
-    /// The inode whose [`Inode::words`] are `words`.
+    /// Returns the inode whose [`Inode::words`] are `words`.
     #[must_use]
     pub fn from_words(ino: Ino, words: [u64; INODE_WORDS]) -> Self {
         Self {
@@ -178,61 +177,62 @@ impl Inode {
         transmute_ref!(&self.raw)
     }
 
-    /// The inode's number.
+    /// Returns the inode's number.
     #[must_use]
     pub fn ino(&self) -> Ino {
         self.ino
     }
 
-    /// The inode as the place of damage.
+    /// Returns the inode as the place of an error.
     pub(crate) fn place(&self) -> Place {
         Place::Inode(self.ino)
     }
 
-    /// The file's type. [`Inode::decode`] lets no unknown one through.
+    /// Returns the file's type. [`Inode::decode`] rejects unknown types.
     #[must_use]
     pub fn kind(&self) -> FileKind {
         FileKind::from_mode(self.mode()).unwrap_or(FileKind::Regular)
     }
 
-    /// Whether this is a directory.
+    /// Returns whether this is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.kind() == FileKind::Directory
     }
 
-    /// Type and permissions, as in `st_mode`.
+    /// Returns type and permissions, as in `st_mode`.
     #[must_use]
     pub fn mode(&self) -> u16 {
         self.raw().i_mode.get()
     }
 
-    /// The owner.
+    /// Returns the owner.
     #[must_use]
     pub fn uid(&self) -> u32 {
         join16(self.raw().i_uid, self.raw().i_uid_high)
     }
 
-    /// The owning group.
+    /// Returns the owning group.
     #[must_use]
     pub fn gid(&self) -> u32 {
         join16(self.raw().i_gid, self.raw().i_gid_high)
     }
 
-    /// Bytes of content. At most `i64::MAX`.
+    /// Returns the size of the content in bytes, at most `i64::MAX`.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         join32(self.raw().i_size_lo, self.raw().i_size_high)
     }
 
-    /// Hard links. A directory with more subdirectories than can be counted has 1.
+    /// Returns the number of hard links. It is 1 for a directory with more subdirectories than can
+    /// be counted.
     #[must_use]
     pub fn links(&self) -> u16 {
         self.raw().i_links_count.get()
     }
 
-    /// Space taken, in units of 512 bytes, as in `st_blocks`. A regular file
-    /// whose content lies in the inode counts as not sparse, as in the kernel.
+    /// Returns the used space in units of 512 bytes, as in `st_blocks`. As in the kernel, a regular
+    /// file whose content is stored in the inode does not count as sparse.
     #[must_use]
     pub fn blocks_512(&self, block_size_bytes: u32) -> u64 {
         let blocks = join32(self.raw().i_blocks_lo, self.raw().i_blocks_high);
@@ -245,25 +245,25 @@ impl Inode {
         blocks
     }
 
-    /// Last access.
+    /// Returns the time of the last access.
     #[must_use]
     pub fn atime(&self) -> Timestamp {
         Timestamp::from_inode(self.raw().i_atime.get(), self.raw().i_atime_extra.get())
     }
 
-    /// Last change of the content.
+    /// Returns the time of the last change of the content.
     #[must_use]
     pub fn mtime(&self) -> Timestamp {
         Timestamp::from_inode(self.raw().i_mtime.get(), self.raw().i_mtime_extra.get())
     }
 
-    /// Last change of the inode.
+    /// Returns the time of the last change of the inode.
     #[must_use]
     pub fn ctime(&self) -> Timestamp {
         Timestamp::from_inode(self.raw().i_ctime.get(), self.raw().i_ctime_extra.get())
     }
 
-    /// Creation, if the inode has room for it.
+    /// Returns the time of creation, if the inode has room for it.
     #[must_use]
     pub fn crtime(&self) -> Option<Timestamp> {
         const CRTIME_END: u16 = 0x94 - 0x80;
@@ -272,38 +272,38 @@ impl Inode {
         })
     }
 
-    /// Tells apart the files that have had this inode's number.
+    /// Returns the generation, which distinguishes the files that have had this inode's number.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.raw().i_generation.get()
     }
 
-    /// The flags.
+    /// Returns the flags.
     #[must_use]
     pub fn flags(&self) -> InodeFlags {
         InodeFlags::from_bits_retain(self.raw().i_flags.get())
     }
 
-    /// Whether the content lies in the inode rather than in blocks.
+    /// Returns whether the content is stored in the inode instead of in blocks.
     #[must_use]
     pub fn has_inline_data(&self) -> bool {
         self.flags().contains(InodeFlags::INLINE_DATA)
     }
 
-    /// Counts the changes of the file. For an inode that holds an attribute's
-    /// value, the lower 32 bits count its references.
+    /// Returns the count of changes of the file. For an inode that holds an attribute's value, the
+    /// lower 32 bits are its reference count.
     #[must_use]
     pub fn version(&self) -> u64 {
         join32(self.raw().i_version, self.raw().i_version_hi)
     }
 
-    /// The project, for quota.
+    /// Returns the project, for quota.
     #[must_use]
     pub fn project_id(&self) -> u32 {
         self.raw().i_projid.get()
     }
 
-    /// The device that a special file stands for; `None` for other types.
+    /// Returns the device of a device special file; `None` for other types.
     #[must_use]
     pub fn device(&self) -> Option<DeviceNumber> {
         if !matches!(self.kind(), FileKind::CharDevice | FileKind::BlockDevice) {
@@ -324,22 +324,22 @@ impl Inode {
         })
     }
 
-    /// The 60 bytes that hold block numbers, an extent tree's root, a short
-    /// link target, inline data or a device number.
+    /// Returns the 60 bytes that hold block numbers, an extent tree's root, a short link target,
+    /// inline data or a device number.
     #[must_use]
     pub fn i_block(&self) -> &[u8; 60] {
         &self.raw().i_block
     }
 
-    /// The block of extended attributes.
+    /// Returns the block of extended attributes.
     #[must_use]
     pub fn file_acl(&self) -> Option<FsBlock> {
         let block = join32(self.raw().i_file_acl_lo, self.raw().i_file_acl_high);
         (block != 0).then_some(FsBlock(block))
     }
 
-    /// Bytes of fixed fields behind the first 128: attributes in the inode start
-    /// behind them. At most the inode size less 128.
+    /// Returns the size in bytes of the fixed fields after the first 128 bytes. Attributes in the
+    /// inode start after them. It is at most the inode size less 128.
     #[must_use]
     pub fn extra_isize(&self) -> u16 {
         self.raw().i_extra_isize.get()
@@ -352,7 +352,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::test_runner::RngSeed;
 
-    /// A superblock of revision 1 with inodes of 256 bytes and these features.
+    /// Returns a superblock of revision 1 with inodes of 256 bytes and these features.
     fn superblock(incompat: Incompat, ro_compat: RoCompat) -> Superblock {
         let mut bytes = [0; 1024];
         for (at, value) in [
@@ -373,7 +373,8 @@ mod tests {
         Superblock::parse(&bytes).unwrap()
     }
 
-    /// An inode in use whose every other bit is set, with these `extra` bytes.
+    /// Returns the bytes of an inode in use in which all other bits are set, with these `extra`
+    /// bytes.
     fn full(mode: u16, extra: u8) -> [u8; 256] {
         let mut bytes = [0xFF; 256];
         bytes[..2].copy_from_slice(&mode.to_le_bytes());

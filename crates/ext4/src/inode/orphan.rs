@@ -1,17 +1,17 @@
-//! Orphans: files without names that are still in use, and files that are being cut.
+//! Orphans: files without names that are still in use, and files that are being truncated.
 //!
 //! # Model
-//! `ext4_orphan_add` and `ext4_orphan_del`. With the feature `orphan_file` they are numbers in
-//! the slots of a hidden file, and the superblock says from open to close that there may be some;
-//! else, or when that file is full, they are a list: the superblock has the first, each inode the
-//! next one in place of its time of deletion.
+//! `ext4_orphan_add` and `ext4_orphan_del`. With the feature `orphan_file`, orphans are inode
+//! numbers in the slots of a hidden file, and from open to close the superblock records that there
+//! may be some. Without it, or if that file is full, they form a list: the superblock contains the
+//! first one, and each inode contains the next one in place of its time of deletion.
 //!
 //! # State
-//! What the image says is kept in memory too, so that neither list nor file is searched. It
-//! is read anew after a handle that changed it was undone.
+//! The orphans of the image are also cached in memory, so that neither list nor file is searched.
+//! They are read again after a handle that changed them was undone.
 //!
 //! # Locking
-//! The state's lock is taken under a handle, and for no longer than a change.
+//! The lock of the state is taken under a handle, and held only for the duration of a change.
 
 use super::known_orphans::{Known, Neighbours, Slot};
 use crate::error::{DamageAt, Place};
@@ -22,13 +22,13 @@ use crate::ondisk::fields::le32;
 use crate::ondisk::{inode as raw, orphan_file};
 use crate::{FileBlock, Filesystem, Ino, Inode, MappingKind, Result};
 
-/// Blocks that an orphan file may have: as many as the tools make at most.
+/// The maximum number of blocks of an orphan file. The tools do not create larger ones.
 const MAX_FILE_BLOCKS: u64 = 512;
 
 impl Filesystem {
-    /// Enters `inode` into the orphan file or list, so that its deletion (no links) or
-    /// truncation (else, to its size) is finished at the next mount. Does nothing if it is in.
-    /// The caller writes the inode in the same handle.
+    /// Adds `inode` to the orphan file or list, so that the next mount finishes its deletion (if it
+    /// has no links) or its truncation (otherwise, to its size). Does nothing if it is already an
+    /// orphan. The caller writes the inode in the same handle.
     pub fn add_orphan(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         self.with_orphans(|known| {
             let ino = inode.ino();
@@ -46,7 +46,7 @@ impl Filesystem {
         })
     }
 
-    /// Takes `inode` out of the orphan file or list; nothing if it is not in.
+    /// Removes `inode` from the orphan file or list. Does nothing if it is not an orphan.
     pub fn remove_orphan(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         self.with_orphans(|known| {
             let ino = inode.ino();
@@ -63,18 +63,18 @@ impl Filesystem {
         })
     }
 
-    /// The orphans that the image has: what is to be finished at mount.
+    /// Returns the orphans of the image, which are to be finished at mount.
     pub fn orphans(&self) -> Result<Vec<Ino>> {
         self.with_orphans(|known| Ok(known.all()))
     }
 
-    /// Whether there is a file for orphans.
+    /// Returns whether there is an orphan file.
     pub(crate) fn has_orphan_file(&self) -> bool {
         let sb = self.superblock();
         sb.compat.contains(Compat::ORPHAN_FILE) && sb.orphan_file_ino != Ino(0)
     }
 
-    /// Whether that file has none.
+    /// Returns whether the orphan file has no orphans.
     pub(crate) fn is_orphan_file_empty(&self) -> Result<bool> {
         self.with_orphans(|known| Ok(known.file.is_empty()))
     }
@@ -87,7 +87,7 @@ impl Filesystem {
         change(known.insert(self.read_orphans()?))
     }
 
-    /// Reads list and file.
+    /// Reads the list and the file.
     fn read_orphans(&self) -> Result<Known> {
         let mut known = Known {
             head: self.first_orphan()?,
@@ -143,7 +143,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// The first of the list, as the superblock has it now.
+    /// Returns the first orphan of the list, from the current superblock.
     fn first_orphan(&self) -> Result<Option<Ino>> {
         const LAST_ORPHAN_AT: usize = 0xE8;
         let (block, start) = self.superblock_place();
@@ -151,7 +151,7 @@ impl Filesystem {
         Ok(le32(&block, start + LAST_ORPHAN_AT).and_then(Ino::stored))
     }
 
-    /// Refuses numbers that no orphan can have.
+    /// Returns an error for a number that cannot be that of an orphan.
     fn check_orphan(&self, ino: Ino, place: Place) -> Result<()> {
         let is_file = self.superblock().is_file_ino(ino);
         place.ensure(is_file, "orphan is no inode of a file")
@@ -217,8 +217,8 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Makes `next` follow `ino` in the list. A damaged inode, which may be in the list too, does
-    /// not get a checksum that says otherwise.
+    /// Makes `next` follow `ino` in the list. A damaged inode may be in the list too. Its checksum
+    /// is not updated, so that it remains invalid.
     fn set_next_orphan(&self, handle: &mut Handle<'_>, ino: Ino, next: Option<Ino>) -> Result<()> {
         self.edit_inode(handle, ino, |fs, bytes| {
             let sb = fs.superblock();

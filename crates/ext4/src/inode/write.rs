@@ -1,13 +1,14 @@
-//! Inodes on the image: written, made, deleted.
+//! Inodes on the image: writing, creation and deletion.
 //!
 //! # Model
-//! `ext4_mark_inode_dirty`, `ext4_new_inode` and `ext4_free_inode`. An [`Inode`] in memory is
-//! the fixed part of the one on the image; writing puts it back in front of the attributes.
+//! `ext4_mark_inode_dirty`, `ext4_new_inode` and `ext4_free_inode`. An [`Inode`] in memory is the
+//! fixed part of the inode on the image. Writing it leaves the attributes after the fixed part
+//! unchanged.
 //!
-//! # The time of deletion
-//! is not written with the rest: for an orphan the field holds the next one of the list, which
-//! changes without the inode's owner knowing. [`crate::inode::orphan`] and
-//! [`Filesystem::delete_inode`] write it.
+//! # Time of deletion
+//! The time of deletion is not written with the other fields. For an orphan, the field contains the
+//! next orphan of the list, which can change without the owner of the inode.
+//! [`crate::inode::orphan`] and [`Filesystem::delete_inode`] write it.
 
 use crate::journal::Handle;
 use crate::ondisk::features::{Incompat, RoCompat};
@@ -16,7 +17,7 @@ use crate::ondisk::time::Timestamp;
 use crate::{DeviceNumber, FileKind, Filesystem, Ino, Inode, Result};
 use std::ops::Range;
 
-/// What a new inode starts with.
+/// The initial fields of a new inode.
 #[derive(Clone, Copy, Debug)]
 pub struct NewInode {
     /// The type.
@@ -27,22 +28,23 @@ pub struct NewInode {
     pub uid: u32,
     /// The owning group.
     pub gid: u32,
-    /// What a device special file stands for.
+    /// The number of a device special file.
     pub device: Option<DeviceNumber>,
-    /// Now: all four times.
+    /// The current time, which becomes all four times.
     pub now: Timestamp,
 }
 
-/// Bytes of fixed fields behind the first 128 in new inodes: all that are known here.
+/// The size in bytes of the fixed fields after the first 128 bytes in new inodes: all fields that
+/// are known here.
 const NEW_EXTRA_ISIZE: u16 = 32;
 
-/// `i_block` of a file without blocks that is mapped by extents: a header (magic number, no
-/// entries, room for 4) and nothing behind it.
+/// The `i_block` of a file without blocks that is mapped by extents: a header (magic number, no
+/// entries, room for 4) and zeros.
 const EMPTY_EXTENTS: [u8; 8] = [0x0A, 0xF3, 0, 0, 4, 0, 0, 0];
 
-/// The flags that a file gets from its directory: those of its kind.
+/// Returns the flags that a file of this kind inherits from its directory.
 fn inherited_flags(parent: InodeFlags, kind: FileKind) -> InodeFlags {
-    /// Not compressed, though the file system compresses (historic).
+    /// Not compressed, even if the file system compresses (historic).
     const NOCOMP: InodeFlags = InodeFlags::from_bits_retain(0x400);
     let for_all = InodeFlags::NODUMP | InodeFlags::NOATIME;
     let for_files = for_all
@@ -63,9 +65,9 @@ fn inherited_flags(parent: InodeFlags, kind: FileKind) -> InodeFlags {
         }
 }
 
-/// A number that tells a new inode from those that had its number before.
+/// Returns a number that distinguishes a new inode from earlier ones with the same number.
 fn generation(sb_seed: [u32; 4], ino: Ino, now: Timestamp) -> u32 {
-    // The finaliser of splitmix64, over all that is known.
+    // The finalizer of splitmix64, applied to all inputs.
     let mut mixed = u64::from(ino.0) << 32 | u64::from(now.nanoseconds);
     mixed ^= now.seconds.cast_unsigned().rotate_left(17);
     for word in sb_seed {
@@ -78,15 +80,15 @@ fn generation(sb_seed: [u32; 4], ino: Ino, now: Timestamp) -> u32 {
 }
 
 impl Filesystem {
-    /// Writes `inode` to its inode table, checksum and all. Attributes and inline data behind
-    /// the fixed fields, and the time of deletion, stay as they are.
+    /// Writes `inode` to its inode table, with its checksum. Attributes and inline data after the
+    /// fixed fields, and the time of deletion, do not change.
     pub fn write_inode(&self, handle: &mut Handle<'_>, inode: &Inode) -> Result<()> {
         self.edit_inode(handle, inode.ino(), |fs, bytes| {
             fs.encode_inode(inode, bytes);
         })
     }
 
-    /// Changes the bytes of inode `ino` in its inode table. Its checksum is `edit`'s.
+    /// Changes the bytes of inode `ino` in its inode table. `edit` must update the checksum.
     pub(crate) fn edit_inode<R>(
         &self,
         handle: &mut Handle<'_>,
@@ -99,7 +101,7 @@ impl Filesystem {
         handle.update_part(block, ino, range, |bytes| Ok(edit(self, bytes)))
     }
 
-    /// Puts the fixed fields of `inode` into `bytes`, all but the time of deletion.
+    /// Writes the fixed fields of `inode` to `bytes`, except for the time of deletion.
     fn encode_inode(&self, inode: &Inode, bytes: &mut [u8]) {
         let dtime = raw::dtime(bytes);
         let fixed = inode.fixed_bytes(bytes.len());
@@ -108,7 +110,7 @@ impl Filesystem {
         self.seal_inode(inode.ino(), bytes);
     }
 
-    /// Stores the checksum of inode `ino` in its `bytes`, if there is to be one.
+    /// Stores the checksum of inode `ino` in its `bytes`, if inodes have checksums.
     pub(crate) fn seal_inode(&self, ino: Ino, bytes: &mut [u8]) {
         let seed = self
             .superblock()
@@ -118,9 +120,9 @@ impl Filesystem {
         }
     }
 
-    /// Makes an inode for a new file in the directory `parent`: allocated, flags inherited,
-    /// empty (with inline data or an empty extent tree where the file system has them), with no
-    /// attributes, 1 link (a directory 2), and written. No entry leads to it yet.
+    /// Creates and writes an inode for a new file in the directory `parent`. It inherits flags, is
+    /// empty (with inline data or an empty extent tree if the file system has them), and has no
+    /// attributes and 1 link (a directory 2). No directory entry refers to it yet.
     pub fn create_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -159,7 +161,8 @@ impl Filesystem {
                 // The number was used before at the same time.
                 inode.set_generation(inode.generation().wrapping_add(1));
             }
-            // Whoever had the number before left attributes, and a time of deletion.
+            // Clears the attributes and the time of deletion of the previous inode with this
+            // number.
             bytes.fill(0);
             fs.encode_inode(&inode, bytes);
         })?;
@@ -170,7 +173,8 @@ impl Filesystem {
         Ok(inode)
     }
 
-    /// Gives a new file that can have blocks an empty extent tree, where there are such trees.
+    /// Gives a new file an empty extent tree, if it can have blocks and the file system has
+    /// extents.
     pub(crate) fn make_empty(&self, inode: &mut Inode) {
         let has_blocks = inode.kind().has_blocks();
         if has_blocks && self.superblock().incompat.contains(Incompat::EXTENTS) {
@@ -181,7 +185,7 @@ impl Filesystem {
         }
     }
 
-    /// Frees an inode whose blocks and attributes are gone and that no orphan list has.
+    /// Frees an inode whose blocks and attributes were freed and that is not an orphan.
     pub fn delete_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -189,7 +193,7 @@ impl Filesystem {
         now: Timestamp,
     ) -> Result<()> {
         inode.set_links(0);
-        // 0 would say that it was never deleted.
+        // 0 would mean that the inode was never deleted.
         let dtime = u32::try_from(now.seconds.max(1)).unwrap_or(u32::MAX);
         inode.set_dtime(dtime);
         self.edit_inode(handle, inode.ino(), |fs, bytes| {
@@ -201,7 +205,7 @@ impl Filesystem {
 }
 
 impl Inode {
-    /// Which of the fixed fields an inode of `inode_bytes` on the image has.
+    /// Returns the range of the fixed fields that an inode of `inode_bytes` on the image has.
     fn fixed_bytes(&self, inode_bytes: usize) -> Range<usize> {
         let known = BASE_INODE_BYTES + usize::from(self.extra_isize());
         let end = known.max(EXTRA_ISIZE_END).min(self.raw.len());

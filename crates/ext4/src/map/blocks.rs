@@ -1,6 +1,7 @@
 //! Changes of trees of indirect blocks.
 //!
-//! A block of numbers is made when the first of them is set, and freed when the last is cleared.
+//! An indirect block is allocated when the first of its numbers is set, and freed when the last is
+//! cleared.
 
 use super::FileBlocks;
 use super::change::MapChange;
@@ -9,23 +10,23 @@ use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
 use std::ops::Range;
 use zerocopy::little_endian::U32;
 
-/// Numbers in the inode that lead to data blocks.
+/// The number of slots in the inode for data blocks.
 const DIRECT_SLOTS: usize = 12;
 
-/// A hole being made, from its end on.
+/// The progress of unmapping a range, which starts at its end.
 struct Cut {
-    /// First block to be unmapped.
+    /// The first block to be unmapped.
     start: u64,
-    /// From here on it is done.
+    /// The block from which on everything is unmapped.
     end: u64,
-    /// Runs that were freed, and blocks of numbers.
+    /// The number of runs and of indirect blocks that were freed.
     runs: u32,
-    /// The handle can free no more.
+    /// Whether the handle cannot free any more.
     has_stopped: bool,
 }
 
-/// A block of numbers: where it lies, its level (1: numbers of data blocks), and the
-/// first block of the file below it.
+/// An indirect block: its location, its level (1: its numbers refer to data blocks), and the first
+/// block of the file below it.
 #[derive(Clone, Copy)]
 struct Numbers {
     block: FsBlock,
@@ -34,18 +35,19 @@ struct Numbers {
 }
 
 impl Filesystem {
-    /// Numbers in a block, as a binary logarithm.
+    /// Returns how many numbers fit into a block, as a binary logarithm.
     pub(super) fn numbers_log2(&self) -> u32 {
         u32::from(self.superblock().block_size_log2) - 2
     }
 
-    /// The numbers in `block`, a block of numbers of `inode`.
+    /// Returns the numbers in `block`, an indirect block of `inode`.
     fn numbers_in(&self, block: FsBlock, inode: &Inode) -> Result<Vec<U32>> {
         let buffer = self.metadata_block(block, inode.ino(), |_| Ok(()))?;
         Ok(indirect::numbers(&buffer).to_vec())
     }
 
-    /// Where the block of the file at `start` should lie, by what is mapped before it.
+    /// Returns the preferred location of the file's block at `start`, from the blocks mapped before
+    /// it.
     pub(super) fn goal_by_numbers(
         &self,
         inode: &Inode,
@@ -115,8 +117,8 @@ impl MapChange<'_, '_> {
         Ok(())
     }
 
-    /// The block that holds the number that `path` leads to, and which of its numbers that is.
-    /// Blocks on the way that are missing are made.
+    /// Returns the indirect block that contains the last number of `path`, and the index of that
+    /// number. Allocates missing blocks of the path.
     fn make_numbers(&mut self, path: &Path, near: FsBlock) -> Result<(FsBlock, usize)> {
         let mut parent = None;
         let mut slot = path.slot;
@@ -152,7 +154,7 @@ impl MapChange<'_, '_> {
         Ok((block, slot))
     }
 
-    /// [`Filesystem::unmap`] of indirect blocks.
+    /// Implements [`Filesystem::unmap`] for indirect blocks.
     pub(super) fn unmap_numbers(&mut self, blocks: FileBlocks) -> Result<FileBlocks> {
         let log2 = self.fs.numbers_log2();
         let end = blocks.end.min(indirect::blocks_max(log2));
@@ -167,7 +169,7 @@ impl MapChange<'_, '_> {
         };
         for level in (1..=LEVELS).rev() {
             let first = DIRECT_BLOCKS + (1..level).map(|below| 1 << (log2 * below)).sum::<u64>();
-            // The slots behind the direct blocks, one for each level.
+            // The slots after the direct blocks, one for each level.
             let slot = DIRECT_SLOTS + level as usize - 1;
             let block = FsBlock(u64::from(number_at(self.inode.i_block(), slot)));
             if cut.end <= first || cut.has_stopped {
@@ -200,8 +202,8 @@ impl MapChange<'_, '_> {
         Ok(cut.start..cut.end)
     }
 
-    /// Cuts what is below a block of numbers, and frees the block if it is empty then, which is
-    /// true; as far as credits reach.
+    /// Unmaps what is below an indirect block, as far as the credits allow. Frees the block if it
+    /// is then empty, and returns whether it is.
     fn cut_below(&mut self, cut: &mut Cut, of: Numbers) -> Result<bool> {
         if !self.may_free(cut.runs) {
             cut.has_stopped = true;
@@ -215,7 +217,8 @@ impl MapChange<'_, '_> {
         Ok(is_empty)
     }
 
-    /// Cuts what is below a block of numbers, from the end on. True if the block is empty then.
+    /// Unmaps what is below an indirect block, starting at the end. Returns whether the block is
+    /// then empty.
     fn cut_numbers(&mut self, cut: &mut Cut, of: Numbers) -> Result<bool> {
         let before = self.fs.numbers_in(of.block, self.inode)?;
         let mut numbers = before.clone();
@@ -258,8 +261,8 @@ impl MapChange<'_, '_> {
         Ok(false)
     }
 
-    /// Frees the data blocks in `numbers`, those of the file from `first` on, as far as they
-    /// are to be cut and credits reach.
+    /// Frees the data blocks in `numbers`, which map the file from `first` on, as far as they are
+    /// to be unmapped and the credits allow.
     fn cut_runs(&mut self, cut: &mut Cut, numbers: &mut [U32], first: u64) -> Result<()> {
         let index_of = |file_block: u64| {
             usize::try_from(file_block.saturating_sub(first))
@@ -305,8 +308,8 @@ impl MapChange<'_, '_> {
     }
 }
 
-/// The last run in `wanted` of numbers that follow each other, cut off from the front
-/// at `longest`.
+/// Returns the last run of consecutive numbers in `wanted`. If it is longer than `longest`, returns
+/// its last `longest` numbers.
 fn last_run(numbers: &[U32], wanted: Range<usize>, longest: usize) -> Option<Range<usize>> {
     let inside = numbers.get(wanted.clone())?;
     let last = inside.iter().rposition(|&number| number != U32::ZERO)?;
@@ -322,8 +325,8 @@ fn last_run(numbers: &[U32], wanted: Range<usize>, longest: usize) -> Option<Ran
     Some(wanted.start + start..wanted.start + last + 1)
 }
 
-/// Sets `numbers`, all zero before, from the first on to those from `first` on; at most `count`.
-/// Returns how many.
+/// Sets up to `count` of `numbers`, which must be 0, to consecutive values starting at `first`.
+/// Returns how many were set.
 fn set_numbers(inode: &Inode, numbers: &mut [U32], first: u32, count: u32) -> Result<u32> {
     let mut done = 0;
     for (place, number) in numbers.iter_mut().zip(first..first + count) {

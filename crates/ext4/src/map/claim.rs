@@ -1,4 +1,4 @@
-//! Claims for the blocks of a file, near those that it has.
+//! Claims for the blocks of a file, near its existing blocks.
 
 use super::freeing::MISPLACED;
 use crate::alloc::{Claim, Goal, Reservation};
@@ -8,23 +8,23 @@ use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, FsBlock, Ino, Inode, Result};
 use std::ops::Range;
 
-/// Files longer than this are streams: written from end to end, and kept apart.
+/// The size from which on a file is a stream: written sequentially, and kept apart.
 const STREAM_BYTES: u64 = 1 << 20;
 
-/// Blocks of numbers that are filled at once at most.
+/// The maximum number of indirect blocks that are filled at once.
 const NUMBER_BLOCKS_MAX: u64 = 8;
 
 impl Filesystem {
-    /// Claims blocks for the blocks of the file from `start` on that follow each other on the
-    /// image: at most `want`, all of which must be holes; at least one. Near what is mapped
-    /// before them, or near the inode.
+    /// Claims adjacent blocks for the blocks of the file from `start` on: at least one and at most
+    /// `want`, all of which must be holes. The claim is near the blocks that are mapped before
+    /// them, or near the inode.
     ///
-    /// With bigalloc, what is left of a cluster that the file has already comes first, and
-    /// claims nothing. So what was claimed in a cluster must be mapped before more of that
-    /// cluster is asked for.
+    /// With bigalloc, the rest of a cluster that the file already has is used first; such a claim
+    /// holds no cluster. Blocks that were claimed in a cluster must therefore be mapped before more
+    /// blocks of that cluster are claimed.
     ///
     /// # Errors
-    /// [`crate::Error::NoSpace`], [`crate::Error::FileTooLarge`], or what is wrong with the image.
+    /// [`crate::Error::NoSpace`], [`crate::Error::FileTooLarge`], or corruption of the image.
     pub fn claim_for(
         &self,
         inode: &Inode,
@@ -47,7 +47,7 @@ impl Filesystem {
                 let blocks = small(end.min(cluster.end) - first);
                 return self.own_cluster_claim(FsBlock(own.0 + skip), blocks);
             }
-            // The file may have the last cluster already.
+            // The file may already have the last cluster.
             let last = self.cluster_around(end - 1);
             if last.start > first && self.maps_any(inode, end..last.end)? {
                 end = last.start;
@@ -69,7 +69,7 @@ impl Filesystem {
         Ok(claim)
     }
 
-    /// The blocks that are claimed at once at most, so that one handle can map them.
+    /// Returns the maximum number of blocks to claim at once, so that one handle can map them.
     fn claim_blocks_max(&self, inode: &Inode) -> u64 {
         if inode.flags().contains(InodeFlags::EXTENTS) {
             Extent::blocks_max(true)
@@ -78,7 +78,7 @@ impl Filesystem {
         }
     }
 
-    /// The cluster that the file's `cluster` is mapped to, if any of it is.
+    /// Returns the cluster that the file's `cluster` is mapped to, if any part of it is mapped.
     fn own_cluster(&self, inode: &Inode, cluster: &Range<u64>) -> Result<Option<FsBlock>> {
         let Some((file_block, block)) = self.first_mapped(inode, cluster.clone())? else {
             return Ok(None);
@@ -89,7 +89,8 @@ impl Filesystem {
         Ok(Some(FsBlock(start)))
     }
 
-    /// Where the file's block at `start` should lie by what is mapped before it.
+    /// Returns the preferred location of the file's block at `start`, from the blocks mapped near
+    /// it.
     fn goal_for(&self, inode: &Inode, start: FileBlock) -> Result<Option<FsBlock>> {
         let by_mapping = if inode.flags().contains(InodeFlags::EXTENTS) {
             self.goal_by_extents(inode, u64::from(start.0))?
@@ -100,7 +101,7 @@ impl Filesystem {
     }
 }
 
-/// A number of blocks that is not larger than one that a caller gave.
+/// Converts a number of blocks that is not larger than one that the caller passed.
 fn small(blocks: u64) -> u32 {
     u32::try_from(blocks).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Changes of extent trees, one leaf after the other.
+//! Changes of extent trees, one leaf at a time.
 
 use super::change::MapChange;
 use super::tree::Walk;
@@ -11,8 +11,8 @@ use std::ops::Range;
 pub(super) const END: u64 = FILE_BLOCKS - 1;
 
 impl Filesystem {
-    /// Whether any of `wanted` is mapped: by the leaf of `walk` as it is in memory, or by
-    /// another.
+    /// Returns whether any of `wanted` is mapped, in the leaf of `walk` as it is in memory, or in
+    /// another leaf.
     fn is_mapped_beside(&self, inode: &Inode, walk: &Walk, wanted: Range<u64>) -> Result<bool> {
         if !leaf::is_hole(&walk.extents, &wanted) {
             return Ok(true);
@@ -22,12 +22,12 @@ impl Filesystem {
         Ok(self.maps_any(inode, before)? || self.maps_any(inode, behind)?)
     }
 
-    /// Whether any of `wanted` is mapped.
+    /// Returns whether any of `wanted` is mapped.
     pub(super) fn maps_any(&self, inode: &Inode, wanted: Range<u64>) -> Result<bool> {
         Ok(self.first_mapped(inode, wanted)?.is_some())
     }
 
-    /// The first block in `wanted` that is mapped, and to which.
+    /// Returns the first block in `wanted` that is mapped, and the block that it is mapped to.
     pub(super) fn first_mapped(
         &self,
         inode: &Inode,
@@ -46,7 +46,7 @@ impl Filesystem {
         Ok(None)
     }
 
-    /// An error unless `blocks` can be moved by `by`: whole clusters, to a hole.
+    /// Returns an error unless `blocks` can be moved by `by`: whole clusters, to a hole.
     fn check_shift(&self, inode: &Inode, blocks: &FileBlocks, by: i64) -> Result<()> {
         let distance = by.unsigned_abs();
         let cluster = self.cluster_blocks();
@@ -69,7 +69,8 @@ impl Filesystem {
         }
     }
 
-    /// Where the block of the file at `start` should lie, by what is mapped around it.
+    /// Returns the preferred location of the file's block at `start`, from the blocks mapped around
+    /// it.
     pub(super) fn goal_by_extents(&self, inode: &Inode, start: u64) -> Result<Option<FsBlock>> {
         let walk = self.walk_to(inode, start)?;
         Ok(leaf::goal_for(&walk.extents, start).or(walk.block))
@@ -113,7 +114,7 @@ impl MapChange<'_, '_> {
         Ok(())
     }
 
-    /// [`Filesystem::set_written`] of extents.
+    /// Implements [`Filesystem::set_written`] for extents.
     pub(super) fn set_extents_written(
         &mut self,
         blocks: FileBlocks,
@@ -138,7 +139,7 @@ impl MapChange<'_, '_> {
         Ok(at..end_of_all.max(at))
     }
 
-    /// [`Filesystem::unmap`] of extents.
+    /// Implements [`Filesystem::unmap`] for extents.
     pub(super) fn unmap_extents(&mut self, blocks: FileBlocks) -> Result<FileBlocks> {
         let mut end = blocks.end.min(FILE_BLOCKS);
         let mut runs = 0;
@@ -147,7 +148,7 @@ impl MapChange<'_, '_> {
             let first = walk.file_blocks.start.max(blocks.start);
             let (runs_before, was_empty) = (runs, walk.extents.is_empty());
             let done = self.unmap_leaf(&mut walk, first..end, &mut runs)?;
-            // To remove an empty leaf takes as many credits.
+            // Removing an empty leaf takes as many credits as freeing a run.
             runs += u32::from(was_empty);
             if runs > runs_before {
                 self.store(walk, end)?;
@@ -160,8 +161,8 @@ impl MapChange<'_, '_> {
         Ok(blocks.start..end.max(blocks.start))
     }
 
-    /// Frees what the leaf of `walk` maps in `blocks`, from the end on, as far as credits reach;
-    /// and counts the runs. Returns from where on it is done.
+    /// Frees the blocks that the leaf of `walk` maps in `blocks`, starting at the end, as far as
+    /// the credits allow, and counts the runs. Returns the block from which on everything is freed.
     fn unmap_leaf(&mut self, walk: &mut Walk, blocks: Range<u64>, runs: &mut u32) -> Result<u64> {
         let longest = u64::from(self.fs.superblock().blocks_per_group);
         let mut end = blocks.end;
@@ -181,7 +182,7 @@ impl MapChange<'_, '_> {
         Ok(blocks.start)
     }
 
-    /// [`Filesystem::shift`] of extents.
+    /// Implements [`Filesystem::shift`] for extents.
     pub(super) fn shift_extents(&mut self, blocks: FileBlocks, by: i64) -> Result<FileBlocks> {
         let mut left = blocks.start..blocks.end.min(FILE_BLOCKS);
         if by == 0 || left.is_empty() {
@@ -191,7 +192,7 @@ impl MapChange<'_, '_> {
         let mut must_move = true;
         while !left.is_empty() {
             let at = if by < 0 { left.start } else { left.end };
-            // A cluster whose blocks lie in two leaves moves as a whole.
+            // A cluster whose blocks are mapped in two leaves moves as a whole.
             let may_stop = !must_move && at.is_multiple_of(self.fs.cluster_blocks());
             if may_stop && self.handle.credits() < self.fs.map_credits(self.inode, 1) {
                 break;

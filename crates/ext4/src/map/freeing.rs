@@ -1,8 +1,8 @@
-//! What a mapping takes and gives back: its own blocks, and those of the file's content.
+//! Allocation and freeing of the blocks of a mapping: its own blocks, and those of the file's
+//! content.
 //!
-//! Space is counted in the inode in whole clusters. With bigalloc, a cluster of content belongs
-//! to the same blocks of the file for as long as any of them is mapped to it, and is freed with
-//! the last.
+//! The inode counts its space in whole clusters. With bigalloc, a cluster of content belongs to the
+//! same blocks of the file as long as any of them is mapped to it, and is freed with the last one.
 
 use super::change::MapChange;
 use crate::error::Place;
@@ -11,30 +11,31 @@ use crate::ondisk::inode::InodeFlags;
 use crate::{FileKind, Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
 
-/// What is wrong with a block that does not lie in its cluster where it lies in the file's.
+/// The error of a block whose offset in its cluster differs from the offset in the file's cluster.
 pub(super) const MISPLACED: &str = "lies elsewhere in its cluster than in the file's";
 
-/// Runs of blocks, and blocks of the mapping, that a handle frees at most: a few milliseconds, for which all others wait.
+/// The maximum number of runs of blocks, and of blocks of the mapping, that a handle frees. This
+/// takes a few milliseconds, during which all other operations wait.
 const RUNS_MAX: u32 = 4096;
 
 /// Bitmaps and descriptors of two groups.
 const FREE_CREDITS: u32 = 4;
 
 impl Filesystem {
-    /// Blocks in a cluster: 1 without bigalloc.
+    /// Returns the number of blocks in a cluster: 1 without bigalloc.
     pub(super) fn cluster_blocks(&self) -> u64 {
         1 << self.superblock().cluster_blocks_log2
     }
 
-    /// The cluster of the file around `file_block`.
+    /// Returns the cluster of the file that contains `file_block`.
     pub(super) fn cluster_around(&self, file_block: u64) -> Range<u64> {
         let blocks = self.cluster_blocks();
         let start = file_block & !(blocks - 1);
         start..start + blocks
     }
 
-    /// Whether the content goes through the journal, so that neither a checkpoint nor a replay may
-    /// bring it back. A file's own flag says nothing: it is not followed.
+    /// Returns whether the content is journaled, so that neither a checkpoint nor a replay may
+    /// restore it after it is freed. A file's own flag has no effect here.
     fn is_journaled(&self, inode: &Inode) -> bool {
         self.journals_content()
             || inode.kind() != FileKind::Regular
@@ -43,14 +44,16 @@ impl Filesystem {
 }
 
 impl MapChange<'_, '_> {
-    /// Whether the handle, in which as many `runs` of blocks (and blocks of the mapping, each of
-    /// which takes as much) were freed already, may free another one, not longer than a group, and then finish. Always the first, so that each handle gets on.
+    /// Returns whether the handle may free another run, no longer than a group, and then still
+    /// finish. `runs` is the number of runs and of blocks of the mapping, which take as many
+    /// credits, that it has already freed. The first run is always allowed, so that each handle
+    /// makes progress.
     pub(super) fn may_free(&self, runs: u32) -> bool {
         let needed = FREE_CREDITS + self.fs.map_credits(self.inode, 1);
         runs == 0 || (runs < RUNS_MAX && self.handle.credits() >= needed)
     }
 
-    /// Adds blocks to the space that the inode takes.
+    /// Adds blocks to the space that the inode uses.
     pub(super) fn count_blocks(&mut self, blocks: i64) {
         let sb = self.fs.superblock();
         let may_be_huge = sb.ro_compat.contains(RoCompat::HUGE_FILE);
@@ -58,7 +61,7 @@ impl MapChange<'_, '_> {
             .add_blocks(blocks, sb.block_size_bytes(), may_be_huge);
     }
 
-    /// A block for the mapping itself; with bigalloc, it takes a cluster.
+    /// Allocates a block for the mapping itself; with bigalloc, it uses a whole cluster.
     pub(super) fn allocate_mapping_block(&mut self, near: FsBlock) -> Result<FsBlock> {
         let block = if self.inode.kind() == FileKind::Regular {
             self.fs.allocate_mapping(self.handle, near)?
@@ -76,8 +79,8 @@ impl MapChange<'_, '_> {
         self.free_clusters(&cluster)
     }
 
-    /// Frees `blocks` blocks of content from `block` on, which were those of the file from
-    /// `file_block` on. `is_mapped` says whether the file still maps any of some of its blocks.
+    /// Frees `blocks` blocks of content from `block` on, which were mapped by the file's blocks
+    /// from `file_block` on. `is_mapped` returns whether the file still maps any block of a range.
     pub(super) fn free_content(
         &mut self,
         (file_block, block, blocks): (u64, FsBlock, u64),
@@ -90,7 +93,7 @@ impl MapChange<'_, '_> {
         }
         let end = block.0 + blocks;
         if self.fs.is_journaled(self.inode) {
-            // What is not dirty is home, and no longer in the log.
+            // A block that is not dirty is at home and no longer in the log.
             (block.0..end)
                 .filter(|&block| self.fs.buffers().dirty(block).is_some())
                 .for_each(|block| self.handle.forget(FsBlock(block)));
@@ -105,7 +108,7 @@ impl MapChange<'_, '_> {
         if block.0 - first.start != file_block - self.fs.cluster_around(file_block).start {
             return Err(Place::Block(block, self.inode.ino()).corrupt(MISPLACED));
         }
-        // The file's blocks in the first and the last cluster, but for those that are freed.
+        // The file's blocks in the first and the last cluster, except for those that are freed.
         let file_end = file_block + blocks;
         let before = self.fs.cluster_around(file_block).start..file_block;
         let behind = file_end..self.fs.cluster_around(file_end - 1).end;
@@ -119,7 +122,7 @@ impl MapChange<'_, '_> {
         self.free_clusters(&freed)
     }
 
-    /// Frees whole clusters, none if `blocks` are none.
+    /// Frees whole clusters. Does nothing if `blocks` is empty.
     fn free_clusters(&mut self, blocks: &Range<u64>) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
@@ -139,7 +142,7 @@ impl MapChange<'_, '_> {
     }
 }
 
-/// A number of blocks that an inode can have.
+/// Converts a number of blocks that an inode can have.
 pub(super) fn signed(blocks: u64) -> i64 {
     i64::try_from(blocks).unwrap_or(i64::MAX)
 }

@@ -1,25 +1,25 @@
 //! The extents of one leaf of an extent tree, changed in memory.
 //!
-//! Invariants, before and after each function: extents are sorted, do not overlap, and are
-//! not longer than they may be. What touches is merged where that is allowed.
+//! Invariants, before and after each function: extents are sorted, do not overlap, and are not
+//! longer than the format allows. Adjacent extents are merged where that is allowed.
 
 use crate::FsBlock;
 use crate::ondisk::extent::Extent;
 use std::ops::Range;
 
-/// Where the first extent lies that ends behind `at`.
+/// Returns the index of the first extent that ends after `at`.
 fn first_behind(extents: &[Extent], at: u64) -> usize {
     extents.partition_point(|extent| extent.file_blocks.end <= at)
 }
 
-/// Whether none of `file_blocks` is mapped here.
+/// Returns whether no block of `file_blocks` is mapped here.
 pub(super) fn is_hole(extents: &[Extent], file_blocks: &Range<u64>) -> bool {
     extents
         .get(first_behind(extents, file_blocks.start))
         .is_none_or(|extent| extent.file_blocks.start >= file_blocks.end)
 }
 
-/// Maps what is a hole. False, with nothing done, if it is not.
+/// Maps a hole. Returns false, and does nothing, if the range is not a hole.
 pub(super) fn insert(extents: &mut Vec<Extent>, new: Extent) -> bool {
     if !is_hole(extents, &new.file_blocks) {
         return false;
@@ -47,7 +47,7 @@ fn merge_at(extents: &mut Vec<Extent>, at: usize) {
     }
 }
 
-/// Merges all that may be merged.
+/// Merges all extents that may be merged.
 pub(super) fn merge(extents: &mut Vec<Extent>) {
     extents.dedup_by(|right, left| {
         let takes = left.can_take(right);
@@ -58,7 +58,7 @@ pub(super) fn merge(extents: &mut Vec<Extent>) {
     });
 }
 
-/// Makes two of the extent that has blocks on both sides of `at`.
+/// Splits the extent that has blocks on both sides of `at`.
 pub(super) fn split_at(extents: &mut Vec<Extent>, at: u64) {
     let index = first_behind(extents, at);
     if let Some(extent) = extents.get_mut(index)
@@ -70,7 +70,7 @@ pub(super) fn split_at(extents: &mut Vec<Extent>, at: u64) {
     }
 }
 
-/// The last blocks, at most `max`, that one extent maps in `file_blocks`.
+/// Returns the last blocks, at most `max`, that one extent maps in `file_blocks`.
 pub(super) fn last_in(extents: &[Extent], file_blocks: &Range<u64>, max: u64) -> Option<Extent> {
     let behind = extents.partition_point(|extent| extent.file_blocks.start < file_blocks.end);
     let extent = extents.get(behind.checked_sub(1)?)?;
@@ -80,7 +80,7 @@ pub(super) fn last_in(extents: &[Extent], file_blocks: &Range<u64>, max: u64) ->
     (start < end).then(|| extent.part(start..end))
 }
 
-/// Makes a hole of `file_blocks`.
+/// Makes `file_blocks` a hole.
 pub(super) fn remove(extents: &mut Vec<Extent>, file_blocks: &Range<u64>) {
     split_at(extents, file_blocks.start);
     split_at(extents, file_blocks.end);
@@ -89,7 +89,8 @@ pub(super) fn remove(extents: &mut Vec<Extent>, file_blocks: &Range<u64>) {
     extents.drain(first..behind.max(first));
 }
 
-/// Says of what is mapped in `file_blocks` whether it is written. True if that changed anything.
+/// Marks the mapped blocks in `file_blocks` as written or unwritten. Returns whether that changed
+/// anything.
 pub(super) fn set_written(
     extents: &mut Vec<Extent>,
     file_blocks: &Range<u64>,
@@ -111,7 +112,7 @@ pub(super) fn set_written(
             changed.push(extent);
             continue;
         }
-        // One that is written may be a block longer than one that is not.
+        // A written extent may be a block longer than an unwritten one.
         let max = Extent::blocks_max(is_written);
         let mut start = extent.file_blocks.start;
         while start < extent.file_blocks.end {
@@ -127,8 +128,8 @@ pub(super) fn set_written(
     true
 }
 
-/// Moves what is mapped in `file_blocks` by `by` blocks. `None` if that has no room; true if
-/// it changed anything.
+/// Moves the mapped blocks in `file_blocks` by `by` blocks. Returns `None` if there is no room for
+/// them, and otherwise whether anything changed.
 pub(super) fn shift(
     extents: &mut Vec<Extent>,
     file_blocks: &Range<u64>,
@@ -159,8 +160,8 @@ pub(super) fn shift(
     Some(changed)
 }
 
-/// Where a block near `file_block` should lie: where it would if the file went on as it does
-/// around it.
+/// Returns the preferred location of a block near `file_block`: where it would be if the
+/// surrounding file were contiguous.
 pub(super) fn goal_for(extents: &[Extent], file_block: u64) -> Option<FsBlock> {
     let behind = extents.partition_point(|extent| extent.file_blocks.start <= file_block);
     if let Some(before) = behind.checked_sub(1).and_then(|index| extents.get(index)) {
@@ -292,7 +293,7 @@ mod tests {
                     Step::Insert(start, blocks, is_written) => {
                         let range = start..start + blocks;
                         let free = model.range(range.clone()).next().is_none();
-                        // Near what is mapped already, so that merges happen.
+                        // Near the blocks that are mapped already, so that extents merge.
                         let block = 1000 + start;
                         prop_assert_eq!(is_hole(&extents, &range), free);
                         prop_assert_eq!(insert(&mut extents, extent(range.clone(), block, is_written)), free);
@@ -322,7 +323,8 @@ mod tests {
                             || (start.checked_add_signed(by).is_some() && is_hole(&extents, &back));
                         let done = shift(&mut extents, &(start..1 << 32), by, 1 << 32);
                         if !fits {
-                            // What overlaps is refused or was only at the hole's start.
+                            // Refused, or the blocks mapped in the hole are only at its start, so that
+                            // nothing overlaps.
                             extents = before;
                             continue;
                         }

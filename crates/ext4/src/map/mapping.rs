@@ -1,4 +1,4 @@
-//! What a run of a file's blocks is mapped to.
+//! The mapping of a run of a file's blocks.
 
 use crate::{FileBlock, FsBlock};
 use std::ops::Range;
@@ -6,19 +6,19 @@ use std::ops::Range;
 /// Blocks of a file, from its start; up to 2^32.
 pub type FileBlocks = Range<u64>;
 
-/// What a run of a file's blocks is mapped to.
+/// The kind of blocks that a run of a file's blocks is mapped to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingKind {
-    /// Nothing: reads as zeros.
+    /// No blocks: reads as zeros.
     Hole,
-    /// Blocks that were never written, from this one on: reads as zeros.
+    /// Blocks that were never written, starting at this block: reads as zeros.
     Unwritten(FsBlock),
-    /// Content, from this block on.
+    /// Content, starting at this block.
     Written(FsBlock),
 }
 
 impl MappingKind {
-    /// Mapped from `block` on.
+    /// Returns the kind for blocks starting at `block`.
     pub(crate) fn mapped(block: FsBlock, is_written: bool) -> Self {
         if is_written {
             Self::Written(block)
@@ -27,7 +27,7 @@ impl MappingKind {
         }
     }
 
-    /// What lies `blocks` further on in the run.
+    /// Returns the mapping of the block that is `blocks` further in the run.
     pub(crate) fn skip(self, blocks: u32) -> Self {
         self.block().map_or(Self::Hole, |(block, is_written)| {
             let later = FsBlock(block.0.saturating_add(u64::from(blocks)));
@@ -35,7 +35,7 @@ impl MappingKind {
         })
     }
 
-    /// The block that the run is mapped to, and whether it was written.
+    /// Returns the block that the run is mapped to, and whether it was written.
     pub(crate) fn block(self) -> Option<(FsBlock, bool)> {
         match self {
             Self::Hole => None,
@@ -45,13 +45,13 @@ impl MappingKind {
     }
 }
 
-/// A run of a file's blocks that are mapped alike.
+/// A run of a file's blocks with the same kind of mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// First block of the run: the one asked for.
+    /// The first block of the run: the requested block.
     pub start: FileBlock,
-    /// Blocks of the run: at least 1.
+    /// The number of blocks of the run: at least 1.
     pub blocks: u32,
-    /// What the run is mapped to.
+    /// The blocks that the run is mapped to.
     pub kind: MappingKind,
 }

@@ -1,11 +1,11 @@
-//! From a block of a file to a block of the file system: extent trees, indirect
-//! blocks, and what fast commits changed of either.
+//! Mapping of a file's blocks to blocks of the file system: extent trees,
+//! indirect blocks, and the changes of either in fast commits.
 //!
-//! Model: the kernel's `ext4_map_blocks`, without its tree of extent statuses:
-//! a walk costs one lookup in the buffer cache a level, and callers map a whole
+//! Model: the kernel's `ext4_map_blocks`, without its extent status tree. A walk
+//! costs one lookup in the buffer cache for each level, and callers map a whole
 //! window at once.
 //!
-//! Cost: no allocation; at most five metadata blocks a walk.
+//! Cost: no allocation; at most five metadata blocks for each walk.
 
 mod blocks;
 mod change;
@@ -27,17 +27,19 @@ use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
 use larder_cache::buffer::Buffer;
 use std::ops::Range;
 
-/// How a run is mapped, and how many blocks it has if nobody cuts it off.
+/// The kind of mapping of a run, and the number of its blocks before any limit is
+/// applied.
 type Run = (MappingKind, u64);
 
 impl Filesystem {
-    /// The run of blocks from `start` on that are mapped alike, cut off after
-    /// `max_blocks` (0 is taken as 1). A hole reaches to the next mapped block;
-    /// a run of content may be followed by another that continues it.
+    /// Returns the run of blocks from `start` on with the same kind of mapping,
+    /// truncated to `max_blocks` (0 is treated as 1). A hole extends to the next
+    /// mapped block; a run of content may be followed by another one that
+    /// continues it.
     ///
     /// # Errors
-    /// [`Error::InlineData`] if the content lies in the inode,
-    /// [`Error::Corrupt`] naming the damaged block, or the device's error.
+    /// [`Error::InlineData`] if the content is stored in the inode,
+    /// [`Error::Corrupt`] with the damaged block, or the device's error.
     pub fn map(&self, inode: &Inode, start: FileBlock, max_blocks: u32) -> Result<Mapping> {
         let max_blocks = max_blocks.max(1);
         let first = self.map_once(inode, start, max_blocks)?;
@@ -46,8 +48,8 @@ impl Filesystem {
             blocks: first.1,
             kind: first.0,
         };
-        // A hole may go on in the next node. Damage there is for those to find
-        // who ask for it.
+        // A hole may continue in the next node. Corruption of that node is
+        // reported when a caller requests its blocks.
         while mapping.kind == MappingKind::Hole && mapping.blocks < max_blocks {
             let Some(next) = start.0.checked_add(mapping.blocks) else {
                 break;
@@ -61,8 +63,8 @@ impl Filesystem {
         Ok(mapping)
     }
 
-    /// As [`Filesystem::map`], but a hole may end with the node that has it.
-    /// Answers with 1 to `max_blocks` blocks.
+    /// Maps like [`Filesystem::map`], but a hole may end at the end of its node.
+    /// Returns 1 to `max_blocks` blocks.
     fn map_once(&self, inode: &Inode, start: FileBlock, max: u32) -> Result<(MappingKind, u32)> {
         let (logged, max) = match self.overlay() {
             Some(overlay) => overlay.range(inode.ino(), start, max),
@@ -127,8 +129,8 @@ impl Filesystem {
         }
     }
 
-    /// The extent node in `block`, checked as far as that needs no more than
-    /// the block: its checksum and the order of its entries.
+    /// Returns the extent node in `block`, after the checks that need only the
+    /// block: its checksum and the order of its entries.
     fn extent_block(&self, inode: &Inode, block: FsBlock) -> Result<Buffer<'_>> {
         self.metadata_block(block, inode.ino(), |bytes| {
             let place = Place::Block(block, inode.ino());
@@ -151,7 +153,8 @@ impl Filesystem {
         }
         let mut block = in_inode.get(path.slot).map_or(0, |number| number.get());
         for level in (1..=path.levels).rev() {
-            // Blocks of the file below `block`, and those of them before `start`.
+            // The number of the file's blocks below `block`, and of those before
+            // `start`.
             let span_log2 = numbers_log2 * level;
             let before = path.offset & ((1 << span_log2) - 1);
             if block == 0 {
@@ -169,7 +172,7 @@ impl Filesystem {
         Ok((MappingKind::Hole, 1))
     }
 
-    /// The run as far as it lies in the file system.
+    /// Returns the run, truncated to the file system.
     fn indirect_run(
         &self,
         inode: &Inode,
@@ -186,8 +189,8 @@ impl Filesystem {
         Ok((MappingKind::Written(block), blocks))
     }
 
-    /// The first byte of content at or behind `offset_bytes`; `None` if only a
-    /// hole follows. What was never written is a hole.
+    /// Returns the first byte of content at or after `offset_bytes`; `None` if
+    /// only a hole follows. Unwritten blocks count as a hole.
     ///
     /// # Errors
     /// As [`Filesystem::map`].
@@ -200,8 +203,8 @@ impl Filesystem {
         })
     }
 
-    /// The first byte of a hole at or behind `offset_bytes`, the end of the file
-    /// counting as one; `None` behind the end.
+    /// Returns the first byte of a hole at or after `offset_bytes`. The end of
+    /// the file counts as a hole. `None` if the offset is at or past the end.
     ///
     /// # Errors
     /// As [`Filesystem::map`].
@@ -219,8 +222,8 @@ impl Filesystem {
         Ok(Some(hole.unwrap_or(size_bytes)))
     }
 
-    /// The first byte at or behind `offset_bytes`, and before the end, whose
-    /// mapping is `wanted`.
+    /// Returns the first byte at or after `offset_bytes`, and before the end,
+    /// whose mapping is `wanted`.
     fn seek(
         &self,
         inode: &Inode,
@@ -234,7 +237,8 @@ impl Filesystem {
         let sb = self.superblock();
         let end = size_bytes.div_ceil(u64::from(sb.block_size_bytes()));
         let mut block = offset_bytes >> sb.block_size_log2;
-        // A run with content has a block of its own, and a hole is behind one.
+        // Each run with content has at least one block, and at most one hole
+        // follows each run.
         let mut runs_left = self.present_blocks().saturating_mul(2).saturating_add(2);
         while block < end {
             runs_left = runs_left.checked_sub(1).ok_or_else(|| {
@@ -242,7 +246,7 @@ impl Filesystem {
                 place.corrupt("file has more runs than the file system has blocks")
             })?;
             let Ok(start) = u32::try_from(block) else {
-                // Behind the largest file: a hole.
+                // Past the largest possible file: a hole.
                 return Ok(wanted(MappingKind::Hole).then_some(block << sb.block_size_log2));
             };
             let max_blocks = u32::try_from(end - block).unwrap_or(u32::MAX);

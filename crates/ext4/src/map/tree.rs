@@ -1,15 +1,15 @@
-//! Extent trees: the way to a leaf, brought into memory, and back onto the image.
+//! Extent trees: loading the path to a leaf into memory, and writing it back.
 //!
 //! A change of a tree is a change of one leaf's extents in memory ([`super::leaf`]) between
-//! [`Filesystem::walk_to`] and [`MapChange::store`], which writes the leaf back: into several
-//! nodes where it has grown too large, into none where it is empty, and so on for the nodes
-//! above. The root grows a level where it has no room; [`MapChange::shrink_root`] takes one
-//! away where its only child fits into it.
+//! [`Filesystem::walk_to`] and [`MapChange::store`]. The latter writes the leaf back: into several
+//! nodes if it has grown too large, or removes it if it is empty. Then it does the same with the
+//! nodes above. If the root has no room, the tree grows by a level; [`MapChange::shrink_root`]
+//! removes a level if the root's only child fits into the root.
 //!
 //! # Invariants
 //! 1. The key of an index entry is the start of its child's first entry.
-//! 2. A node in a block has room for as many entries as fit there, whatever it said before.
-//! 3. No node but the root is empty.
+//! 2. A node in a block has room for as many entries as fit there, whatever its header said before.
+//! 3. No node except for the root is empty.
 
 use super::change::MapChange;
 use crate::error::{DamageAt, Place};
@@ -17,16 +17,16 @@ use crate::ondisk::extent::{self, DEPTH_MAX, Entry, Extent, FILE_BLOCKS, Index, 
 use crate::{Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
 
-/// A leaf in memory, and the way to it.
+/// A leaf in memory, and the path to it.
 #[derive(Debug)]
 pub(super) struct Walk {
     /// The index nodes, from the root on.
     above: Vec<IndexNode>,
     /// The leaf's block; `None` if it is the root.
     pub(super) block: Option<FsBlock>,
-    /// What the leaf maps.
+    /// The extents of the leaf.
     pub(super) extents: Vec<Extent>,
-    /// What the leaf may map.
+    /// The blocks of the file that the leaf may map.
     pub(super) file_blocks: Range<u64>,
 }
 
@@ -35,12 +35,12 @@ struct IndexNode {
     /// `None` for the root.
     block: Option<FsBlock>,
     entries: Vec<Index>,
-    /// The entry that leads to the leaf.
+    /// The index of the entry that leads to the leaf.
     at: usize,
 }
 
 impl Filesystem {
-    /// The leaf that maps `target`, or would.
+    /// Returns the leaf that maps `target`, or would map it.
     pub(super) fn walk_to(&self, inode: &Inode, target: u64) -> Result<Walk> {
         let root_place = inode.place();
         let root = Node::parse_sorted(inode.i_block()).at(root_place)?;
@@ -90,8 +90,8 @@ impl Filesystem {
         })
     }
 
-    /// The entries of the node that `index` leads to, which must be of `depth` and map nothing
-    /// before the index entry or from `end` on.
+    /// Returns the entries of the child node of `index`. The node must have the depth `depth`, and
+    /// must not map anything before the index entry or from `end` on.
     fn child_node(
         &self,
         inode: &Inode,
@@ -101,8 +101,8 @@ impl Filesystem {
     ) -> Result<(Vec<Index>, Vec<Extent>)> {
         let place = Place::Block(index.block, inode.ino());
         let buffer = self.extent_block(inode, index.block)?;
-        // Checked again: what is dirty may have been made by who took the block for another
-        // of his.
+        // Verified again: a dirty block may have been written through another inode that also
+        // refers to it.
         let node = Node::parse_sorted(&buffer).at(place)?;
         place.ensure(node.depth() == depth, "extent node has the wrong depth")?;
         let (indexes, extents) = (node.indexes(), node.extents());
@@ -120,8 +120,8 @@ impl Filesystem {
         Ok((indexes, extents))
     }
 
-    /// The entries in as many parts as they need blocks: filled up where the tree grows at its
-    /// end, else of equal size, so that there is room for more.
+    /// Splits the entries into as many parts as they need blocks. The parts are full if the tree
+    /// grows at its end, and otherwise of equal size, so that there is room for more entries.
     fn split<'e, E>(&self, entries: &'e [E], is_at_end: bool) -> std::slice::Chunks<'e, E> {
         let capacity = extent::capacity(self.buffers().block_size_bytes());
         let parts = entries.len().div_ceil(capacity).max(1);
@@ -135,8 +135,8 @@ impl Filesystem {
 }
 
 impl MapChange<'_, '_> {
-    /// Writes back the leaf of `walk`, whose extents were changed at `changed`, and what that
-    /// changes above.
+    /// Writes back the leaf of `walk`, whose extents were changed at `changed`, and the resulting
+    /// changes of the nodes above.
     pub(super) fn store(&mut self, walk: Walk, changed: u64) -> Result<()> {
         let is_at_end = walk
             .extents
@@ -162,8 +162,8 @@ impl MapChange<'_, '_> {
         Ok(())
     }
 
-    /// Writes a node's entries into `block`, and what does not fit there into new blocks; frees
-    /// it if there are none. Returns the entries that lead there.
+    /// Writes a node's entries into `block`, and the entries that do not fit there into new blocks.
+    /// Frees the block if there are no entries. Returns the index entries of the written blocks.
     fn store_node<E: Entry>(
         &mut self,
         block: FsBlock,
@@ -196,7 +196,7 @@ impl MapChange<'_, '_> {
         Ok(indexes)
     }
 
-    /// Writes the root's entries, a level deeper if they do not fit into the inode.
+    /// Writes the root's entries. If they do not fit into the inode, the tree grows by a level.
     fn store_root<E: Entry>(&mut self, depth: u16, entries: &[E], is_at_end: bool) -> Result<()> {
         let mut bytes = *self.inode.i_block();
         if entries.len() <= extent::capacity(bytes.len()) {
@@ -230,7 +230,7 @@ impl MapChange<'_, '_> {
         Ok(())
     }
 
-    /// Takes levels away as long as the root's only child fits into it.
+    /// Removes levels as long as the root's only child fits into the root.
     pub(super) fn shrink_root(&mut self) -> Result<()> {
         loop {
             let mut bytes = *self.inode.i_block();

@@ -1,15 +1,15 @@
-//! Changing what a file's blocks are mapped to: extent trees and indirect blocks.
+//! Changes of a file's mapping: extent trees and indirect blocks.
 //!
-//! Model: `ext4_ext_insert_extent`, `ext4_ext_remove_space` and their indirect counterparts, over
-//! one description of the change that both kinds of mapping follow. All change the inode in
-//! memory (`i_block`, `i_blocks`): the caller writes it in the same handle, and where one fails,
-//! goes back to the inode as it was before.
+//! Model: `ext4_ext_insert_extent`, `ext4_ext_remove_space` and their indirect counterparts, with a
+//! common interface for both kinds of mapping. All functions change the inode in memory (`i_block`,
+//! `i_blocks`). The caller writes the inode in the same handle, and restores the previous inode if
+//! a function fails.
 //!
-//! # Long work
-//! What may concern many blocks of metadata stops while the handle still has the credits that
-//! its caller needs ([`Filesystem::map_credits`] for one block), and returns what is left to do: the caller
-//! goes on in another handle. Each step leaves a mapping that is whole. A handle with
-//! `map_credits` for one block always gets on.
+//! # Long operations
+//! A function that may change many blocks of metadata stops while the handle still has the credits
+//! that its caller needs ([`Filesystem::map_credits`] for one block), and returns the remaining
+//! range. The caller continues in another handle. Each step leaves a consistent mapping. A handle
+//! with `map_credits` for one block always makes progress.
 
 use super::FileBlocks;
 use super::change::MapChange;
@@ -23,21 +23,22 @@ use crate::ondisk::indirect;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
 
-/// Extents in the inode itself.
+/// The number of extents in the inode itself.
 const ROOT_EXTENTS: u64 = 4;
 
-/// One level of the blocks that make up a mapping.
+/// One level of the blocks of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingLevel {
-    /// The first block of the file that needs one.
+    /// The first block of the file that needs a block of this level.
     pub first: u64,
-    /// The logarithm, to base 2, of the blocks of the file that share one, counted from there.
+    /// The number of the file's blocks that share a block of this level, counted from `first`, as a
+    /// binary logarithm.
     pub span_log2: u32,
 }
 
 impl Filesystem {
-    /// Maps the file's blocks from `start` on, which are holes, to those of `claim`, as content
-    /// or as blocks that were never written.
+    /// Maps the file's blocks from `start` on, which must be holes, to those of `claim`, as content
+    /// or as unwritten blocks.
     pub fn map_claim(
         &self,
         handle: &mut Handle<'_>,
@@ -58,7 +59,8 @@ impl Filesystem {
         change.insert_run(start, run, is_written)
     }
 
-    /// As [`Filesystem::map_claim`], to a run of blocks that the bitmaps say are used already.
+    /// Maps blocks like [`Filesystem::map_claim`], to a run of blocks that the bitmaps already mark
+    /// as used.
     pub(crate) fn map_used(
         &self,
         handle: &mut Handle<'_>,
@@ -71,7 +73,7 @@ impl Filesystem {
         let first = u64::from(start.0);
         let end = first + u64::from(run.1);
         let (head, tail) = (self.cluster_around(first), self.cluster_around(end - 1));
-        // The file may have the first and the last cluster already.
+        // The file may already have the first and the last cluster.
         let has_head = self.maps_any(change.inode, head.start..first)?;
         let has_tail = self.maps_any(change.inode, end..tail.end)?;
         let owned = if head == tail {
@@ -84,10 +86,10 @@ impl Filesystem {
         change.insert_run(start, run, is_written)
     }
 
-    /// Says of those of `blocks` that are mapped whether they hold content, from the start
-    /// on, as far as the handle's credits reach. Returns what is left to do, up to the end of `blocks`;
-    /// empty when all is done. Indirect mappings cannot say that blocks hold none: there, it
-    /// is an error.
+    /// Marks those of `blocks` that are mapped as written or unwritten, starting at the first
+    /// block, as far as the handle's credits allow. Returns the remaining range, up to the end of
+    /// `blocks`, which is empty when all is done. Indirect mappings have no unwritten blocks: for
+    /// them, `is_written` must be true.
     pub fn set_written(
         &self,
         handle: &mut Handle<'_>,
@@ -105,9 +107,9 @@ impl Filesystem {
         Ok(blocks.end..blocks.end)
     }
 
-    /// Makes a hole of `blocks` and frees what they were mapped to, from the end on, as far
-    /// as the handle's credits reach and others can wait. Returns what is left to do, from the
-    /// start of `blocks` on; empty when all is done.
+    /// Makes `blocks` a hole and frees the blocks that they were mapped to. Starts at the end, and
+    /// stops when the handle runs out of credits or has taken too long. Returns the remaining
+    /// range, from the start of `blocks` on, which is empty when all is done.
     pub fn unmap(
         &self,
         handle: &mut Handle<'_>,
@@ -125,13 +127,14 @@ impl Filesystem {
         }
     }
 
-    /// Moves what is mapped in `blocks` by `by` blocks: back over a hole that was made before,
-    /// or on, where `blocks` must reach to the last that is mapped. As far as the handle's
-    /// credits reach: returns what is left to do, empty when all is done. Only extents.
+    /// Moves the mapping of `blocks` by `by` blocks: towards the start over a hole that was made
+    /// before, or towards the end. In the second case, `blocks` must include the last mapped block.
+    /// Stops when the handle runs out of credits. Returns the remaining range, which is empty when
+    /// all is done. Supports only extents.
     ///
     /// # Errors
-    /// [`crate::Error::NotSupported`] without extents, [`crate::Error::FileTooLarge`], or what is
-    /// wrong with the image.
+    /// [`crate::Error::NotSupported`] without extents, [`crate::Error::FileTooLarge`], or
+    /// corruption of the image.
     pub fn shift(
         &self,
         handle: &mut Handle<'_>,
@@ -147,8 +150,8 @@ impl Filesystem {
         change.shift_extents(blocks, by)
     }
 
-    /// The credits that a handle needs to map `blocks` more blocks of the file that follow each
-    /// other on the image, its inode included: also for one step of what takes several handles.
+    /// Returns the credits that a handle needs to map `blocks` more adjacent blocks, including its
+    /// inode. The same number is enough for one step of a long operation.
     #[must_use]
     pub fn map_credits(&self, inode: &Inode, blocks: u32) -> u32 {
         let sb = self.superblock();
@@ -156,8 +159,8 @@ impl Filesystem {
         let groups = (blocks / sb.blocks_per_group.max(1)).saturating_add(2);
         let nodes = if has_extents(inode) {
             let depth = Node::parse(inode.i_block()).map_or(0, |root| root.depth());
-            // One that is split at each level, and a new one below the root; of two leaves
-            // where a cluster that moves lies in both.
+            // One node that is split at each level, and a new one below the root. Twice as many if
+            // a cluster that moves is mapped in two leaves.
             let leaves = 1 + u32::from(self.cluster_blocks() > 1);
             u32::from(depth).saturating_add(2) * leaves
         } else {
@@ -166,17 +169,18 @@ impl Filesystem {
                 .map(|level| (blocks >> (numbers_log2 * level).min(31)).saturating_add(2))
                 .fold(0, u32::saturating_add)
         };
-        // Each is changed, and the new ones beside them are taken out of a group.
+        // Each node is changed, and the new ones beside them are allocated from a group.
         nodes
             .saturating_mul(4)
             .saturating_add(groups.saturating_mul(2))
             .saturating_add(INODE_CREDITS)
     }
 
-    /// What the blocks of a mapping span that are reserved for content of the file before it is
-    /// mapped: at worst one for each span in which anything is. For extents that is
-    /// half of what a node can have, since a full one is split in halves; content that the inode
-    /// maps by itself, whatever comes, needs none.
+    /// Returns how many of the file's blocks one block of each level of the mapping covers, for the
+    /// reservation of mapping blocks before content is mapped: at worst, one block is needed for
+    /// each span that contains content. For extents, a span is half of what a node can hold,
+    /// because a full node is split into halves. Content that the inode itself can always map needs
+    /// no blocks.
     #[must_use]
     pub fn mapping_levels(&self, inode: &Inode) -> [MappingLevel; 3] {
         let numbers_log2 = self.numbers_log2();
@@ -205,12 +209,12 @@ impl Filesystem {
         })
     }
 
-    /// The size in bytes that a file of this inode's kind of mapping can have at most.
+    /// Returns the maximum size in bytes of a file with this inode's kind of mapping.
     #[must_use]
     pub fn max_file_bytes(&self, inode: &Inode) -> u64 {
         let sb = self.superblock();
         let numbers_log2 = self.numbers_log2();
-        // The inode counts sectors with 32 bits, or blocks with 48.
+        // The inode counts sectors in 32 bits, or blocks in 48 bits.
         let counted = if sb.ro_compat.contains(RoCompat::HUGE_FILE) {
             (1 << 48) - 1
         } else {
@@ -230,7 +234,7 @@ impl Filesystem {
         blocks << sb.block_size_log2
     }
 
-    /// Begins a change of what the blocks of `inode` are mapped to; an error if they cannot be
+    /// Begins a change of the mapping of `inode`. Returns an error if the mapping cannot be
     /// changed.
     fn map_change<'c, 'f>(
         &'c self,
@@ -256,7 +260,7 @@ impl Filesystem {
 }
 
 impl MapChange<'_, '_> {
-    /// Enters a run of blocks into the mapping.
+    /// Inserts a run of blocks into the mapping.
     fn insert_run(
         &mut self,
         start: FileBlock,
@@ -273,7 +277,7 @@ impl MapChange<'_, '_> {
     }
 }
 
-/// The inode's block, and its entry among the orphans.
+/// The inode's block, and its entry in the orphan file or list.
 const INODE_CREDITS: u32 = 3;
 
 fn has_extents(inode: &Inode) -> bool {
