@@ -1,4 +1,4 @@
-//! What can go wrong in a file system, and the errno for each.
+//! The errors of a file system, and the errno for each.
 
 use crate::ondisk::Damage;
 use crate::{FsBlock, GroupNo, Ino};
@@ -13,10 +13,10 @@ pub enum Error {
     /// The device failed. Errno: `EIO`.
     #[error(transparent)]
     Device(#[from] larder_block::Error),
-    /// The device failed below a structure of the file system. Errno: `EIO`.
+    /// The device failed to read a structure of the file system. Errno: `EIO`.
     #[error("{place}: {source}")]
     Unreadable {
-        /// What was to be read.
+        /// The structure.
         place: Place,
         /// The device's error.
         source: larder_block::Error,
@@ -24,7 +24,7 @@ pub enum Error {
     /// The superblock's magic number is wrong. Errno: `EINVAL`.
     #[error("not an ext2, ext3 or ext4 file system: no magic number in the superblock")]
     NotExt,
-    /// Incompatible features that this version does not know. Errno: `EOPNOTSUPP`.
+    /// An incompatible feature that this version does not support. Errno: `EOPNOTSUPP`.
     #[error("unsupported feature: {0}")]
     UnsupportedFeature(String),
     /// Metadata that contradicts itself or its checksum. Errno: `EUCLEAN`.
@@ -33,7 +33,7 @@ pub enum Error {
     /// The inode is free: deleted, or never used. Errno: `ESTALE`.
     #[error("inode {0}: not in use")]
     StaleInode(Ino),
-    /// Blocks asked of an inode whose content lies in the inode. Errno: `EIO`.
+    /// Blocks were requested of an inode whose content is stored in the inode. Errno: `EIO`.
     #[error("inode {0}: content lies in the inode and has no blocks")]
     InlineData(Ino),
     /// The inode's content is encrypted. Errno: `ENOKEY`.
@@ -42,25 +42,25 @@ pub enum Error {
     /// The directory ignores case. Errno: `EOPNOTSUPP`.
     #[error("inode {0}: lookup in a directory that ignores case is not supported")]
     Casefolded(Ino),
-    /// A lookup or listing of something that is no directory. Errno: `ENOTDIR`.
+    /// A lookup or listing of an inode that is not a directory. Errno: `ENOTDIR`.
     #[error("inode {0}: not a directory")]
     NotDirectory(Ino),
-    /// A link target asked of something that is no symbolic link. Errno: `EINVAL`.
+    /// A link target was requested of an inode that is not a symbolic link. Errno: `EINVAL`.
     #[error("inode {0}: not a symbolic link")]
     NotSymlink(Ino),
-    /// The journal is on a device of its own and needs recovery. Errno: `EOPNOTSUPP`.
+    /// The journal is on another device and needs recovery. Errno: `EOPNOTSUPP`.
     #[error(
         "the journal is on another device and needs recovery; run e2fsck with both devices first"
     )]
     ExternalJournal,
-    /// The file system cannot be written to: opened for reading, or turned read-only
-    /// after an error. Errno: `EROFS`.
+    /// The file system cannot be written to: it was opened for reading, or became read-only after
+    /// an error. Errno: `EROFS`.
     #[error("the file system is read-only{}", because(.0.as_ref()))]
     ReadOnly(Option<std::sync::Arc<str>>),
-    /// Something failed earlier, and what was to be made durable is not. Errno: `EIO`.
+    /// Writing failed earlier, so that data could not be made durable. Errno: `EIO`.
     #[error("the journal was aborted: {0}")]
     Aborted(std::sync::Arc<str>),
-    /// Larder contradicts itself: nothing more is written. Errno: `EIO`.
+    /// An internal inconsistency of Larder. Nothing more is written. Errno: `EIO`.
     #[error("internal error: {0}; the image is as it was last committed, please report this")]
     Invariant(&'static str),
     /// No free blocks. Errno: `ENOSPC`.
@@ -69,7 +69,7 @@ pub enum Error {
     /// No free inodes. Errno: `ENOSPC`.
     #[error("no inodes left in the file system")]
     NoInodes,
-    /// An operation needs more of the journal than a transaction may take. Errno: `ENOSPC`.
+    /// An operation needs more of the journal than a transaction may use. Errno: `ENOSPC`.
     #[error("the journal is too small for this operation")]
     HandleTooLarge,
     /// Writing is not supported on a file system with this feature. Errno: `EROFS`.
@@ -78,7 +78,7 @@ pub enum Error {
     /// The file system is, or may be, mounted elsewhere. Errno: `EBUSY`.
     #[error("{0}")]
     InUse(String),
-    /// An entry of that name is there already. Errno: `EEXIST`.
+    /// An entry of that name already exists. Errno: `EEXIST`.
     #[error("inode {0}: the name exists already")]
     Exists(Ino),
     /// A directory that is to be removed is not empty. Errno: `ENOTEMPTY`.
@@ -90,7 +90,7 @@ pub enum Error {
     /// A name is longer than 255 bytes. Errno: `ENAMETOOLONG`.
     #[error("inode {0}: file name is too long")]
     NameTooLong(Ino),
-    /// The target of a symbolic link is longer than that many bytes. Errno: `ENAMETOOLONG`.
+    /// The target of a symbolic link is longer than this number of bytes. Errno: `ENAMETOOLONG`.
     #[error("target of a symbolic link is longer than {0} bytes")]
     TargetTooLong(usize),
     /// A file would grow past what its mapping can hold. Errno: `EFBIG`.
@@ -102,10 +102,10 @@ pub enum Error {
     /// An attribute is larger than the file system can hold. Errno: `ENOSPC`.
     #[error("inode {0}: no room for the attribute")]
     AttributeTooLarge(Ino),
-    /// The operation makes no sense for this file, or is not supported on it. Errno: `EOPNOTSUPP`.
+    /// The operation does not apply to this file, or is not supported on it. Errno: `EOPNOTSUPP`.
     #[error("inode {0}: not supported: {1}")]
     NotSupported(Ino, &'static str),
-    /// An argument makes no sense. Errno: `EINVAL`.
+    /// An argument is invalid. Errno: `EINVAL`.
     #[error("inode {0}: {1}")]
     Invalid(Ino, &'static str),
 }
@@ -114,17 +114,17 @@ fn because(reason: Option<&std::sync::Arc<str>>) -> String {
     reason.map_or_else(String::new, |reason| format!(": {reason}"))
 }
 
-/// Which structure is damaged, where, and how. Errno: `EUCLEAN`.
+/// A damaged structure: where, and how. Errno: `EUCLEAN`.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct Corrupt {
-    /// Where the damage is.
+    /// The place of the damage.
     pub place: Place,
-    /// What is wrong, in a few words.
+    /// A short description of the damage.
     pub what: &'static str,
 }
 
-/// Where damage was found.
+/// The place where damage was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
@@ -132,7 +132,7 @@ pub enum Place {
     Superblock,
     /// The descriptor of a block group.
     Group(GroupNo),
-    /// An inode, or what hangs below it.
+    /// An inode, or a structure that belongs to it.
     Inode(Ino),
     /// A block, and the inode that it belongs to.
     Block(FsBlock, Ino),
@@ -153,13 +153,13 @@ impl std::fmt::Display for Place {
 }
 
 impl Place {
-    /// The error for damage that was found here.
+    /// Returns the error for damage that was found here.
     #[must_use]
     pub fn corrupt(self, what: &'static str) -> Error {
         Error::Corrupt(Corrupt { place: self, what })
     }
 
-    /// An error for damage that was found here, unless `holds`.
+    /// Returns the error for damage that was found here, unless `holds`.
     pub(crate) fn ensure(self, holds: bool, what: Damage) -> Result<()> {
         if holds {
             Ok(())
@@ -169,9 +169,9 @@ impl Place {
     }
 }
 
-/// What the codec found, as an error of the place whose bytes it looked at.
+/// Converts damage that the codec found into an error of the place whose bytes were decoded.
 pub(crate) trait DamageAt<T> {
-    /// The value, or the damage at `place`.
+    /// Returns the value, or the damage as an error at `place`.
     fn at(self, place: Place) -> Result<T>;
 }
 

@@ -1,8 +1,9 @@
 //! A file system: its superblock, and its metadata through the buffer cache.
 //!
-//! Model: the part of the kernel's `ext4_sb_info` that a reader needs. Nothing
-//! here is locked and nothing changes, but for the sum of free blocks, which is
-//! made once: the buffer cache below and the caches above hold all state.
+//! Model: the part of the kernel's `ext4_sb_info` that a reader needs. For a
+//! reader, nothing here is locked or changes, except for the sum of free blocks,
+//! which is computed once: the buffer cache below and the caches above hold all
+//! state.
 
 use crate::dir::RoomHints;
 use crate::error::Place;
@@ -19,57 +20,58 @@ use larder_cache::buffer::{Buffer, BufferCache};
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
-/// Blocks of an inode table that are read ahead together, aligned.
+/// The number of blocks of an inode table that are read ahead together, aligned.
 const INODE_READAHEAD_BLOCKS: u64 = 32;
 
-/// The numbers of statfs(2).
+/// The results of statfs(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statfs {
-    /// Bytes of a block, the unit of the following three.
+    /// The block size in bytes, which is the unit of the following three fields.
     pub block_size_bytes: u32,
     /// Blocks for files, used and free.
     pub blocks: u64,
     /// Free blocks.
     pub free_blocks: u64,
-    /// Free blocks that ordinary users may fill.
+    /// Free blocks that ordinary users may use.
     pub available_blocks: u64,
     /// Inodes, used and free.
     pub files: u64,
     /// Free inodes.
     pub free_files: u64,
-    /// Identifies the file system.
+    /// The identifier of the file system.
     pub fsid: u64,
 }
 
-/// A file system that can be read.
+/// A file system that is open for reading, and possibly for writing.
 #[derive(Debug)]
 pub struct Filesystem {
     sb: Superblock,
     buffers: Arc<BufferCache>,
     overlay: Option<Overlay>,
     pub(crate) writer: Option<Writer>,
-    /// What the journal had left when it was opened for writing.
+    /// What the journal had left to be replayed when the file system was opened
+    /// for writing.
     pub(crate) recovered: RecoveryCounts,
-    /// The numbers of statfs(2), once somebody has asked.
+    /// The results of statfs(2), computed at the first use.
     pub(crate) statfs: OnceLock<Statfs>,
-    /// Where linear directories have room.
+    /// Blocks of linear directories that have room for new entries.
     pub(crate) room_hints: RoomHints,
     /// Files to be finished after a crash.
     pub(crate) orphans: Orphans,
-    /// What finds attributes that another file has already.
+    /// The state that finds attributes another file already has.
     pub(crate) sharing: Sharing,
 }
 
-/// The bytes of one inode: as many as the superblock says.
+/// The bytes of one inode. The superblock determines how many there are.
 #[derive(Debug)]
 pub struct InodeBytes<'a>(InodeSource<'a>);
 
 #[derive(Debug)]
 enum InodeSource<'a> {
-    /// As they lie in the inode table.
+    /// The bytes in the inode table.
     Table(Buffer<'a>, Range<usize>),
-    /// As fast commits changed them.
+    /// The bytes with the changes of fast commits.
     Patched(Box<[u8]>),
 }
 
@@ -85,9 +87,9 @@ impl Deref for InodeBytes<'_> {
 }
 
 impl Filesystem {
-    /// The file system of superblock `sb`, read through `buffers`, whose blocks
-    /// must have the superblock's block size. `overlay` holds what fast commits
-    /// changed.
+    /// Creates the file system of superblock `sb`, read through `buffers`, whose
+    /// block size must be the superblock's. `overlay` holds the changes of fast
+    /// commits.
     #[must_use]
     pub fn new(sb: Superblock, buffers: Arc<BufferCache>, overlay: Option<Overlay>) -> Self {
         Self {
@@ -103,52 +105,54 @@ impl Filesystem {
         }
     }
 
-    /// The superblock.
+    /// Returns the superblock.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
         &self.sb
     }
 
-    /// Takes `sb` as the superblock, which recovery changed.
+    /// Replaces the superblock with `sb`, after recovery changed it.
     pub(crate) fn replace_superblock(&mut self, sb: Superblock) {
         self.sb = sb;
     }
 
-    /// What sharing of attributes did.
+    /// Returns the counts of attribute sharing.
     #[must_use]
     pub fn share_counts(&self) -> ShareCounts {
         self.sharing.counts()
     }
 
-    /// The cache of metadata blocks.
+    /// Returns the cache of metadata blocks.
     #[must_use]
     pub fn buffers(&self) -> &Arc<BufferCache> {
         &self.buffers
     }
 
-    /// What fast commits changed, if anything.
+    /// Returns the changes of fast commits, if any.
     #[must_use]
     pub fn overlay(&self) -> Option<&Overlay> {
         self.overlay.as_ref()
     }
 
-    /// Blocks that the superblock claims and the device has, one cut off at the
-    /// end included. What is longer than that maps some block more than once,
-    /// which bounds walks over what a hostile image makes of a few blocks.
+    /// Returns the number of blocks that are in both the superblock's count and
+    /// the device, including a truncated one at the end. A structure with more
+    /// blocks than that maps some block more than once. The limit bounds walks
+    /// over cyclic structures in a hostile image.
     pub(crate) fn present_blocks(&self) -> u64 {
         let block_size_bytes = u64::from(self.sb.block_size_bytes());
         let on_device = self.buffers.device_size_bytes().div_ceil(block_size_bytes);
         self.sb.blocks_count.min(on_device)
     }
 
-    /// The contents of the metadata block `block`, which belongs to `ino`.
+    /// Returns the contents of the metadata block `block`, which belongs to
+    /// `ino`.
     ///
-    /// `verify` checks the contents, a checksum say, once for each time that the
+    /// `verify` checks the contents, for example a checksum, each time that the
     /// block is read from the device.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the block lies outside the file system,
-    /// [`Error::Unreadable`] if the device failed, or `verify`'s.
+    /// [`Error::Corrupt`] if the block is outside the file system,
+    /// [`Error::Unreadable`] if the device failed, or the error of `verify`.
     pub fn metadata_block(
         &self,
         block: FsBlock,
@@ -162,7 +166,8 @@ impl Filesystem {
         self.read_block(block, place, verify)
     }
 
-    /// As [`Filesystem::metadata_block`], of whatever contents.
+    /// Returns a metadata block like [`Filesystem::metadata_block`], but without
+    /// any check.
     pub(crate) fn metadata_block_unchecked(&self, block: FsBlock, ino: Ino) -> Result<Buffer<'_>> {
         self.read_block(block, Place::Block(block, ino), |_| Ok(()))
     }
@@ -181,7 +186,7 @@ impl Filesystem {
             })
     }
 
-    /// The descriptor of `group`.
+    /// Returns the descriptor of `group`.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if there is no such group or its descriptor is damaged,
@@ -195,7 +200,8 @@ impl Filesystem {
         GroupDesc::parse(&self.sb, group, bytes)
     }
 
-    /// The bytes of inode `ino`, fast commits applied, otherwise unchecked.
+    /// Returns the bytes of inode `ino`, with the changes of fast commits, and
+    /// otherwise unchecked.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if there is no such inode or the group's descriptor is
@@ -217,8 +223,8 @@ impl Filesystem {
         Ok(InodeBytes(InodeSource::Table(buffer, range)))
     }
 
-    /// The block of inode `ino`, where in it the inode starts in bytes, and
-    /// whether the inode table that it lies in was ever written to.
+    /// Returns the block of inode `ino`, the offset of the inode in the block in
+    /// bytes, and whether its inode table was ever written to.
     pub(crate) fn inode_place(&self, ino: Ino) -> Result<(FsBlock, usize, bool)> {
         let place = Place::Inode(ino);
         place.ensure(self.sb.has_ino(ino), "no such inode number")?;
@@ -241,7 +247,7 @@ impl Filesystem {
         ))
     }
 
-    /// The inode `ino`, which is in use.
+    /// Returns the inode `ino`, which must be in use.
     ///
     /// # Errors
     /// [`Error::StaleInode`] if the inode is free, [`Error::Corrupt`] if there is
@@ -250,7 +256,7 @@ impl Filesystem {
         self.checked_inode(ino, Inode::decode)
     }
 
-    /// The inode `ino`, which may have no links left: an orphan.
+    /// Returns the inode `ino`, which may be an orphan without links.
     ///
     /// # Errors
     /// As [`Filesystem::inode`].
@@ -274,12 +280,13 @@ impl Filesystem {
         Ok(inode)
     }
 
-    /// Whether the content of `inode`, or the names in it, are encrypted.
+    /// Returns whether the content of `inode`, or the names in it, are encrypted.
     pub(crate) fn is_encrypted(&self, inode: &Inode) -> bool {
         self.sb.incompat.contains(Incompat::ENCRYPT) && inode.flags().contains(InodeFlags::ENCRYPT)
     }
 
-    /// The start of the checksums of `inode` and its blocks, if they have any.
+    /// Returns the seed of the checksums of `inode` and its blocks, if they have
+    /// any.
     pub(crate) fn inode_seed(&self, inode: &Inode) -> Option<Crc32c> {
         self.sb.inode_checksum_seed(inode.ino(), inode.generation())
     }

@@ -1,9 +1,9 @@
-//! Assertions at the seams between layers, checked in release builds too.
+//! Assertions at the interfaces between layers, which are also checked in release builds.
 //!
-//! Each promise is checked by the side that gives it and by the side that relies on it: a handle
-//! and the journal, write-back and the mapping, the caches and the device. A broken promise is a
-//! mistake of ours. It stops all writing ([`Filesystem::abort`]), so that what is committed stays as
-//! it is, and is an error; it is no panic, which could end the process with content unsaved.
+//! Both sides of an interface check it: a handle and the journal, write-back and the mapping, the
+//! caches and the device. A violation is a bug in Larder. It stops all writing
+//! ([`Filesystem::abort`]), so that committed data does not change, and returns an error. It does
+//! not panic, because that could end the process with unsaved content.
 //!
 //! Cost: a comparison or a lookup in memory for each handle, block or run of blocks; nothing for
 //! each byte.
@@ -11,7 +11,7 @@
 use crate::{Error, Filesystem, Result};
 
 impl Filesystem {
-    /// Makes sure that a promise between layers `holds`; `what` says what is wrong if not.
+    /// Checks that an invariant between layers `holds`; `what` describes the violation.
     ///
     /// # Errors
     /// [`Error::Invariant`]; nothing more is written.
@@ -24,7 +24,7 @@ impl Filesystem {
         }
     }
 
-    /// Stops all writing because a promise between layers is broken.
+    /// Stops all writing because an invariant between layers is violated.
     #[cold]
     pub fn broken(&self, what: &'static str) -> Error {
         let error = Error::Invariant(what);

@@ -1,14 +1,16 @@
-//! ext2, ext3 and ext4, read safely: the on-disk format and the walks over it.
+//! Safe access to ext2, ext3 and ext4: the on-disk format, and operations on it.
 //!
-//! - [`ondisk`] is the codec: bytes to values and back, no I/O. On-disk names
-//!   (`s_`, `i_`, `bg_`) live only there.
-//! - [`journal`] finds what a journal left to be replayed, without writing.
-//! - [`Filesystem`] walks: inode by number, file block to device block, name to
-//!   inode, directory listings, attributes. It keeps no state of its own beyond
-//!   the superblock; metadata blocks live in the buffer cache.
+//! - [`ondisk`] is the codec: it converts bytes to values and back, without I/O.
+//!   On-disk names (`s_`, `i_`, `bg_`) are used only there.
+//! - [`journal`] recovers the journal, in memory or onto the image, and writes
+//!   changes.
+//! - [`Filesystem`] walks the structures: inode by number, file block to device
+//!   block, name to inode, directory listings, attributes. Metadata blocks are in
+//!   the buffer cache; the other state is the superblock and the state for
+//!   writing.
 //!
-//! An image is hostile input: nothing here panics, loops or allocates without
-//! bound on any bytes whatever.
+//! An image is untrusted input: whatever its bytes, nothing here panics, loops
+//! forever or allocates without bound.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Multiple-mount protection: a block in which who uses the file system shows that he lives.
+//! Multiple-mount protection: a block that the host that uses the file system updates regularly.
 //!
-//! Model: the kernel's `ext4_multi_mount_protect` and its thread `kmmpd`. Different from it, the
-//! block is read before each time that it is written: who was suspended, and
-//! overtaken, notices before he writes anything.
+//! Model: the kernel's `ext4_multi_mount_protect` and its thread `kmmpd`. Unlike in the kernel, the
+//! block is read before each write. A host that was suspended while another one took over detects
+//! this before it writes anything.
 //!
 //! # Protocol
 //! ```text
@@ -24,35 +24,35 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Seconds between updates where the superblock does not say.
+/// Seconds between updates if the superblock does not specify an interval.
 const INTERVAL_SECONDS: u16 = 5;
-/// The least that is waited for a change.
+/// The minimum check interval in seconds.
 const MIN_CHECK_SECONDS: u16 = 5;
-/// More than this over the check interval is not waited for.
+/// The maximum number of seconds to wait in addition to the check interval.
 const MAX_MORE_SECONDS: u64 = 60;
 
-/// Where the protection runs: time, and names to tell others.
+/// The environment of the protection: the time, and names to show to other hosts.
 pub trait MmpHost: Debug {
-    /// Seconds since 1970.
+    /// Returns the seconds since 1970.
     fn now_seconds(&self) -> u64;
-    /// Waits.
+    /// Waits for `time`.
     fn wait(&self, time: Duration);
-    /// The machine's name.
+    /// Returns the name of the machine.
     fn node(&self) -> Vec<u8>;
-    /// The image's name.
+    /// Returns the name of the image.
     fn device(&self) -> Vec<u8>;
 }
 
-/// A file system that is protected by us.
+/// The protection of a file system that this mount uses.
 #[derive(Debug)]
 pub struct Mmp {
     place: MmpPlace,
     interval: Duration,
-    /// What the block says as long as nobody else writes it.
+    /// The contents of the block, unless another host writes it.
     ours: Mutex<MmpBlock>,
 }
 
-/// Where the block is, and how it is checked.
+/// The location of the block, and its checksum seed.
 #[derive(Debug)]
 struct MmpPlace {
     device: Arc<dyn BlockDevice>,
@@ -84,7 +84,7 @@ impl MmpPlace {
         Ok((bytes, block.at(place)?))
     }
 
-    /// Writes `new` over a block that says `expected`, and makes it durable.
+    /// Replaces the block with `new`, if it still contains `expected`, and makes that durable.
     fn replace(&self, expected: &MmpBlock, new: &MmpBlock) -> Result<()> {
         let (mut bytes, found) = self.read()?;
         if found != *expected {
@@ -97,11 +97,11 @@ impl MmpPlace {
 }
 
 impl Mmp {
-    /// Takes the file system on `device` for this mount, which may take some seconds; `None` if
-    /// it is not to be protected.
+    /// Acquires the file system on `device` for this mount, which may take some seconds. Returns
+    /// `None` if the file system does not use the protection.
     ///
     /// # Errors
-    /// [`Error::InUse`] if somebody else has it, [`Error::Corrupt`], or the device's error.
+    /// [`Error::InUse`] if another host uses it, [`Error::Corrupt`], or the device's error.
     pub fn acquire(
         sb: &Superblock,
         device: Arc<dyn BlockDevice>,
@@ -136,7 +136,8 @@ impl Mmp {
             check_interval_seconds: interval_seconds.saturating_mul(2).max(MIN_CHECK_SECONDS),
         };
         place.replace(&found, &ours)?;
-        // Who looked at the same time has written, too, and one of us finds the other's number.
+        // A host that checked at the same time has also written. One of the two finds the other
+        // one's number.
         host.wait(wait);
         let (_, ours_stored) = place.read()?;
         if ours_stored.sequence != ours.sequence {
@@ -149,29 +150,29 @@ impl Mmp {
         }))
     }
 
-    /// How often [`Mmp::tick`] is to be called.
+    /// Returns the interval at which [`Mmp::tick`] must be called.
     #[must_use]
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// Shows that we live.
+    /// Updates the block to show that this mount is active.
     ///
     /// # Errors
-    /// [`Error::InUse`] if somebody else has taken the file system: nothing more may be written
+    /// [`Error::InUse`] if another host has acquired the file system: nothing more may be written
     /// to it. Or the device's error.
     pub fn tick(&self, host: &dyn MmpHost) -> Result<()> {
         let mut ours = self.ours.lock();
         let sequence = match ours.sequence {
             Sequence::Mounted(number) if number < Sequence::MAX => Sequence::Mounted(number + 1),
             Sequence::Mounted(_) => Sequence::Mounted(1),
-            // It was given back: there is nothing to show.
+            // It was released: no update is needed.
             Sequence::Clean | Sequence::Checking => return Ok(()),
         };
         self.write(&mut ours, sequence, host)
     }
 
-    /// Gives the file system back, once nothing more is written.
+    /// Releases the file system. Nothing may be written afterwards.
     ///
     /// # Errors
     /// As [`Mmp::tick`].
@@ -191,7 +192,8 @@ impl Mmp {
     }
 }
 
-/// How long a number that changes every `check_seconds` may stay before it is taken for dead.
+/// Returns how long a number that is updated every `check_seconds` must stay the same before its
+/// host counts as dead.
 fn wait_for(check_seconds: u16) -> Duration {
     let check_seconds = u64::from(check_seconds);
     Duration::from_secs((check_seconds * 2 + 1).min(check_seconds + MAX_MORE_SECONDS))
@@ -205,7 +207,7 @@ fn tell_wait(found: &MmpBlock, wait: Duration) {
     );
 }
 
-/// A number of our own.
+/// Returns a random number for this mount.
 fn random_number() -> u32 {
     let random = RandomState::new().build_hasher().finish();
     u32::try_from(random % u64::from(Sequence::MAX)).unwrap_or(0) + 1

@@ -1,11 +1,12 @@
-//! The numbers of statfs(2).
+//! The results of statfs(2).
 //!
-//! Model: the kernel's default (`bsddf`): what metadata takes is left out of the
-//! number of blocks, and what is kept back from ordinary users, by the
-//! superblock or for delayed allocation, is left out of the available ones.
+//! Model: the kernel's default (`bsddf`). The number of blocks excludes metadata. The number of
+//! available blocks excludes what is kept back from ordinary users, by the superblock or for
+//! delayed allocation.
 //!
-//! While a file system is written to, what is free is the allocator's to say: less what was
-//! promised to content that is not written yet, with what was freed but not committed.
+//! While a file system is open for writing, the free space comes from the allocator: it excludes
+//! space that is reserved for content that is not written yet, and includes space that was freed
+//! but not committed.
 //!
 //! Cost: one pass over all group descriptors, once for each file system.
 
@@ -14,16 +15,16 @@ use crate::ondisk::features::{Compat, Incompat};
 use crate::ondisk::group::DescriptorPlace;
 use crate::{Filesystem, GroupNo, Statfs};
 
-/// Group descriptors that are read for the free counts. Beyond, the superblock's counts are
-/// taken.
+/// The maximum number of group descriptors that are read for the free counts. With more groups, the
+/// superblock's counts are used.
 const GROUPS_READ_MAX: u32 = GROUPS_MAX;
 
-/// Groups whose descriptors are read ahead together.
+/// The number of groups whose descriptors are read ahead together.
 const GROUPS_AHEAD: u32 = 4096;
 
 impl Filesystem {
-    /// The numbers of statfs(2). Where group descriptors are damaged, the free
-    /// counts are the superblock's.
+    /// Returns the results of statfs(2). If group descriptors are damaged, the free counts are the
+    /// superblock's.
     #[must_use]
     pub fn statfs(&self) -> Statfs {
         let counted = *self.statfs.get_or_init(|| self.count_statfs());
@@ -50,13 +51,13 @@ impl Filesystem {
             available_blocks,
             files: u64::from(sb.inodes_count),
             free_files,
-            // The kernel takes the halves of the UUID as little-endian.
+            // The kernel treats the halves of the UUID as little-endian.
             fsid: low.swap_bytes() ^ high.swap_bytes(),
         }
     }
 
-    /// Free blocks, those that ordinary users may fill, and free inodes of a file system that
-    /// is only read.
+    /// Returns the free blocks, those that ordinary users may use, and the free inodes of a file
+    /// system that is open for reading only.
     fn free_by_groups(&self) -> (u64, u64, u64) {
         let sb = self.superblock();
         let (free_blocks, free_files) = self.sum_of_free().map_or(
@@ -70,7 +71,8 @@ impl Filesystem {
         (free_blocks, available_blocks, free_files)
     }
 
-    /// Free clusters and inodes by the group descriptors.
+    /// Returns the sums of free clusters and inodes in the group descriptors. `None` if there are
+    /// too many groups, or a descriptor is damaged.
     pub(crate) fn sum_of_free(&self) -> Option<(u64, u64)> {
         let sb = self.superblock();
         if sb.groups_count > GROUPS_READ_MAX {
@@ -91,7 +93,7 @@ impl Filesystem {
         Some((clusters, inodes))
     }
 
-    /// Blocks of metadata that are there from the start: superblocks,
+    /// Returns the number of blocks of metadata that exist from the start: superblocks,
     /// descriptors, bitmaps, inode tables and the journal.
     fn overhead_blocks(&self) -> u64 {
         let sb = self.superblock();
@@ -108,7 +110,7 @@ impl Filesystem {
         u64::from(sb.first_data_block) + in_groups + self.journal_blocks()
     }
 
-    /// Blocks at the start of `group` that hold a superblock and descriptors.
+    /// Returns the number of blocks at the start of `group` that hold a superblock and descriptors.
     pub(crate) fn leading_blocks(&self, group: GroupNo) -> u64 {
         let sb = self.superblock();
         let per_block = sb.block_size_bytes() / u32::from(sb.descriptor_size_bytes);
@@ -116,7 +118,7 @@ impl Filesystem {
         let all = sb.groups_count.div_ceil(per_block);
         let has_meta_bg = sb.incompat.contains(Incompat::META_BG);
         let descriptors = if has_meta_bg && group.0 / per_block >= sb.first_meta_bg {
-            // In the first, the second and the last group of those described.
+            // In the first, the second and the last of the groups that the block describes.
             let index = group.0 % per_block;
             u64::from(index <= 1 || index == per_block - 1)
         } else if has_superblock {

@@ -1,12 +1,12 @@
-//! A device whose damaged superblock reads as restored, for file systems that are opened for
-//! reading: the image stays as it is.
+//! A device that shows a repaired superblock in place of a damaged one, for file systems that are
+//! opened for reading: the image does not change.
 
 use crate::ondisk::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, SuperblockRepair};
 use larder_block::{BlockDevice, Result};
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
-/// The bytes from the superblock's start to its end.
+/// The range of bytes of the superblock.
 const START_BYTES: u64 = SUPERBLOCK_OFFSET_BYTES;
 const END_BYTES: u64 = SUPERBLOCK_OFFSET_BYTES + SUPERBLOCK_BYTES as u64;
 
@@ -17,7 +17,7 @@ struct RepairedDevice {
 }
 
 impl SuperblockRepair {
-    /// `device`, for reading, as if the repair had been made.
+    /// Returns `device`, for reading, as if the repair had been made.
     #[must_use]
     pub fn shown_on(self, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
         Arc::new(RepairedDevice {
@@ -28,7 +28,8 @@ impl SuperblockRepair {
 }
 
 impl RepairedDevice {
-    /// Puts the superblock where `buf`, which was read at `offset_bytes`, covers it.
+    /// Writes the repaired superblock to the part of `buf`, which was read at `offset_bytes`, that
+    /// covers it.
     fn patch(&self, buf: &mut [u8], offset_bytes: u64) {
         let end_bytes = offset_bytes.saturating_add(buf.len() as u64);
         let (from, to) = (offset_bytes.max(START_BYTES), end_bytes.min(END_BYTES));

@@ -1,9 +1,9 @@
-//! Writing the superblock: through a handle while the file system is in use, directly when it
+//! Writing the superblock: through a handle while the file system is in use, and directly when it
 //! is opened and closed, or has failed.
 //!
-//! The first superblock alone is written; the backups stay as they were made, as with the
-//! kernel. [`Filesystem::superblock`] stays what it was at open: what changes at run time is
-//! kept where it is used.
+//! Only the first superblock is written. As in the kernel, the backups do not change.
+//! [`Filesystem::superblock`] keeps its contents from the time of open: values that change at run
+//! time are stored where they are used.
 
 use crate::journal::Handle;
 use crate::ondisk::features::{Compat, RoCompat};
@@ -16,7 +16,7 @@ use crate::{Error, Filesystem, FsBlock, Ino, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
-/// The superblock belongs to no inode.
+/// The superblock does not belong to an inode.
 const NO_INO: Ino = Ino(0);
 
 /// The size from which on a file needs the feature `large_file`.
@@ -26,7 +26,7 @@ impl Filesystem {
     /// Changes the superblock as part of `handle`.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the superblock is gone, or `edit`'s, or the device's.
+    /// [`Error::Corrupt`] if the superblock is damaged, the error of `edit`, or the device's error.
     pub fn update_superblock<R>(
         &self,
         handle: &mut Handle<'_>,
@@ -38,7 +38,8 @@ impl Filesystem {
         })
     }
 
-    /// The block that holds the superblock, and where in it that starts in bytes.
+    /// Returns the block that holds the superblock, and the offset of the superblock in the block
+    /// in bytes.
     pub(crate) fn superblock_place(&self) -> (FsBlock, usize) {
         let log2 = self.superblock().block_size_log2;
         let block = SUPERBLOCK_OFFSET_BYTES >> log2;
@@ -46,8 +47,8 @@ impl Filesystem {
         (FsBlock(block), usize::try_from(start).unwrap_or(usize::MAX))
     }
 
-    /// Changes the superblock on `device` at once, past the journal, and makes that durable. A
-    /// version of it that waits for a commit or a checkpoint is changed as well.
+    /// Changes the superblock on `device` immediately, without the journal, and makes that durable.
+    /// A version of it that waits for a commit or a checkpoint is changed as well.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].
@@ -61,7 +62,7 @@ impl Filesystem {
         let before = bytes;
         edit_superblock(&mut bytes, &edit)?;
         if let Err(error) = device.write_at(&bytes, SUPERBLOCK_OFFSET_BYTES) {
-            // Half of it may be there, which no checksum fits.
+            // A partial write may have left a superblock with a wrong checksum.
             let _ = device.write_at(&before, SUPERBLOCK_OFFSET_BYTES);
             return Err(error.into());
         }
@@ -69,7 +70,7 @@ impl Filesystem {
         Ok(device.flush()?)
     }
 
-    /// Does to the cached superblock what was done to the device's, whose bytes are `written`.
+    /// Applies the change of the device's superblock, whose bytes are `written`, to the cached one.
     fn edit_cached_superblock(
         &self,
         written: &[u8; SUPERBLOCK_BYTES],
@@ -83,7 +84,7 @@ impl Filesystem {
         if let Some(edited) = edited {
             return edited;
         }
-        // What the frame holds is old: the block is dirty until the frame can be dropped.
+        // The frame holds old contents: the block is dirty until the frame can be dropped.
         let mut contents = self.metadata_block_unchecked(block, NO_INO)?.to_vec();
         if let Some(place) = contents.get_mut(start..start + SUPERBLOCK_BYTES) {
             place.copy_from_slice(written);
@@ -94,10 +95,10 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Says on the image that it is in use: counted as mounted, in need of recovery with a
-    /// journal, not valid without one. The orphan file is said to have orphans until
-    /// [`Filesystem::mark_closed`], as by the kernel: were that part of a transaction, the image
-    /// would contradict itself until the journal is replayed, and e2fsck looks before.
+    /// Marks the image as in use: counts a mount, and marks it as needing recovery (with a journal)
+    /// or as not valid (without one). As in the kernel, the orphan file is marked as having orphans
+    /// until [`Filesystem::mark_closed`]. If this mark were part of a transaction, the image would
+    /// be inconsistent until the journal is replayed, and e2fsck checks it before that.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].
@@ -118,8 +119,9 @@ impl Filesystem {
         })
     }
 
-    /// Says on the image that it was left in order, once all is written: valid as far as it
-    /// was at open, nothing to recover, no orphans in their file if so, and what is free.
+    /// Marks the image as cleanly unmounted, after everything is written: valid if it was valid at
+    /// open, with nothing to recover, without orphans if the orphan file has none, and with the
+    /// free counts.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].
@@ -131,7 +133,7 @@ impl Filesystem {
         free_inodes: u32,
     ) -> Result<()> {
         let was_valid = self.superblock().state & State::VALID;
-        // One that cannot be read is left to e2fsck.
+        // An orphan file that cannot be read is left to e2fsck.
         let has_no_orphans = self.has_orphan_file() && self.is_orphan_file_empty().unwrap_or(false);
         self.write_superblock(device, |superblock| {
             superblock.set_needs_recovery(false);
@@ -144,7 +146,7 @@ impl Filesystem {
         })
     }
 
-    /// Records on the image that an error was found, so that the next check looks closely.
+    /// Records on the image that an error was found, so that e2fsck runs a full check next time.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].
@@ -155,7 +157,8 @@ impl Filesystem {
         })
     }
 
-    /// A file is about to be `size_bytes` long, which takes a feature from 2 GiB on.
+    /// Sets the feature `large_file` if a file is about to be `size_bytes` long and needs it, from
+    /// 2 GiB on.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].
@@ -169,10 +172,10 @@ impl Filesystem {
         })
     }
 
-    /// The label, as it is now.
+    /// Returns the current label.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Corrupt`] if the superblock is damaged, or the device's error.
     pub fn label(&self) -> Result<Vec<u8>> {
         let (block, start) = self.superblock_place();
         let buffer = self.metadata_block_unchecked(block, NO_INO)?;
@@ -192,7 +195,7 @@ impl Filesystem {
     }
 }
 
-/// Changes the superblock at the start of `bytes`, checksum and all.
+/// Changes the superblock at the start of `bytes`, and updates its checksum.
 fn edit_superblock<R>(
     bytes: &mut [u8],
     edit: impl FnOnce(&mut SuperblockEdit<'_>) -> R,

@@ -1,23 +1,22 @@
 //! Targets of symbolic links.
 //!
-//! Model: a short target lies in `i_block` itself, a longer one in the link's
-//! only block. The size alone does not tell them apart: there are links whose
-//! short target was given a block.
+//! Model: a short target is stored in `i_block`, a longer one in the link's only block. The size
+//! alone does not distinguish them: some links with a short target have a block.
 
 use crate::journal::Handle;
 use crate::ondisk::features::Incompat;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, Inode, MappingKind, Result};
 
-/// The longest target, with a zero byte that only programs see.
+/// The maximum length of a target, including a terminating zero byte that is not stored.
 const PATH_MAX_BYTES: u64 = 4096;
 
 impl Filesystem {
-    /// The target of the symbolic link `inode`.
+    /// Returns the target of the symbolic link `inode`.
     ///
     /// # Errors
-    /// [`Error::NotSymlink`], [`Error::Encrypted`], [`Error::Corrupt`] if there is
-    /// no target of the size that the inode says, or the device's error.
+    /// [`Error::NotSymlink`], [`Error::Encrypted`], [`Error::Corrupt`] if the target does not have
+    /// the inode's size, or the device's error.
     pub fn read_link(&self, inode: &Inode) -> Result<Vec<u8>> {
         if inode.kind() != FileKind::Symlink {
             return Err(Error::NotSymlink(inode.ino()));
@@ -50,11 +49,11 @@ impl Filesystem {
         Ok(target)
     }
 
-    /// Makes `target`, which is shorter than a block and has no zero byte, that of the new
-    /// symbolic link `inode`. The caller writes the inode in the same handle.
+    /// Stores `target`, which must be shorter than a block and have no zero byte, as the target of
+    /// the new symbolic link `inode`. The caller writes the inode in the same handle.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], or what is wrong with the image.
+    /// [`Error::NoSpace`], or corruption of the image.
     pub fn write_link(
         &self,
         handle: &mut Handle<'_>,
@@ -69,7 +68,8 @@ impl Filesystem {
             inode.set_size_bytes(target.len() as u64);
             return Ok(());
         }
-        // Never as inline data, as in the kernel: e2fsck does not look for a block of attributes there.
+        // As in the kernel, never as inline data: e2fsck does not expect a block of attributes
+        // there.
         let claim = self.claim_for(inode, FileBlock(0), 1, None)?;
         let block = claim.start();
         self.map_claim(handle, inode, FileBlock(0), claim, true)?;
@@ -82,8 +82,8 @@ impl Filesystem {
         })
     }
 
-    /// Whether the content of `inode` lies in blocks, or would: not in the inode, as a short
-    /// target does.
+    /// Returns whether the content of `inode` is stored in blocks, or would be, and not in the
+    /// inode, as a short target is.
     #[must_use]
     pub fn has_blocks(&self, inode: &Inode) -> bool {
         inode.kind().has_blocks()
@@ -91,10 +91,9 @@ impl Filesystem {
             && (inode.kind() != FileKind::Symlink || !self.is_fast_symlink(inode))
     }
 
-    /// Whether the target lies in `i_block`: it must fit there, and the link must
-    /// have no block of its own. The block of its attributes is none. Where
-    /// attributes may lie in inodes, their space is counted too, so that the
-    /// count says nothing.
+    /// Returns whether the target is stored in `i_block`: it must fit there, and the link must have
+    /// no block of its own, apart from the block of its attributes. If attributes may be stored in
+    /// inodes, the space of those is counted too, and the count is ignored.
     pub(crate) fn is_fast_symlink(&self, inode: &Inode) -> bool {
         let sb = self.superblock();
         if inode.size_bytes() >= inode.i_block().len() as u64

@@ -1,4 +1,4 @@
-//! Numbers that must not be mixed up.
+//! Number types that must not be mixed up.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ impl Ino {
     /// The root directory.
     pub const ROOT: Self = Self(2);
 
-    /// The inode of this number as a field stores it, where 0 says that there is none.
+    /// Returns the inode number of an on-disk field, in which 0 means none.
     pub(crate) fn stored(number: u32) -> Option<Self> {
         (number != 0).then_some(Self(number))
     }
