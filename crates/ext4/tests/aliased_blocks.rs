@@ -1,6 +1,5 @@
-//! Maps that lead to one block over and over, so that an image of a few blocks
-//! claims to hold billions: walks end, in time and memory that the image's own
-//! size bounds.
+//! Mappings that refer to one block many times, so that an image of a few blocks claims to contain
+//! billions. Walks must end, with time and memory bounded by the size of the image.
 
 mod image;
 
@@ -13,7 +12,7 @@ use std::sync::Arc;
 
 const BLOCK_BYTES: usize = 1024;
 
-/// A block behind all that mke2fs gives out.
+/// A block after all those that mke2fs allocates.
 const ALIASED: u32 = 8000;
 
 /// The first inode that is not reserved: `lost+found`.
@@ -21,8 +20,8 @@ const FIRST: Ino = Ino(11);
 
 const JOURNAL: Ino = Ino(8);
 
-/// An image of 8,192 blocks, in which the triple indirect block of `inode`, a
-/// file of `mode` and `blocks` blocks, leads to a block full of its own number.
+/// Returns an image of 8,192 blocks. The triple indirect block of `inode`, a file with `mode` and
+/// `blocks` blocks, refers to a block filled with its own number.
 fn aliased(arguments: &str, inode: Ino, mode: u16, blocks: u64) -> Option<Vec<u8>> {
     let image = Image::make(arguments, "8M")?;
     let (fs, _) = image.open();
@@ -83,7 +82,7 @@ fn directory_longer_than_the_device_is_damage_whatever_the_superblock_claims() {
     let Some(mut bytes) = aliased("-t ext2 -b 1024", FIRST, 0o40_755, 1 << 21) else {
         return;
     };
-    // A superblock of 2^32 - 1 blocks.
+    // A superblock that claims 2^32 - 1 blocks.
     block(&mut bytes, 1)[0x04..0x08].fill(0xFF);
     let (fs, dir) = open(bytes, FIRST);
     assert!(fs.superblock().size_bytes() > dir.size_bytes());
@@ -100,7 +99,7 @@ fn journal_longer_than_the_device_is_damage_whatever_its_file_claims() {
         return;
     };
     block(&mut bytes, 1)[0x60] |= 4; // needs_recovery
-    // Its first block is one of its own: the journal's superblock.
+    // The first block of the journal's mapping is valid: the journal's superblock.
     let fs = open(bytes.clone(), JOURNAL).0;
     let table = fs.group(larder_ext4::GroupNo(0)).unwrap().inode_table;
     let size_bytes = usize::from(fs.superblock().inode_size_bytes);

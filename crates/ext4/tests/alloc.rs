@@ -1,4 +1,5 @@
-//! The allocator against a model of sets, on every layout, with dumpe2fs and e2fsck as oracles.
+//! Comparison of the allocator with a model of sets, on every layout, with dumpe2fs and e2fsck as
+//! oracles.
 
 mod image;
 mod writable;
@@ -8,11 +9,11 @@ use larder_testkit::{Random, Seed};
 use std::collections::BTreeSet;
 use writable::Writable;
 
-/// What mke2fs is called with, and the size.
+/// The arguments of mke2fs, and the size.
 const LAYOUTS: &[(&str, &str)] = &[
     ("-t ext2 -r 0 -b 1024 -g 1024", "6M"),
     ("-t ext2 -b 4096", "24M"),
-    // Inode tables that reach into other groups.
+    // Inode tables that extend into other groups.
     (
         "-t ext4 -b 1024 -g 1024 -G 16 -N 9000 -O ^has_journal",
         "16M",
@@ -39,20 +40,20 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("-t ext4 -b 65536 -O ^has_journal", "96M"),
 ];
 
-/// What of the image is whose.
+/// The model of the ownership of clusters.
 #[derive(Clone, Default)]
 struct Model {
-    /// Clusters, by their first blocks, that nobody has.
+    /// Free clusters, by their first blocks.
     free: BTreeSet<u64>,
-    /// Runs of blocks that are used by what was played.
+    /// Runs of blocks that the operations allocated.
     used: Vec<(u64, u32)>,
-    /// Clusters that were freed and not committed.
+    /// Clusters that were freed and not yet committed.
     freed: BTreeSet<u64>,
     free_inodes: BTreeSet<u64>,
     inodes: Vec<(Ino, bool)>,
 }
 
-/// A sequence of random operations, and what must be true of each.
+/// A sequence of random operations, with the properties that each must have.
 struct Play<'a> {
     writable: &'a Writable,
     random: Random,
@@ -79,13 +80,13 @@ impl<'a> Play<'a> {
         usize::try_from(self.random.below(end as u64)).unwrap()
     }
 
-    /// One of `items`, taken out.
+    /// Removes and returns one of `items`.
     fn draw<T>(random: &mut Random, items: &mut Vec<T>) -> Option<T> {
         let at = usize::try_from(random.below(items.len() as u64)).unwrap();
         (!items.is_empty()).then(|| items.swap_remove(at))
     }
 
-    /// The clusters of a run, by their first blocks.
+    /// Returns the clusters of a run, by their first blocks.
     fn clusters(&self, start: u64, blocks: u32) -> impl Iterator<Item = u64> + use<> {
         let log2 = self.writable.fs.superblock().cluster_blocks_log2;
         (start..start + u64::from(blocks)).step_by(1 << log2)
@@ -129,7 +130,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Some changes in one handle, which is kept or dropped.
+    /// Makes some changes in one handle, which is then stopped or dropped.
     fn change(&mut self) {
         let fs = &self.writable.fs;
         let before = self.model.clone();
@@ -224,7 +225,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Frees all that was played.
+    /// Frees everything that the operations allocated.
     fn end(&mut self) {
         let fs = &self.writable.fs;
         self.claims.clear();
@@ -242,7 +243,7 @@ impl<'a> Play<'a> {
         self.commit();
     }
 
-    /// What dumpe2fs finds in the bitmaps is what the model says.
+    /// Asserts that dumpe2fs reads the model's state from the bitmaps.
     fn assert_bitmaps_agree(&mut self) {
         self.commit();
         let mut free = self.model.free.clone();

@@ -1,4 +1,4 @@
-//! Groups that lie: nothing of theirs is given away, and nothing panics.
+//! Groups with damaged metadata: their blocks are not allocated, and nothing panics.
 
 mod image;
 mod writable;
@@ -16,7 +16,7 @@ use writable::Writable;
 const PLAIN: &str = "-t ext4 -b 1024 -g 1024 -O ^has_journal,^metadata_csum,^uninit_bg";
 const CHECKED: &str = "-t ext4 -b 1024 -g 1024 -O ^has_journal";
 
-/// Claims everything, and says which groups it lies in.
+/// Claims all free space and returns the groups of the claims.
 fn groups_claimed(fs: &Filesystem) -> Vec<u32> {
     let goal = Goal {
         may_use_reserved: true,
@@ -39,8 +39,8 @@ fn groups_claimed(fs: &Filesystem) -> Vec<u32> {
     groups
 }
 
-/// Opens an image that `damage` changed, given the offset in bytes of a group's block bitmap, of its
-/// inode table and of its descriptor.
+/// Opens an image that `damage` changed. `damage` gets the byte offsets of a group's block bitmap,
+/// inode table and descriptor.
 fn damaged(
     arguments: &str,
     group: u32,
@@ -88,7 +88,7 @@ fn group_with_a_damaged_bitmap_is_left_alone_and_others_are_used() {
         ),
     ];
     for (what, arguments, damage) in table {
-        // Without flexible groups, the damage is one group's alone.
+        // Without flexible groups, the damage affects one group only.
         let arguments = format!("{arguments},^flex_bg");
         let Some(writable) = damaged(&arguments, 3, damage) else {
             return;
@@ -102,7 +102,8 @@ fn group_with_a_damaged_bitmap_is_left_alone_and_others_are_used() {
 #[test]
 fn bitmap_with_a_wrong_checksum_is_not_believed() {
     let Some(writable) = damaged(CHECKED, 0, |bytes, [bitmap, ..]| {
-        // The bit of a used block is clear: two wrongs, and the count would still fit.
+        // The bit of a used block is cleared. Two bits are flipped, so that the free count is still
+        // right.
         bytes[bitmap + 127] ^= 0x41;
     }) else {
         return;
@@ -200,7 +201,7 @@ fn metadata_changed_at_random_is_survived() {
             let mut random = Random::new(seed.part(round));
             let mut bytes = whole.clone();
             for _ in 0..=random.below(8) {
-                // The superblock's numbers, descriptors and bitmaps.
+                // The superblock, descriptors and bitmaps.
                 let end = if random.below(2) == 0 { 4096 } else { 64 << 10 };
                 let at = 1024 + usize::try_from(random.below(end)).unwrap();
                 bytes[at] = random.byte();
@@ -210,7 +211,7 @@ fn metadata_changed_at_random_is_survived() {
     }
 }
 
-/// Does a bit of everything; whatever it says is right.
+/// Performs various operations, which may fail.
 fn play(bytes: Vec<u8>, random: &mut Random) {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes));
     let Ok(sb) = larder_ext4::ondisk::superblock::Superblock::read(&*device) else {
@@ -258,7 +259,7 @@ fn play(bytes: Vec<u8>, random: &mut Random) {
     let _ = fs.close();
 }
 
-/// A device in memory that remembers what was discarded.
+/// A device in memory that records discards.
 #[derive(Debug)]
 struct Discarding {
     inner: MemoryDevice,

@@ -1,4 +1,4 @@
-//! Descriptors that lie about inodes, and counts that are too large to be counted on.
+//! Descriptors with wrong data about inodes, and counts that are too large to be valid.
 
 mod image;
 mod writable;
@@ -11,7 +11,8 @@ use writable::Writable;
 
 const LAYOUT: &str = "-t ext4 -b 1024 -g 1024 -O ^has_journal,^flex_bg,64bit,metadata_csum";
 
-/// An image on which `lie` changed the descriptor of a group, checksum and all; and its root.
+/// Returns an image on which `lie` changed the descriptor of a group, which has a correct checksum,
+/// and the root of that image.
 fn lying(group: u32, lie: impl FnOnce(&Superblock, &mut GroupDesc)) -> Option<(Writable, Inode)> {
     let group = GroupNo(group);
     let image = Image::make(LAYOUT, "8M")?;
@@ -34,7 +35,7 @@ fn allocate(fs: &Filesystem, parent: &Inode, is_directory: bool) -> Ino {
     ino.unwrap()
 }
 
-/// Bytes of the block that holds the inode of lost+found, and the root's or not.
+/// Returns the bytes of the inode table's blocks up to the one with the inode of lost+found.
 fn inodes_in_use(fs: &Filesystem) -> Vec<u8> {
     let sb = fs.superblock();
     let table = fs.group(GroupNo(0)).unwrap().inode_table;

@@ -1,4 +1,5 @@
-//! Where the allocator puts things: files packed, growing ones in few pieces, directories apart.
+//! Placement by the allocator: files are packed, growing files have few pieces, and directories are
+//! spread.
 
 mod image;
 mod writable;
@@ -16,7 +17,7 @@ fn take(fs: &Filesystem, claim: Claim) {
     handle.stop();
 }
 
-/// Claims and takes `want` blocks all told; returns the runs.
+/// Claims and takes `want` blocks in total, and returns the runs.
 fn append(fs: &Filesystem, mut goal: Goal, mut want: u32) -> Vec<(u64, u64)> {
     let mut runs = Vec::new();
     while want > 0 {
@@ -91,7 +92,7 @@ fn files_that_grow_at_once_lie_in_few_pieces() {
             }
         }
         for (goal, pieces) in &files {
-            // Each about as long as all before it.
+            // Each piece is about as long as all those before it together.
             assert!(pieces.len() <= 8, "{arguments}: {goal:?}: {pieces:?}");
         }
     }
@@ -140,7 +141,7 @@ fn directories_at_the_top_are_spread_and_others_stay_with_their_parent() {
     let root = fs.inode(Ino::ROOT).unwrap();
     let top: Vec<Inode> = (0..8).map(|_| new_directory(fs, &root)).collect();
     let places: BTreeSet<u32> = top.iter().map(flex).collect();
-    // The first flexible group has the root and lost+found.
+    // The first flexible group contains the root and lost+found.
     assert_eq!(places.len(), 7.min(top.len()), "{places:?}");
     for parent in &top {
         for _ in 0..5 {
@@ -153,7 +154,7 @@ fn directories_at_the_top_are_spread_and_others_stay_with_their_parent() {
     }
 }
 
-/// Fills what of the inode tables was never used with ones.
+/// Fills the parts of the inode tables that were never used with ones.
 fn spoil_unused_tables(bytes: &mut [u8], fs: &Filesystem) {
     let sb = fs.superblock();
     for group in (0..sb.groups_count).map(larder_ext4::GroupNo) {
@@ -162,7 +163,7 @@ fn spoil_unused_tables(bytes: &mut [u8], fs: &Filesystem) {
         let used = u64::from(sb.inodes_per_group - desc.unused_inodes);
         let start = desc.inode_table.0 << sb.block_size_log2;
         let end = start + u64::from(sb.inodes_per_group) * inode_bytes;
-        // What mke2fs wrote of the last block that has inodes in use stays.
+        // The last block with used inodes keeps what mke2fs wrote to it.
         let first = (start + used * inode_bytes).next_multiple_of(u64::from(sb.block_size_bytes()));
         let range = usize::try_from(first).unwrap()..usize::try_from(end).unwrap();
         bytes[range].fill(0xFF);

@@ -1,4 +1,4 @@
-//! Space that runs out, is promised, discarded; and groups that lie.
+//! Space that runs out, is reserved, or is discarded; and groups with wrong descriptors.
 
 mod image;
 mod writable;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use writable::Writable;
 
-/// Claims all that there is, as much at a time as there is.
+/// Claims all free space, in the largest possible claims.
 fn claim_all(fs: &Filesystem, goal: Goal) -> Vec<Claim> {
     let mut claims = Vec::new();
     loop {
@@ -31,7 +31,7 @@ fn space_claimed_to_the_last_block_and_freed_is_what_it_was() {
     for (arguments, size) in [
         ("-t ext4 -b 1024 -g 1024 -O ^has_journal", "8M"),
         ("-t ext2 -b 4096", "16M"),
-        // Inode tables that reach into other groups.
+        // Inode tables that extend into other groups.
         (
             "-t ext4 -b 1024 -g 1024 -G 16 -N 9000 -O ^has_journal",
             "16M",
@@ -60,7 +60,7 @@ fn space_claimed_to_the_last_block_and_freed_is_what_it_was() {
         let log2 = fs.superblock().cluster_blocks_log2;
         let metadata_blocks = (metadata.len() as u64) << log2;
         let sum = blocks(&ordinary) + blocks(&reserved) + metadata_blocks;
-        // What is left is for mappings alone, to the last block.
+        // All the remaining space is for mappings.
         let for_mappings = all.free_blocks - sum;
         let fiftieth = fs.superblock().blocks_count / 50;
         let quarter = if arguments.contains("ext2") {
@@ -90,12 +90,13 @@ fn space_claimed_to_the_last_block_and_freed_is_what_it_was() {
         }
         handle.stop();
         let since = fs.releases();
-        // Nothing of what was freed yet.
+        // Freed blocks are not available yet.
         let left = claim_all(fs, Goal::default());
         assert_eq!(blocks(&left), for_mappings, "{arguments}");
         assert!(fs.commit_freed(since).unwrap());
         assert!(fs.claim(Goal::default(), 1, None).is_ok());
-        // Who was refused before that commit, and comes after it, is to try again too.
+        // A caller that was refused space before that commit must try again, even if it commits
+        // only now.
         assert!(fs.commit_freed(since).unwrap());
         let since = fs.releases();
         assert!(!fs.commit_freed(since).unwrap());
@@ -137,7 +138,7 @@ fn space_reserved_is_there_for_its_owner_alone() {
         own += claim.blocks();
         let mut handle = fs.start(8).unwrap();
         fs.take(&mut handle, claim).unwrap();
-        // What was promised finds its metadata too.
+        // The reservation includes space for metadata.
         fs.allocate_block(&mut handle, FsBlock(0)).unwrap();
         handle.stop();
     }
@@ -154,7 +155,8 @@ fn space_reserved_is_there_for_its_owner_alone() {
 
 #[test]
 fn space_of_16_tib_is_opened_and_claimed_with_a_handful_of_reads() {
-    // In memory if possible: a disk's file system takes half a minute to remove such a file.
+    // In memory if possible, because removing such a file on a disk's file system takes half a
+    // minute.
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let dir = dir.unwrap();
     let path = dir.path().join("image");
@@ -188,7 +190,7 @@ fn space_of_16_tib_is_opened_and_claimed_with_a_handful_of_reads() {
     let reads = device.counts().reads;
     assert!(reads <= 20, "{reads} reads");
 
-    // More groups than have a map at once.
+    // More groups than can have a map at the same time.
     let per_group = u64::from(fs.superblock().blocks_per_group);
     for round in 0..2 {
         for group in 0..6000 {

@@ -1,4 +1,4 @@
-//! Attributes, access control lists, link targets and inline data against the kernel's.
+//! Comparison of attributes, access control lists, link targets and inline data with the kernel's.
 
 mod image;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lsetxattr};
 
-/// The file system of an image in memory.
+/// Opens the file system of an image in memory.
 fn open_bytes(bytes: Vec<u8>) -> Filesystem {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes));
     image::open(&device)
@@ -61,7 +61,7 @@ fn value(len_bytes: usize) -> Vec<u8> {
     (0..=250).cycle().take(len_bytes).collect()
 }
 
-/// An access control list as programs see it.
+/// Returns an access control list in the form for programs.
 fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, perm, id) in entries {
@@ -72,13 +72,14 @@ fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     list
 }
 
-/// What `lsetxattr` took; the others are too large for this file system.
+/// Sets an attribute and returns whether `lsetxattr` accepted it. It rejects values that are
+/// too large for this file system.
 fn set(path: &Path, name: &str, value: &[u8]) -> bool {
     lsetxattr(path, name, value, XattrFlags::empty()).is_ok()
 }
 
-/// Makes files, directories and links with attributes under `root`; answers how
-/// many attributes could be set.
+/// Creates files, directories and links with attributes under `root`. Returns how many attributes
+/// could be set.
 fn populate(root: &Path) -> usize {
     const NO_ID: u32 = u32::MAX;
     let list = acl(&[
@@ -108,7 +109,7 @@ fn populate(root: &Path) -> usize {
         for with in ["none", "small", "large"] {
             let path = root.join(format!("link-{len_bytes}-{with}"));
             if std::os::unix::fs::symlink(&target, &path).is_err() {
-                continue; // Longer than a block.
+                continue; // The target is longer than a block.
             }
             count += match with {
                 "small" => usize::from(set(&path, "trusted.small", &value(10))),
@@ -229,7 +230,7 @@ fn attribute_block_that_is_damaged_is_an_error_that_names_it() {
     assert_eq!(kept.as_deref(), Some(&b"small"[..]));
 }
 
-/// Replaces every `from` by `to`, which is as long; answers how many.
+/// Replaces every `from` by `to`, which has the same length. Returns the number of replacements.
 fn replace_all(bytes: &mut [u8], from: &[u8], to: &[u8]) -> usize {
     let mut count = 0;
     for at in 0..bytes.len() - from.len() {
@@ -254,7 +255,7 @@ fn value_in_an_inode_that_was_changed_is_an_error() {
     assert!(set(&path, "user.value", &b"recognisable ".repeat(500)));
     drop(mount);
     let mut bytes = image.bytes();
-    // All of them: the journal may have copies.
+    // Replace all of them, because the journal may contain copies.
     let changed = replace_all(&mut bytes, b"recognisable ", b"Recognisable ");
     assert!(changed >= 500, "{changed}");
     let fs = open_bytes(bytes);

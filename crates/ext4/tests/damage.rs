@@ -1,5 +1,5 @@
-//! Damaged images: checksums find every flipped bit, and without them nothing
-//! worse than an error or wrong content comes of any damage.
+//! Damaged images: checksums detect every flipped bit. Without checksums, the worst results of any
+//! damage are an error or wrong content.
 
 mod image;
 
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// mke2fs arguments of each image: all small, since each mutation copies one.
+/// The mke2fs arguments of each image. All are small, because each mutation copies one.
 const IMAGES: &[&str] = &[
     "-t ext4 -b 1024 -O ^has_journal,^resize_inode -N 64",
     "-t ext4 -b 1024 -O ^has_journal,^metadata_csum,^resize_inode -N 64",
@@ -22,11 +22,11 @@ const IMAGES: &[&str] = &[
 ];
 const MUTATIONS_PER_IMAGE: u64 = 300;
 
-/// More steps than any walk of these images can need: 2^32 blocks in the 32-bit
-/// numbers of a file, in runs that a damaged tree of at most 4 MiB can make.
+/// More steps than any walk of these images can need. A file has at most 2^32 blocks, in
+/// as many runs as a damaged tree of at most 4 MiB can map.
 const STEPS_MAX: u32 = 2_000_000;
 
-/// An image with a file in many pieces, made without the kernel.
+/// Returns an image with a fragmented file, created without the kernel.
 fn make(arguments: &str) -> Option<Image> {
     let tree = tempfile::TempDir::new().expect("temporary directory");
     let pieces = File::create(tree.path().join("pieces")).expect("file");
@@ -40,8 +40,7 @@ fn make(arguments: &str) -> Option<Image> {
     Image::make(&arguments, "4M")
 }
 
-/// Looks at everything that the core can tell of every inode; answers with the
-/// number of steps.
+/// Reads everything that the core can read of every inode. Returns the number of steps.
 fn walk(fs: &Filesystem) -> u32 {
     let mut steps = 0;
     let _ = fs.statfs();
@@ -79,7 +78,7 @@ fn walk_map(fs: &Filesystem, inode: &Inode) -> u32 {
     steps
 }
 
-/// A sequence of numbers that a seed decides: `SplitMix64`.
+/// A sequence of numbers determined by a seed: `SplitMix64`.
 struct Random(u64);
 
 impl Random {
@@ -95,8 +94,8 @@ impl Random {
     }
 }
 
-/// The blocks of an image that hold metadata of the core, as byte offsets of
-/// their starts: superblock, descriptors, used inodes and nodes of maps.
+/// Returns the blocks of an image with metadata of the core, as byte offsets: superblock,
+/// descriptors, used inodes and nodes of mappings.
 fn metadata_starts(bytes: &[u8]) -> Vec<usize> {
     let whole = Arc::new(MemoryDevice::new(bytes.to_vec()));
     let recording = Arc::new(RecordingDevice::new(whole));
@@ -110,7 +109,7 @@ fn metadata_starts(bytes: &[u8]) -> Vec<usize> {
         .collect();
     starts.sort_unstable();
     starts.dedup();
-    // Blocks of zeros say nothing and would only thin the damage out.
+    // Blocks of zeros contain no metadata and would only dilute the damage.
     starts.retain(|&start| bytes[start..][..1024].iter().any(|&byte| byte != 0));
     starts
 }
@@ -149,7 +148,7 @@ fn image_damaged_anywhere_is_walked_in_bounded_steps() {
     }
 }
 
-/// The image of [`IMAGES`] with checksums, and the inode of the file in pieces.
+/// Returns the image of [`IMAGES`] with checksums, and the inode of the fragmented file.
 fn checksummed() -> Option<(Vec<u8>, Ino)> {
     let image = make(IMAGES[0])?;
     let stat = image.debugfs("stat /pieces");
@@ -208,7 +207,7 @@ fn extent_block_with_any_flipped_bit_is_refused() {
     assert!(root[6] > 0, "the tree has a depth");
     let child = u32::from_le_bytes([root[16], root[17], root[18], root[19]]);
     let start = usize::try_from(child).unwrap() * 1024;
-    // The entries that fit, and the checksum behind them.
+    // The entries that fit, and the checksum after them.
     let covered = 12 + 84 * 12 + 4;
     for at in 0..covered {
         let fs = with_flipped_bit(&bytes, start + at, at % 8);

@@ -1,4 +1,4 @@
-//! What is left of a directory when a part of it is damaged, unreadable or missing.
+//! The readable rest of a directory when a part of it is damaged, unreadable or missing.
 
 mod directory;
 mod image;
@@ -26,7 +26,7 @@ fn directory_with_a_damaged_block_is_listed_without_it() {
         let dir = resolve(&fs, &path);
         let block = dir_block(&fs, &dir, 4);
         let mut bytes = image.bytes();
-        // The length of the first record: an error with and without checksums.
+        // The length of the first record: an error both with and without checksums.
         bytes[usize::try_from(block).unwrap() * 1024 + 4] ^= 1;
         let fs = open_bytes(bytes);
         let place = format!("block {block} of inode {}", dir.ino());
@@ -59,7 +59,7 @@ fn name_with_a_slash_is_damage_and_not_shown() {
         return;
     };
     let mut bytes = image.bytes();
-    // The journal has copies.
+    // The journal contains copies.
     while let Some(at) = bytes.windows(7).position(|bytes| bytes == b"000003-") {
         bytes[at + 2] = b'/';
     }

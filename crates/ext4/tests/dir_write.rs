@@ -1,4 +1,4 @@
-//! Changes of directories, against a map, e2fsck and the kernel.
+//! Changes of directories, checked with a map, e2fsck and the kernel.
 
 mod directory;
 mod image;
@@ -14,7 +14,7 @@ use naming::Subject;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
-/// Kinds of images: with and without index, checksums, type bytes, inline directories.
+/// Layouts with and without an index, checksums, type bytes and inline directories.
 const LAYOUTS: [(&str, &str); 9] = [
     ("-t ext4 -b 1024", "32M"),
     ("-t ext4 -b 1024 -O ^metadata_csum,uninit_bg", "32M"),
@@ -27,7 +27,7 @@ const LAYOUTS: [(&str, &str); 9] = [
     ("-t ext2 -r 0 -b 1024", "32M"),
 ];
 
-/// A name that `subject` does not have, of any bytes that a name may have.
+/// Returns a name that `subject` does not have, of any bytes that are legal in a name.
 fn new_name(subject: &mut Subject) -> Vec<u8> {
     loop {
         let len = match subject.random.below(4) {
@@ -47,7 +47,7 @@ fn new_name(subject: &mut Subject) -> Vec<u8> {
     }
 }
 
-/// One random change; `growing` makes it more often an addition.
+/// Makes one random change. `growing` increases the probability of an addition.
 fn step(subject: &mut Subject, growing: u64) {
     let what = subject.random.below(100);
     if what < growing {
@@ -77,7 +77,7 @@ fn directory_after_random_changes_is_as_its_model_e2fsck_and_the_kernel_see_it()
         let Some(mut subject) = Subject::new(arguments, size, random) else {
             return;
         };
-        // Few at first, so that what is inline or has one block is changed too.
+        // Few names at first, so that inline directories and those of one block are also changed.
         for round in 0..3000 {
             let growing = match round {
                 0..200 => 52,
@@ -95,7 +95,7 @@ fn directory_after_random_changes_is_as_its_model_e2fsck_and_the_kernel_see_it()
     }
 }
 
-/// A name of `len` bytes that starts with `number`.
+/// Returns a name of `len` bytes that starts with `number`.
 fn long_name(number: u64, len: usize) -> Vec<u8> {
     let mut name = format!("{number:08}").into_bytes();
     name.resize(len.max(name.len()), b'x');
@@ -104,7 +104,7 @@ fn long_name(number: u64, len: usize) -> Vec<u8> {
 
 #[test]
 fn directory_with_names_of_255_bytes_grows_levels_until_it_is_full() {
-    // Three names a leaf: two levels of nodes end at some 50,000 names, and one at 400.
+    // A leaf holds three names: two levels of nodes are full at about 50,000 names, and one at 400.
     for (arguments, count, levels) in [
         ("-t ext4 -b 1024 -N 100 -O large_dir", 50_000, 2),
         ("-t ext4 -b 1024 -N 100 -O ^metadata_csum", 3_000, 1),
@@ -155,7 +155,7 @@ fn directory_of_100_000_names_is_as_its_model_and_the_kernel_see_it() {
 #[test]
 fn directory_with_each_hash_function_is_searched_by_the_kernel() {
     for hash in ["legacy", "half_md4", "tea"] {
-        // The flags that say whether bytes of names have a sign.
+        // The flags for signed and unsigned bytes of names.
         for sign in ["1", "2"] {
             let Some(image) = Image::make("-t ext4 -b 1024", "16M") else {
                 return;
@@ -175,7 +175,7 @@ fn directory_with_each_hash_function_is_searched_by_the_kernel() {
     }
 }
 
-/// Names of 255 bytes: two of one hash, and two whose hashes lie on both sides of it.
+/// Returns names of 255 bytes: two with the same hash, and two with hashes below and above it.
 fn colliding_names(fs: &Filesystem) -> [Vec<u8>; 4] {
     let sb = fs.superblock();
     let version = HashVersion::from_disk(sb.default_hash_version, sb.hash_unsigned);
@@ -252,7 +252,8 @@ fn listing_during_changes_shows_once_what_stays() {
                 .expect("listing");
             let Some(after) = next else { break };
             cookie = after;
-            // From inline over a block to a tree of many leaves, in the middle of the listing.
+            // During the listing, the directory grows from inline over one block to a tree of many
+            // leaves.
             for _ in 0..if round < 40 { 20 } else { 0 } {
                 let name = new_name(&mut subject);
                 subject.add(&name);

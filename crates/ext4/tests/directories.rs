@@ -1,4 +1,4 @@
-//! Lookups and listings against the kernel's, on directories of every kind.
+//! Comparison of lookups and listings with the kernel's, on directories of every kind.
 
 mod directory;
 mod image;
@@ -17,7 +17,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Compares the directory `path` with the kernel's `mounted` and those below.
+/// Compares the directory `path` and those below it with the kernel's `mounted`.
 fn compare(fs: &Filesystem, mounted: &Path, path: &str, parent: Ino) {
     let dir = resolve(fs, path);
     let expected = kernel_names(&mounted.join(path));
@@ -57,7 +57,7 @@ fn compare(fs: &Filesystem, mounted: &Path, path: &str, parent: Ino) {
     }
 }
 
-/// mke2fs arguments, size, debugfs commands to run first, numbers and lengths of names.
+/// mke2fs arguments, size, debugfs commands to run first, and the numbers and lengths of names.
 type Layout = (
     &'static str,
     &'static str,
@@ -187,8 +187,8 @@ fn blocks_of_64_kib_hold_directories_that_e2fsck_indexed() {
     }
 }
 
-/// Makes the entry behind entry `before` of the node in block `node_block` of the
-/// directory continue the hash of a name in its first leaf: answers the name.
+/// Changes an entry of the node in block `node_block` of the directory, the one after entry
+/// `before`, so that it continues the hash of a name in its first leaf. Returns the name.
 fn continue_hash(
     bytes: &mut [u8],
     fs: &Filesystem,
@@ -238,7 +238,7 @@ fn hash_that_continues_in_the_next_leaf_is_followed() {
         .read::<Error>(dir_block(&fs, &dir, 0), |_| Ok(()))
         .unwrap();
     let first_node = DxNode::parse(&root, DxKind::Root, false).unwrap().block(0);
-    // One continuation inside a node, one from node to node.
+    // One continuation within a node, and one across nodes.
     let moved = [
         continue_hash(&mut bytes, &fs, &dir, first_node, 5),
         continue_hash(&mut bytes, &fs, &dir, 0, 0),

@@ -1,4 +1,4 @@
-//! Directories that fast commits changed, against the kernel's replay.
+//! Comparison of directories that fast commits changed with the kernel's replay.
 
 mod image;
 
@@ -17,7 +17,7 @@ use std::os::unix::fs::DirEntryExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A directory before the fast commits, long enough for an index.
+/// Creates a directory before the fast commits, large enough for an index.
 fn before(root: &Path) {
     for dir in ["old", "other"] {
         fs::create_dir(root.join(dir)).expect("directory");
@@ -31,7 +31,7 @@ fn before(root: &Path) {
     fs::write(root.join("growing/first"), "").expect("file");
 }
 
-/// Changes that fast commits log, made durable with `fsync` alone.
+/// Makes changes that fast commits log, durable by `fsync` alone.
 fn change(root: &Path) {
     let old = root.join("old");
     let name = |number: usize| old.join(format!("{number:02}-{}", "n".repeat(60)));
@@ -42,8 +42,8 @@ fn change(root: &Path) {
     fs::remove_file(name(4)).expect("removal");
     fs::write(name(4), "again").expect("file");
     fs::hard_link(name(5), old.join("linked")).expect("link");
-    // No symbolic link: it would make the kernel commit in full.
-    // Enough for an index, of which only the flag is logged.
+    // No symbolic link, because it would cause a full commit. Enough names for an index, of which
+    // only the flag is logged.
     for number in 0..90 {
         let name = format!("growing/{number:02}-{}", "g".repeat(60));
         fs::write(root.join(name), "").expect("file");
@@ -65,7 +65,7 @@ fn recovered(bytes: Vec<u8>) -> (Filesystem, u32) {
     (fs, recovery.counts.fast_commits)
 }
 
-/// Our listing, in calls of one entry each.
+/// Returns Larder's listing, in calls of one entry each.
 fn list(fs: &Filesystem, dir: &Inode) -> BTreeMap<Vec<u8>, u64> {
     let mut names = BTreeMap::new();
     let mut cookie = 0;

@@ -1,4 +1,4 @@
-//! Features that change one field, or nothing, for a reader.
+//! Features that change one field for a reader, or nothing.
 
 mod directory;
 mod image;
@@ -11,7 +11,7 @@ use larder_ext4::{Error, Ino};
 use larder_testkit::e2fsprogs::debugfs_write;
 use std::ops::ControlFlow;
 
-/// Where the superblock has its feature words, in bytes of the image.
+/// The offsets of the superblock's feature words in the image.
 const COMPAT_AT: usize = 1024 + 0x5C;
 const INCOMPAT_AT: usize = 1024 + 0x60;
 const RO_COMPAT_AT: usize = 1024 + 0x64;
@@ -27,7 +27,7 @@ fn features_that_a_reader_may_ignore_leave_the_image_readable() {
     let Some(image) = Image::make("-t ext2 -b 1024", "4M") else {
         return;
     };
-    // Those that add a journal, checksums or clusters change what is read.
+    // Features that add a journal, checksums or clusters change what is read, and are left out.
     let compat = !Compat::HAS_JOURNAL.bits();
     let ro_compat = !(RoCompat::GDT_CSUM | RoCompat::METADATA_CSUM | RoCompat::BIGALLOC).bits();
     let mut bytes = image.bytes();

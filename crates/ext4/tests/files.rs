@@ -1,4 +1,4 @@
-//! Inodes, block maps and hole maps against the kernel: a tree made through a
+//! Comparison of inodes, block maps and hole maps with the kernel's: a tree is created through a
 //! loop mount, unmounted, and then read by both.
 
 mod image;
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// mke2fs arguments and size of each kind of mapping.
+/// The mke2fs arguments and the size for each kind of mapping.
 const KINDS: &[(&str, &str)] = &[
     ("-t ext2 -b 1024", "160M"),
     ("-t ext3 -b 2048", "160M"),
@@ -22,7 +22,7 @@ const KINDS: &[(&str, &str)] = &[
     ("-t ext4 -b 1024 -O inline_data,^has_journal", "160M"),
 ];
 
-/// A byte that tells where in which file it belongs.
+/// Returns a byte that depends on the file and the offset.
 fn pattern(seed: u64, offset: u64) -> u8 {
     let mixed = (offset / 512 + seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     mixed.to_le_bytes()[0] | 1
@@ -33,14 +33,14 @@ fn fill(file: &File, seed: u64, offset: u64, bytes: usize) {
     file.write_all_at(&data, offset).expect("write");
 }
 
-/// Makes the tree in `root`, where blocks have `block` bytes.
+/// Creates the tree in `root`; `block` is the block size.
 fn populate(root: &Path, block: u64) {
     let create = |name: &str| File::create_new(root.join(name)).expect(name);
     create("empty");
     fill(&create("one-byte"), 1, 0, 1);
     fill(&create("plain"), 2, 0, 300_000);
 
-    // A data block below each level of indirect blocks, and behind 4 GiB.
+    // A data block below each level of indirect blocks, and past 4 GiB.
     let sparse = create("sparse");
     for offset in [0, 20 * block, 3000 * block, 70_000 * block, 4_500_000_000] {
         fill(&sparse, 3, offset, 1000);
@@ -48,9 +48,9 @@ fn populate(root: &Path, block: u64) {
     sparse.set_len(5_000_000_000).expect("sparse");
     create("hole").set_len(10_000_000).expect("hole");
 
-    // Every other block (cluster) taken away again: as many extents as blocks are
-    // left, which with 1 KiB make a tree of depth 3, and without extents a tree of
-    // indirect blocks to the third level.
+    // Every other block (cluster) is removed again, so there are as many extents as remaining
+    // blocks. With 1 KiB blocks they need a tree of depth 3, and without extents, a tree of
+    // indirect blocks up to the third level.
     let holey = create("holey");
     let unit = if block == 1024 { block } else { 16_384 };
     let units = if block == 1024 { 68_000 } else { 1_000 };
@@ -60,7 +60,7 @@ fn populate(root: &Path, block: u64) {
     }
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     for even in (0..units).step_by(2) {
-        // Refused by ext2 and ext3, whose file stays whole.
+        // ext2 and ext3 do not support this; there, the file stays whole.
         if sys::fallocate(&holey, punch, even * unit, unit).is_err() {
             break;
         }
@@ -75,7 +75,7 @@ fn populate(root: &Path, block: u64) {
     fill(&beyond, 6, 0, 100);
     let _ = sys::fallocate(&beyond, FallocateFlags::KEEP_SIZE, 0, 400_000);
 
-    // Two files that grow by turns, so that neither lies in one piece.
+    // Two files that grow alternately, so that neither is contiguous.
     let (odd, even) = (create("odd"), create("even"));
     for turn in 0..60 {
         for (seed, file) in [(7, &odd), (8, &even)] {
@@ -112,7 +112,7 @@ fn specials(root: &Path) {
     }
 }
 
-/// Owners, modes and times at their bounds.
+/// Sets owners, modes and times to their limits.
 fn attributes(root: &Path) {
     let times = [
         i64::from(i32::MIN),
@@ -144,7 +144,7 @@ fn attributes(root: &Path) {
     }
 }
 
-/// One file as both sides see it.
+/// A file as seen by both sides.
 struct Subject<'a> {
     context: String,
     fs: &'a Filesystem,
@@ -183,7 +183,7 @@ fn files_of_each_kind_of_image_read_as_the_kernel_does() {
                 inode: Inode::from_words(ino, inode.words()),
                 path: &path,
             };
-            // First, since reading brings pages in where the kernel had a hole.
+            // This is first, because reading creates pages where the kernel had a hole.
             if inode.kind() == FileKind::Regular {
                 check_hole_map(&subject);
                 check_content(&subject);
@@ -229,8 +229,8 @@ fn check_fields(subject: &Subject<'_>, theirs: &std::fs::Metadata) {
     assert_eq!(device, theirs.rdev(), "{context}");
 }
 
-/// Every run, written or not, in windows that cut runs in the middle. Long holes
-/// are left to the hole map.
+/// Checks every run, written or not, in windows that split runs. Long holes are left to the hole
+/// map.
 fn check_content(subject: &Subject<'_>) {
     let Subject {
         context, fs, inode, ..
@@ -265,7 +265,7 @@ fn check_content(subject: &Subject<'_>) {
     }
 }
 
-/// Every edge between content and hole.
+/// Checks every boundary between content and holes.
 fn check_hole_map(subject: &Subject<'_>) {
     let Subject {
         context, fs, inode, ..

@@ -1,5 +1,4 @@
-//! Superblocks, group descriptors and the numbers of statfs, against dumpe2fs
-//! and the kernel.
+//! Comparison of superblocks, group descriptors and statfs with dumpe2fs and the kernel.
 
 mod image;
 
@@ -10,7 +9,7 @@ use larder_ext4::{Error, GroupNo, Ino};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// mke2fs arguments and size of each layout.
+/// The mke2fs arguments and the size of each layout.
 const LAYOUTS: &[(&str, &str)] = &[
     ("-t ext2 -r 0 -b 1024 -O none", "40M"),
     ("-t ext2 -b 4096", "300M"),
@@ -46,7 +45,7 @@ const LAYOUTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The `name: value` lines of dumpe2fs.
+/// Returns the `name: value` lines of dumpe2fs.
 fn fields(dump: &str) -> HashMap<&str, &str> {
     dump.lines()
         .take_while(|line| !line.starts_with("Group 0"))
@@ -136,7 +135,7 @@ fn group_descriptors_of_each_layout_are_where_dumpe2fs_finds_them() {
             let line = line.trim();
             let block_of = |rest: &str| number(rest.rsplit(" at ").next().unwrap_or(rest));
             if line.starts_with("Block bitmap at ") {
-                // Older layouts print both bitmaps on one line.
+                // For older layouts, dumpe2fs prints both bitmaps on one line.
                 let first = line.split(", Inode").next().unwrap();
                 assert_eq!(
                     desc().block_bitmap.0,

@@ -1,5 +1,5 @@
-//! Inline data that grows, shrinks and moves out, beside attributes: against a model, then as
-//! e2fsck and the kernel see it.
+//! Inline data that grows, shrinks and moves to blocks, beside attributes: compared with a model,
+//! then checked by e2fsck and the kernel.
 
 mod image;
 mod writable;
@@ -97,7 +97,7 @@ fn inline_data_after_any_changes_is_what_was_set() {
                 *has_attribute = true;
                 beside += 1;
             } else {
-                // Often to the limit, sometimes past it.
+                // Often up to the limit, sometimes past it.
                 let most = u64::try_from(capacity).expect("small") + 3;
                 let len = most.saturating_sub(random.below(8) * random.below(most / 2));
                 let data = content(usize::try_from(len).expect("small"), step.to_le_bytes()[0]);
@@ -121,7 +121,7 @@ fn inline_data_after_any_changes_is_what_was_set() {
             assert_eq!(fs.inline_data(&inode).expect("data"), *model);
         }
         println!("{arguments}: {grown} set, {refused} refused, {beside} attributes");
-        // The last one moves out and becomes empty.
+        // The last file moves to blocks and becomes empty.
         let (ino, _, model, _) = files.last_mut().expect("files");
         try_change(fs, *ino, |handle, inode| {
             let data = fs.remove_inline_data(handle, inode)?;
@@ -148,7 +148,7 @@ fn inline_data_after_any_changes_is_what_was_set() {
     }
 }
 
-/// The kernel keeps inline what we say fits, and not a byte more.
+/// The kernel stores exactly as much inline as Larder's capacity.
 #[test]
 fn capacity_is_that_of_the_kernel() {
     if needs() {

@@ -1,5 +1,5 @@
-//! Journals with full transactions, as the kernel and debugfs leave them: what
-//! the recovery reads from the journal, against what they write home.
+//! Journals with full transactions, written by the kernel and debugfs. Larder's recovery is
+//! compared with the blocks that they write home.
 
 mod dirty;
 
@@ -15,7 +15,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-/// mke2fs arguments, mount options, and what the journal must have.
+/// The mke2fs arguments, the mount options, and the required contents of the journal.
 const CONFIGURATIONS: &[(&str, &str)] = &[
     ("-t ext4", ""),
     ("-t ext4 -b 1024 -J size=1", ""),
@@ -36,9 +36,9 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
     ("-t ext3 -b 2048", "data=writeback"),
 ];
 
-/// Features of mke2fs and options of debugfs's `journal_open`, for each size of
-/// tag. Without `metadata_csum`, debugfs writes a CRC-32 into commit blocks that
-/// the kernel does not take for right, so that it is left out here.
+/// Features of mke2fs and options of debugfs's `journal_open`, for each size of tag. The size
+/// without `metadata_csum` is left out, because debugfs then writes a CRC-32 into commit blocks
+/// that the kernel rejects.
 const DEBUGFS_FORMATS: &[(&str, &str)] = &[
     ("^64bit,^metadata_csum", ""),
     ("64bit,^metadata_csum", ""),
@@ -56,8 +56,7 @@ fn needs() -> bool {
     ])
 }
 
-/// Makes and removes much, so that there are revocations, and the log goes
-/// round where the journal is small.
+/// Creates and removes many files, which causes revocations and makes a small log wrap around.
 fn churn(root: &Path, sync: &dyn Fn()) {
     let magic = [&0xC03B_3998_u32.to_be_bytes()[..], &[7; 5000]].concat();
     for round in 0..6 {
@@ -90,8 +89,8 @@ fn open(image: &Path) -> Recovery {
     recover(superblock, device).unwrap()
 }
 
-/// The blocks that differ between `recovery` and the image that was replayed by
-/// `other`, but for the journal and the superblock, which say that it was.
+/// Returns the blocks that differ between `recovery` and the image that was replayed by `other`,
+/// except for the journal and the superblock, which record the replay.
 fn differing_blocks(recovery: &Recovery, other: &Path, journal: &BTreeSet<u64>) -> Vec<u64> {
     let block_bytes = usize::try_from(recovery.superblock.block_size_bytes()).unwrap();
     let expected = fs::read(other).unwrap();

@@ -1,4 +1,4 @@
-//! Content that goes through the journal, and is freed before it comes home.
+//! Content that is written through the journal, and is freed before its checkpoint.
 
 mod image;
 

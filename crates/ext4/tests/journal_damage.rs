@@ -1,5 +1,5 @@
-//! Damaged and hostile journals: the same verdict as the kernel's where only
-//! one byte is wrong, and no panic, loop or unbounded memory whatever is wrong.
+//! Damaged and hostile journals. If one byte is wrong, the verdict is the same as the kernel's. No
+//! damage causes a panic, an endless loop or unbounded memory use.
 
 mod dirty;
 
@@ -22,7 +22,7 @@ fn recovered(image: Vec<u8>) -> Result<Recovery> {
     recover(superblock, device)
 }
 
-/// A few transactions, with revocations, in a journal of 1024 blocks.
+/// Makes a few transactions, with revocations, in a journal of 1,024 blocks.
 fn work(root: &Path, sync: &dyn Fn()) {
     for round in 0..3 {
         let dir = root.join(format!("dir{round}"));
@@ -38,14 +38,14 @@ fn work(root: &Path, sync: &dyn Fn()) {
     sync();
 }
 
-/// Places of the image, in bytes, of the journal's blocks.
+/// Returns the byte offsets of the journal's blocks in the image.
 fn journal_offsets(image: &Dirty) -> Vec<usize> {
     let blocks = image.journal_blocks();
     let offset = |block: &u64| usize::try_from(block * 1024).unwrap();
     blocks.iter().map(offset).collect()
 }
 
-/// Blocks of the journal that are in use: its superblock and the log.
+/// Returns the journal's used blocks: its superblock and the log.
 fn used(image: &[u8], journal: &[usize]) -> Vec<usize> {
     let is_used = |at: &usize| image[*at..*at + 1024].iter().any(|byte| *byte != 0);
     journal.iter().copied().filter(is_used).collect()
@@ -58,7 +58,7 @@ fn read_all(recovery: &Recovery) -> Vec<u8> {
     bytes
 }
 
-/// The blocks in which two images differ, but for those of the journal and the
+/// Returns the blocks in which two images differ, except for those of the journal and the
 /// superblock.
 fn differing(ours: &[u8], theirs: &[u8], journal: &[usize]) -> Vec<usize> {
     let journal: BTreeSet<usize> = journal.iter().copied().collect();
@@ -87,7 +87,7 @@ fn one_wrong_byte_in_the_log_gets_the_kernels_verdict() {
         let recovery = recovered(image.clone()).unwrap();
         let transactions = recovery.counts.transactions;
         for round in 0..24 {
-            // Headers and commit blocks matter most.
+            // Headers and commit blocks are the most important.
             let headers: Vec<usize> = log
                 .iter()
                 .copied()
@@ -114,8 +114,8 @@ fn one_wrong_byte_in_the_log_gets_the_kernels_verdict() {
                     );
                 }
                 (Err(Error::Corrupt(_) | Error::UnsupportedFeature(_)), Err(_)) => refused += 1,
-                // With asynchronous commits, a data block may be missing after a
-                // crash: ours ends the log before, the kernel gives up.
+                // With asynchronous commits, a data block may be missing after a crash: Larder ends
+                // the log before that transaction, and the kernel fails.
                 (Ok(ours), Err(_))
                     if options.contains("async")
                         && ours.counts.transactions + 1 == transactions => {}
@@ -187,7 +187,7 @@ fn fast_commit_damaged_ends_the_walk_before_it() {
     let image = fs::read(dirty.path()).unwrap();
     let commits = recovered(image.clone()).unwrap().counts.fast_commits;
     assert_eq!(commits, 5);
-    // Each fast commit starts a block. Tag 9 heads the first of them.
+    // Each fast commit starts a block. The first one starts with tag 9.
     let journal = journal_offsets(&dirty);
     let is_head = |at: &&usize| image[**at..**at + 4] == [9, 0, 8, 0];
     let head = *journal.iter().find(is_head).unwrap();
@@ -196,7 +196,8 @@ fn fast_commit_damaged_ends_the_walk_before_it() {
         for at in [block, block + 30] {
             let mut damaged = image.clone();
             damaged[at] ^= 0x10;
-            // To the kernel, damage of the first is an error, and of a later one the end.
+            // In the kernel, damage in the first commit is an error, and damage in a later one ends
+            // the replay.
             let outcome = recovered(damaged);
             let is_head = at == head;
             if number == 0 && !is_head {
@@ -210,7 +211,7 @@ fn fast_commit_damaged_ends_the_walk_before_it() {
     }
 }
 
-/// An image that mke2fs made, with a superblock that asks for recovery.
+/// Returns an image created by mke2fs, with a superblock that requires recovery.
 fn needing_recovery() -> (Dirty, Vec<u8>) {
     let dirty = Dirty::unmounted("-t ext4 -O ^metadata_csum,^64bit -b 1024 -J size=1", "8M");
     let mut image = fs::read(dirty.path()).unwrap();
@@ -234,8 +235,8 @@ fn log_without_end_is_corrupt() {
     let journal = journal_offsets(&dirty);
     put(&mut image, journal[0] + 0x18, &[7, 1]);
     assert_eq!(recovered(image.clone()).unwrap().counts.transactions, 0);
-    // Revoke blocks of one transaction all around; then a descriptor whose tags
-    // go around, which leaves no place for a commit block.
+    // First, every block is a revoke block of one transaction. Then every block is a descriptor,
+    // and its tags leave no space for a commit block.
     let revoke = [magic, 5, 7, 16];
     let descriptor = [magic, 1, 7, 100, 2, 101, 2, 102, 2];
     for words in [&revoke[..], &descriptor[..]] {
@@ -263,7 +264,7 @@ fn journal_in_other_places_is_refused_by_name() {
     ));
     external[1024 + 0x60] &= !4;
     assert!(recovered(external).is_ok());
-    // s_blocksize, s_maxlen: other than the file's.
+    // `s_blocksize` and `s_maxlen` that differ from the file's.
     for (at, word) in [(0xc, 4096), (0x10, u32::MAX)] {
         let mut image = image.clone();
         put(&mut image, journal[0] + 0x18, &[7, 1]);

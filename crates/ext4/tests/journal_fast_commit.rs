@@ -1,5 +1,5 @@
-//! Fast commits, as the kernel leaves them: the tree that is read through the
-//! overlay, against the tree that was there at the crash.
+//! Fast commits written by the kernel. The tree that is read through the overlay is compared with
+//! the tree at the time of the crash.
 
 mod dirty;
 mod image;
@@ -20,7 +20,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a path leads to: inode, mode, links, size, content.
+/// The target of a path: inode, mode, links, size, content.
 #[derive(Debug, PartialEq, Eq)]
 struct Node {
     ino: u64,
@@ -147,8 +147,7 @@ fn tree_of(root: &Path) -> Tree {
     tree
 }
 
-/// The tree that the kernel has after its replay, which it only does if it may
-/// write.
+/// Returns the tree after the kernel's replay, which requires a writable mount.
 fn replayed_by_kernel(image: &Dirty) -> Tree {
     let copy = image.copy();
     let mount = LoopMount::new(copy.path(), Access::ReadWrite, &[]).unwrap();
@@ -184,7 +183,7 @@ fn fsync(path: &Path) {
     File::open(path).unwrap().sync_all().unwrap();
 }
 
-/// What a full commit has before the fast commits start.
+/// Creates the files that a full commit contains before the fast commits start.
 fn prepare(root: &Path) {
     for name in ["a", "b", "c", "d", "linked"] {
         fs::write(root.join(name), name.repeat(3000)).unwrap();
@@ -204,7 +203,7 @@ fn prepare(root: &Path) {
     }
 }
 
-/// Steps, each of which the kernel can log as a fast commit.
+/// Returns steps that the kernel can each log as a fast commit.
 fn steps(root: &Path) {
     let at = |name: &str| root.join(name);
     fs::write(at("new"), "hello").unwrap();
@@ -244,7 +243,7 @@ fn steps(root: &Path) {
     fsync(&at("reused"));
 }
 
-/// A copy of `image` whose journal, fast commits and all, was written home.
+/// Returns a copy of `image` whose journal, including fast commits, was written home.
 fn brought_home(image: &Dirty) -> Dirty {
     let copy = image.copy();
     let bytes = fs::read(copy.path()).unwrap();
@@ -261,11 +260,12 @@ fn brought_home(image: &Dirty) -> Dirty {
     copy
 }
 
-/// What is at home is `expected`, to us and to the kernel, and e2fsck finds nothing wrong.
+/// Asserts that the tree at home is `expected` for Larder and the kernel, and that e2fsck finds no
+/// errors.
 fn assert_home(image: &Dirty, expected: &Tree, what: &str) {
     let home = brought_home(image);
     assert_same(&Ours::open(home.path()).tree(), expected, what, true);
-    // Mounting also deletes the files that are orphans.
+    // Mounting also deletes orphans.
     let mount = LoopMount::new(home.path(), Access::ReadWrite, &[]).unwrap();
     assert_same(&tree_of(&mount.path()), expected, what, true);
     drop(mount);
@@ -324,7 +324,7 @@ fn directories_made_and_removed_have_right_links() {
     assert!(ours.fast_commits >= 1);
     assert_same(&ours.tree(), &at_crash, "directories", true);
     assert_home(&dirty, &at_crash, "directories");
-    // The kernel's replay leaves the link counts of directories behind.
+    // The kernel's replay does not update the link counts of directories.
     assert_same(
         &ours.tree(),
         &replayed_by_kernel(&dirty),
@@ -350,7 +350,7 @@ fn commit_of_several_blocks_is_applied_whole() {
     assert_eq!(ours.fast_commits, 1);
     let tree = ours.tree();
     assert_eq!(tree[b"/dir/39".as_slice()].content, b"39");
-    // Only the file that was synced has content for certain.
+    // Only the file that was synced is certain to have content.
     assert_same(&tree, &replayed_by_kernel(&dirty), "several blocks", true);
     assert_home(&dirty, &tree, "several blocks");
 }
@@ -370,7 +370,7 @@ fn block_of_a_mapping_takes_no_block_that_another_file_needs() {
             let dir = root.join("dir");
             fs::create_dir(&dir).unwrap();
             sync();
-            // More runs than an inode has room for, and then a file in the first free block.
+            // More runs than fit in an inode, and then a file in the first free block.
             let file = File::create(dir.join("runs")).unwrap();
             let mut at = 0;
             for length in [16_384, 16_384, 32_768, 65_536, 131_072] {
@@ -390,8 +390,8 @@ fn block_of_a_mapping_takes_no_block_that_another_file_needs() {
     }
 }
 
-/// A quarter of a small log, which is what a transaction gets otherwise, has no room for so many
-/// blocks of inodes.
+/// A quarter of a small log, which is the usual limit of a transaction, has no space for so many
+/// inode blocks.
 #[test]
 fn fast_commit_of_many_inodes_is_applied_in_one_transaction() {
     if needs() {

@@ -1,4 +1,5 @@
-//! Metadata is refused where none can be: it is damage of the image, not a mistake of ours.
+//! Metadata in places where it cannot be is rejected, and reported as damage of the image rather than
+//! a bug.
 
 mod image;
 
@@ -9,7 +10,7 @@ use larder_ext4::{
 use larder_testkit::{Requirement, skip};
 use std::sync::Arc;
 
-/// Opens an image for writing that `damage` changed, given a block of the journal that holds nothing.
+/// Opens an image for writing that `damage` changed. `damage` gets an unused block of the journal.
 fn damaged(damage: impl FnOnce(&mut [u8], &Filesystem, FsBlock)) -> Option<Filesystem> {
     if skip(&["mke2fs"].map(Requirement::Tool)) {
         return None;
@@ -33,7 +34,8 @@ fn offset(block: FsBlock) -> usize {
     usize::try_from(block.0).unwrap() * 1024
 }
 
-/// A change that damage led to the wrong block fails; others go on.
+/// Asserts that a change that damage directed to a wrong block failed, and that other changes
+/// succeed.
 fn assert_damage(fs: &Filesystem, error: &Error, what: &str) {
     assert!(matches!(error, Error::Corrupt(_)), "{error}");
     assert!(error.to_string().contains(what), "{error}");

@@ -1,5 +1,5 @@
-//! Every kind of damage to a journal, mounted by the kernel and by us: the same verdict, and the
-//! same tree where there is one.
+//! Comparison of Larder with the kernel for every kind of damage to a journal: both must give the
+//! same verdict, and the same tree if the mount succeeds.
 
 mod dirty;
 mod image;
@@ -19,10 +19,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Mode, size, links unless it is a directory, content.
+/// Mode, size, links (unless it is a directory), and content.
 type Tree = BTreeMap<String, (u32, u64, u64, Vec<u8>)>;
 
-/// The file that damaged fast commits concern.
+/// The file that damaged fast commits affect.
 const DAMAGED_FILE: &str = "/fast0";
 
 fn add_to_tree(at: &Path, name: &str, tree: &mut Tree) {
@@ -46,7 +46,7 @@ fn add_to_tree(at: &Path, name: &str, tree: &mut Tree) {
     }
 }
 
-/// The tree on `image`, and whether e2fsck finds nothing wrong with it.
+/// Returns the tree on `image`, and whether e2fsck finds no errors.
 fn tree_and_health(image: &Path) -> (Tree, bool) {
     let mount = LoopMount::new(image, Access::ReadOnly, &[]).expect("mount after recovery");
     let mut tree = Tree::new();
@@ -62,7 +62,7 @@ fn read_only(bytes: &[u8]) -> Result<()> {
     recover(superblock, device).map(drop)
 }
 
-/// Recovers onto the image, and leaves it clean.
+/// Opens the image for writing, which recovers it, and closes it. Returns its bytes.
 fn read_write(bytes: &[u8]) -> Result<Vec<u8>> {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes.to_vec()));
     let mut fs = image::open(&device);
@@ -73,7 +73,7 @@ fn read_write(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Compares one damaged image; what differs, if anything.
+/// Compares one damaged image. Returns the differences, if any.
 fn compare(dir: &Path, damaged: &[u8], refused: &mut u32) -> Option<String> {
     let image = dir.join("damaged");
     fs::write(&image, damaged).expect("image");
@@ -93,7 +93,7 @@ fn compare(dir: &Path, damaged: &[u8], refused: &mut u32) -> Option<String> {
     fs::write(&image, ours).expect("image");
     let (mut ours, is_healthy) = tree_and_health(&image);
     if !kernel_is_healthy {
-        // What is damaged need not be damaged in the same way.
+        // The damage need not be the same on both sides.
         ours.remove(DAMAGED_FILE);
         theirs.remove(DAMAGED_FILE);
     }
@@ -112,7 +112,7 @@ fn compare(dir: &Path, damaged: &[u8], refused: &mut u32) -> Option<String> {
     (kernel_is_healthy && !is_healthy).then(|| "e2fsck finds ours damaged".to_owned())
 }
 
-/// Compares all cases; what differs.
+/// Compares all cases and returns the differences.
 fn compare_all(arguments: &str, image: &Dirty, cases: &[Case]) -> Vec<String> {
     let original = JournalBytes::read(image);
     let (mut refused, mut wrong) = (0, Vec::new());
@@ -137,7 +137,7 @@ fn needs() -> bool {
     ])
 }
 
-/// Transactions that replace and revoke blocks of earlier ones.
+/// Makes transactions that replace and revoke blocks of earlier ones.
 fn work(root: &Path, sync: &dyn Fn()) {
     for round in 0..3 {
         let dir = root.join(format!("dir{round}"));
@@ -170,7 +170,7 @@ fn damaged_superblock_and_log_get_the_kernels_verdict() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The arguments of mke2fs, and an image with three fast commits, each of a new file.
+/// Returns the arguments of mke2fs, and an image with three fast commits, each of a new file.
 fn with_fast_commits() -> (&'static str, Dirty) {
     let arguments = "-t ext4 -b 1024 -O fast_commit";
     let image = Dirty::make(arguments, "16M", "", |root, sync| {
@@ -195,7 +195,7 @@ fn damaged_fast_commit_gets_the_kernels_verdict() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The kernel enters such a name, and then cannot list the directory.
+/// The kernel adds such a name, and then cannot list the directory.
 #[test]
 fn name_with_a_slash_in_a_fast_commit_is_ignored() {
     if needs() {

@@ -1,5 +1,5 @@
-//! Transactions written to the log: what a crash at any point leaves is replayed by ourselves,
-//! by e2fsck and by the kernel alike, to one of the states that were committed.
+//! Transactions written to the log. After a crash at any point, Larder, e2fsck and the kernel
+//! replay the log to the same committed state.
 
 mod image;
 mod journal_bed;
@@ -15,8 +15,8 @@ use larder_testkit::{Access, LoopMount};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What mke2fs is given, and the version of checksums that debugfs gives the journal. The
-/// journals are as small as may be, so that the log goes round.
+/// The arguments of mke2fs, and the version of checksums that debugfs gives to the journal. The
+/// journals have the minimum size, so that the log wraps around.
 const LAYOUTS: &[(&str, &str)] = &[
     ("-t ext4 -b 1024 -J size=1", ""),
     ("-t ext4 -b 4096 -J size=4 -O ^metadata_csum,^64bit", ""),
@@ -29,7 +29,7 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("-t ext2 -b 1024", ""),
 ];
 
-/// Changes between two images that the tools replay.
+/// The number of changes between two images that the tools replay.
 const TOOL_STRIDE: usize = 97;
 
 #[test]
@@ -74,7 +74,7 @@ fn power_cut_at_any_write_is_replayed_to_a_committed_state() {
     println!("seed {seed}");
     for (number, (arguments, checksums)) in (0..).zip(LAYOUTS) {
         if arguments.starts_with("-t ext2") {
-            // Without a journal, no state is promised.
+            // Without a journal, no state is guaranteed.
             continue;
         }
         let prepared = Prepared::new(arguments, checksums);
@@ -91,7 +91,7 @@ fn power_cut_at_any_write_is_replayed_to_a_committed_state() {
     }
 }
 
-/// The device as `changes` left it.
+/// Returns the device after `changes`.
 fn after(base: &Arc<[u8]>, changes: &[ChangeRecord]) -> OverlayDevice {
     let device = OverlayDevice::new(Arc::clone(base));
     let mut cuts = PowerCuts::new(&device, changes);
@@ -131,7 +131,7 @@ fn cut_everywhere(
     assert!(states > 20);
 }
 
-/// e2fsck and the kernel come to the same state as we do.
+/// Asserts that e2fsck and the kernel replay to the same state as Larder.
 fn replay_by_tools(prepared: &Prepared, bed: &Bed, device: &dyn BlockDevice, tid: Tid, what: &str) {
     let path = prepared.image.path();
     save(device, path);

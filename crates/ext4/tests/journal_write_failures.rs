@@ -1,5 +1,5 @@
-//! What fails while the journal is written to: the file system turns read-only, and what was
-//! committed stays.
+//! Failures while the journal is written: the file system becomes read-only, and committed
+//! transactions persist.
 
 mod image;
 mod journal_bed;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const SMALL: &str = "-t ext4 -b 1024 -J size=1";
 
-/// Handles and commits enough for the log to go round.
+/// Makes enough handles and commits for the log to wrap around.
 fn work(bed: &mut Bed) -> Result<()> {
     for step in 0..60 {
         bed.change(40)?;
@@ -26,7 +26,7 @@ fn work(bed: &mut Bed) -> Result<()> {
     bed.fs.close()
 }
 
-/// Works on a device with the fault that `plan` makes; false if it did not come to pass.
+/// Works on a device with the fault that `plan` creates. Returns false if the fault did not occur.
 fn fails_safely(
     prepared: &Prepared,
     seed: Seed,
@@ -36,7 +36,7 @@ fn fails_safely(
     let device = prepared.device();
     let faulty = Arc::new(plan(FaultyDevice::new(Arc::clone(&device))));
     let Ok(mut bed) = Bed::new(prepared, Arc::clone(&faulty) as _, seed) else {
-        // Nothing was changed that matters.
+        // No relevant change was made.
         return true;
     };
     let Err(error) = work(&mut bed) else {
@@ -66,7 +66,7 @@ fn fails_safely(
     save(&*device, path);
     let replayed = e2fsck("-y -E journal_only").arg(path).run();
     replayed.unwrap_or_else(|error| panic!("{what}: {error}"));
-    // The first check corrects nothing but the record of the error, with exit status 1.
+    // The first check corrects only the record of the error, and has exit status 1.
     let _ = e2fsck("-fy").arg(path).run();
     check_clean(path);
     true

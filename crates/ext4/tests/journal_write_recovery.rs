@@ -1,4 +1,5 @@
-//! Journals that the kernel left, brought home on the image: against the kernel's own replay.
+//! Journals that the kernel left, checkpointed to the image, and compared with the kernel's own
+//! replay.
 
 mod dirty;
 mod image;
@@ -16,7 +17,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// mke2fs arguments, and mount options.
+/// The mke2fs arguments and the mount options.
 const CONFIGURATIONS: &[(&str, &str)] = &[
     ("-t ext4", ""),
     ("-t ext4 -b 1024 -J size=1", "data=journal"),
@@ -38,7 +39,7 @@ fn needs() -> bool {
     ])
 }
 
-/// Makes and removes much, so that there are revocations.
+/// Creates and removes many files, which causes revocations.
 fn churn(root: &Path, sync: &dyn Fn()) {
     let magic = [&0xC03B_3998_u32.to_be_bytes()[..], &[7; 5000]].concat();
     for round in 0..5 {
@@ -60,7 +61,7 @@ fn device(image: &Dirty) -> Arc<dyn BlockDevice> {
     Arc::new(MemoryDevice::new(fs::read(image.path()).unwrap()))
 }
 
-/// Opens for writing and closes again; what the journal held.
+/// Opens the device for writing and closes it again. Returns the counts of the recovery.
 fn recover_home(device: &Arc<dyn BlockDevice>) -> Result<RecoveryCounts, Error> {
     let mut fs = image::open(device);
     fs.enable_writing(Arc::clone(device), WriteOptions::default())?;
@@ -68,8 +69,8 @@ fn recover_home(device: &Arc<dyn BlockDevice>) -> Result<RecoveryCounts, Error> 
     Ok(fs.recovered())
 }
 
-/// The blocks of two images that differ, but for those of the journal, and the superblock, which
-/// counts mounts.
+/// Returns the blocks in which two images differ, except for those of the journal, and the
+/// superblock, which counts mounts.
 fn differing_blocks(
     ours: &dyn BlockDevice,
     theirs: &dyn BlockDevice,
@@ -150,7 +151,8 @@ fn recovery_cut_short_by_any_failed_write_is_done_again() {
     cut_short("fast commits", &logged);
 }
 
-/// Recovers `dirty`, whose blocks have 1 KiB, with each write failing once, and then again.
+/// Recovers `dirty`, whose blocks have 1 KiB, with a failure of each write in turn, and then again
+/// without one.
 fn cut_short(what: &str, dirty: &Dirty) {
     let whole = device(dirty);
     let counts = recover_home(&whole).unwrap();
@@ -163,7 +165,8 @@ fn cut_short(what: &str, dirty: &Dirty) {
             Arc::new(FaultyDevice::new(Arc::clone(&ours)).fail_write(number));
         let is_done = recover_home(&faulty).is_ok();
         if Superblock::read(&*ours).is_err() {
-            // Its first half is there, its checksum is not: nobody finds the journal then.
+            // The first half of the superblock was written, but not its checksum. The journal
+            // cannot be found then.
             torn += 1;
             continue;
         }

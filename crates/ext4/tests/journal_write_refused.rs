@@ -1,4 +1,4 @@
-//! What is not opened for writing, by what name it is refused, and damaged journals.
+//! Images that are not opened for writing, the names in the errors, and damaged journals.
 
 mod dirty;
 mod image;
@@ -12,14 +12,14 @@ use larder_testkit::seed::{Random, Seed};
 use larder_testkit::{Requirement, skip};
 use std::sync::Arc;
 
-/// Where the superblock says which inode is the journal's.
+/// The offset of the journal's inode number in the superblock.
 const S_JOURNAL_INUM: usize = 1024 + 0xE0;
-/// Where the journal's superblock says how many blocks it has.
+/// The offset of the number of blocks in the journal's superblock.
 const S_MAXLEN: usize = 0x10;
 
 const PLAIN: &str = "-t ext4 -b 1024 -O ^metadata_csum -J size=1";
 
-/// What mke2fs is given, and what the refusal says.
+/// The arguments of mke2fs, and the text of the error.
 const REFUSED: &[(&str, &str)] = &[
     ("-t ext4 -O quota", "quota"),
     ("-t ext4 -O verity", "verity"),
@@ -80,7 +80,7 @@ fn journal_elsewhere_or_too_small_is_refused_by_name() {
     assert!(reason(&bytes).contains("another device"));
 }
 
-/// The byte at which the journal of an image with blocks of 1 KiB starts.
+/// Returns the byte offset of the journal in an image with blocks of 1 KiB.
 fn first_journal_block(image: &Image) -> usize {
     let blocks = image.debugfs("blocks <8>");
     let first = blocks.split_whitespace().next().unwrap();
@@ -100,7 +100,8 @@ fn device_that_is_only_read_is_refused() {
 
 #[test]
 fn superblock_that_a_replay_brings_is_refused_where_it_lies() {
-    /// Where the superblock has its blocks, and its journal's inode.
+    /// Wrong values for the number of blocks and for the journal's inode: the offset in the
+    /// superblock, the value, and the text of the error.
     const LIES: [(usize, u32, &str); 2] = [
         (0x04, 1 << 20, "its end is missing"),
         (0xE0, 12, "where the journal is"),
@@ -118,7 +119,7 @@ fn superblock_that_a_replay_brings_is_refused_where_it_lies() {
             bytes[at..at + 4].copy_from_slice(&lie.to_le_bytes());
             Ok(())
         };
-        // With blocks of 1 KiB, it is the second.
+        // With blocks of 1 KiB, the superblock is the second block.
         handle.update(FsBlock(1), Ino(0), change).unwrap();
         fs.commit(handle.stop()).unwrap();
         let refused = open(&device.to_bytes()).map(drop).unwrap_err();
@@ -126,7 +127,7 @@ fn superblock_that_a_replay_brings_is_refused_where_it_lies() {
     }
 }
 
-/// Opens, changes a few blocks past the journal, and closes.
+/// Opens the image, changes a few blocks outside the journal, and closes it.
 fn use_it(bytes: &[u8]) -> Result<()> {
     let fs = open(bytes)?;
     for number in 0..20_u64 {

@@ -1,4 +1,4 @@
-//! Changes of mappings on damaged images: errors, and nothing worse.
+//! Changes of mappings on damaged images: the worst results are errors.
 
 mod image;
 mod mapping;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 const BLOCK_BYTES: usize = 1024;
 
-/// An image with a fragmented file, to be damaged.
+/// An image with a fragmented file, which is then damaged.
 struct Victim {
     bytes: Vec<u8>,
     ino: Ino,
-    /// Blocks of the file's mapping.
+    /// The blocks of the file's mapping.
     nodes: Vec<u64>,
 }
 
@@ -39,13 +39,13 @@ impl Victim {
         })
     }
 
-    /// The bytes of one block.
+    /// Returns the bytes of one block.
     fn block(bytes: &mut [u8], block: u64) -> &mut [u8] {
         let start = usize::try_from(block).expect("small") * BLOCK_BYTES;
         &mut bytes[start..start + BLOCK_BYTES]
     }
 
-    /// The file of an image like this one, `damage` done to it.
+    /// Opens the file of a copy of this image after `damage`.
     fn open(&self, damage: impl FnOnce(&mut [u8])) -> Opened {
         let mut bytes = self.bytes.clone();
         damage(&mut bytes);
@@ -64,7 +64,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Unmaps everything, in as many handles as it takes.
+    /// Unmaps everything, in as many handles as necessary.
     fn unmap_all(&mut self) -> Result<()> {
         let mut left = 0..1 << 32;
         while !left.is_empty() {
@@ -78,7 +78,7 @@ impl Opened {
         Ok(())
     }
 
-    /// One random change, which may fail.
+    /// Makes one random change, which may fail.
     fn change(&mut self, random: &mut Random) -> Result<()> {
         let at = random.below(2000);
         let range = at..at + 1 + random.below(200);
@@ -111,12 +111,12 @@ fn is_corrupt(result: &Result<()>) -> bool {
     matches!(result, Err(Error::Corrupt(_)))
 }
 
-/// A number in a node's header or entries.
+/// Writes a number to a node's header or entries.
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// What is wrong, and how it is made so.
+/// The name of the damage, and the function that causes it.
 type Damage<'a> = (&'a str, Box<dyn Fn(&mut [u8]) + 'a>);
 
 #[test]
@@ -187,7 +187,7 @@ fn indirect_blocks_that_contradict_themselves_are_reported_and_not_followed() {
         return;
     };
     let opened = victim.open(|_| ());
-    // In the slot behind the direct blocks and the first level.
+    // In the slot after the direct blocks and the first level.
     let double = opened.inode.i_block()[52..56].to_vec();
     let block = u64::from(u32::from_le_bytes(
         double.clone().try_into().expect("four bytes"),
@@ -226,7 +226,7 @@ fn mapping_damaged_at_random_is_changed_or_refused() {
                     let node = *damage.choose(&victim.nodes).expect("nodes");
                     let block = Victim::block(bytes, node);
                     let at = usize::try_from(damage.below(64)).expect("small");
-                    // Often a number that means something.
+                    // Often a number that is valid elsewhere.
                     let target = *damage.choose(&victim.nodes).expect("nodes");
                     match damage.below(3) {
                         0 => block[at] = damage.byte(),

@@ -1,4 +1,4 @@
-//! Mappings whose nodes map nothing, in more groups than a handle has credits for.
+//! Mappings with empty nodes, in more groups than a handle has credits for.
 
 mod image;
 mod writable;
@@ -12,7 +12,7 @@ use writable::Writable;
 
 const SIZE: &str = "16M";
 
-/// Taken blocks, one in each group.
+/// Allocates one block in each group.
 fn block_in_each_group(fs: &Filesystem, handle: &mut Handle<'_>) -> Vec<FsBlock> {
     let groups = 0..fs.superblock().groups_count;
     let blocks = groups.map(|group| {
@@ -44,7 +44,7 @@ fn new_file(fs: &Filesystem, handle: &mut Handle<'_>) -> Inode {
     fs.create_inode(handle, &root, &new).unwrap()
 }
 
-/// Makes a hole of all in handles of the fewest credits; returns how many it took.
+/// Unmaps everything in handles with the minimum of credits. Returns the number of handles.
 fn unmap_all(fs: &Filesystem, mut inode: Inode) -> u32 {
     let mut left = 0..1 << 32;
     let mut handles = 0;
@@ -64,7 +64,7 @@ fn unmap_all(fs: &Filesystem, mut inode: Inode) -> u32 {
     handles
 }
 
-/// Deletes the file, which has no name; what is left is to be clean.
+/// Deletes the file, which has no name. The rest must be clean.
 fn delete(writable: &Writable, ino: Ino) {
     let fs = &writable.fs;
     let mut inode = fs.inode(ino).unwrap();
@@ -145,7 +145,7 @@ fn blocks_of_zeros_in_many_groups_are_removed_in_several_handles() {
     };
     handle.create(top, inode.ino(), fill).unwrap();
     let mut numbers = *inode.i_block();
-    // The slot of the second level.
+    // The slot of the double indirect block.
     numbers[52..56].copy_from_slice(&u32::try_from(top.0).unwrap().to_le_bytes());
     inode.set_i_block(&numbers);
     inode.add_blocks(i64::try_from(blocks.len()).unwrap() + 1, 1024, false);

@@ -1,4 +1,4 @@
-//! Changes of mappings, against a model, e2fsck and debugfs.
+//! Changes of mappings, checked with a model, e2fsck and debugfs.
 
 mod image;
 mod mapping;
@@ -9,7 +9,7 @@ use mapping::Subject;
 use rustix::fs::{self as sys, FallocateFlags};
 use std::os::unix::fs::FileExt;
 
-/// A kind of image, and blocks of the file that are changed.
+/// A layout, and the range of the file's blocks that are changed.
 const LAYOUTS: [(&str, &str, u64); 9] = [
     ("-t ext4 -b 1024", "96M", 60_000),
     (
@@ -26,7 +26,7 @@ const LAYOUTS: [(&str, &str, u64); 9] = [
     ("-t ext2 -b 4096", "96M", 20_000),
 ];
 
-/// One random change. Single blocks are common, so that much is to be split and merged.
+/// Makes one random change. Single blocks are common, which causes many splits and merges.
 fn step(subject: &mut Subject, span: u64) {
     let at = subject.random.below(span);
     let blocks = match subject.random.below(10) {
@@ -85,7 +85,7 @@ fn mapping_after_random_changes_is_as_its_model_and_e2fsck_finds_nothing() {
     }
 }
 
-/// Content, unwritten space and holes, as the kernel makes them.
+/// Writes content, unwritten space and holes through the kernel.
 fn fragment(path: &std::path::Path, block_bytes: u64, random: &mut Random) {
     let file = std::fs::File::create(path).expect("file");
     let content = vec![7; 100_000];
@@ -94,7 +94,7 @@ fn fragment(path: &std::path::Path, block_bytes: u64, random: &mut Random) {
         let len = usize::try_from(1 + random.below(100_000)).expect("small");
         match random.below(4) {
             0 => {
-                // Refused without extents.
+                // Fails without extents.
                 let _ = sys::fallocate(&file, FallocateFlags::empty(), offset, len as u64);
             }
             1 => {
@@ -184,7 +184,7 @@ fn tree_of_single_blocks_grows_three_levels_and_shrinks_back() {
     else {
         return;
     };
-    // From the end back, so that nodes are split in the middle and keys change.
+    // From the end to the start, so that nodes are split in the middle and keys change.
     for at in (0..18_000_u64).rev() {
         assert!(subject.insert(at * 2, 1, true));
     }
@@ -204,7 +204,7 @@ fn file_written_from_end_to_end_fills_its_nodes() {
     for at in 0..840_u64 {
         assert!(subject.insert(at * 2, 1, true));
     }
-    // Ten leaves of 84, and the node above them.
+    // Ten leaves of 84 entries, and their parent node.
     let blocks_512 = subject.inode.blocks_512(1024);
     assert_eq!(blocks_512, 2 * (840 + 10 + 1));
     drop(subject.finish("filled"));

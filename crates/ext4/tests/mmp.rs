@@ -1,4 +1,4 @@
-//! Multiple-mount protection: who comes second is refused, by us and by e2fsprogs.
+//! Multiple-mount protection: Larder and e2fsprogs each refuse a second user.
 
 mod image;
 
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A machine whose time passes when it waits, and on which something may happen meanwhile.
+/// A machine whose clock advances when it waits. A callback can run meanwhile.
 struct Machine<'a> {
     name: &'static str,
     seconds: Cell<u64>,
@@ -96,7 +96,7 @@ impl Bed {
         Ok(acquired.expect("is protected"))
     }
 
-    /// What a tool says of the image as it is now.
+    /// Returns the exit status and the output of a tool for the current image.
     fn ask(&self, program: &str, arguments: &[&str]) -> (Option<i32>, String) {
         std::fs::write(self.image.path(), self.memory.to_bytes()).expect("image");
         let output = Command::new(program)
@@ -129,7 +129,7 @@ fn image_that_is_held_is_refused_and_given_back_clean() {
         assert!(text.contains("node_name: first-node"), "{text}");
         assert!(text.contains("device_name: image.ext4"), "{text}");
 
-        // The first lives on while the second waits.
+        // The first one remains active while the second waits.
         let second = Machine::with("second-node", || held.tick(&first).expect("ours"));
         let refused = bed.acquire(&second).expect_err("is held");
         assert!(matches!(refused, Error::InUse(_)));

@@ -1,6 +1,6 @@
-//! Directories, attributes, links and inline data of damaged images: every walk
-//! ends, none panics, and what it yields is bounded. Only blocks that these walks
-//! read are damaged, on images without checksums, so that damage gets through.
+//! Directories, attributes, links and inline data of damaged images: every walk ends, none panics,
+//! and its results are bounded. Damage is limited to blocks that these walks read, on images
+//! without checksums, which would detect it.
 
 mod image;
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const MUTATIONS: u64 = 600;
 
-/// More than any walk of the images here yields while they are whole.
+/// More than the results of any walk of an undamaged image here.
 const MAX_ENTRIES: usize = 100_000;
 
 fn populate(root: &Path) {
@@ -43,8 +43,8 @@ fn populate(root: &Path) {
     }
 }
 
-/// Everything that the walks of this crate's directories and attributes read:
-/// inode by inode, without going through the directories.
+/// Reads everything that the walks of directories and attributes read: inode by inode, without
+/// following directory entries.
 fn walk(fs: &Filesystem) -> usize {
     let mut count = 0;
     for ino in (2..=60).map(Ino) {
@@ -79,8 +79,8 @@ fn walk(fs: &Filesystem) -> usize {
     count
 }
 
-/// The blocks that hold the root's and the named directories' entries, attribute
-/// blocks, and the first inodes.
+/// Returns the blocks with the entries of the root and the named directories, attribute blocks, and
+/// the first inodes.
 fn interesting(fs: &Filesystem) -> Vec<u64> {
     let mut blocks = Vec::new();
     let table = fs
@@ -116,7 +116,7 @@ fn mutate(bytes: &mut [u8], random: &mut Random, blocks: &[u64], block_size: u64
     const EDGES: [u8; 8] = [0, 1, 4, 8, 0x7f, 0x80, 0xfe, 0xff];
     for _ in 0..=random.below(12) {
         let block = random.choose(blocks).expect("blocks");
-        // The starts of blocks hold most of the structure.
+        // The starts of blocks contain most of the structure.
         let span = *random.choose(&[16, 64, block_size]).expect("spans");
         let at = usize::try_from(block * block_size + random.below(span)).expect("small image");
         bytes[at] = match random.below(3) {

@@ -1,4 +1,5 @@
-//! Damaged superblocks and damaged backups: whatever they say, what is opened fits itself.
+//! Damaged superblocks and damaged backups: whatever their contents, an opened file system is
+//! consistent.
 
 mod image;
 
@@ -12,11 +13,11 @@ use std::ops::Range;
 const ROUNDS: usize = 3000;
 
 const FIRST: Range<usize> = 1024..2048;
-/// Of groups of 8192 blocks of 1 KiB.
+/// The backup in a file system with groups of 8,192 blocks of 1 KiB.
 const BACKUP: Range<usize> = 8193 * 1024..8194 * 1024;
 
-/// `device` with the bytes of some of the two superblocks changed; `first_is_gone` takes away the
-/// first one's magic number.
+/// Changes some bytes of the two superblocks on `device`. `first_is_gone` clears the magic number
+/// of the first one.
 fn damage(device: &MemoryDevice, random: &mut Random, first_is_gone: bool) {
     for place in [FIRST, BACKUP] {
         for _ in 0..random.below(6) {
@@ -39,7 +40,7 @@ fn superblock_restored_from_damaged_ones_fits_itself() {
     println!("seed {seed}");
     let mut random = Random::new(seed);
     let whole = image.bytes();
-    // The rest of it is not looked at.
+    // The rest of the device is not read.
     let device = MemoryDevice::new(whole.clone());
     let mut restored = 0;
     for round in 0..ROUNDS {
@@ -65,7 +66,7 @@ fn superblock_of_another_file_system_inside_is_not_taken() {
         return;
     };
     let mut bytes = image.bytes();
-    // An image in an image: the first superblock, where a backup would be.
+    // An image within an image: its first superblock is in the place of a backup.
     let first = bytes[FIRST].to_vec();
     bytes[BACKUP].copy_from_slice(&first);
     for group in [3, 5, 7, 9] {

@@ -1,4 +1,4 @@
-//! What is written to the superblock, as e2fsprogs read it.
+//! Changes of the superblock, as read by e2fsprogs.
 
 mod image;
 mod writable;
@@ -29,7 +29,7 @@ fn needs() -> bool {
     ])
 }
 
-/// The fields that dumpe2fs shows, and that it finds no checksum wrong.
+/// Returns the fields in the output of dumpe2fs, which must not report a wrong checksum.
 fn fields(writable: &Writable) -> impl Fn(&str) -> String {
     let text = writable.on_file(superblock);
     let text = text.unwrap_or_else(|error| panic!("{}: {error}", writable.made_by()));
@@ -120,7 +120,7 @@ fn error_is_recorded_as_first_and_last() {
             code: ErrorCode::Corrupt,
         };
         let fs = &writable.fs;
-        // Not lost by a version that waits for its commit.
+        // This change must not be lost to an older version that waits for its commit.
         let mut handle = fs.start(1).expect("handle");
         fs.set_label(&mut handle, b"label").expect("label");
         handle.stop();

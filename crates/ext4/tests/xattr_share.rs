@@ -1,5 +1,5 @@
-//! Attributes that several files have: what is shared, counted, copied and found again, as e2fsck
-//! and the kernel see it.
+//! Attributes of several files: sharing, reference counts, copies and later searches, as seen by
+//! e2fsck and the kernel.
 
 mod attributed;
 mod image;
@@ -26,7 +26,7 @@ fn files_with_equal_attributes_take_one_block_for_each_set() {
         commit(fs);
         let (free_before, _) = writable.free_by_dumpe2fs();
         for (number, &ino) in files.iter().enumerate() {
-            // What comes last makes the sets equal: it matters not what was there before.
+            // The last change makes the sets equal, regardless of their earlier contents.
             set(fs, ino, b"user.b", &value(number)).expect("set");
             set(fs, ino, b"user.a", &value(number % SETS)[..200]).expect("set");
             set(fs, ino, b"user.b", &value(number % SETS)).expect("set");
@@ -45,8 +45,8 @@ fn files_with_equal_attributes_take_one_block_for_each_set() {
     }
 }
 
-/// Files with few attributes of few values are changed at random, and now and then a change is undone.
-/// Reading tells the cache of what an undone change made it forget.
+/// Files with few attributes of few values are changed at random, and some changes are undone. Reading
+/// offers contents again that an undone change withdrew.
 #[test]
 fn sharing_is_perfect_after_any_changes() {
     if needs() {
@@ -108,7 +108,7 @@ fn block_bytes(fs: &Filesystem) -> u64 {
     fs.superblock().block_size_bytes().into()
 }
 
-/// What the files take, each by itself.
+/// Returns the space of all the files, each counted separately.
 fn space_bytes(fs: &Filesystem, files: &[Ino]) -> u64 {
     let blocks_512 = files.iter().map(|&ino| {
         let inode = fs.inode(ino).expect("inode");
@@ -117,7 +117,8 @@ fn space_bytes(fs: &Filesystem, files: &[Ino]) -> u64 {
     blocks_512.sum::<u64>() * 512
 }
 
-/// No two blocks of the files hold the same, and each counts those that have it.
+/// Asserts that no two blocks of the files have the same contents, and that each block's count is its
+/// number of users.
 fn assert_shared_perfectly(fs: &Filesystem, files: &[Ino], arguments: &str) {
     let mut users = BTreeMap::new();
     for block in files.iter().filter_map(|&ino| block_of(fs, ino)) {
@@ -188,8 +189,8 @@ fn file_changed_to_and_fro_saves_what_it_shares_then_and_nothing_when_it_is_gone
     }
 }
 
-/// Blocks that were shared before the mount are no shares of its own: who leaves one takes off no more
-/// than there is.
+/// Blocks that were shared before the mount are not counted as its shares. When a file leaves one, the
+/// saved space does not fall below 0.
 #[test]
 fn block_shared_before_the_mount_and_left_saves_nothing() {
     if needs() {
@@ -218,7 +219,7 @@ fn block_is_found_after_a_remount_by_reading_who_has_it() {
         set(&writable.fs, files[0], b"user.a", &value(1)).expect("set");
         let writable = writable.remount();
         let fs = &writable.fs;
-        // Nobody has told of it yet.
+        // The block was not offered yet.
         set(fs, files[1], b"user.a", &value(1)).expect("set");
         let (first, second) = (block_of(fs, files[0]), block_of(fs, files[1]));
         assert_ne!(first, second);
@@ -253,7 +254,7 @@ fn block_that_the_kernel_wrote_is_shared() {
     }
 }
 
-/// What is planned before the handle may find, in it, that the block has more users, or fewer.
+/// The number of users of a block may change between the plan and the handle.
 #[test]
 fn block_whose_users_change_after_the_plan_is_copied_or_changed_as_they_are_then() {
     if needs() {

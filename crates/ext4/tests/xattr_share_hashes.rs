@@ -1,4 +1,5 @@
-//! Attributes whose hashes are equal, or 0: what is compared decides, not what hashes say.
+//! Attributes whose hashes are equal, or 0: sharing depends on the compared contents, not on the
+//! hashes.
 
 mod attributed;
 mod image;
@@ -7,7 +8,7 @@ mod writable;
 use attributed::{block_of, check, each, header, make_files, models, needs, set};
 use writable::Writable;
 
-/// The last two words of a value decide what its hash is: another pair has the same.
+/// Returns a value whose last two words have the same hash for every `number`.
 fn colliding(number: u32) -> Vec<u8> {
     let mut value = vec![b'v'; 292];
     value.extend(number.to_le_bytes());
@@ -35,8 +36,8 @@ fn contents_with_one_hash_are_not_taken_for_one_another() {
     }
 }
 
-/// Of contents with one hash, 16 are compared: so 32 that are set one by one, and then again by others
-/// in the same order, share little.
+/// Of all contents with the same hash, 16 are compared. So if 32 are set one by one, and then again
+/// for other files in the same order, few are shared.
 #[test]
 fn contents_with_one_hash_are_compared_with_a_few_only() {
     const MOST_COMPARED: u64 = 16;
@@ -54,7 +55,7 @@ fn contents_with_one_hash_are_compared_with_a_few_only() {
     check(&writable, &expected);
 }
 
-/// A hash of 0 says that a block is not to be shared, and an entry's of 0 makes it so.
+/// A hash of 0 marks a block that must not be shared. A hash of 0 in an entry causes it.
 #[test]
 fn contents_without_a_hash_are_not_shared() {
     if needs() {

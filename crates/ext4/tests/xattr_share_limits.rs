@@ -1,4 +1,4 @@
-//! Attribute blocks that have as many users as there may be, or as many bytes; counts that lie.
+//! Attribute blocks with the maximum number of users, or of bytes, and with wrong counts.
 
 mod attributed;
 mod image;
@@ -31,7 +31,7 @@ fn block_with_1024_users_is_not_given_to_another_until_one_leaves() {
         assert_ne!(second, first, "the 1,025th user");
         assert_eq!(set_value(1025), second);
 
-        // The one who leaves makes room for one, with nobody left in the second.
+        // The file that leaves makes room for one more user. The second block then has no users.
         for at in [1024, 1025, 7] {
             remove(fs, files[at], b"user.a").expect("removed");
         }
@@ -43,7 +43,7 @@ fn block_with_1024_users_is_not_given_to_another_until_one_leaves() {
     }
 }
 
-/// Neither a user that is undone nor one that leaves and is undone changes how many there may be.
+/// The maximum number of users stays the same if the addition or the removal of a user is undone.
 #[test]
 fn block_with_1024_users_is_given_to_as_many_after_changes_that_are_undone() {
     if needs() {
@@ -72,7 +72,7 @@ fn block_with_1024_users_is_given_to_as_many_after_changes_that_are_undone() {
         let second = set_value(1024);
         assert_ne!(second, first, "the 1,025th, {what}");
 
-        // What is read while it is full tells nobody otherwise.
+        // Reading the block while it is full does not change that.
         all(fs, files[0]);
         assert_eq!(set_value(1025), second, "{what}");
         for at in [1024, 1025, 0] {
@@ -99,7 +99,7 @@ fn block_that_is_full_to_its_last_byte_is_shared() {
         let writable = Writable::make(arguments, "40M").expect("mke2fs");
         let fs = &writable.fs;
         let files = make_files(fs, 3);
-        // Header and end; then entry and name, padded.
+        // Header and end; then the entry and its padded name.
         let most = block_bytes - 36 - 20;
         let mut value = vec![5; most];
         for &ino in &files {

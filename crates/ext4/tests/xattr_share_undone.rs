@@ -1,5 +1,4 @@
-//! Changes that are undone, and entries that should not be there: neither leaves a trace in what is
-//! shared later.
+//! Changes that are undone, and cache entries that should not exist: neither affects later sharing.
 
 mod attributed;
 mod image;
@@ -30,7 +29,7 @@ fn change_that_is_undone_leaves_no_entry() {
         assert_eq!(entries(), 0, "{made_by}");
         set(fs, files[1], b"user.a", &value(1)).expect("set");
         assert_eq!((entries(), fs.share_counts().shares), (1, 0));
-        // Neither counted nor freed by what is undone.
+        // The undone change neither counts a user nor frees the block.
         let block = block_of(fs, files[1]).expect("a block");
         set_undone(fs, files[0], b"user.a", &value(1));
         assert_eq!(header(fs, block).references, 1);
@@ -77,7 +76,7 @@ fn set_that_lacks_space_leaves_no_entry_and_no_user() {
     }
 }
 
-/// An inode that is looked at without its lock may lead to a block that is free meanwhile.
+/// An inode that is read without its lock may refer to a block that is already free.
 #[test]
 fn free_block_that_an_entry_leads_to_is_not_shared() {
     if needs() {

@@ -1,5 +1,5 @@
-//! Values in inodes of their own (feature `ea_inode`) that several attributes have, and lists that new
-//! files inherit: shared like what is set, as e2fsck and the kernel see it.
+//! Values in separate inodes (feature `ea_inode`) that several attributes have, and lists that new
+//! files inherit. Both are shared like attributes that are set, as seen by e2fsck and the kernel.
 
 mod attributed;
 mod image;
@@ -24,10 +24,10 @@ const LAYOUTS: &[&str] = &[
     "-t ext4 -b 1024 -O ea_inode,^extents,^64bit",
 ];
 
-/// What Linux lets programs set at most.
+/// The maximum length of a value that Linux lets programs set.
 const MAX_VALUE_BYTES: usize = 1 << 16;
 
-/// All inodes that hold values.
+/// Returns all inodes that hold values.
 fn value_inodes(fs: &Filesystem) -> BTreeSet<Ino> {
     let all = (fs.superblock().first_ino.0..512).map(Ino);
     all.filter(|&ino| {
@@ -37,7 +37,7 @@ fn value_inodes(fs: &Filesystem) -> BTreeSet<Ino> {
     .collect()
 }
 
-/// The inodes that the entries of a file's block lead to.
+/// Returns the inodes to which the entries of a file's block refer.
 fn values_of_block(fs: &Filesystem, ino: Ino) -> Vec<Ino> {
     let block = fs.inode(ino).expect("inode").file_acl().expect("a block");
     let bytes = fs.metadata_block(block, ino, |_| Ok(())).expect("block");
@@ -61,13 +61,13 @@ fn value_of_several_attributes_is_one_inode_until_the_last_goes() {
         for (&ino, name) in files.iter().zip(names) {
             set(fs, ino, name, &value).expect("set");
         }
-        // Another attribute of the same file, too.
+        // Also another attribute of the same file.
         set(fs, files[0], b"user.more", &value).expect("set");
         let inodes = value_inodes(fs);
         assert_eq!(inodes.len(), 1, "{made_by}");
         assert_eq!(writable.attributes.inodes.stats().entries, 1);
 
-        // One whose content differs in its last byte is another.
+        // A value that differs in its last byte gets another inode.
         let mut other = value.clone();
         *other.last_mut().expect("a byte") = 8;
         set(fs, files[1], b"user.b", &other).expect("set");
@@ -81,7 +81,7 @@ fn value_of_several_attributes_is_one_inode_until_the_last_goes() {
         set(fs, files[0], b"user.a", &value).expect("set");
         assert_eq!(all(fs, files[0])[b"user.a".as_slice()], value);
 
-        // As before, to be seen by the others.
+        // Restore the attributes for the check by e2fsck and the kernel.
         for (&ino, (_, model)) in files.iter().zip(expected.values()) {
             for (name, value) in model {
                 set(fs, ino, name, value).expect("set");
@@ -96,7 +96,7 @@ fn block_that_leads_to_a_shared_value_is_shared_too() {
     if needs() {
         return;
     }
-    // No room in the inode: what leads to the value is in the block.
+    // There is no room in the inode: the entry that refers to the value is in the block.
     for (arguments, variant) in with_variants(&["-t ext4 -b 4096 -I 128 -O ea_inode"]) {
         let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
         let fs = &writable.fs;
@@ -108,7 +108,7 @@ fn block_that_leads_to_a_shared_value_is_shared_too() {
         }
         let block = |at: usize| fs.inode(files[at]).expect("inode").file_acl();
         assert!((1..5).all(|at| block(at) == block(0)), "{arguments}");
-        // Its copy counts the value for itself.
+        // The copy has its own reference to the value.
         set(fs, files[4], b"user.b", &[2; 50]).expect("set");
         assert_ne!(block(4), block(0));
         let values = [values_of_block(fs, files[0]), values_of_block(fs, files[4])];
@@ -135,7 +135,7 @@ fn value_is_found_after_a_remount_by_reading_who_has_it() {
     }
 }
 
-/// A list of `users` users who may read, as programs write it.
+/// Returns a list with read permission for `users` users, in the form for programs.
 fn list(users: u32) -> Vec<u8> {
     const NO_ID: u32 = u32::MAX;
     let mut list = vec![(0x01_u16, 7_u16, NO_ID)];
@@ -181,8 +181,8 @@ fn lists_that_files_inherit_are_one_block() {
     }
 }
 
-/// A file whose block of 4 KiB leads to values in inodes of a block of the inode table each; another
-/// attribute fills its inode.
+/// Sets attributes whose block of 4 KiB refers to many value inodes, each in its own block of the
+/// inode table. Another attribute fills the file's inode.
 fn set_values(fs: &Filesystem, ino: Ino, numbers: Range<usize>) -> Result<(), Error> {
     set(fs, ino, b"user.filler", &[1; 3800])?;
     for number in numbers {
@@ -222,7 +222,8 @@ fn block_that_leads_to_many_values_is_copied_and_found_again() {
     check(&writable, &expected);
 }
 
-/// With its first value taken out, the block is like another: that is no share for who goes.
+/// Without its first value, the block equals another one. A file that is being deleted must not share
+/// that one.
 #[test]
 fn file_that_is_deleted_value_by_value_shares_with_nobody_meanwhile() {
     if needs() {
@@ -241,7 +242,7 @@ fn file_that_is_deleted_value_by_value_shares_with_nobody_meanwhile() {
     check(&writable, &expected);
 }
 
-/// The journal has 1,024 blocks, a handle at most a quarter of them.
+/// The journal has 1,024 blocks, and a handle can have at most a quarter of them.
 #[test]
 fn change_that_counts_more_values_than_the_journal_admits_is_refused() {
     if needs() {

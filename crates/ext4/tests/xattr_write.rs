@@ -1,5 +1,5 @@
-//! Attributes that are set, replaced and removed: against a model after every step, then as
-//! e2fsck and the kernel see what is on the image.
+//! Attributes that are set, replaced and removed: compared with a model after every step, then
+//! checked on the image by e2fsck and the kernel.
 
 mod attributed;
 mod image;
@@ -115,7 +115,7 @@ fn attributes_after_any_changes_are_those_of_a_map() {
     }
 }
 
-/// Blocks of attributes that the kernel shares among files are copied by who changes them.
+/// A change of an attribute block that the kernel shared among files is made in a copy.
 #[test]
 fn block_with_other_users_is_copied_before_it_is_changed() {
     if needs() {
@@ -223,7 +223,7 @@ fn mode_of_setting_is_kept() {
     assert!(matches!(set, Err(Error::Invalid(..))), "{set:?}");
 }
 
-/// What the kernel stores as hashes, of entries and of the block, is what we would.
+/// The hashes that the kernel stores for entries and for the block equal Larder's.
 #[test]
 fn hashes_of_a_block_are_those_of_the_kernel() {
     if needs() {

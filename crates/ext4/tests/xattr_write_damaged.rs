@@ -1,5 +1,5 @@
-//! Attributes that are changed on images with seeded damage: whatever the bytes say, no change
-//! panics or does not end, and one that fails leaves nothing behind.
+//! Changes of attributes on images with seeded damage: whatever the bytes are, every change ends
+//! without a panic, and one that fails has no effect.
 
 mod image;
 mod writable;
@@ -17,11 +17,11 @@ const LAYOUTS: &[&str] = &[
     "-t ext2 -b 1024 -I 128",
 ];
 
-/// Damaged copies of each image.
+/// The number of damaged copies of each image.
 const COPIES: u64 = 150;
 
-/// The bytes of an image with a file that has attributes wherever they can be, and the places of
-/// what makes them: the inode, the block, an inode that holds a value.
+/// Returns the bytes of an image with a file that has attributes in all possible places, and the
+/// locations of the structures: the inode, the block, and a value inode.
 fn make(arguments: &str) -> (Vec<u8>, Ino, Vec<(usize, usize)>) {
     let image = image::Image::make(arguments, "12M").expect("mke2fs");
     let mount = LoopMount::new(image.path(), Access::ReadWrite, &[]).expect("mount");
@@ -33,7 +33,7 @@ fn make(arguments: &str) -> (Vec<u8>, Ino, Vec<(usize, usize)>) {
         ("user.c", 500),
         ("user.d", 6000),
     ] {
-        // The last one fits only into an inode of its own.
+        // The last one fits only into a separate inode.
         let _ = lsetxattr(&path, name, &vec![3; len], XattrFlags::empty());
     }
     drop(mount);
@@ -56,7 +56,7 @@ fn make(arguments: &str) -> (Vec<u8>, Ino, Vec<(usize, usize)>) {
     .expect("small");
     let index = usize::try_from(ino.0 - 1).expect("small");
     let at = table * block_bytes + index * inode_bytes;
-    // The next inode may hold a value. Entries are where the damage goes deepest.
+    // The next inode may hold a value. Damage to entries has the most effects.
     let places = vec![
         (at, inode_bytes),
         (at + 100, inode_bytes - 100),
@@ -83,7 +83,7 @@ fn change(
     Ok(())
 }
 
-/// Everything that can be done to the attributes of a file; how much of it succeeded.
+/// Makes every kind of change to the attributes of a file. Returns how many succeeded.
 fn change_all(fs: &Filesystem, ino: Ino, random: &mut Random) -> usize {
     let mut done = 0;
     for _ in 0..6 {

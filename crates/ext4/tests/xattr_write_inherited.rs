@@ -1,5 +1,6 @@
-//! Access control lists and modes that new files inherit, beside those that the kernel gives to
-//! files made in the same way. The umask belongs to the process: this test is alone in its own.
+//! Access control lists and modes that new files inherit, compared with those that the kernel gives
+//! to files created in the same way. The umask is a property of the process, so this test has its
+//! own file.
 
 mod image;
 mod writable;
@@ -19,8 +20,8 @@ const UMASK: u16 = 0o027;
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
 
-/// A directory's default list, if any, and the files to be made in it: whether a directory,
-/// and the permissions asked for.
+/// A directory's default list, if any, and the files to create in it: whether each is a directory,
+/// and its requested permissions.
 struct Case {
     list: Option<Vec<u8>>,
     files: Vec<(bool, u16)>,
@@ -58,7 +59,7 @@ fn cases(random: &mut Random) -> Vec<Case> {
         .collect()
 }
 
-/// What the kernel says of a file: its mode and both lists.
+/// Returns the mode and both lists of a file according to the kernel.
 fn outcome(path: &Path) -> (u32, [Option<Vec<u8>>; 2]) {
     let mode = std::fs::symlink_metadata(path).expect("file").mode();
     let lists = [ACCESS, DEFAULT].map(|name| {

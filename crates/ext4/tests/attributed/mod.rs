@@ -1,4 +1,4 @@
-//! Files whose attributes are set, and what we, e2fsck and the kernel find of them.
+//! Files with attributes, as read by Larder, e2fsck and the kernel.
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use super::image::new_inode;
@@ -16,7 +16,7 @@ use std::path::Path;
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The variants that find what is to be shared.
+/// The variants that find attributes to share.
 const SHARING: [Variant; 5] = [
     Variant::Clock,
     Variant::Old,
@@ -34,7 +34,7 @@ pub fn root(fs: &Filesystem) -> Inode {
     fs.inode(Ino::ROOT).expect("root")
 }
 
-/// With and without journal, checksums, and inodes for values.
+/// With and without a journal, checksums, and value inodes.
 pub const LAYOUTS: &[&str] = &[
     "-t ext2 -b 1024 -I 128",
     "-t ext2 -b 4096",
@@ -46,14 +46,14 @@ pub const LAYOUTS: &[&str] = &[
     "-t ext4 -b 1024 -O ea_inode,^extents,^64bit -I 128",
 ];
 
-/// Each of `layouts`, and each variant that shares, with one of the others at a time.
+/// Returns pairs of a layout and a variant that shares. Each of them occurs at least once.
 pub fn with_variants<'a>(layouts: &'a [&'a str]) -> impl Iterator<Item = (&'a str, Variant)> {
     let count = layouts.len().max(SHARING.len());
     let variants = SHARING.into_iter().cycle();
     layouts.iter().copied().cycle().zip(variants).take(count)
 }
 
-/// Makes a file in the root directory.
+/// Creates a file in the root directory.
 pub fn make(fs: &Filesystem, name: &str, kind: FileKind, permissions: u16) -> Ino {
     let mut handle = fs.start(40).expect("handle");
     let mut parent = root(fs);
@@ -74,7 +74,7 @@ pub fn make(fs: &Filesystem, name: &str, kind: FileKind, permissions: u16) -> In
     inode.ino()
 }
 
-/// A handle to change the attributes of `ino` with, and its inode.
+/// Returns a handle for changing the attributes of `ino`, and the inode.
 pub fn start(fs: &Filesystem, ino: Ino) -> Result<(Handle<'_>, Inode), Error> {
     let inode = fs.inode(ino)?;
     let handle = fs.start(fs.xattr_credits(&inode))?;
@@ -95,7 +95,7 @@ pub fn remove(fs: &Filesystem, ino: Ino, name: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// What `ino` has, read as with its lock: others find it from then on.
+/// Reads all attributes of `ino` as if its lock were held, which offers them for sharing.
 pub fn all(fs: &Filesystem, ino: Ino) -> Model {
     let inode = fs.inode(ino).expect("inode");
     let names = fs.xattrs(&inode, XattrOffer::UnderLock).expect("names");
@@ -109,7 +109,7 @@ pub fn all(fs: &Filesystem, ino: Ino) -> Model {
         .collect()
 }
 
-/// What the kernel says, without what it makes up for every file.
+/// Returns the attributes according to the kernel, without those that it generates for every file.
 pub fn by_kernel(path: &Path) -> Model {
     let mut names = vec![0; 65536];
     let len = llistxattr(path, &mut names[..]).expect("llistxattr");
@@ -133,7 +133,8 @@ pub fn needs() -> bool {
     ])
 }
 
-/// A file system of each layout, as [`with_variants`] has them; none where [`needs`] something.
+/// Returns a file system of each layout, combined as in [`with_variants`], or none if [`needs`]
+/// reports a missing requirement.
 pub fn each(layouts: &[&str]) -> impl Iterator<Item = Writable> {
     let layouts = if needs() { &[] } else { layouts };
     with_variants(layouts).map(|(arguments, variant)| {
@@ -141,7 +142,7 @@ pub fn each(layouts: &[&str]) -> impl Iterator<Item = Writable> {
     })
 }
 
-/// Closes the file system, and has e2fsck and the kernel look at it.
+/// Closes the file system, and checks it with e2fsck and the kernel.
 pub fn check(writable: &Writable, models: &BTreeMap<String, (Ino, Model)>) {
     writable.fs.close().expect("closed");
     writable.assert_clean();
@@ -162,12 +163,12 @@ pub fn check(writable: &Writable, models: &BTreeMap<String, (Ino, Model)>) {
     });
 }
 
-/// An image that the kernel has put files on, opened for writing.
+/// Returns an image with files that the kernel wrote, opened for writing.
 pub fn after_kernel(arguments: &str, work: impl FnOnce(&Path)) -> Writable {
     let image = super::image::Image::make(arguments, "20M").expect("mke2fs");
     let mount = LoopMount::new(image.path(), Access::ReadWrite, &[]).expect("mount");
     work(&mount.path());
-    // A child that another test starts at this moment keeps the mount for as long as it has not begun.
+    // A child process that another test starts at this moment keeps the mount busy until its exec.
     let root = std::fs::File::open(mount.path()).expect("root");
     rustix::fs::syncfs(root).expect("syncfs");
     drop(mount);
@@ -183,7 +184,7 @@ pub fn set_by_kernel(path: &Path, name: &str, value: &[u8]) {
     lsetxattr(path, name, value, XattrFlags::empty()).expect("lsetxattr");
 }
 
-/// Sets an attribute by a handle that is then undone.
+/// Sets an attribute in a handle that is then undone.
 pub fn set_undone(fs: &Filesystem, ino: Ino, name: &[u8], value: &[u8]) {
     let (mut handle, mut inode) = start(fs, ino).expect("handle");
     fs.set_xattr(&mut handle, &mut inode, name, value, XattrMode::Any)
@@ -191,8 +192,8 @@ pub fn set_undone(fs: &Filesystem, ino: Ino, name: &[u8], value: &[u8]) {
     drop(handle);
 }
 
-/// Gives up all attributes of a file, as its deletion does: in handles that need not know how many
-/// there are.
+/// Removes all attributes of a file as its deletion does: in handles whose credits do not depend on
+/// the number of attributes.
 pub fn remove_all(fs: &Filesystem, ino: Ino) {
     loop {
         let mut handle = fs.start(40).expect("handle");
@@ -205,7 +206,7 @@ pub fn remove_all(fs: &Filesystem, ino: Ino) {
     }
 }
 
-/// Removes an attribute by a handle that is then undone.
+/// Removes an attribute in a handle that is then undone.
 pub fn remove_undone(fs: &Filesystem, ino: Ino, name: &[u8]) {
     let (mut handle, mut inode) = start(fs, ino).expect("handle");
     fs.remove_xattr(&mut handle, &mut inode, name)
@@ -213,7 +214,7 @@ pub fn remove_undone(fs: &Filesystem, ino: Ino, name: &[u8]) {
     drop(handle);
 }
 
-/// The block of attributes that `ino` has.
+/// Returns the attribute block of `ino`.
 pub fn block_of(fs: &Filesystem, ino: Ino) -> Option<FsBlock> {
     fs.inode(ino).expect("inode").file_acl()
 }
@@ -223,7 +224,7 @@ pub fn header(fs: &Filesystem, block: FsBlock) -> BlockHeader {
     BlockHeader::of(&bytes.expect("block")).expect("a header")
 }
 
-/// Makes `count` files, named by their numbers.
+/// Creates `count` files, named by their numbers.
 pub fn make_files(fs: &Filesystem, count: usize) -> Vec<Ino> {
     (0..count)
         .map(|number| make(fs, &format!("{number}"), FileKind::Regular, 0o644))
@@ -234,13 +235,13 @@ pub fn commit(fs: &Filesystem) {
     fs.commit(fs.running_tid().expect("tid")).expect("commit");
 }
 
-/// What the files have, by their names.
+/// Returns the attributes of the files, by their names.
 pub fn models(fs: &Filesystem, files: &[Ino]) -> BTreeMap<String, (Ino, Model)> {
     let with_name = |(number, &ino): (usize, &Ino)| (number.to_string(), (ino, all(fs, ino)));
     files.iter().enumerate().map(with_name).collect()
 }
 
-/// Values that fit into no inode, each another.
+/// Returns a value that is too large for the inode, different for each number.
 pub fn value(number: usize) -> Vec<u8> {
     let text = format!("value {number} ");
     text.bytes().cycle().take(300).collect()

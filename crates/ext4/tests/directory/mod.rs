@@ -1,4 +1,4 @@
-//! Directories made through the kernel, and listings of them by the kernel and by us.
+//! Directories created by the kernel, and their listings by the kernel and by Larder.
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use crate::image::{self, Image};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub type Names = BTreeMap<Vec<u8>, (u64, Option<FileKind>)>;
 
-/// The file types, as the kernel's entries code them.
+/// Returns the file type in the representation of the kernel's directory entries.
 fn kind_of(file_type: fs::FileType) -> Option<FileKind> {
     let kinds = [
         (file_type.is_file(), FileKind::Regular),
@@ -29,7 +29,7 @@ fn kind_of(file_type: fs::FileType) -> Option<FileKind> {
     kinds.into_iter().find_map(|(is, kind)| is.then_some(kind))
 }
 
-/// What the kernel lists.
+/// Returns the kernel's listing.
 pub fn kernel_names(dir: &Path) -> Names {
     fs::read_dir(dir)
         .expect("the kernel lists the directory")
@@ -41,7 +41,7 @@ pub fn kernel_names(dir: &Path) -> Names {
         .collect()
 }
 
-/// Our listing in calls of `step` entries each, less "." and "..", and its error.
+/// Returns Larder's listing, in calls of `step` entries each, without "." and "..", and its error.
 pub fn list(fs: &Filesystem, dir: &Inode, step: usize) -> (Names, Option<Error>) {
     let mut names = Names::new();
     let mut dots = 0;
@@ -75,7 +75,7 @@ pub fn target(fs: &Filesystem, dir: &Inode, name: &[u8]) -> Result<Option<Ino>, 
     Ok(fs.lookup(dir, name)?.map(|(ino, _)| ino))
 }
 
-/// The file system of an image in memory.
+/// Opens the file system of an image in memory.
 pub fn open_bytes(bytes: Vec<u8>) -> Filesystem {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes));
     image::open(&device)
@@ -92,7 +92,7 @@ pub fn resolve(fs: &Filesystem, path: &str) -> Inode {
     at
 }
 
-/// The name number `number` of a directory: bytes of all values, some names long.
+/// Returns name `number` of a directory. Names contain bytes of all values, and some are long.
 pub fn name(number: usize, len_bytes: usize) -> Vec<u8> {
     let mut name = format!("{number:06}-").into_bytes();
     let mut state = number * 2_654_435_761 + 1;
@@ -106,7 +106,7 @@ pub fn name(number: usize, len_bytes: usize) -> Vec<u8> {
     name
 }
 
-/// Fills `root` through the kernel with directories of `counts` names.
+/// Creates directories of `counts` names under `root` through the kernel.
 pub fn populate(root: &Path, counts: &[(usize, usize)]) {
     for &(count, len_bytes) in counts {
         let dir = root.join(format!("dir-{count}-{len_bytes}"));
@@ -128,7 +128,7 @@ pub fn populate(root: &Path, counts: &[(usize, usize)]) {
                     .expect("file"),
             }
         }
-        // Leave free records behind.
+        // Leave free records.
         for number in (10..count).step_by(9) {
             let _ =
                 fs::remove_file(dir.join(std::ffi::OsStr::from_bytes(&name(number, len_bytes))));
@@ -157,7 +157,8 @@ pub fn block_size(fs: &Filesystem) -> usize {
     usize::try_from(fs.superblock().block_size_bytes()).unwrap()
 }
 
-/// An ext3 image with one directory of `count` names, its listing, its inode number.
+/// Returns an ext3 image with one directory of `count` names, the listing, and the inode number of
+/// the directory.
 pub fn one_directory(arguments: &str, count: usize) -> Option<(Image, Names, String)> {
     let image = Image::make(arguments, "40M")?;
     let mount = image.mount("rw")?;

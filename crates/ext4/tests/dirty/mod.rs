@@ -1,4 +1,4 @@
-//! Images whose journal needs recovery: copied while the kernel had them mounted.
+//! Images whose journal needs recovery: they were copied while the kernel had them mounted.
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use larder_testkit::e2fsprogs::{self, debugfs_script, make_image};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// An image in a directory of its own.
+/// An image in its own directory.
 pub struct Dirty {
     dir: TempDir,
     path: PathBuf,
@@ -16,12 +16,13 @@ pub struct Dirty {
 }
 
 impl Dirty {
-    /// An image as mke2fs makes it.
+    /// Returns an image as mke2fs creates it.
     pub fn unmounted(arguments: &str, size: &str) -> Self {
         let dir = TempDir::new().expect("temporary directory");
         let path = dir.path().join("image");
         make_image(&path, arguments, size).expect("mke2fs");
-        // Asked of the clean image: debugfs may refuse one that was copied while it was mounted.
+        // Read from the clean image, because debugfs may refuse one that was copied while it was
+        // mounted.
         let journal_blocks = journal_blocks(&path);
         Self {
             dir,
@@ -30,9 +31,9 @@ impl Dirty {
         }
     }
 
-    /// An image as a crash leaves it: mounted with `options`, changed by `work`,
-    /// which calls its second argument to have everything committed, and copied
-    /// without being unmounted.
+    /// Returns an image in the state after a crash. It is mounted with `options`, changed by
+    /// `work`, and copied without being unmounted. `work` calls its second argument to commit
+    /// everything.
     pub fn make(
         arguments: &str,
         size: &str,
@@ -73,7 +74,7 @@ impl Dirty {
         }
     }
 
-    /// The blocks that the journal lies in.
+    /// The blocks that contain the journal.
     pub fn journal_blocks(&self) -> &BTreeSet<u64> {
         &self.journal_blocks
     }
@@ -90,7 +91,7 @@ fn copy(from: &Path, to: &Path) {
     copy_sparse(from, to).expect("copy");
 }
 
-/// Copies of an image, their journal replayed by others.
+/// Copies of an image whose journal was replayed by other programs.
 pub mod replayed_by {
     use super::{Access, Dirty, LoopMount, debugfs_script};
 

@@ -1,4 +1,4 @@
-//! Small images made by mke2fs, and the tools and the kernel as oracles for them.
+//! Small images created by mke2fs, with the tools and the kernel as their oracles.
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use larder_block::{BlockDevice, FileDevice, FileRange};
@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// An image in a directory of its own.
+/// An image in its own directory.
 pub struct Image {
     dir: TempDir,
     path: PathBuf,
@@ -22,7 +22,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Runs mke2fs; `None`, and a line that says so, if there is none.
+    /// Runs mke2fs. If it is missing, prints a note and returns `None`.
     pub fn make(arguments: &str, size: &str) -> Option<Self> {
         if skip(&[Requirement::Tool("mke2fs")]) {
             return None;
@@ -38,12 +38,12 @@ impl Image {
         &self.path
     }
 
-    /// The command that made it.
+    /// Returns the command that created the image.
     pub fn made_by(&self) -> &str {
         &self.made_by
     }
 
-    /// Standard output of dumpe2fs.
+    /// Returns the standard output of dumpe2fs.
     pub fn dumpe2fs(&self) -> String {
         Tool::new("dumpe2fs")
             .arg(&self.path)
@@ -51,12 +51,12 @@ impl Image {
             .expect("dumpe2fs")
     }
 
-    /// Standard output of one debugfs command.
+    /// Returns the standard output of one debugfs command.
     pub fn debugfs(&self, command: &str) -> String {
         debugfs(&self.path, command).expect("debugfs")
     }
 
-    /// Panics with what e2fsck finds.
+    /// Panics if e2fsck finds errors.
     pub fn assert_clean(&self, what: &str) {
         check(&self.path).unwrap_or_else(|error| panic!("{what}: {error}"));
     }
@@ -65,15 +65,15 @@ impl Image {
         std::fs::read(&self.path).expect("image")
     }
 
-    /// The file system, and the device that it is read from.
+    /// Returns the file system, and the device from which it is read.
     pub fn open(&self) -> (Filesystem, Arc<dyn BlockDevice>) {
         let file = FileDevice::open(&self.path, FileRange::default()).expect("image");
         let device: Arc<dyn BlockDevice> = Arc::new(file);
         (open(&device), device)
     }
 
-    /// Mounts the image through the kernel; `None`, and a line that says so,
-    /// without the rights to.
+    /// Mounts the image through the kernel. If that is not permitted, prints a note and
+    /// returns `None`.
     pub fn mount(&self, options: &str) -> Option<Mount> {
         if !rustix::process::geteuid().is_root() {
             larder_testkit::tell_skipped("mounting needs root");
@@ -100,20 +100,20 @@ impl Image {
     }
 }
 
-/// The file system on `device`.
+/// Opens the file system on `device`.
 pub fn open(device: &Arc<dyn BlockDevice>) -> Filesystem {
     let sb = Superblock::read(&**device).expect("superblock");
     open_with(sb, device)
 }
 
-/// The file system of superblock `sb` on `device`.
+/// Opens the file system with superblock `sb` on `device`.
 pub fn open_with(sb: Superblock, device: &Arc<dyn BlockDevice>) -> Filesystem {
     let block_bytes = usize::try_from(sb.block_size_bytes()).expect("block size");
     let buffers = BufferCache::small(Arc::clone(device), block_bytes);
     Filesystem::new(sb, Arc::new(buffers), None)
 }
 
-/// A loop mount, undone when dropped.
+/// A loop mount, which is unmounted when dropped.
 pub struct Mount {
     point: PathBuf,
 }
@@ -133,7 +133,7 @@ impl Drop for Mount {
     }
 }
 
-/// A new inode of root's.
+/// Returns a new inode that belongs to root.
 pub fn new_inode(kind: FileKind, permissions: u16, now: Timestamp) -> NewInode {
     NewInode {
         kind,

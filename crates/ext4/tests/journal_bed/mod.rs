@@ -1,7 +1,7 @@
-//! An image whose journal is written to, and the states that a crash may leave.
+//! An image whose journal is written, and the states that a crash may leave.
 //!
-//! The blocks that are journaled are those of a file, so that the tools leave them alone: what a
-//! handle changes is any block at all to the journal.
+//! The journaled blocks belong to a file, so that the tools do not interpret them: the journal
+//! treats any block that a handle changes in the same way.
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use crate::image::{self, Image};
@@ -17,41 +17,41 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Blocks of the file whose blocks are journaled.
+/// The number of blocks of the file with the journaled blocks.
 const FILE_BLOCKS: usize = 600;
 
 const INO: Ino = Ino(12);
 
-/// What a transaction leaves.
+/// The state after a transaction.
 #[derive(Clone)]
 pub struct State {
     pub tid: Tid,
     pub blocks: BTreeMap<FsBlock, Vec<u8>>,
-    /// What it frees: may hold anything once it is committed.
+    /// Blocks that the transaction frees. They may contain anything once it is committed.
     pub freed: BTreeSet<FsBlock>,
 }
 
-/// An image, and the blocks of it that are journaled.
+/// An image, and its journaled blocks.
 pub struct Prepared {
     pub image: Image,
     pub base: Arc<[u8]>,
     pub blocks: Vec<FsBlock>,
 }
 
-/// A file system that is being written to, and what it must hold.
+/// A file system that is being written, and its expected contents.
 pub struct Bed {
     pub device: Arc<RecordingDevice>,
     pub fs: Filesystem,
     blocks: Vec<FsBlock>,
     random: Random,
-    /// What each block holds, as metadata or as content, after each transaction; the last of them
-    /// is the running one.
+    /// The contents of each block, as metadata or as content, after each transaction. The last
+    /// state is that of the running transaction.
     states: Vec<State>,
-    /// Blocks that are content, written past the journal.
+    /// Blocks with content, which is not written through the journal.
     content: BTreeSet<FsBlock>,
     /// Failed writes of content.
     pub failed_content: u64,
-    /// From how many changes of the device on which transaction is durable.
+    /// The number of changes of the device after which each transaction is durable.
     durable: Vec<(usize, Tid)>,
 }
 
@@ -65,7 +65,7 @@ pub fn needs() -> bool {
 }
 
 impl Prepared {
-    /// An image made by mke2fs with `arguments`, its journal with the checksums of debugfs's
+    /// Returns an image created by mke2fs with `arguments`. Its journal has checksums of debugfs's
     /// version `checksums`, if any.
     pub fn new(arguments: &str, checksums: &str) -> Self {
         let image = Image::make(arguments, "12M").expect("mke2fs");
@@ -74,14 +74,14 @@ impl Prepared {
         std::fs::write(beside("source"), vec![1; FILE_BLOCKS * block_bytes]).unwrap();
         let mut script = format!("write {} file\n", beside("source").display());
         if !checksums.is_empty() {
-            // A transaction of one block, written and replayed, leaves the features.
+            // Writing and replaying a transaction of one block sets the features.
             script = format!("{script}journal_open -c -v {checksums}\n");
             script += "journal_write -b 333\njournal_close\njournal_run\n";
         }
         debugfs_script(image.path(), Access::ReadWrite, &script).expect("debugfs");
         let base: Arc<[u8]> = image.bytes().into();
         let is_content = |block: &FsBlock| {
-            // Not so those that map the file, on ext2 and ext3.
+            // On ext2 and ext3, excludes the blocks that map the file.
             let at = usize::try_from(block.0).unwrap() * block_bytes;
             base[at..at + block_bytes].iter().all(|byte| *byte == 1)
         };
@@ -99,14 +99,14 @@ impl Prepared {
         }
     }
 
-    /// The image in memory.
+    /// Returns the image in memory.
     pub fn device(&self) -> Arc<dyn BlockDevice> {
         Arc::new(OverlayDevice::new(Arc::clone(&self.base)))
     }
 }
 
 impl Bed {
-    /// Opens `device`, which shows the image of `prepared`, for writing.
+    /// Opens `device`, which contains the image of `prepared`, for writing.
     pub fn new(prepared: &Prepared, device: Arc<dyn BlockDevice>, seed: Seed) -> Result<Self> {
         let recording = Arc::new(RecordingDevice::new(device));
         let device: Arc<dyn BlockDevice> = Arc::clone(&recording) as _;
@@ -139,7 +139,7 @@ impl Bed {
         usize::try_from(self.random.below(end as u64)).unwrap()
     }
 
-    /// Bytes for a block; every fourth time such as must be escaped.
+    /// Returns the bytes for a block. One in four must be escaped.
     fn bytes(&mut self) -> Vec<u8> {
         let word = self.random.next_u64();
         let mut bytes = word.to_le_bytes().repeat(self.block_bytes() / 8);
@@ -158,7 +158,7 @@ impl Bed {
         self.states.last_mut().unwrap()
     }
 
-    /// Transaction `tid` is the running one.
+    /// Sets the running transaction to `tid`.
     fn begin(&mut self, tid: Tid) {
         if self.now().tid != tid {
             let mut next = self.now().clone();
@@ -167,7 +167,7 @@ impl Bed {
         }
     }
 
-    /// One handle: some blocks changed, made or freed; sometimes taken back.
+    /// Changes, creates or frees some blocks in one handle, which is sometimes undone.
     pub fn change(&mut self, most: usize) -> Result<()> {
         let count = 1 + self.below(most);
         let mut plan = BTreeMap::new();
@@ -210,7 +210,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Commits; what was freed becomes content, which is written past the journal.
+    /// Commits. Freed blocks become content, which is not written through the journal.
     pub fn commit(&mut self) -> Result<()> {
         self.fs.commit(self.fs.running_tid()?)?;
         let next = self.fs.running_tid()?;
@@ -221,7 +221,7 @@ impl Bed {
             let bytes = self.bytes();
             let at = block.0 * self.block_bytes() as u64;
             if self.device.write_at(&bytes, at).is_err() {
-                // Not the journal's concern; a fault comes but once.
+                // This is not the journal's responsibility. A fault occurs only once.
                 self.device.write_at(&bytes, at)?;
                 self.failed_content += 1;
             }
@@ -231,12 +231,12 @@ impl Bed {
         Ok(())
     }
 
-    /// The running transaction.
+    /// Returns the running transaction.
     pub fn running(&self) -> Option<Tid> {
         self.states.last().map(|state| state.tid)
     }
 
-    /// The transaction whose state `device` has.
+    /// Returns the transaction whose state `device` has.
     pub fn state_of(&self, device: &dyn BlockDevice) -> Option<Tid> {
         let mut held = BTreeMap::new();
         for block in &self.blocks {
@@ -253,19 +253,20 @@ impl Bed {
         found.map(|state| state.tid)
     }
 
-    /// The last transaction that is surely durable.
+    /// Returns the last transaction that is certainly durable.
     pub fn durable(&self) -> Tid {
         self.durable_after(usize::MAX)
     }
 
-    /// The last transaction that is surely durable after so many changes of the device.
+    /// Returns the last transaction that is certainly durable after this number of changes of the
+    /// device.
     pub fn durable_after(&self, changes: usize) -> Tid {
         let index = self.durable.partition_point(|(from, _)| *from <= changes);
         self.durable[index - 1].1
     }
 }
 
-/// The device as our own recovery shows it.
+/// Returns the device after Larder's recovery.
 pub fn recovered(device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
     let superblock = Superblock::read(&*device).unwrap();
     recover(superblock, device).unwrap().device

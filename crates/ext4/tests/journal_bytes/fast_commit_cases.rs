@@ -1,4 +1,4 @@
-//! Damage to fast commits.
+//! Kinds of damage to fast commits.
 
 use super::{BLOCK_BYTES, Case, JournalBytes, TAIL};
 
@@ -182,7 +182,7 @@ pub const FAST_COMMIT_CASES: &[Case] = &[
     }),
 ];
 
-/// Puts a slash into the first name that a fast commit logs.
+/// Inserts a slash into the first name that a fast commit logs.
 pub fn put_slash(j: &mut JournalBytes) {
     let at = j.tag(CREATE, false);
     j.image[at + 13] = b'/';

@@ -1,4 +1,4 @@
-//! Damage to the journal's superblock and to the log.
+//! Kinds of damage to the journal's superblock and to the log.
 
 use super::{BLOCK_BYTES, Case, JournalBytes};
 use larder_ext4::ondisk::jbd2::BlockKind::{Commit, Descriptor, Revoke};
@@ -150,7 +150,7 @@ pub const LOG_CASES: &[Case] = &[
         let tags = j.superblock.format().tags(j.block(at)).count();
         let wide = j.superblock.format().has_data_checksums();
         for number in 0..tags {
-            // The first tag has the UUID behind it.
+            // The UUID follows the first tag.
             let tag_bytes = if wide { 16 } else { 8 };
             let skipped = if number == 0 { 0 } else { 16 };
             let flags = at + 12 + number * tag_bytes + skipped + 4;
@@ -248,7 +248,7 @@ pub const LOG_CASES: &[Case] = &[
     (
         "revoke count past the block, in an earlier round's rest",
         |j| {
-            // Behind the log's end, with the number that would follow.
+            // After the end of the log, with the next transaction number.
             let behind = j.log.last().expect("log").1;
             let index = j
                 .journal

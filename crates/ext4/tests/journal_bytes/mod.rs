@@ -1,4 +1,4 @@
-//! The journal of an image as bytes, and the kinds of damage that are done to it.
+//! The journal of an image as bytes, and the kinds of damage to it.
 
 mod fast_commit_cases;
 mod log_cases;
@@ -15,10 +15,10 @@ use std::fs;
 
 const BLOCK_BYTES: usize = 1024;
 
-/// The code of the tag that ends a fast commit.
+/// The code of the last tag of a fast commit.
 const TAIL: u16 = 8;
 
-/// What a case of damage is, and what does it.
+/// The name of a kind of damage, and the function that causes it.
 pub type Case = (&'static str, fn(&mut JournalBytes));
 
 /// A copy of a block in the log.
@@ -29,19 +29,19 @@ struct Copy {
     at: usize,
 }
 
-/// An image with a journal that needs recovery. Places are in bytes of the image.
+/// An image with a journal that needs recovery. Positions are byte offsets in the image.
 #[derive(Clone)]
 pub struct JournalBytes {
     pub image: Vec<u8>,
-    /// Where each block of the journal is.
+    /// The position of each block of the journal.
     journal: Vec<usize>,
     superblock: JournalSuperblock,
-    /// The journal's own blocks in the log, in its order.
+    /// The journal's own blocks in the log, in log order.
     log: Vec<(BlockKind, usize)>,
     copies: Vec<Copy>,
     /// The last transaction that revokes a block.
     revoked: BTreeMap<FsBlock, u32>,
-    /// The tags of fast commits: code and place.
+    /// The tags of fast commits: code and position.
     tags: Vec<(u16, usize)>,
 }
 
@@ -171,7 +171,7 @@ impl JournalBytes {
         self.put(at + offset, sum.0);
     }
 
-    /// The places of all blocks of that kind.
+    /// Returns the positions of all blocks of this kind.
     fn all(&self, kind: BlockKind) -> Vec<usize> {
         let blocks = self.log.iter().filter(|(of, _)| *of == kind);
         blocks.map(|(_, at)| *at).collect()
@@ -191,7 +191,7 @@ impl JournalBytes {
         self.seal(kind, at);
     }
 
-    /// Removes the block that commits what is at `at`.
+    /// Removes the commit block of the transaction that contains `at`.
     fn uncommit(&mut self, at: usize) {
         let mut behind = self.log.iter().skip_while(|(_, block)| *block != at);
         let commit = behind.find(|(kind, _)| *kind == BlockKind::Commit);
@@ -218,7 +218,7 @@ impl JournalBytes {
             .at
     }
 
-    /// The place of the fast commits' tag `code`, the first or the last.
+    /// Returns the position of the first or the last tag `code` of the fast commits.
     fn tag(&self, code: u16, is_last: bool) -> usize {
         let mut places = self.tags.iter().filter(|(of, _)| *of == code);
         let place = if is_last {

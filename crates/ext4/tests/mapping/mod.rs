@@ -1,4 +1,4 @@
-//! A file whose mapping is changed, beside a model of it.
+//! A file whose mapping is changed, with a model of it.
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use crate::image::{self, Image};
@@ -14,10 +14,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What each mapped block of the file is mapped to, and whether it is written.
+/// The physical block of each mapped block of the file, and whether it is written.
 pub type Model = BTreeMap<u64, (u64, bool)>;
 
-/// Credits beyond what a step needs, so that long changes stop at different places.
+/// The number of spare credits of a step, so that long changes stop in different places.
 const SPARE_CREDITS: u64 = 60;
 
 /// A file of an image.
@@ -31,7 +31,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// An empty file on an image that mke2fs makes with these arguments; `None` without mke2fs.
+    /// Returns an empty file on an image that mke2fs creates with these arguments, or `None`
+    /// without mke2fs.
     pub fn new(arguments: &str, size: &str, random: Random) -> Option<Self> {
         let image = Image::make(arguments, size)?;
         let empty = image.path().with_extension("empty");
@@ -41,7 +42,7 @@ impl Subject {
         Some(Self::open(image, random))
     }
 
-    /// The file named `file` of an image, with whatever it maps.
+    /// Opens the file named `file` of an image, which may have mapped blocks.
     pub fn open(image: Image, random: Random) -> Self {
         let stat = image.debugfs("stat file");
         let number = stat.split_whitespace().nth(1).expect("inode number");
@@ -64,12 +65,12 @@ impl Subject {
         self.has_extents
     }
 
-    /// Blocks in a cluster.
+    /// Returns the number of blocks in a cluster.
     pub fn cluster(&self) -> u64 {
         1 << self.fs.superblock().cluster_blocks_log2
     }
 
-    /// Changes the inode in a handle of as many credits as mapping `blocks` takes, and some more.
+    /// Changes the inode in a handle with the credits for mapping `blocks`, and some spare ones.
     pub fn change<R>(
         &mut self,
         blocks: u32,
@@ -87,8 +88,8 @@ impl Subject {
         Ok(result)
     }
 
-    /// Tries to make a hole in a handle of `credits` credits. If they do not suffice, nothing has
-    /// changed.
+    /// Tries to unmap blocks in a handle of `credits` credits. If they do not suffice, nothing may
+    /// change.
     pub fn unmap_starved(&mut self, blocks: Range<u64>, credits: u32) {
         let mut handle = self.fs.start(credits).expect("handle");
         let mut inode = self.inode;
@@ -109,7 +110,7 @@ impl Subject {
         }
     }
 
-    /// Tries to map blocks in a handle of `credits` credits, as [`Subject::unmap_starved`].
+    /// Tries to map blocks in a handle of `credits` credits, like [`Subject::unmap_starved`].
     pub fn insert_starved(&mut self, at: u64, credits: u32) {
         let start = FileBlock(u32::try_from(at).expect("small"));
         if self.hole(at, 1) == 0 {
@@ -136,7 +137,7 @@ impl Subject {
         }
     }
 
-    /// Blocks of a hole from `at` on, at most `max`.
+    /// Returns the length of the hole at `at`, at most `max`.
     fn hole(&self, at: u64, max: u64) -> u64 {
         let next = self
             .model
@@ -146,7 +147,8 @@ impl Subject {
         (next - at).min(max)
     }
 
-    /// Maps at most `want` blocks from `at` on, if they are a hole. False if there is no space.
+    /// Maps at most `want` blocks from `at` on, if they are a hole. Returns false if there is no
+    /// space.
     pub fn insert(&mut self, at: u64, want: u64, is_written: bool) -> bool {
         let want = self.hole(at, want);
         if want == 0 {
@@ -200,7 +202,7 @@ impl Subject {
         self.model.retain(|at, _| !blocks.contains(at));
     }
 
-    /// Takes `by` blocks at `at` out, or opens a hole of as many there.
+    /// Removes `by` blocks at `at`, or inserts a hole of that length.
     pub fn shift(&mut self, at: u64, by: u64, is_back: bool) {
         let signed = i64::try_from(by).expect("small");
         let (from, by_signed) = if is_back {
@@ -226,7 +228,7 @@ impl Subject {
         self.model.extend(moved);
     }
 
-    /// The mapping is the model's, and no block is mapped twice.
+    /// Asserts that the mapping equals the model, and that no block is mapped twice.
     pub fn check(&self, blocks: Range<u64>) {
         let mut at = blocks.start;
         while at < blocks.end {
@@ -261,8 +263,8 @@ impl Subject {
         }
     }
 
-    /// Closes the image, with a size that covers what is mapped, has e2fsck and debugfs look
-    /// at it, and opens it again.
+    /// Closes the image with a size that covers all mapped blocks, checks it with e2fsck and
+    /// debugfs, and opens it again.
     pub fn finish(mut self, context: &str) -> Self {
         let blocks = self.model.last_key_value().map_or(0, |(&at, _)| at + 1);
         let size_bytes = blocks << self.fs.superblock().block_size_log2;
@@ -281,7 +283,7 @@ impl Subject {
     }
 }
 
-/// What the file maps, as it is read.
+/// Reads the file's mapping.
 fn model_of(fs: &Filesystem, inode: &Inode) -> Model {
     let mut model = Model::new();
     let end = inode
@@ -303,7 +305,7 @@ fn model_of(fs: &Filesystem, inode: &Inode) -> Model {
     model
 }
 
-/// What e2fsck and debugfs say of the image.
+/// Checks the image with e2fsck and debugfs.
 fn check_image(image: &Image, model: &Model, context: &str) {
     image.assert_clean(context);
     let theirs = image.debugfs("blocks file");
@@ -327,11 +329,11 @@ fn check_image(image: &Image, model: &Model, context: &str) {
         let is_written = !line.contains("Uninit");
         theirs.extend((first..=last).zip((block..).map(|block| (block, is_written))));
     }
-    // Without extents, debugfs writes nothing but an error.
+    // Without extents, debugfs prints only an error.
     assert!(dump.is_empty() || theirs == *model, "{context}: extents");
 }
 
-/// The image, open for writing.
+/// Opens the image for writing.
 pub fn open(path: &Path) -> Filesystem {
     let device = FileDevice::open_writable(path, FileRange::default()).expect("image");
     let device: Arc<dyn BlockDevice> = Arc::new(device);

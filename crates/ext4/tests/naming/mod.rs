@@ -1,4 +1,4 @@
-//! One directory that is changed through handles, and the same names in a map.
+//! A directory that is changed through handles, with a map of the same names.
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use crate::image::{self, Image};
@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Blocks that one change of a directory may change.
+/// The number of blocks that one change of a directory may modify.
 const CREDITS: u32 = 100;
-/// Files that the names lead to.
+/// The number of files to which the names refer.
 const TARGETS: usize = 4;
 
 pub const NOW: Timestamp = Timestamp {
@@ -22,7 +22,7 @@ pub const NOW: Timestamp = Timestamp {
     nanoseconds: 5,
 };
 
-/// A file system in memory with one directory, `/d`, and what it should hold.
+/// A file system in memory with one directory, `/d`, and its expected entries.
 pub struct Subject {
     pub fs: Filesystem,
     pub device: Arc<MemoryDevice>,
@@ -34,12 +34,12 @@ pub struct Subject {
     made_by: String,
 }
 
-/// A new file of `kind`.
+/// Returns a new inode of `kind`.
 pub fn new_inode(kind: FileKind) -> NewInode {
     image::new_inode(kind, 0o755, NOW)
 }
 
-/// The file system in `bytes`, writable.
+/// Opens the file system in `bytes` for writing.
 pub fn open_for_writing(bytes: Vec<u8>) -> (Filesystem, Arc<MemoryDevice>) {
     let device = Arc::new(MemoryDevice::new(bytes));
     let shared: Arc<dyn BlockDevice> = device.clone();
@@ -49,7 +49,7 @@ pub fn open_for_writing(bytes: Vec<u8>) -> (Filesystem, Arc<MemoryDevice>) {
     (fs, device)
 }
 
-/// Makes a file or directory `name` in `parent`.
+/// Creates a file or directory `name` in `parent`.
 pub fn make(
     fs: &Filesystem,
     handle: &mut Handle<'_>,
@@ -70,14 +70,15 @@ pub fn make(
 }
 
 impl Subject {
-    /// Of an image made by mke2fs; `None`, and a line that says so, without it.
+    /// Creates a subject on an image made by mke2fs. Without mke2fs, prints that and returns
+    /// `None`.
     pub fn new(arguments: &str, size: &str, random: Random) -> Option<Self> {
         let image = Image::make(arguments, size)?;
         let made_by = format!("mke2fs {arguments} {size}");
         Some(Self::of(image, made_by, random))
     }
 
-    /// Of `image`, which is called `made_by` in messages.
+    /// Creates a subject on `image`, which messages call `made_by`.
     pub fn of(image: Image, made_by: String, random: Random) -> Self {
         let (fs, device) = open_for_writing(image.bytes());
         let mut root = fs.inode(Ino::ROOT).expect("root");
@@ -109,7 +110,7 @@ impl Subject {
         }
     }
 
-    /// Changes the directory in a handle of its own, and writes it if that succeeds.
+    /// Changes the directory in its own handle, and writes it on success.
     fn change(
         &mut self,
         change: impl FnOnce(&Filesystem, &mut Handle<'_>, &mut Inode) -> Result<(), Error>,
@@ -128,7 +129,7 @@ impl Subject {
         self.targets[usize::try_from(at).unwrap()].ino()
     }
 
-    /// Adds `name`, which is not there.
+    /// Adds `name`, which must not exist yet.
     pub fn add(&mut self, name: &[u8]) {
         let made_by = self.made_by.clone();
         self.try_add(name)
@@ -157,7 +158,7 @@ impl Subject {
         self.model.insert(name.to_vec(), ino);
     }
 
-    /// Does something that is undone.
+    /// Makes a change and undoes it.
     pub fn fail(&mut self, name: &[u8]) {
         let target = (self.target(), FileTypeByte::of(FileKind::Regular));
         let mut handle = self.fs.start(CREDITS).expect("handle");
@@ -168,7 +169,7 @@ impl Subject {
         drop(handle);
     }
 
-    /// A name of the model, if it has any.
+    /// Returns a name of the model, if it has any.
     pub fn known(&mut self) -> Option<Vec<u8>> {
         let at = self.random.below(self.model.len().max(1) as u64);
         let mut names = self.model.keys();
@@ -180,7 +181,7 @@ impl Subject {
         self.fs.commit(tid).expect("commit");
     }
 
-    /// Compares the directory with the model: listing and lookups.
+    /// Compares the directory with the model, by a listing and lookups.
     pub fn check(&self) {
         assert_eq!(listed(&self.fs, &self.dir), self.model, "{}", self.made_by);
         for (name, ino) in &self.model {
@@ -193,7 +194,7 @@ impl Subject {
         assert_eq!(is_empty, self.model.is_empty());
     }
 
-    /// Closes the file system with right link counts; then e2fsck and the kernel look.
+    /// Corrects link counts, closes the file system, and checks it with e2fsck and the kernel.
     pub fn finish(&mut self) {
         self.check();
         let mut handle = self.fs.start(CREDITS).expect("handle");
@@ -226,7 +227,7 @@ pub fn os(name: &[u8]) -> &std::ffi::OsStr {
     std::os::unix::ffi::OsStrExt::from_bytes(name)
 }
 
-/// What a listing in small pieces shows, less "." and "..".
+/// Returns a listing in small pieces, without "." and "..".
 pub fn listed(fs: &Filesystem, dir: &Inode) -> BTreeMap<Vec<u8>, Ino> {
     let mut names = BTreeMap::new();
     let mut cookie = 0;

@@ -1,4 +1,4 @@
-//! File systems in memory that are written to, and e2fsck and dumpe2fs as oracles for them.
+//! Writable file systems in memory, with e2fsck and dumpe2fs as their oracles.
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use larder_block::{BlockDevice, MemoryDevice};
@@ -15,20 +15,19 @@ use std::sync::Arc;
 pub struct Writable {
     pub fs: Filesystem,
     pub device: Arc<MemoryDevice>,
-    /// What finds attributes to share.
+    /// The caches that find attributes to share.
     pub attributes: Arc<AttributeCaches>,
     made_by: String,
     variant: Variant,
 }
 
 impl Writable {
-    /// Runs mke2fs and opens what it made for writing; `None`, and a line that says so, without
-    /// mke2fs.
+    /// Runs mke2fs and opens the result for writing. Without mke2fs, prints that and returns `None`.
     pub fn make(arguments: &str, size: &str) -> Option<Self> {
         Self::make_sharing(arguments, size, Variant::Clock)
     }
 
-    /// As [`Writable::make`]; what is to be shared is found by `variant`.
+    /// Like [`Writable::make`], with `variant` for finding attributes to share.
     pub fn make_sharing(arguments: &str, size: &str, variant: Variant) -> Option<Self> {
         let image = super::image::Image::make(arguments, size)?;
         let made_by = format!("mke2fs {arguments} {size}, {variant}");
@@ -62,33 +61,34 @@ impl Writable {
         }
     }
 
-    /// Closes the file system and opens it anew.
+    /// Closes the file system and opens it again.
     pub fn remount(self) -> Self {
         self.fs.close().expect("closed");
         Self::open_sharing(self.device.to_bytes(), self.made_by, self.variant)
     }
 
-    /// How the image was made.
+    /// Returns how the image was made.
     pub fn made_by(&self) -> &str {
         &self.made_by
     }
 
-    /// Runs `check` on a file that holds what the device has.
+    /// Runs `check` on a file with the contents of the device.
     pub fn on_file<R>(&self, check: impl FnOnce(&Path) -> R) -> R {
         on_file(&self.device.to_bytes(), |path| Ok(check(path))).expect("image")
     }
 
-    /// Panics with what e2fsck has to say if that is anything.
+    /// Panics if e2fsck reports anything.
     pub fn assert_clean(&self) {
         check_bytes(&self.device.to_bytes())
             .unwrap_or_else(|error| panic!("{}: {error}", self.made_by));
     }
 
-    /// The free clusters, by their first blocks, and inodes by dumpe2fs, which reads the bitmaps, and panics if it finds
-    /// a checksum wrong or the groups' counts not those of the bitmaps.
+    /// Returns the free clusters, by their first blocks, and the free inodes according to dumpe2fs, which
+    /// reads the bitmaps. Panics if dumpe2fs reports a wrong checksum, or if the groups' counts differ from
+    /// the bitmaps.
     pub fn free_by_dumpe2fs(&self) -> (BTreeSet<u64>, BTreeSet<u64>) {
         let text = self.on_file(|path| {
-            // What is committed may still be in the journal.
+            // Committed changes may still be in the journal only.
             let replayed = e2fsck("-y -E journal_only").arg(path).run();
             let dumped = replayed.and_then(|_| Tool::new("dumpe2fs").arg(path).run());
             dumped.unwrap_or_else(|error| panic!("{}: {error}", self.made_by))
@@ -127,7 +127,7 @@ fn sharing_cache(variant: Variant) -> Arc<dyn mbcache::MbCache> {
     Arc::from(cache.expect("cache"))
 }
 
-/// Adds what dumpe2fs prints as `1-3, 7`, or as `16-48, 112` in steps of 16.
+/// Adds the numbers that dumpe2fs prints as `1-3, 7`, or as `16-48, 112` in steps of 16.
 fn add_ranges(numbers: &mut BTreeSet<u64>, ranges: &str, step: usize) {
     for range in ranges.split(", ").filter(|range| !range.is_empty()) {
         let number = |text: &str| text.trim().parse::<u64>().expect("a number");
