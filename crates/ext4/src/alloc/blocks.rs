@@ -18,8 +18,8 @@ impl Filesystem {
     /// Marks the blocks of `claim` as used.
     ///
     /// # Errors
-    /// Corruption of the image, or [`crate::Error::HandleTooLarge`] if there are no credits left.
-    /// The handle must then be dropped.
+    /// Corruption of the image, or [`Error::HandleTooLarge`] if there are no credits left. The
+    /// handle must then be dropped.
     pub fn take(&self, handle: &mut Handle<'_>, claim: Claim) -> Result<()> {
         let Some(run) = claim.into_run() else {
             return Ok(());

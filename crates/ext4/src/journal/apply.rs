@@ -18,7 +18,7 @@
 //! and can therefore apply such changes.
 //!
 //! # Directories
-//! A fast commit logs all names of a change, but not the directory's blocks. A directory gets the
+//! Fast commits log a directory's changed names in full, but not its blocks. A directory gets the
 //! blocks that its names need now, whatever blocks it had at the time.
 
 use super::fast_commit::{is_directory, mode};
