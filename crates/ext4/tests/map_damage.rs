@@ -1,4 +1,4 @@
-//! Changes of mappings on damaged images: the worst results are errors.
+//! Changes of mappings on damaged images, which may fail but have no worse effect.
 
 mod image;
 mod mapping;

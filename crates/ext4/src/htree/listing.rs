@@ -1,4 +1,4 @@
-//! Listings in the order of hashes, for directories that change meanwhile.
+//! Listings in hash order, for directories that may change during the listing.
 //!
 //! Model: the kernel's `ext4_dx_readdir`. Adding a name to a hash tree moves other names within a
 //! block and between blocks. A listing by position could return some names twice and miss others; a

@@ -28,7 +28,7 @@ pub(crate) fn join16(low: U16, high: U16) -> u32 {
     u32::from(low) | (u32::from(high) << 16)
 }
 
-/// Joins the halves of a number whose high half may be 0, 16 or 32 bits wide.
+/// Joins the halves of a number. The high half may have only 16 bits.
 pub(crate) fn join32(low: U32, high: impl Into<u64>) -> u64 {
     u64::from(low) | (high.into() << 32)
 }

@@ -249,13 +249,13 @@ impl Filesystem {
 }
 
 /// Whether an inode counts the references from its old and its new block to values in inodes. Values
-/// are counted once for each block, not for each user of the block. If false, the block has other
-/// users.
+/// are counted once for each block, not for each user of the block. If a field is false, the block
+/// has other users.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     /// Whether the inode was the only user of the old block.
     pub before: bool,
-    /// Whether the contents of the new block are new.
+    /// Whether the contents were stored in a block, rather than found in an existing one.
     pub now: bool,
 }
 

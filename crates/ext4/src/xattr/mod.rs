@@ -109,7 +109,7 @@ impl Filesystem {
         inode: &Inode,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>> {
-        // Without extra fields, the space after the fixed fields was never initialised.
+        // Without extra fields, the space after the fixed fields is never used for attributes.
         if inode.extra_isize() == 0 {
             return Ok(ControlFlow::Continue(()));
         }

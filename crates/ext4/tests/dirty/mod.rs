@@ -74,7 +74,7 @@ impl Dirty {
         }
     }
 
-    /// The blocks that contain the journal.
+    /// Returns the blocks that contain the journal.
     pub fn journal_blocks(&self) -> &BTreeSet<u64> {
         &self.journal_blocks
     }

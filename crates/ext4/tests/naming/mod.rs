@@ -70,8 +70,8 @@ pub fn make(
 }
 
 impl Subject {
-    /// Creates a subject on an image made by mke2fs. Without mke2fs, prints that and returns
-    /// `None`.
+    /// Creates a subject on an image made by mke2fs. Without mke2fs, prints a note and
+    /// returns `None`.
     pub fn new(arguments: &str, size: &str, random: Random) -> Option<Self> {
         let image = Image::make(arguments, size)?;
         let made_by = format!("mke2fs {arguments} {size}");

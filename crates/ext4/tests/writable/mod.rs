@@ -22,7 +22,8 @@ pub struct Writable {
 }
 
 impl Writable {
-    /// Runs mke2fs and opens the result for writing. Without mke2fs, prints that and returns `None`.
+    /// Runs mke2fs and opens the result for writing. Without mke2fs, prints a note and returns
+    /// `None`.
     pub fn make(arguments: &str, size: &str) -> Option<Self> {
         Self::make_sharing(arguments, size, Variant::Clock)
     }

@@ -23,7 +23,7 @@ pub enum BlockKind {
     Descriptor,
     /// The end of a transaction.
     Commit,
-    /// Blocks to which replay must not write the copies of earlier transactions.
+    /// Blocks whose copies in earlier transactions must not be replayed.
     Revoke,
 }
 

@@ -32,7 +32,7 @@ type Bytes = [u8; SUPERBLOCK_BYTES];
 /// The kind of damage of a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
-    /// Torn: one of its sectors is from another version.
+    /// One of its sectors was not written with the other.
     Torn,
     /// The superblock contradicts the backup.
     Wrong,
