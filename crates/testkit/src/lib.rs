@@ -1,5 +1,5 @@
-//! What Larder is tested with: images made by mke2fs, debugfs and the kernel,
-//! the kernel's own mount as the oracle, and seeded damage.
+//! The test kit of Larder: images made by mke2fs, debugfs and the kernel, the kernel's own mount as the
+//! oracle, and seeded damage.
 //!
 //! Start with [`MATRIX`] and [`Image::get`].
 

@@ -1,12 +1,12 @@
-//! The memory of this process, as the kernel counts it.
+//! The memory of this process, as the kernel reports it.
 
-/// The most memory that was resident at once, in bytes; 0 if unknown.
+/// Returns the peak of resident memory in bytes, or 0 if unknown.
 #[must_use]
 pub fn peak_resident_bytes() -> u64 {
     status_bytes("VmHWM:")
 }
 
-/// The memory that is resident now, in bytes; 0 if unknown.
+/// Returns the resident memory in bytes, or 0 if unknown.
 #[must_use]
 pub fn resident_bytes() -> u64 {
     status_bytes("VmRSS:")

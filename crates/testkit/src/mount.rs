@@ -1,8 +1,8 @@
 //! The kernel's own mount of an image, through a loop device.
 //!
-//! Model: a detached mount, made with fsopen(2) and fsmount(2). It has no
-//! mount point and lives as long as its descriptor, and the loop device is set
-//! to detach itself, so nothing stays behind even if the process is killed.
+//! Model: a detached mount, made with fsopen(2) and fsmount(2). It has no mount point and exists as long
+//! as its descriptor. The loop device is set to detach itself. Nothing therefore remains even if the
+//! process is killed.
 
 use crate::error::{Context, Error, Result};
 use crate::tool::Tool;
@@ -18,24 +18,24 @@ use std::time::{Duration, Instant};
 /// Whether the kernel may write to the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read-only, and without recovery of the journal: the image never changes.
+    /// Read-only, without recovery of the journal: the image never changes.
     ReadOnly,
-    /// Read and write; recovers the journal.
+    /// Read and write. The mount recovers the journal.
     ReadWrite,
 }
 
-/// An image that the kernel has mounted, until this is dropped.
+/// An image that the kernel keeps mounted until this is dropped.
 #[derive(Debug)]
 pub struct LoopMount {
-    // Fields drop in this order: the mount is closed, then its end is awaited.
+    // Fields drop in this order: the mount is closed, then the drop waits for its end.
     mount: OwnedFd,
     image: PathBuf,
     end: MountEnd,
 }
 
 impl LoopMount {
-    /// Mounts `image` as ext4 (which reads ext2 and ext3 too). `options` are
-    /// the file system's own, as `key` or `key=value`.
+    /// Mounts `image` as ext4 (which also reads ext2 and ext3). `options` are options of the file
+    /// system, as `key` or `key=value`.
     pub fn new(image: &Path, access: Access, options: &[&str]) -> Result<Self> {
         let device = LoopDevice::attach(image, access)?;
         let context = fsopen("ext4", FsOpenFlags::FSOPEN_CLOEXEC).context("fsopen for", image)?;
@@ -73,8 +73,7 @@ impl LoopMount {
         })
     }
 
-    /// The root directory. The path works in this process and, for root, in
-    /// its children.
+    /// Returns the root directory. The path works in this process and, for root, in its children.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!(
@@ -84,14 +83,14 @@ impl LoopMount {
         ))
     }
 
-    /// The loop device, as in `/dev/loop0`.
+    /// Returns the loop device, such as `/dev/loop0`.
     #[must_use]
     pub fn device(&self) -> &Path {
         &self.end.device
     }
 
-    /// Attaches the mount to `folder`, for programs that cannot work below [`LoopMount::path`]. It
-    /// is detached again when what this returns is dropped, or the mount itself.
+    /// Attaches the mount to `folder`, for programs that cannot work below [`LoopMount::path`]. It is
+    /// detached when the return value or the mount is dropped.
     pub fn attach(&self, folder: &Path) -> Result<Attached> {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(&self.mount, "", rustix::fs::CWD, folder, flags).context("attach to", folder)?;
@@ -110,7 +109,7 @@ impl LoopMount {
     }
 }
 
-/// Where a mount is attached, until this is dropped.
+/// The attachment of a mount, until this is dropped.
 #[derive(Debug)]
 pub struct Attached(PathBuf);
 
@@ -122,10 +121,10 @@ impl Drop for Attached {
     }
 }
 
-/// Waits on drop until the kernel has written the last of a mount and let go of its image.
+/// On drop, waits until the kernel has written all data of a mount and released its image.
 ///
-/// Closing the mount's descriptor is not enough: a process that another thread is just starting
-/// holds a copy of it until it calls exec(2).
+/// Closing the mount's descriptor is not enough: a child process that another thread is starting holds a
+/// copy of it until it calls exec(2).
 #[derive(Debug)]
 struct MountEnd {
     device: PathBuf,
@@ -133,10 +132,10 @@ struct MountEnd {
 }
 
 impl MountEnd {
-    /// Past this, something else holds the mount, such as a file that is open in it.
+    /// After this time, something else must be using the mount, such as a file that is open in it.
     const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-    /// Whether the loop device still reads and writes the image.
+    /// Returns whether the loop device still uses the image.
     fn is_attached(&self) -> bool {
         let name = self.device.file_name().expect("a device in /dev");
         let backing_file = Path::new("/sys/block").join(name).join("loop/backing_file");
@@ -160,7 +159,7 @@ impl Drop for MountEnd {
     }
 }
 
-/// A loop device that goes away with its last user.
+/// A loop device that is removed with its last user.
 struct LoopDevice {
     path: PathBuf,
 }
@@ -179,8 +178,7 @@ impl LoopDevice {
 }
 
 impl Drop for LoopDevice {
-    /// Detaches the device; while a mount holds it, the kernel does so when
-    /// that goes away.
+    /// Detaches the device. While a mount uses it, the kernel delays this until the mount ends.
     fn drop(&mut self) {
         if let Err(error) = Tool::new("losetup").arg("--detach").arg(&self.path).run() {
             eprintln!("{error}");
@@ -188,7 +186,7 @@ impl Drop for LoopDevice {
     }
 }
 
-/// What the kernel says of a refused mount.
+/// Returns the kernel's messages about a refused mount.
 fn kernel_messages(context: &OwnedFd) -> String {
     let mut text = String::new();
     let mut buf = [0; 1024];

@@ -1,21 +1,21 @@
 //! Kinds of sequences.
 
-/// What sequences are made of.
+/// The kinds of operations in a sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// Direct writes.
     pub direct: bool,
-    /// Allocating, zeroing and moving ranges, beside punching.
+    /// Allocating, zeroing and moving ranges, in addition to punching.
     pub ranges: bool,
 }
 
 impl Mix {
-    /// Everything.
+    /// All operations.
     pub const ALL: Self = Self {
         direct: true,
         ranges: true,
     };
-    /// What the kernel's ext4 does without a fault: writes, cuts, holes and copies.
+    /// Operations that the kernel's ext4 performs without faults: writes, truncation, holes and copies.
     pub const PLAIN: Self = Self {
         direct: false,
         ranges: false,

@@ -1,16 +1,16 @@
-//! Random operations on full images, through any way into a file system, beside a model.
+//! Random operations on full images, through any interface of a file system, compared with a model.
 //!
-//! What must hold (all of it is what POSIX or the manual pages promise):
-//! 1. A write or copy changes exactly the bytes that its count says, and none if it fails.
+//! These rules follow from POSIX or the manual pages:
+//! 1. A write or copy changes exactly the bytes that its count reports, and none if it fails.
 //! 2. Truncation, holes, zeroing, allocation and moves take effect as a whole, or not at all.
-//! 3. Only lack of space is a reason to fail, and only where [`Session`] finds the image nearly full.
-//! 4. What was written or allocated can be written again without more space.
-//! 5. Removing, cutting and punching never fail. What they free can be used.
-//! 6. Content is the same from the caches, from the image, after remounting, and, once synced,
-//!    after a power cut.
+//! 3. Operations fail only for lack of space, and only where [`Session`] finds the image nearly full.
+//! 4. A range that was written or allocated can be written again without more space.
+//! 5. Removal, truncation and punching never fail. The space that they free can be used.
+//! 6. Content is the same from the caches, from the image, after a remount, and, once synced, after a
+//!    power cut.
 //!
-//! Start with [`Session::run`]. A [`Step`] names files by number and ranges by absolute offsets, so
-//! that any steps can be left out of a sequence to make a failing one smaller.
+//! Start with [`Session::run`]. A [`Step`] names files by number and ranges by absolute offsets, so that
+//! a failing sequence can be shortened by any of its steps.
 
 mod campaign;
 mod files;

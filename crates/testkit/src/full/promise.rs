@@ -1,12 +1,12 @@
-//! The parts of a file that have blocks, so that writing them needs no more space.
+//! The parts of a file that have blocks, so that a write to them needs no more space.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// The unit that is kept: no block is smaller.
+/// The unit of the set: no block is smaller.
 const UNIT_BYTES: u64 = 1024;
 
-/// Units of a file that have blocks for certain.
+/// The units of a file that have blocks for certain.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Promise {
     units: BTreeSet<u64>,
@@ -17,7 +17,7 @@ fn units(bytes: &Range<u64>) -> Range<u64> {
 }
 
 impl Promise {
-    /// The range was written or allocated. Nothing is promised before `first_bytes`.
+    /// Records that the range was written or allocated. There is no promise before `first_bytes`.
     pub(super) fn add(&mut self, bytes: &Range<u64>, first_bytes: u64) {
         if !bytes.is_empty() {
             let first = first_bytes.div_ceil(UNIT_BYTES);
@@ -26,13 +26,13 @@ impl Promise {
         }
     }
 
-    /// The range may have lost blocks.
+    /// Records that the range may have lost blocks.
     pub(super) fn remove(&mut self, bytes: &Range<u64>) {
         let gone = units(bytes);
         self.units.retain(|unit| !gone.contains(unit));
     }
 
-    /// Whether all of the range has blocks.
+    /// Returns whether the whole range has blocks.
     pub(super) fn covers(&self, bytes: &Range<u64>) -> bool {
         units(bytes).all(|unit| self.units.contains(&unit))
     }

@@ -1,4 +1,4 @@
-//! A sequence of steps on a target, with every outcome held against the model.
+//! A sequence of steps on a target, with every outcome compared with the model.
 
 use super::{FILES, FILLER, FileNo, Files, Limits, Step, Tally, Target};
 use crate::operation::fill_content;
@@ -7,30 +7,30 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::time::Instant;
 
-/// Lengths that are tried in turn by [`Step::Fill`], before single clusters.
+/// The lengths that [`Step::Fill`] tries in turn, before single clusters.
 const FILL_BYTES: [u64; 3] = [512 << 10, 64 << 10, 16 << 10];
 
-/// A target and what it must hold.
+/// A target and its expected content.
 #[derive(Debug)]
 pub struct Session<T> {
     /// The target.
     pub target: T,
-    /// What it must hold.
+    /// The expected content.
     pub files: Files,
-    /// What happened so far.
+    /// Counts of calls so far.
     pub tally: Tally,
     pub(super) limits: Limits,
-    /// The step that is taken.
+    /// The number of the current step.
     pub(super) number: u32,
-    /// What was available while all files were empty.
+    /// The space that was available while all files were empty.
     empty_bytes: u64,
 }
 
 impl<T: Target> Session<T> {
-    /// Makes the files in an empty file system.
+    /// Creates the files in an empty file system.
     ///
     /// # Errors
-    /// If that fails.
+    /// Fails if the target does.
     pub fn new(mut target: T, limits: Limits) -> Result<Self, String> {
         let failed = |errno| format!("making the files: {errno}");
         for file in FILES {
@@ -47,10 +47,10 @@ impl<T: Target> Session<T> {
         })
     }
 
-    /// Takes the steps, and compares everything at the end: as it is cached, and remounted.
+    /// Performs the steps, and compares everything at the end: from the caches, and after a remount.
     ///
     /// # Errors
-    /// The first step whose outcome is not what it must be.
+    /// Returns the first step with a wrong outcome.
     pub fn run(&mut self, steps: &[Step]) -> Result<(), String> {
         for step in steps {
             self.perform(step)
@@ -64,10 +64,10 @@ impl<T: Target> Session<T> {
             .map_err(|what| format!("remounted at the end: {what}"))
     }
 
-    /// Removes everything: all space must be available again, in the target's time.
+    /// Removes everything. All space must be available again within the target's time limit.
     ///
     /// # Errors
-    /// If it is not.
+    /// Fails if it is not.
     pub fn empty(&mut self) -> Result<(), String> {
         for file in FILES {
             self.remove(file)
@@ -138,7 +138,7 @@ impl<T: Target> Session<T> {
         }
     }
 
-    /// Writes, and returns how much.
+    /// Writes, and returns the number of bytes written.
     fn write(&mut self, file: FileNo, at: u64, len: u64, direct: bool) -> Result<u64, String> {
         let mut buf = vec![0; usize::try_from(len).unwrap_or(0)];
         fill_content(self.number, at, &mut buf);
@@ -210,7 +210,7 @@ impl<T: Target> Session<T> {
         }
         let has_space = self.files.has_space(to.0, &(to.1..to.1 + len));
         match self.target.copy(from, to, len) {
-            // copy_file_range(2) may copy less for any reason.
+            // copy_file_range(2) may copy fewer bytes for any reason.
             Ok(count) if count <= len && (count > 0 || len == 0) => {
                 if count > 0 {
                     let bytes = self.files.bytes(from.0, &(from.1..from.1 + count));

@@ -7,20 +7,20 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FileNo(pub u8);
 
-/// The file that takes whatever space is left.
+/// The file that uses the remaining space.
 pub const FILLER: FileNo = FileNo(4);
 
 /// All files, the filler last.
 pub const FILES: [FileNo; 5] = [FileNo(0), FileNo(1), FileNo(2), FileNo(3), FILLER];
 
 impl FileNo {
-    /// Its place in [`FILES`].
+    /// Returns its index in [`FILES`].
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         ["a", "b", "c", "d", "filler"][self.index()]
@@ -36,53 +36,53 @@ impl fmt::Debug for FileNo {
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Writes; the content shows the step's number and the offset.
+    /// Writes. The content encodes the number of the step and the offset.
     Write {
         /// The file.
         file: FileNo,
-        /// Where.
+        /// The offset.
         offset_bytes: u64,
-        /// How much.
+        /// The length.
         len_bytes: u32,
-        /// With `O_DIRECT`, where the target has it.
+        /// Whether to use `O_DIRECT`, if the target supports it.
         direct: bool,
     },
     /// Sets the size.
     Truncate {
         /// The file.
         file: FileNo,
-        /// To this.
+        /// The new size.
         size_bytes: u64,
     },
-    /// Allocates, zeroes, removes or moves a range. A move that the file is too short for is left out.
+    /// Allocates, zeroes, punches or moves a range. A move is skipped if the file is too short.
     Range {
         /// The file.
         file: FileNo,
-        /// Which of it.
+        /// The mode.
         mode: Fallocate,
         /// The range's start.
         offset_bytes: u64,
         /// Its length.
         len_bytes: u64,
     },
-    /// Copies. Ranges that overlap are left out.
+    /// Copies a range. Overlapping ranges are skipped.
     Copy {
-        /// From this file.
+        /// The source file.
         from: FileNo,
-        /// From here.
+        /// The offset in the source.
         from_bytes: u64,
-        /// Into this file.
+        /// The destination file.
         to: FileNo,
-        /// To here.
+        /// The offset in the destination.
         to_bytes: u64,
-        /// At most so much.
+        /// The maximum length.
         len_bytes: u64,
     },
     /// Appends to [`FILLER`] until nothing more fits.
     Fill,
-    /// Cuts so many bytes off [`FILLER`].
+    /// Truncates [`FILLER`] by this number of bytes.
     Free(u64),
-    /// Removes the file and makes an empty one of its name.
+    /// Removes the file and creates an empty one with its name.
     Remove(FileNo),
     /// Makes the file durable.
     Sync(FileNo),
@@ -90,6 +90,6 @@ pub enum Step {
     SyncAll,
     /// Drops the file's content from all caches, and compares it.
     Evict(FileNo),
-    /// Unmounts, mounts, and compares everything.
+    /// Unmounts, mounts again, and compares everything.
     Remount,
 }

@@ -1,20 +1,20 @@
-//! What became of calls.
+//! Counts of the results of calls.
 
 use std::fmt;
 
-/// What happened.
+/// Counts of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Calls that did all they were to do.
+    /// Calls that completed.
     pub done: u32,
     /// Writes and copies with a short count.
     pub short: u32,
-    /// Calls that failed for want of space.
+    /// Calls that failed for lack of space.
     pub refused: u32,
 }
 
 impl Tally {
-    /// Adds another.
+    /// Adds another tally.
     pub fn add(&mut self, other: Self) {
         self.done += other.done;
         self.short += other.short;

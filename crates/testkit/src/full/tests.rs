@@ -1,4 +1,4 @@
-//! That a session finds what a file system does wrong: a file system in memory with one fault each.
+//! Checks that a session detects faults: each test uses a file system in memory with one fault.
 
 use super::*;
 use crate::seed::Seed;
@@ -21,21 +21,21 @@ enum Fault {
     RefusedWrite,
     /// A write changes more than its count says.
     ShortWrite,
-    /// A range that cannot be zeroed wholly is zeroed all the same.
+    /// A range that cannot be zeroed completely is zeroed nevertheless.
     RefusedZero,
     /// Writes are refused while there is space.
     EarlyRefusal,
-    /// Allocated space is given to others.
+    /// Allocated space is given to other files.
     BrokenPromise,
     /// Removed files keep their space.
     Leak,
-    /// Short counts are not in the content that is remounted.
+    /// The bytes of a short write or copy are missing after a remount.
     LostOnRemount,
     /// Holes cannot be punched while the image is full.
     RefusedPunch,
 }
 
-/// A file: its bytes, and which clusters have space.
+/// A file: its bytes, and the clusters that have space.
 #[derive(Clone, Debug, Default)]
 struct Memory {
     bytes: Vec<u8>,
@@ -74,7 +74,7 @@ impl Faulty {
         CLUSTERS - used - self.leaked
     }
 
-    /// How many bytes of the range can have space.
+    /// Returns the number of bytes of the range that can have space.
     fn fitting(&self, file: FileNo, from: usize, to: usize) -> usize {
         let mut free = self.free();
         for cluster in clusters(from, to) {
@@ -220,7 +220,7 @@ impl Target for Faulty {
     }
 }
 
-/// How often sequences fail, of eight, and the first reason.
+/// Returns how many of eight sequences fail, and the first reason.
 fn failures(fault: Fault) -> (usize, String) {
     let attempt = |seed| {
         let mut session = Session::new(Faulty::new(fault), LIMITS)?;
@@ -248,7 +248,7 @@ fn session_finds_each_fault() {
         (Fault::LostOnRemount, "bytes differ"),
         (Fault::RefusedPunch, "needs no more space"),
     ];
-    // Not every sequence gets there, but a good part of them do.
+    // Not every sequence triggers the fault, but a good part of them does.
     let missed: Vec<_> = faults
         .into_iter()
         .map(|(fault, reason)| (fault, reason, failures(fault)))

@@ -1,12 +1,12 @@
-//! What is compared, and when.
+//! Comparisons with the model, and their times.
 
 use super::{FILES, FILLER, FileNo, Session, Target};
 use crate::seed::mix;
 use rustix::io::Errno;
 
 impl<T: Target> Session<T> {
-    /// A call did all it was to do. Only half of these are followed by a comparison, which would
-    /// otherwise bring everything into the caches.
+    /// Handles a call that completed. Only half of these calls are followed by a comparison, because
+    /// each one fills the caches.
     pub(super) fn done(&mut self, files: &[FileNo]) -> Result<(), String> {
         self.tally.done += 1;
         let filling = files == [FILLER];
@@ -16,7 +16,7 @@ impl<T: Target> Session<T> {
         files.iter().try_for_each(|file| self.compare(*file))
     }
 
-    /// A call that needs `need_bytes`, or none if `needs_none`, failed.
+    /// Handles a call that failed. The call needs `need_bytes` of space, or none if `needs_none`.
     pub(super) fn refused(
         &mut self,
         errno: Errno,
@@ -32,7 +32,7 @@ impl<T: Target> Session<T> {
             .map_err(|what| format!("refused: {what}"))
     }
 
-    /// That what was `how` may have been so: the image is full, and space was needed.
+    /// Checks that the result `how` was legitimate: the image is full, and the call needed space.
     pub(super) fn must_be_full(
         &self,
         how: &str,
@@ -58,8 +58,8 @@ impl<T: Target> Session<T> {
         Ok(())
     }
 
-    /// Compares everything as it is cached, and every other time as it is on the image too. The
-    /// filler, which takes longest, is compared every fourth time.
+    /// Compares everything as cached, and every other time also as stored on the image. The filler takes
+    /// longest, so it is compared every fourth time.
     pub(super) fn compare_after_failure(&self) -> Result<(), String> {
         let random = mix(u64::from(self.number));
         let with_filler = random & 0b1100 == 0;
@@ -75,7 +75,7 @@ impl<T: Target> Session<T> {
         })
     }
 
-    /// Compares the file as it is on the image, if nothing of it is dirty.
+    /// Compares the file as stored on the image, if it has no dirty pages.
     pub(super) fn evict(&self, file: FileNo) -> Result<(), String> {
         self.target.evict(file).map_err(|errno| errno.to_string())?;
         self.compare(file)
@@ -94,7 +94,7 @@ impl<T: Target> Session<T> {
         self.files.expect(file, &found)
     }
 
-    /// That the files would be there if the power failed now.
+    /// Checks that the files would survive a loss of power at this time.
     pub(super) fn survives(&self, files: &[FileNo]) -> Result<(), String> {
         let Some(left) = self.target.after_power_cut() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A volume in this process.
+//! A volume in this process as a target.
 
 use super::{FILES, FileNo, Target};
 use crate::crash::open;
@@ -19,7 +19,7 @@ impl InProcess {
     /// Opens the file system on `device`.
     ///
     /// # Errors
-    /// Why it cannot be opened.
+    /// Returns the reason why it cannot be opened.
     pub fn new(device: &Arc<OverlayDevice>) -> std::result::Result<Self, String> {
         let volume = open(Arc::clone(device) as _).map_err(|error| format!("opening: {error}"))?;
         let mut inos = [Ino(0); FILES.len()];
@@ -37,10 +37,10 @@ impl InProcess {
         })
     }
 
-    /// Leaves the image clean.
+    /// Closes the volume, so that the image is clean.
     ///
     /// # Errors
-    /// Why it cannot be closed.
+    /// Returns the reason why it cannot be closed.
     pub fn close(&self) -> std::result::Result<(), String> {
         self.volume
             .close()

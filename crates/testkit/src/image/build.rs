@@ -1,4 +1,4 @@
-//! Following a recipe.
+//! Builds images from recipes.
 
 use super::{Change, Image, OracleKind, Populate, Recipe, copy_sparse};
 use crate::e2fsprogs::{UUID, debugfs, debugfs_write, repeatable_mke2fs};
@@ -13,10 +13,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The environment variable that moves the kept images elsewhere.
+/// The environment variable that sets the directory of the kept images.
 pub const IMAGES_VARIABLE: &str = "LARDER_TEST_IMAGES";
 
-/// The sources that an image's content follows from.
+/// The sources that determine an image's content.
 const SOURCES: [&str; 12] = [
     include_str!("../mke2fs.conf"),
     include_str!("../e2fsprogs.rs"),
@@ -32,13 +32,13 @@ const SOURCES: [&str; 12] = [
     include_str!("../tree/work.rs"),
 ];
 
-/// Finds or makes the image of `recipe`. Other processes wait for one that makes it.
+/// Finds or builds the image of `recipe`. If another process is building it, this waits.
 pub(super) fn image(recipe: &Recipe) -> Result<Image> {
     let mut recipe = *recipe;
     let by_kernel = can_loop_mount();
     if !by_kernel && !recipe.needs_kernel() {
-        // Without the kernel, the folder that mke2fs copies is the oracle, and
-        // what no tool can read back is left out.
+        // Without the kernel, the directory that mke2fs copies is the oracle, and content that no tool
+        // can read back is omitted.
         recipe.populate = Populate::Mke2fs;
         recipe.oracle = OracleKind::Source;
         recipe.tree = tree::Tree::SMALL;
@@ -57,8 +57,8 @@ pub(super) fn image(recipe: &Recipe) -> Result<Image> {
     })
 }
 
-/// Finds the image that `tag` and `recipe` describe, or has it made in its
-/// first argument, with its second for a folder to copy from.
+/// Finds the image that `tag` and `recipe` describe, or calls a function that builds it at the path in
+/// its first argument. The second argument is a directory to copy from.
 pub(super) fn keep(
     tag: &str,
     recipe: &str,
@@ -84,7 +84,7 @@ fn images_folder() -> PathBuf {
         .map_or_else(|| workspace().join("target/testkit"), PathBuf::from)
 }
 
-/// A number that changes with anything that the image follows from.
+/// Returns a key that changes with anything that determines the image.
 fn key(recipe: &str) -> Result<u64> {
     static TOOLS: OnceLock<String> = OnceLock::new();
     let tools = if let Some(version) = TOOLS.get() {
@@ -99,12 +99,12 @@ fn key(recipe: &str) -> Result<u64> {
         .fold(0, |key, byte| mix(key ^ u64::from(byte)).wrapping_add(1)))
 }
 
-/// Removes what earlier versions of the recipe made.
+/// Removes images of earlier versions of the recipe.
 fn remove_older(folder: &Path, tag: &str) -> Result<()> {
     for entry in std::fs::read_dir(folder).context("list", folder)? {
         let path = entry.context("list", folder)?.path();
         let stem = path.file_stem().and_then(|stem| stem.to_str());
-        // Behind the tag, only the key of 16 digits.
+        // The tag is followed only by the key of 16 digits.
         let older = stem
             .and_then(|stem| stem.strip_prefix(tag))
             .and_then(|rest| rest.strip_prefix('-'))
@@ -120,12 +120,12 @@ fn remove_older(folder: &Path, tag: &str) -> Result<()> {
 
 fn build(recipe: &Recipe, path: &Path, source: Option<&Path>) -> Result<()> {
     if let Some(source) = source {
-        // One that was interrupted leaves half a tree.
+        // An interrupted build leaves an incomplete tree.
         if source.exists() {
             std::fs::remove_dir_all(source).context("remove", source)?;
         }
         std::fs::create_dir(source).context("mkdir", source)?;
-        // mke2fs makes its own, so the oracle must have it too.
+        // mke2fs creates its own, so the oracle must have it too.
         let found = source.join("lost+found");
         std::fs::create_dir(&found).context("mkdir", &found)?;
         rustix::fs::chmod(&found, Mode::RWXU).context("chmod", &found)?;
@@ -150,7 +150,7 @@ fn make_empty(recipe: &Recipe, path: &Path, copied: Option<&Path>) -> Result<()>
     let file = File::create(path).context("create", path)?;
     let size_bytes = u64::from(recipe.size_mib) << 20;
     file.set_len(size_bytes).context("truncate", path)?;
-    // As that of everything that it copies.
+    // The same owner as everything else that it copies.
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     let owner = format!("root_owner={}:{}", user.as_raw(), group.as_raw());
     let folder = tempfile::tempdir().context("make a folder in", &std::env::temp_dir())?;
@@ -166,7 +166,7 @@ fn make_empty(recipe: &Recipe, path: &Path, copied: Option<&Path>) -> Result<()>
     tool.arg(path).run().map(drop)
 }
 
-/// The arguments of mke2fs, in which only the last `-O` would count.
+/// Returns the arguments of mke2fs with a single `-O`, because only the last one takes effect.
 fn arguments(recipe: &Recipe) -> String {
     match recipe.argument("-O") {
         _ if recipe.checksums => recipe.mkfs.to_owned(),
@@ -202,7 +202,7 @@ fn apply(change: &Change, path: &Path) -> Result<()> {
     }
 }
 
-/// Points the only extent of `/shared/b` at the blocks of `/shared/a`.
+/// Changes the only extent of `/shared/b` to the blocks of `/shared/a`.
 fn share_blocks(path: &Path) -> Result<()> {
     let blocks = debugfs(path, "blocks /shared/a")?;
     let first: u64 = blocks

@@ -1,4 +1,4 @@
-//! Copies of images that keep their holes.
+//! Copies of images that preserve holes.
 
 use crate::error::{Context, Result};
 use rustix::fs::{SeekFrom, seek};
@@ -9,7 +9,7 @@ use std::path::Path;
 
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Copies `from` to `to`, which is created or replaced; holes and zeros become holes.
+/// Copies `from` to `to`, which is created or replaced. Holes and zeros become holes.
 pub fn copy_sparse(from: &Path, to: &Path) -> Result<()> {
     let source = File::open(from).context("open", from)?;
     let target = File::create(to).context("create", to)?;

@@ -1,8 +1,8 @@
-//! An image with one large file, whose content nobody stores.
+//! An image with one large file, whose content is computed instead of stored.
 //!
-//! mke2fs and debugfs make a file of allocated blocks full of zeros; the copy
-//! of the image that is kept has holes in their place, and [`PatternDevice`]
-//! fills them with a pattern that follows from the offset in the file.
+//! mke2fs and debugfs create a file of allocated blocks full of zeros. The copy of the image that is
+//! kept has holes in their place, and [`PatternDevice`] fills them with a pattern that depends on the
+//! offset in the file.
 
 use super::build::keep;
 use super::copy_sparse;
@@ -16,19 +16,19 @@ use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = 4096;
 
-/// The file `/large` in an image of its own.
+/// An image that contains only the file `/large`.
 #[derive(Debug)]
 pub struct LargeFile {
     /// The image.
     pub device: Arc<PatternDevice>,
     /// The path of the file.
     pub path: &'static str,
-    /// Its size.
+    /// The size of the file.
     pub size_bytes: u64,
 }
 
 impl LargeFile {
-    /// A file of `size_mib`, reached through indirect blocks to the third level.
+    /// Creates a file of `size_mib`, mapped through indirect blocks up to the third level.
     pub fn new(size_mib: u64) -> Result<Self> {
         let path = keep(&format!("large-{size_mib}"), "", |unfinished, _| {
             make(unfinished, size_mib)
@@ -54,7 +54,7 @@ fn make(path: &Path, size_mib: u64) -> Result<()> {
         &format!("{image_mib}M"),
     )?;
     let size_bytes = size_mib << 20;
-    // debugfs names the inode that it makes on standard output only.
+    // debugfs prints the inode that it creates only on standard output.
     debugfs_write(
         &whole,
         &[
@@ -67,7 +67,7 @@ fn make(path: &Path, size_mib: u64) -> Result<()> {
     std::fs::remove_file(&whole).context("remove", &whole)
 }
 
-/// Reads what debugfs says of a file's blocks: `(0-11):85-96, (IND):97, (12):98, …`.
+/// Parses the list of a file's blocks that debugfs prints: `(0-11):85-96, (IND):97, (12):98, …`.
 fn ranges(stat: &str) -> Vec<(Range<u64>, u64)> {
     let number = |text: &str| text.parse::<u64>().ok();
     let item = |item: &str| {

@@ -1,9 +1,9 @@
-//! The configurations that every reader of images is tested on.
+//! The configurations on which every reader of images is tested.
 
 use super::recipe::{Change, OracleKind, Populate, Recipe, Work};
 use crate::tree::Tree;
 
-/// What most configurations have: 512 MiB that the kernel fills and mounts.
+/// Returns the usual configuration: 512 MiB, filled and mounted by the kernel.
 const fn ext(name: &'static str, mkfs: &'static str) -> Recipe {
     Recipe {
         name,
@@ -19,7 +19,7 @@ const fn ext(name: &'static str, mkfs: &'static str) -> Recipe {
     }
 }
 
-/// The same of 256 MiB.
+/// Returns the same configuration with 256 MiB.
 const fn small(name: &'static str, mkfs: &'static str) -> Recipe {
     Recipe {
         size_mib: 256,
@@ -27,7 +27,8 @@ const fn small(name: &'static str, mkfs: &'static str) -> Recipe {
     }
 }
 
-/// With what recovery has to do: the kernel was at `after`'s work when its power failed.
+/// Returns an image that needs recovery: the power failed while the kernel performed the work in
+/// `after`.
 const fn dirty(name: &'static str, mkfs: &'static str, after: &'static [Change]) -> Recipe {
     Recipe {
         tree: Tree::SMALL,
@@ -37,15 +38,15 @@ const fn dirty(name: &'static str, mkfs: &'static str, after: &'static [Change])
     }
 }
 
-/// Every configuration.
+/// All configurations.
 pub const MATRIX: &[Recipe] = &[
     Recipe {
-        // The kernel makes it revision 1 when it first writes; reading, it takes both.
+        // The kernel upgrades it to revision 1 at the first write. It reads both revisions.
         after: &[Change::Debugfs(&["set_super_value rev_level 0"])],
         ..small("ext2-rev0-1k", "-t ext2 -r 0 -b 1024")
     },
     ext("ext2-4k", "-t ext2 -b 4096"),
-    // 2 KiB blocks reach the third level of the block map above 513 MiB, 1 KiB ones above 65 MiB.
+    // 2 KiB blocks use the third level of the block map above 513 MiB, 1 KiB blocks above 65 MiB.
     ext("ext3-2k", "-t ext3 -b 2048"),
     ext("ext3-1k", "-t ext3 -b 1024 -I 128"),
     Recipe {
@@ -91,7 +92,7 @@ pub const MATRIX: &[Recipe] = &[
     ),
     ext("inode-128", "-t ext4 -b 4096 -I 128"),
     ext("ea-inode", "-t ext4 -b 4096 -O ea_inode"),
-    // The checksums go on depending on the first UUID.
+    // The checksums still depend on the first UUID.
     Recipe {
         before: &[Change::Tune(&[
             "-U",
@@ -150,7 +151,7 @@ pub const MATRIX: &[Recipe] = &[
         before: &[Change::Tune(&["-E", "hash_alg=tea"])],
         ..small("hash-tea", "-t ext4 -b 1024")
     },
-    // Bit 1 of the flags says that names were hashed as unsigned characters.
+    // Bit 1 of the flags means that names were hashed as unsigned characters.
     Recipe {
         before: &[Change::Debugfs(&["set_super_value flags 2"])],
         ..small("hash-unsigned", "-t ext4 -b 1024")
@@ -209,7 +210,7 @@ const fn crash(options: &'static [&'static str], work: Work) -> Change {
     Change::Crash { options, work }
 }
 
-/// The configuration `name`.
+/// Returns the configuration `name`.
 #[must_use]
 pub fn recipe(name: &str) -> Option<&'static Recipe> {
     MATRIX.iter().find(|recipe| recipe.name == name)

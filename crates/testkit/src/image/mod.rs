@@ -1,9 +1,9 @@
-//! Test images, made by mke2fs, debugfs and the kernel, and kept between runs.
+//! Test images, built by mke2fs, debugfs and the kernel, and kept between runs.
 //!
-//! An image is named after everything that it follows from: its recipe, the
-//! sources that write the tree, the tools' version and whether the kernel
-//! could write it. Change any of them and it is made anew; otherwise a test
-//! run opens the file that an earlier one left under `target/testkit`.
+//! The name of an image depends on everything that determines its content: the recipe, the sources that
+//! write the tree, the version of the tools, and whether the kernel could write it. If any of them
+//! changes, the image is built again; otherwise a test run opens the file that an earlier run left under
+//! `target/testkit`.
 
 mod build;
 mod copy;
@@ -20,7 +20,7 @@ pub use recipe::{Change, OracleKind, Populate, Recipe, Work};
 use crate::error::Result;
 use std::path::{Path, PathBuf};
 
-/// A finished image. The file belongs to all tests: never write to it.
+/// A finished image. All tests share the file, so never write to it.
 #[derive(Clone, Debug)]
 pub struct Image {
     recipe: Recipe,
@@ -29,24 +29,24 @@ pub struct Image {
 }
 
 impl Image {
-    /// The image of `recipe`, made now if no earlier run left it.
+    /// Returns the image of `recipe`. Builds it if no earlier run did.
     pub fn get(recipe: &Recipe) -> Result<Self> {
         build::image(recipe)
     }
 
-    /// The image file.
+    /// Returns the path of the image file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How it was made.
+    /// Returns the recipe of the image.
     #[must_use]
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
     }
 
-    /// The folder that mke2fs copied from, if it was not the kernel that wrote the files.
+    /// Returns the directory that mke2fs copied from, if the kernel did not write the files.
     #[must_use]
     pub fn source(&self) -> Option<&Path> {
         self.source.as_deref()

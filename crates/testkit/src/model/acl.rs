@@ -10,41 +10,41 @@ pub const DEFAULT: &[u8] = b"system.posix_acl_default";
 /// An access control list. Permissions are the usual three bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acl {
-    /// The owner's.
+    /// The owner's permissions.
     pub owner: u16,
-    /// Those of named users.
+    /// The permissions of named users.
     pub users: BTreeMap<u32, u16>,
-    /// The group's.
+    /// The group's permissions.
     pub group: u16,
-    /// Those of named groups.
+    /// The permissions of named groups.
     pub groups: BTreeMap<u32, u16>,
-    /// The most that named ones and the group have; must be there if anyone is named.
+    /// The maximum for named users, named groups and the group. Required if any user or group is named.
     pub mask: Option<u16>,
-    /// Everyone else's.
+    /// The permissions of all others.
     pub other: u16,
 }
 
 impl Acl {
-    /// Whether the permissions of a mode say the same.
+    /// Returns whether the list is equivalent to the permissions of a mode.
     #[must_use]
     pub fn is_minimal(&self) -> bool {
         self.users.is_empty() && self.groups.is_empty() && self.mask.is_none()
     }
 
-    /// The permissions of the mode that go with it.
+    /// Returns the permissions of the equivalent mode.
     #[must_use]
     pub fn permissions(&self) -> u16 {
         self.owner << 6 | self.mask.unwrap_or(self.group) << 3 | self.other
     }
 
-    /// Follows a change of the mode.
+    /// Updates the list after a change of the mode.
     pub fn set_permissions(&mut self, permissions: u16) {
         self.owner = permissions >> 6 & 7;
         *self.mask.as_mut().unwrap_or(&mut self.group) = permissions >> 3 & 7;
         self.other = permissions & 7;
     }
 
-    /// What a new file that asks for `permissions` gets from this default list.
+    /// Returns the list that a new file with the mode `permissions` inherits from this default list.
     #[must_use]
     pub fn inherited(&self, permissions: u16) -> Self {
         let mut acl = self.clone();
@@ -52,7 +52,7 @@ impl Acl {
         acl
     }
 
-    /// The value of the attribute, as programs see it.
+    /// Returns the value of the attribute, as programs see it.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         const NOBODY: u32 = u32::MAX;

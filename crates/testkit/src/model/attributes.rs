@@ -11,7 +11,7 @@ const SET_GROUP_ID: u16 = 0o2000;
 const GROUP_MAY_EXECUTE: u16 = 0o010;
 
 impl Model {
-    /// Fails where nobody may change the attributes.
+    /// Fails if the attributes must not be changed.
     fn check_changeable(&self, id: NodeId) -> Result<(), Errno> {
         if self.get(id)?.has(IMMUTABLE | APPEND) {
             return Err(Errno::PERM);
@@ -19,7 +19,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether Linux lets a file of this type have the attribute.
+    /// Returns whether Linux allows the attribute on a file of this type.
     fn may_have(&self, id: NodeId, name: &[u8]) -> Result<bool, Errno> {
         let node = self.get(id)?;
         let body = matches!(node.body, Body::File(_) | Body::Directory { .. });
@@ -40,7 +40,7 @@ impl Model {
         match (mode, self.get(id)?.xattrs.get(name)) {
             (XattrMode::Create, Some(_)) => return Err(Errno::EXIST),
             (XattrMode::Replace, None) => return Err(Errno::NODATA),
-            // Nothing happens, so that there is nothing to be made durable either.
+            // The value does not change, so there is nothing to make durable either.
             (_, Some(before)) if before == value => return done(id),
             _ => {}
         }

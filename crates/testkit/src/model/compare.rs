@@ -1,4 +1,4 @@
-//! A volume beside the model, object by object.
+//! The comparison of a volume with the model, object by object.
 
 use super::node::{Body, Node, NodeId, SETTABLE_FLAGS, Stamp};
 use super::{CHUNK_BYTES, Content, Model};
@@ -7,18 +7,18 @@ use larder::{FileKind, Ino, Timestamp, Volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-/// A directory that every image has.
+/// A directory that exists on every image.
 pub(super) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// How far a clock that ticks with the timer may lie behind.
+/// The maximum lag of a clock that advances with the timer tick.
 const TICK_NANOSECONDS: i64 = 20_000_000;
 
-/// When each operation began and ended.
+/// The times at which each operation began and ended.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(pub Vec<(Timestamp, Timestamp)>);
 
 impl Clock {
-    /// Whether a time is what `stamp` says, on an image with or without room for nanoseconds.
+    /// Returns whether a time matches `stamp`, on an image with or without room for nanoseconds.
     #[must_use]
     pub fn agrees(&self, stamp: Stamp, time: Timestamp, wide: bool) -> bool {
         match stamp {
@@ -40,14 +40,14 @@ fn nanoseconds(time: Timestamp) -> i128 {
     i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
 }
 
-/// Everything that the model holds, compared with the volume. Returns the differences.
+/// Compares everything in the model with the volume. Returns the differences.
 #[must_use]
 pub fn compare_all(model: &Model, volume: &Volume, places: &Places, clock: &Clock) -> Vec<String> {
     let all: BTreeSet<NodeId> = model.nodes().map(|(id, _)| id).collect();
     compare_nodes(model, volume, places, clock, &all)
 }
 
-/// These nodes, compared with the volume. Returns the differences.
+/// Compares these nodes with the volume. Returns the differences.
 #[must_use]
 pub fn compare_nodes(
     model: &Model,
@@ -219,7 +219,7 @@ impl Side<'_> {
 
     fn content(&mut self, id: NodeId, ino: Ino, content: &Content) {
         let mut starts: BTreeSet<u64> = content.chunk_starts().collect();
-        // What the volume calls data is compared too, and the end.
+        // Ranges that the volume reports as data are compared too, and the end of the file.
         let size_bytes = content.size_bytes();
         let chunk = CHUNK_BYTES as u64;
         starts.insert(size_bytes / chunk * chunk);

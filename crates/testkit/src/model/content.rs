@@ -4,37 +4,37 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a chunk.
+/// The size of a chunk.
 pub const CHUNK_BYTES: usize = 4096;
 const CHUNK: u64 = CHUNK_BYTES as u64;
 
-/// A file's bytes, sparse. A clone shares them.
+/// The sparse content of a file. A clone shares the chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     size_bytes: u64,
-    /// Chunks that are not all zeros, by their number.
+    /// Chunks that are not all zeros, by number.
     chunks: BTreeMap<u64, Arc<[u8; CHUNK_BYTES]>>,
 }
 
 impl Content {
-    /// The size.
+    /// Returns the size.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Bytes in chunks that are kept.
+    /// Returns the size of the stored chunks.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.chunks.len() as u64 * CHUNK
     }
 
-    /// Where the chunks are that may hold anything but zeros.
+    /// Returns the starts of the chunks that may contain nonzero bytes.
     pub fn chunk_starts(&self) -> impl Iterator<Item = u64> {
         self.chunks.keys().map(|number| number * CHUNK)
     }
 
-    /// Fills `buf` from `offset_bytes`; zeros behind the end.
+    /// Fills `buf` from `offset_bytes`, with zeros past the end.
     pub fn read(&self, buf: &mut [u8], offset_bytes: u64) {
         buf.fill(0);
         for (number, inside, part) in pieces(offset_bytes, buf.len()) {
@@ -44,7 +44,7 @@ impl Content {
         }
     }
 
-    /// Writes, and grows the file if need be.
+    /// Writes, and extends the file if necessary.
     pub fn write(&mut self, buf: &[u8], offset_bytes: u64) {
         for (number, inside, part) in pieces(offset_bytes, buf.len()) {
             let chunk = self
@@ -58,7 +58,7 @@ impl Content {
         }
     }
 
-    /// Cuts or grows the file.
+    /// Truncates or extends the file.
     pub fn set_size(&mut self, size_bytes: u64) {
         if size_bytes < self.size_bytes {
             self.zero(size_bytes..self.size_bytes);
@@ -66,7 +66,7 @@ impl Content {
         self.size_bytes = size_bytes;
     }
 
-    /// Makes a range read as zeros. The size stays.
+    /// Zeroes a range. The size does not change.
     pub fn zero(&mut self, range: Range<u64>) {
         let first_whole = range.start.div_ceil(CHUNK);
         let end_whole = (range.end / CHUNK).max(first_whole);
@@ -90,7 +90,7 @@ impl Content {
         }
     }
 
-    /// Takes `range`, which ends before the end of the file, out.
+    /// Removes `range`, which ends before the end of the file, and moves the following content down.
     pub fn collapse(&mut self, range: &Range<u64>) {
         let tail = self.bytes(range.end..self.size_bytes);
         let size_bytes = self.size_bytes - (range.end - range.start);
@@ -99,7 +99,7 @@ impl Content {
         self.size_bytes = size_bytes;
     }
 
-    /// Opens a hole, `range`, which starts before the end of the file.
+    /// Inserts a hole at `range`, which starts before the end of the file.
     pub fn insert(&mut self, range: &Range<u64>) {
         let tail = self.bytes(range.start..self.size_bytes);
         let size_bytes = self.size_bytes + (range.end - range.start);
@@ -108,7 +108,7 @@ impl Content {
         self.size_bytes = size_bytes;
     }
 
-    /// The bytes of a range.
+    /// Returns the bytes of a range.
     #[must_use]
     pub fn bytes(&self, range: Range<u64>) -> Vec<u8> {
         let len = range.end.saturating_sub(range.start);
@@ -118,7 +118,8 @@ impl Content {
     }
 }
 
-/// The chunks that a range touches: number, place inside, and place in a buffer for the range.
+/// Returns the chunks that a range overlaps: number, range in the chunk, and range in a buffer for the
+/// whole range.
 fn pieces(
     offset_bytes: u64,
     len: usize,

@@ -1,4 +1,4 @@
-//! Content of files in the model.
+//! The content of files in the model.
 
 use super::node::{APPEND, Body, IMMUTABLE, Stamp};
 use super::{Content, Model, NodeId, Outcome, Step, done};
@@ -6,12 +6,12 @@ use crate::operation::{Target, fill_content};
 use larder::Fallocate;
 use rustix::io::Errno;
 
-/// The set-id bits: whether a write takes them off depends on who writes.
+/// The set-id bits. Whether a write clears them depends on the writer.
 const SET_ID: u16 = 0o6000;
 
 impl Model {
-    /// The content of a file that can be changed, and the errno if it cannot. `None` where a
-    /// kernel would not ask the file system.
+    /// Returns the content of a file for a change, or the errno if it cannot be changed. Returns `None`
+    /// where a kernel would not call the file system.
     fn content_mut(&mut self, id: NodeId) -> Result<Option<&mut Content>, Errno> {
         let now = self.now();
         let node = self.node_mut(id)?;
@@ -102,8 +102,8 @@ impl Model {
         done(id)
     }
 
-    /// The bytes that a copy of `len_bytes` from `from_bytes` of `from` copies: as many as the file has
-    /// there before the copy, which may itself make the file longer.
+    /// Returns the bytes that a copy of `len_bytes` from `from_bytes` of `from` copies: at most what the
+    /// file holds there before the copy, which may itself extend the file.
     #[must_use]
     pub fn copied_bytes(&self, from: &Target, from_bytes: u64, len_bytes: u64) -> u64 {
         let content = self.find(from).and_then(|id| self.node(id)?.content());

@@ -1,11 +1,11 @@
-//! A file system as POSIX and Linux describe it, in memory: what a volume is compared with.
+//! A reference model in memory of a file system according to POSIX and Linux, with which a volume is
+//! compared.
 //!
-//! Model: names, links, open files, permissions, attributes, sparse content, and the errno of
-//! what must fail, by the order in which Linux checks. What depends on free space is not
-//! modelled: a volume may answer `ENOSPC` instead.
+//! Model: names, links, open files, permissions, attributes, sparse content, and the errno of operations
+//! that must fail, in the order of Linux's checks. Free space is not modelled: a volume may return
+//! `ENOSPC` instead.
 //!
-//! Cost: nodes are shared between clones, so that the state after each of some hundred operations
-//! can be kept.
+//! Cost: clones share nodes, so that the states after each of several hundred operations can be kept.
 
 pub mod acl;
 mod attributes;
@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What of the rules depends on how the image was made.
+/// The rules that depend on the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Whether files are mapped by extents, which can be preallocated and moved.
@@ -37,32 +37,32 @@ pub struct Rules {
     pub wide_times: bool,
 }
 
-/// What an operation does.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It leads nowhere, or is none that a kernel would pass on to a file system.
+    /// The path does not exist, or a kernel would not pass the operation on to the file system.
     Skipped,
-    /// It succeeds.
+    /// The operation succeeds.
     Done {
-        /// What it made.
+        /// The node that it created.
         made: Option<NodeId>,
-        /// What it is about.
+        /// The node that it operated on.
         subject: Option<NodeId>,
     },
-    /// It must fail so, and change nothing.
+    /// It must fail with this errno, and change nothing.
     Fails(Errno),
 }
 
-/// How an operation ends inside the model.
+/// The result of an operation inside the model.
 type Step = Result<Outcome, Errno>;
 
-/// Done, about no file.
+/// Success without a file.
 const NOTHING_DONE: Outcome = Outcome::Done {
     made: None,
     subject: None,
 };
 
-/// Done, about `subject`.
+/// Success of an operation on `subject`.
 #[allow(clippy::unnecessary_wraps, reason = "the last line of most steps")]
 fn done(subject: NodeId) -> Step {
     Ok(Outcome::Done {
@@ -71,19 +71,19 @@ fn done(subject: NodeId) -> Step {
     })
 }
 
-/// A file system.
+/// The state of a file system.
 #[derive(Clone, Debug)]
 pub struct Model {
     rules: Rules,
     nodes: BTreeMap<NodeId, Arc<Node>>,
     open: BTreeMap<Slot, NodeId>,
     next: u64,
-    /// Of the operation that is done.
+    /// The number of the current operation.
     number: u32,
 }
 
 impl Model {
-    /// Holds a root directory and nothing else.
+    /// Creates a model with only a root directory.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         let root = Node::new_root();
@@ -96,15 +96,15 @@ impl Model {
         }
     }
 
-    /// How the image was made.
+    /// Returns the rules of the image.
     #[must_use]
     pub fn rules(&self) -> Rules {
         self.rules
     }
 
-    /// Does operation `number`, or says what is in its way.
+    /// Performs operation `number`, or returns why it is not possible.
     pub fn apply(&mut self, number: u32, operation: &Operation) -> Outcome {
-        // What fails half-way must leave nothing: nodes are shared, so a copy is cheap.
+        // An operation that fails halfway must change nothing. Nodes are shared, so a copy is cheap.
         let mut changed = self.clone();
         changed.number = number;
         match changed.step(operation) {
@@ -187,25 +187,25 @@ impl Model {
         }
     }
 
-    /// The node of this number.
+    /// Returns the node with this number.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
         self.nodes.get(&id)
     }
 
-    /// All nodes, those without a name that are still open included.
+    /// Returns all nodes, including those that are open but have no name.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Arc<Node>)> {
         self.nodes.iter().map(|(id, node)| (*id, node))
     }
 
-    /// Bytes of content that all files keep.
+    /// Returns the number of bytes of content that all files store.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         let contents = self.nodes.values().filter_map(|node| node.content());
         contents.map(Content::stored_bytes).sum()
     }
 
-    /// What an operation works on.
+    /// Returns the node that an operation targets.
     #[must_use]
     pub fn find(&self, target: &Target) -> Option<NodeId> {
         match target {
@@ -214,13 +214,13 @@ impl Model {
         }
     }
 
-    /// What has this path; links are not followed.
+    /// Returns the node at this path. Links are not followed.
     #[must_use]
     pub fn resolve(&self, path: &NodePath) -> Option<NodeId> {
         self.walk(&path.0)
     }
 
-    /// The node that these names lead to.
+    /// Returns the node at the end of these names.
     #[must_use]
     pub fn walk(&self, names: &[Vec<u8>]) -> Option<NodeId> {
         names.iter().try_fold(NodeId::ROOT, |at, name| {
@@ -245,7 +245,7 @@ impl Model {
         Ok(())
     }
 
-    /// Done, with a change of the inode of `id`.
+    /// Success of a change of the inode of `id`.
     fn touched(&mut self, id: NodeId) -> Step {
         self.touch(id)?;
         done(id)
@@ -255,7 +255,7 @@ impl Model {
         self.nodes.get(&id).map(|node| &**node).ok_or(Errno::STALE)
     }
 
-    /// Forgets a node that has neither a name nor anyone who holds it open.
+    /// Removes a node that has no name and is not open.
     fn drop_unused(&mut self, id: NodeId) {
         let is_open = self.open.values().any(|open| *open == id);
         if !is_open && self.nodes.get(&id).is_some_and(|node| node.links == 0) {
@@ -264,7 +264,7 @@ impl Model {
     }
 }
 
-/// What an operation that is not about names works on.
+/// Returns the target of an operation that is not about names.
 fn target(operation: &Operation) -> Option<&Target> {
     match operation {
         Operation::Write { file, .. }

@@ -1,4 +1,4 @@
-//! Names in the model, and the order in which Linux finds fault with them.
+//! Names in the model, and the order of the checks in Linux.
 
 use super::node::{APPEND, Body, IMMUTABLE, INHERITED_FLAGS, Node, Times};
 use super::{Content, Model, NodeId, Outcome, Step, done};
@@ -11,14 +11,14 @@ use std::sync::Arc;
 const MOST_NAME_BYTES: usize = 255;
 const SET_GROUP_ID: u16 = 0o2000;
 
-/// A place for a name in a directory.
+/// A name in a directory.
 struct Place<'a> {
     parent: NodeId,
     name: &'a [u8],
     found: Option<NodeId>,
 }
 
-/// Ends the step if there is no such place to be asked for.
+/// Skips the step if the path has no such place.
 macro_rules! place {
     ($model:expr, $path:expr) => {
         match $model.place($path)? {
@@ -29,7 +29,7 @@ macro_rules! place {
 }
 
 impl Model {
-    /// Where a path leads, if its directory is there.
+    /// Returns the place of a path, if its directory exists.
     fn place<'a>(&self, path: &'a NodePath) -> Result<Option<Place<'a>>, Errno> {
         let Some((parent, name)) = path.split() else {
             return Ok(None);
@@ -48,7 +48,7 @@ impl Model {
         }))
     }
 
-    /// Fails where nobody may add to the directory.
+    /// Fails if entries must not be added to the directory.
     fn may_create(&self, parent: NodeId) -> Result<(), Errno> {
         if self.get(parent)?.has(IMMUTABLE) {
             return Err(Errno::PERM);
@@ -56,7 +56,8 @@ impl Model {
         Ok(())
     }
 
-    /// Fails where nobody may take `victim` out of the directory, as a directory or as none.
+    /// Fails if `victim` must not be removed from `parent`. `as_directory` states which type the caller
+    /// expects.
     fn may_delete(&self, parent: NodeId, victim: NodeId, as_directory: bool) -> Result<(), Errno> {
         let kept =
             self.get(parent)?.has(IMMUTABLE | APPEND) || self.get(victim)?.has(IMMUTABLE | APPEND);
@@ -77,7 +78,7 @@ impl Model {
         }
     }
 
-    /// Sets the times of a directory whose names changed.
+    /// Updates the times of a directory whose names changed.
     fn touch_directory(&mut self, id: NodeId) -> Result<(), Errno> {
         let now = self.now();
         let times = &mut self.node_mut(id)?.times;
@@ -86,7 +87,7 @@ impl Model {
         Ok(())
     }
 
-    /// A new node in `parent`, with what it has from there.
+    /// Creates a node in `parent`, with the properties that it inherits.
     fn new_node(&mut self, parent: NodeId, new: &NewNode, owned: Owned) -> Result<NodeId, Errno> {
         let directory = self.get(parent)?;
         let is_directory = matches!(new, NewNode::Directory);
@@ -161,7 +162,7 @@ impl Model {
         let Some(parent) = self.resolve(parent) else {
             return Ok(Outcome::Skipped);
         };
-        // One slot holds one file: what was there would have to be closed first.
+        // A slot holds one file: the current file would have to be closed first.
         if self.open.contains_key(&slot) || !self.get(parent)?.is_directory() {
             return Ok(Outcome::Skipped);
         }
@@ -216,7 +217,7 @@ impl Model {
             return Err(Errno::PERM);
         }
         if node.links == 0 && !node.unnamed {
-            // A kernel refuses this without asking the file system.
+            // A kernel refuses this without calling the file system.
             return Ok(Outcome::Skipped);
         }
         self.node_mut(id)?.links += 1;
@@ -230,7 +231,7 @@ impl Model {
         done(id)
     }
 
-    /// Takes one name off a node.
+    /// Removes one name of a node.
     fn drop_link(&mut self, parent: NodeId, id: NodeId) -> Result<(), Errno> {
         self.touch(id)?;
         let node = self.node_mut(id)?;
@@ -268,7 +269,7 @@ impl Model {
         done(id)
     }
 
-    /// Whether `inner` is `outer` or lies below it.
+    /// Returns whether `inner` is `outer` or below it.
     fn is_below(&self, inner: NodeId, outer: NodeId) -> bool {
         let mut at = inner;
         loop {
@@ -335,7 +336,7 @@ impl Model {
         })
     }
 
-    /// Moves a name, all checked. Returns the whiteout that it left.
+    /// Moves a name, after all checks. Returns the whiteout that it created.
     fn move_entry(
         &mut self,
         old: &Place<'_>,
@@ -374,7 +375,7 @@ impl Model {
         Ok(None)
     }
 
-    /// Makes a directory's ".." and its parents' links follow a move.
+    /// Updates a directory's ".." and the link counts of its parents after a move.
     fn move_directory(&mut self, id: NodeId, from: NodeId, to: NodeId) -> Result<(), Errno> {
         if from == to {
             return Ok(());

@@ -18,10 +18,10 @@ pub const NOATIME: u32 = 0x80;
 /// The flags that operations change.
 pub const SETTABLE_FLAGS: u32 = IMMUTABLE | APPEND | NODUMP | NOATIME;
 
-/// The flags that a new file has from its directory.
+/// The flags that a new file inherits from its directory.
 pub const INHERITED_FLAGS: u32 = NODUMP | NOATIME;
 
-/// Which node; never used twice.
+/// The number of a node, which is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
@@ -36,14 +36,14 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// What a time must be.
+/// The value that a time must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamp {
-    /// When this operation was done.
+    /// A time during this operation.
     During(u32),
-    /// Exactly this.
+    /// Exactly this time.
     Exact(Timestamp),
-    /// Linux does one or another.
+    /// Any time: Linux sets one or another.
     Any,
 }
 
@@ -59,7 +59,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// All of them `stamp`.
+    /// Returns times that are all `stamp`.
     #[must_use]
     pub fn all(stamp: Stamp) -> Self {
         Self {
@@ -70,16 +70,16 @@ impl Times {
     }
 }
 
-/// What a node has beside its attributes.
+/// The part of a node that depends on its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// A regular file.
     File(Content),
     /// A directory.
     Directory {
-        /// What it holds.
+        /// Its entries.
         entries: BTreeMap<Vec<u8>, NodeId>,
-        /// Where its ".." leads.
+        /// The directory that its ".." names.
         parent: NodeId,
     },
     /// A symbolic link.
@@ -93,7 +93,7 @@ pub enum Body {
 /// A file of any type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What depends on the type.
+    /// The part that depends on the type.
     pub body: Body,
     /// The lower 12 bits of the mode.
     pub permissions: u16,
@@ -103,17 +103,17 @@ pub struct Node {
     pub gid: u32,
     /// Hard links.
     pub links: u32,
-    /// Of [`SETTABLE_FLAGS`].
+    /// Flags, a subset of [`SETTABLE_FLAGS`].
     pub flags: u32,
-    /// Attributes by their full names, but for access control lists.
+    /// Attributes by their full names, except for access control lists.
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The access control list, if it says more than the permissions.
+    /// The access control list, if it is not equivalent to the permissions.
     pub acl: Option<Acl>,
-    /// The list that new files get.
+    /// The default list for new files.
     pub default_acl: Option<Acl>,
     /// The times.
     pub times: Times,
-    /// Whether [`super::Model`] lets it be linked without a name: it never had one.
+    /// Whether [`super::Model`] allows a link to it although it has no name: it never had one.
     pub unnamed: bool,
 }
 
@@ -127,7 +127,7 @@ impl Node {
             permissions: 0o755,
             uid: 0,
             gid: 0,
-            // Itself, its own entry, and lost+found.
+            // Its own "." and "..", and the ".." of lost+found.
             links: 3,
             flags: 0,
             xattrs: BTreeMap::new(),
@@ -138,7 +138,7 @@ impl Node {
         }
     }
 
-    /// Its type.
+    /// Returns its type.
     #[must_use]
     pub fn kind(&self) -> FileKind {
         match self.body {
@@ -149,13 +149,13 @@ impl Node {
         }
     }
 
-    /// Whether it is a directory.
+    /// Returns whether it is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         matches!(self.body, Body::Directory { .. })
     }
 
-    /// A directory's entries.
+    /// Returns a directory's entries.
     #[must_use]
     pub fn entries(&self) -> Option<&BTreeMap<Vec<u8>, NodeId>> {
         match &self.body {
@@ -164,7 +164,7 @@ impl Node {
         }
     }
 
-    /// A regular file's content.
+    /// Returns a regular file's content.
     #[must_use]
     pub fn content(&self) -> Option<&Content> {
         match &self.body {
@@ -173,13 +173,13 @@ impl Node {
         }
     }
 
-    /// Whether it has one of these flags.
+    /// Returns whether any of these flags is set.
     #[must_use]
     pub fn has(&self, flags: u32) -> bool {
         self.flags & flags != 0
     }
 
-    /// All attributes, access control lists in the form that programs see.
+    /// Returns all attributes, with access control lists in the form that programs see.
     #[must_use]
     pub fn attributes(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut all = self.xattrs.clone();

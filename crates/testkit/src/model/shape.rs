@@ -1,5 +1,5 @@
-//! A tree without the content of its files and without times: what must be, after a crash, as it
-//! was after one of the operations.
+//! A tree without the content of its files and without times: the part that must match the state after
+//! one of the operations if there was a crash.
 
 use super::Model;
 use super::compare::LOST_AND_FOUND;
@@ -10,11 +10,11 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 
-/// Files by the names on their way from the root.
+/// Files by their paths from the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape(pub BTreeMap<Vec<Vec<u8>>, ShapeNode>);
 
-/// What is compared of a file.
+/// The compared properties of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ShapeNode {
     /// The type.
@@ -27,18 +27,18 @@ pub struct ShapeNode {
     pub links: u32,
     /// Flags.
     pub flags: u32,
-    /// What a device special file stands for.
+    /// The numbers of a device special file.
     pub device: (u32, u32),
-    /// Where a link leads.
+    /// The target of a symbolic link.
     pub target: Vec<u8>,
     /// Attributes.
     pub attributes: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The first of its names, by which hard links are told.
+    /// The first of its names, which identifies hard links to the same file.
     pub first_name: Vec<Vec<u8>>,
 }
 
 impl Shape {
-    /// A number that differs, as good as surely, where the shapes do.
+    /// Returns a hash of the shape. Different shapes have different hashes with near certainty.
     #[must_use]
     pub fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -46,7 +46,7 @@ impl Shape {
         hasher.finish()
     }
 
-    /// Where `self` differs from what the model has.
+    /// Returns the differences of `self` from the model.
     #[must_use]
     pub fn differences(&self, model: &Self) -> Vec<String> {
         let mut differences = Vec::new();
@@ -78,7 +78,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// The model's tree, and which node each regular file is.
+/// Returns the model's tree, and the node of each regular file.
 #[must_use]
 pub fn shape_of_model(model: &Model) -> (Shape, BTreeMap<Vec<Vec<u8>>, NodeId>) {
     let mut shape = Shape::default();
@@ -88,7 +88,7 @@ pub fn shape_of_model(model: &Model) -> (Shape, BTreeMap<Vec<Vec<u8>>, NodeId>) 
     while let Some((path, id)) = pending.pop() {
         let Some(node) = model.node(id) else { continue };
         if let Some(entries) = node.entries() {
-            // The last pushed is the next: in the order of the names.
+            // The path pushed last is visited first, so push in reverse order of the names.
             for (name, child) in entries.iter().rev() {
                 pending.push((
                     [path.as_slice(), std::slice::from_ref(name)].concat(),
@@ -125,13 +125,13 @@ fn shape_node(node: &Node, first_name: Vec<Vec<u8>>) -> ShapeNode {
     }
 }
 
-/// The inodes of regular files by the names on their way from the root.
+/// The inodes of regular files by their paths from the root.
 pub type FileInodes = BTreeMap<Vec<Vec<u8>>, Ino>;
 
-/// The volume's tree, and the inode of each regular file.
+/// Returns the volume's tree, and the inode of each regular file.
 ///
 /// # Errors
-/// What cannot be read.
+/// Fails if something cannot be read.
 pub fn shape_of_volume(volume: &Volume) -> larder::Result<(Shape, FileInodes)> {
     let mut shape = Shape::default();
     let mut files = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Many damaged versions of one image, each walked.
+//! Many damaged versions of one image, each read by a walk.
 
 use super::map::open_options;
 use super::{MetadataMap, Plan, WalkLimits, walk};
@@ -12,13 +12,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Reads that any walk may take, beyond a multiple of what the clean one takes.
+/// The number of reads that any walk may make, beyond a multiple of the reads of the clean walk.
 const SPARE_READS: u64 = 20_000;
-/// How long one image may take before the process is ended. This only reports
-/// a loop that reads nothing; it decides nothing else.
+/// The time limit of one image, after which the process is aborted. It only detects a loop without
+/// reads, and affects nothing else.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// An image to be damaged.
+/// An image to damage.
 #[derive(Debug)]
 pub struct Campaign {
     name: String,
@@ -27,23 +27,23 @@ pub struct Campaign {
     seed: Seed,
 }
 
-/// What became of the damaged images.
+/// Counts of the results for the damaged images.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Images.
     pub images: u64,
-    /// Images that were refused when opened.
+    /// Images that could not be opened.
     pub refused: u64,
     /// Images with at least one error in the walk.
     pub with_errors: u64,
-    /// Images in which nothing seemed wrong.
+    /// Images in which the walk found no error.
     pub without_errors: u64,
-    /// The most device reads that one image took.
+    /// The maximum number of device reads for one image.
     pub most_reads: u64,
 }
 
 impl Campaign {
-    /// Prepares the damage of `base`, called `name` in messages.
+    /// Prepares the damage of `base`, which messages call `name`.
     pub fn new(name: &str, base: Arc<dyn BlockDevice>, seed: Seed) -> Result<Self> {
         let map = MetadataMap::of(&base)?;
         Ok(Self {
@@ -54,7 +54,7 @@ impl Campaign {
         })
     }
 
-    /// Where the damage goes.
+    /// Returns the map of the metadata, where most of the damage is applied.
     #[must_use]
     pub fn map(&self) -> &MetadataMap {
         &self.map
@@ -117,7 +117,7 @@ impl Campaign {
     }
 }
 
-/// Names the image that never ended, then ends the process.
+/// Prints the name of an image whose walk does not end, then aborts the process.
 struct Watchdog {
     news: Sender<String>,
 }
@@ -142,7 +142,7 @@ impl Watchdog {
     }
 
     fn begin(&self, what: String) {
-        // The watchdog ends only with us.
+        // The watchdog ends only when this is dropped.
         let _ = self.news.send(what);
     }
 }

@@ -1,4 +1,4 @@
-//! One damaged image, as a list of changes that follows from its seed.
+//! One damaged image, as a list of changes that its seed determines.
 
 use super::MetadataMap;
 use crate::device::PatchedDevice;
@@ -7,7 +7,7 @@ use larder_block::{BlockDevice, Result};
 use larder_instruments::FaultyDevice;
 use std::sync::Arc;
 
-/// Values that go wrong in arithmetic.
+/// Values that cause errors in arithmetic.
 const EXTREMES: [u64; 12] = [
     0,
     1,
@@ -26,32 +26,32 @@ const EXTREMES: [u64; 12] = [
 /// One change to an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// A byte with some bits turned round.
+    /// Flips some bits of a byte.
     Flip {
-        /// Where.
+        /// The offset.
         offset_bytes: u64,
-        /// Which.
+        /// The bits.
         mask: u8,
     },
-    /// New bytes: an extreme value in a field, or a run of anything.
+    /// Writes bytes: an extreme value in a field, or a run of random bytes.
     Write {
-        /// Where.
+        /// The offset.
         offset_bytes: u64,
-        /// What.
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// What is in one place appears in another.
+    /// Copies bytes to another location.
     Copy {
-        /// From where.
+        /// The source offset.
         from_bytes: u64,
-        /// To where.
+        /// The destination offset.
         to_bytes: u64,
-        /// How much.
+        /// The length.
         len_bytes: usize,
     },
-    /// The end is missing.
+    /// Removes the end.
     Truncate {
-        /// What remains.
+        /// The remaining size.
         size_bytes: u64,
     },
 }
@@ -59,14 +59,14 @@ pub enum Damage {
 /// All changes of one damaged image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What they follow from.
+    /// The seed of the changes.
     pub seed: Seed,
     /// The changes, in order.
     pub damages: Vec<Damage>,
 }
 
 impl Plan {
-    /// The plan that follows from `seed` for an image with this metadata.
+    /// Returns the plan of `seed` for an image with this metadata.
     #[must_use]
     pub fn new(seed: Seed, map: &MetadataMap) -> Self {
         let mut random = Random::new(seed);
@@ -75,10 +75,10 @@ impl Plan {
         Self { seed, damages }
     }
 
-    /// `base` with the changes made. After `read_limit` reads, each one fails.
+    /// Returns `base` with the changes applied. After `read_limit` reads, every read fails.
     ///
     /// # Errors
-    /// If `base` cannot be read.
+    /// Fails if `base` cannot be read.
     pub fn apply(&self, base: &Arc<dyn BlockDevice>, read_limit: u64) -> Result<FaultyDevice> {
         let mut device = PatchedDevice::new(Arc::clone(base));
         let size_bytes = base.size_bytes();
@@ -127,7 +127,7 @@ fn damage(random: &mut Random, map: &MetadataMap) -> Damage {
             let offset_bytes = map.place(random) / len * len;
             let value = *random.choose(&EXTREMES).unwrap_or(&0);
             let value = value.wrapping_add(random.below(3)).wrapping_sub(1);
-            // Some fields are stored with the most significant byte first: the journal's.
+            // Some fields are big-endian: the journal's.
             let mut bytes = value.to_le_bytes()[..usize::try_from(len).unwrap_or(8)].to_vec();
             if random.below(4) == 0 {
                 bytes.reverse();
@@ -159,7 +159,7 @@ fn damage(random: &mut Random, map: &MetadataMap) -> Damage {
         }
         86..97 => {
             let block_bytes = map.block_size_bytes();
-            // A whole block, or an inode's worth.
+            // A whole block, or the size of an inode.
             let unit = if random.below(3) == 0 {
                 128
             } else {

@@ -1,4 +1,4 @@
-//! Where the metadata of an image is.
+//! The location of the metadata of an image.
 
 use super::{WalkLimits, walk};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const SUPERBLOCK: (u64, u64) = (1024, 1024);
-/// Within a block, damage in the first bytes is the likeliest to matter.
+/// The first bytes of a block, where damage is most likely to have an effect.
 const HEAD_BYTES: u64 = 128;
 
 /// The blocks that hold metadata.
@@ -20,12 +20,12 @@ pub struct MetadataMap {
     size_bytes: u64,
     /// Starts of blocks, sorted.
     blocks: Vec<u64>,
-    /// How many reads one clean walk takes.
+    /// The number of reads of a clean walk.
     reads: u64,
 }
 
 impl MetadataMap {
-    /// A map of the ranges (offset and length) that were read.
+    /// Creates a map of the ranges (offset and length) that were read.
     #[must_use]
     pub fn new(block_size_bytes: u64, size_bytes: u64, ranges: &[(u64, u64)]) -> Self {
         let blocks: BTreeSet<u64> = ranges
@@ -72,7 +72,7 @@ impl MetadataMap {
         Ok(Self::new(block_size_bytes, device.size_bytes(), &ranges))
     }
 
-    /// A place for damage: mostly in metadata, sometimes anywhere.
+    /// Returns an offset for damage: mostly in metadata, sometimes anywhere.
     pub fn place(&self, random: &mut Random) -> u64 {
         let (superblock, len) = SUPERBLOCK;
         match random.below(100) {
@@ -90,32 +90,32 @@ impl MetadataMap {
         }
     }
 
-    /// The block size.
+    /// Returns the block size.
     #[must_use]
     pub fn block_size_bytes(&self) -> u64 {
         self.block_size_bytes
     }
 
-    /// The size of the image.
+    /// Returns the size of the image.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Blocks that hold metadata.
+    /// Returns the number of blocks that hold metadata.
     #[must_use]
     pub fn block_count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Reads of the clean walk.
+    /// Returns the number of reads of the clean walk.
     #[must_use]
     pub fn reads(&self) -> u64 {
         self.reads
     }
 }
 
-/// Small caches and no threads: every run reads the same.
+/// Returns options with small caches and no threads, so that every run makes the same reads.
 pub(super) fn open_options() -> OpenOptions {
     let mut options = OpenOptions::default();
     options.cache_size_bytes = 4 << 20;

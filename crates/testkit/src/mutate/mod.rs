@@ -1,8 +1,8 @@
-//! Seeded damage to images, and the walk that has to survive it.
+//! Seeded damage to images, and the walk that must survive it.
 //!
-//! A damaged image is the base image under a few patches, so that thousands
-//! cost little. Damage falls mostly on metadata: [`MetadataMap`] knows where
-//! that is from the reads of one clean walk that touches no content.
+//! A damaged image is the base image with a few patches, so that thousands of them are cheap. Most
+//! damage is applied to metadata. [`MetadataMap`] finds the metadata from the reads of a clean walk that
+//! reads no content.
 
 mod campaign;
 mod damage;

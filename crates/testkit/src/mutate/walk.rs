@@ -1,20 +1,20 @@
-//! A walk that asks a volume for everything, expects anything, and ends.
+//! A walk that calls every operation of a volume, accepts every result, and terminates.
 
 use larder::{FileKind, Ino, Metadata, Volume};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// Where the walk stops by itself. Damage can turn a directory into one with
-/// billions of names, and a file into one of exabytes.
+/// The limits at which the walk stops. Damage can produce directories with billions of names, and files
+/// of exabytes.
 #[derive(Clone, Copy, Debug)]
 pub struct WalkLimits {
-    /// Entries listed, over all directories.
+    /// The number of entries, over all directories.
     pub entries: u64,
-    /// Runs of data sought in each file.
+    /// The number of data runs to seek in each file.
     pub runs: u32,
-    /// Bytes read at each place that is read.
+    /// The number of bytes to read at each position.
     pub piece_bytes: usize,
-    /// Whether content is read at all.
+    /// Whether to read content.
     pub content: bool,
 }
 
@@ -29,12 +29,12 @@ impl Default for WalkLimits {
     }
 }
 
-/// What a walk met.
+/// Counts of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkOutcome {
     /// Entries listed.
     pub entries: u64,
-    /// Operations that succeeded, or said rightly that there is nothing.
+    /// Operations that succeeded, or correctly reported that no result exists.
     pub successes: u64,
     /// Operations that returned an error.
     pub errors: u64,
@@ -48,10 +48,10 @@ impl WalkOutcome {
                 Some(value)
             }
             Err(error) => {
-                // The text is part of what must not panic.
+                // Formatting the text must not panic either.
                 debug_assert!(!error.to_string().is_empty());
                 let _ = error.errno();
-                // The end of the data is an answer.
+                // The end of the data is a valid result.
                 if matches!(error, larder::Error::NoMoreData(_)) {
                     self.successes += 1;
                 } else {
@@ -63,7 +63,7 @@ impl WalkOutcome {
     }
 }
 
-/// Lists, stats, looks up, reads and seeks everything that can be reached.
+/// Lists, stats, looks up, reads and seeks everything that is reachable.
 #[must_use]
 pub fn walk(volume: &Volume, limits: &WalkLimits) -> WalkOutcome {
     let mut outcome = WalkOutcome::default();
@@ -98,7 +98,7 @@ pub fn walk(volume: &Volume, limits: &WalkLimits) -> WalkOutcome {
     outcome
 }
 
-/// Lists a directory, and looks up a part of its names.
+/// Lists a directory, and looks up some of its names.
 fn list(volume: &Volume, ino: Ino, limits: &WalkLimits, outcome: &mut WalkOutcome) -> Vec<Ino> {
     let mut found = Vec::new();
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! What there is to choose from, for an operation on a model.
+//! The paths of a model, from which operations choose.
 
 use super::NodePath;
 use crate::model::{Model, NodeId};

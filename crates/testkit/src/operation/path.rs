@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// The names on the way from the root; none for the root itself.
+/// The names from the root to the file; empty for the root itself.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodePath(pub Vec<Vec<u8>>);
 
 impl NodePath {
-    /// The entry `name` of this directory.
+    /// Returns the path of the entry `name` of this directory.
     #[must_use]
     pub fn join(&self, name: &[u8]) -> Self {
         let mut names = self.0.clone();
@@ -15,7 +15,7 @@ impl NodePath {
         Self(names)
     }
 
-    /// The directory, and the name in it; `None` for the root.
+    /// Returns the directory and the name in it, or `None` for the root.
     #[must_use]
     pub fn split(&self) -> Option<(&[Vec<u8>], &[u8])> {
         let (name, parent) = self.0.split_last()?;

@@ -1,20 +1,20 @@
-//! Attributes from so small a pool that files come to share them.
+//! Attributes from a pool that is so small that files share them.
 
 use crate::seed::Random;
 
 /// The names.
 const NAMES: [&[u8]; 3] = [b"user.one", b"user.two", b"trusted.three"];
 
-/// The values, as letter and length: none has room in an inode of 256 bytes, and three have room in a
-/// block of 1 KiB. The last needs an inode of its own there, or fails.
+/// The values, as letter and length. None fits in an inode of 256 bytes, and three fit in a block of 1
+/// KiB. There, the last one needs its own inode, or fails.
 const VALUES: [(u8, usize); 4] = [(b'p', 120), (b'q', 120), (b'r', 300), (b's', 3000)];
 
-/// One of the names.
+/// Returns one of the names.
 pub(super) fn name(random: &mut Random) -> &'static [u8] {
     random.choose(&NAMES).copied().unwrap_or(NAMES[0])
 }
 
-/// One of the names, and one of the values.
+/// Returns one of the names, and one of the values.
 pub(super) fn attribute(random: &mut Random) -> (&'static [u8], Vec<u8>) {
     let (letter, len) = random.choose(&VALUES).copied().unwrap_or(VALUES[0]);
     (name(random), vec![letter; len])

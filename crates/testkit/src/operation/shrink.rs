@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Leaves out of `operations` whatever `fails` does not need: first long pieces, then single
-/// operations, until none can be spared or `attempts` are used up.
+/// Removes all `operations` that `fails` does not need: first long runs, then single operations, until
+/// none can be removed or `attempts` are used up.
 pub fn shrink<T: Clone>(
     operations: &[T],
     mut attempts: u32,
@@ -32,8 +32,8 @@ pub fn shrink<T: Clone>(
     }
 }
 
-/// What kind of failure a message tells of: its words without numbers and what braces enclose.
-/// A sequence shrinks to one that fails in the same way, not in any.
+/// Returns the kind of failure of a message: its words without numbers and without the contents of
+/// braces. A shrunk sequence must fail in the same way, not in any way.
 #[must_use]
 pub fn kind_of_failure(what: &str) -> String {
     let mut depth = 0_u32;
@@ -48,10 +48,10 @@ pub fn kind_of_failure(what: &str) -> String {
     kept.take(60).collect()
 }
 
-/// What is shown of an operation: values of attributes may be long.
+/// The maximum length of a printed operation: values of attributes may be long.
 const SHOWN_CHARACTERS: usize = 200;
 
-/// Operations, numbered, for a message.
+/// A numbered list of operations, for a message.
 #[derive(Debug)]
 pub struct Listing<'a, T>(pub &'a [T]);
 
