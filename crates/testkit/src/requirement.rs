@@ -1,16 +1,16 @@
-//! What a test needs of the machine, and how it says that it was skipped.
+//! The requirements of a test on the machine, and the report of a skipped test.
 
 use crate::tool;
 use std::fmt::Display;
 use std::io::Write as _;
 use std::path::Path;
 
-/// Something that not every machine has.
+/// A feature that not every machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requirement {
     /// A program.
     Tool(&'static str),
-    /// The rights of root.
+    /// Root privileges.
     Root,
     /// Loop devices and a kernel with ext4.
     LoopMount,
@@ -19,7 +19,7 @@ pub enum Requirement {
 }
 
 impl Requirement {
-    /// Why it is not met, if it is not.
+    /// Returns the reason why it is not met, if it is not.
     #[must_use]
     pub fn missing(self) -> Option<String> {
         match self {
@@ -35,13 +35,13 @@ impl Requirement {
     }
 }
 
-/// Whether this process may mount.
+/// Returns whether this process may mount.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether the kernel can mount images here.
+/// Returns whether the kernel can mount images here.
 #[must_use]
 pub fn can_loop_mount() -> bool {
     missing_loop_mount().is_none()
@@ -64,12 +64,12 @@ pub fn skip(requirements: &[Requirement]) -> bool {
     missing.is_some()
 }
 
-/// Prints that the running test, or a part of it, is skipped, and why. Goes past
-/// the capture of the test runner, which shows only what failing tests print.
+/// Prints that the running test, or a part of it, is skipped, and the reason. The text bypasses the
+/// capture of the test runner, which prints the output of failed tests only.
 pub fn tell_skipped(reason: impl Display) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("test");
-    // Nobody to tell is no reason to fail.
+    // A failure to print must not fail the test.
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
 }
 

@@ -1,5 +1,4 @@
-//! Randomness that can be repeated: everything random in the tests comes from
-//! a printed seed.
+//! Reproducible randomness: everything random in the tests is derived from a printed seed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +6,8 @@ use std::str::FromStr;
 /// The environment variable that replaces a test's seed.
 pub const SEED_VARIABLE: &str = "LARDER_SEED";
 
-/// The `Config` of proptest for properties whose cases are the same in each run: they follow from
-/// [`Seed::announced`]. Other fields may come after the default seed.
+/// Creates the `Config` of proptest for properties whose cases are the same in each run: they are
+/// derived from [`Seed::announced`]. Other fields may follow the default seed.
 #[macro_export]
 macro_rules! proptest_config {
     ($default_seed:expr $(, $field:ident: $value:expr)*) => {
@@ -21,17 +20,17 @@ macro_rules! proptest_config {
     };
 }
 
-/// Where a random sequence starts.
+/// The start of a random sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The seed in [`SEED_VARIABLE`] (decimal, or hexadecimal behind `0x`),
-    /// else `default`.
+    /// Returns the seed in [`SEED_VARIABLE`] (decimal, or hexadecimal with the prefix `0x`), or else
+    /// `default`.
     ///
     /// # Panics
-    /// If the variable holds no number: a typing mistake must not look like a
-    /// successful repetition.
+    /// Panics if the variable is not a number: a typing error must not look like a successful
+    /// repetition.
     #[must_use]
     pub fn from_environment(default: u64) -> Self {
         match std::env::var(SEED_VARIABLE) {
@@ -42,7 +41,8 @@ impl Seed {
         }
     }
 
-    /// As [`Seed::from_environment`], and prints it as the variable that repeats the run.
+    /// Returns the seed of [`Seed::from_environment`], and prints it as the variable that repeats the
+    /// run.
     ///
     /// # Panics
     /// As [`Seed::from_environment`].
@@ -53,8 +53,9 @@ impl Seed {
         seed
     }
 
-    /// The seeds of the parts of a test's work, without end: of part 0, part 1, …; or the one in
-    /// [`SEED_VARIABLE`] and no other, which repeats the part whose failure printed it.
+    /// Returns the seeds of the parts of a test's work: an endless sequence for part 0, part 1, and so
+    /// on. If [`SEED_VARIABLE`] is set, returns only its seed, which repeats the part whose failure
+    /// printed it.
     ///
     /// # Panics
     /// As [`Seed::from_environment`].
@@ -67,7 +68,7 @@ impl Seed {
         Box::new((0..).map(move |number| seed.part(number)))
     }
 
-    /// Another seed, for part `number` of the work that this one stands for.
+    /// Returns the seed for part `number` of the work of this one.
     #[must_use]
     pub fn part(self, number: u64) -> Self {
         let mut random = Random::new(Self(self.0 ^ mix(number)));
@@ -93,54 +94,54 @@ impl FromStr for Seed {
     }
 }
 
-/// A sequence of random numbers: splitmix64, which is enough for test data.
+/// A sequence of random numbers from splitmix64, which is sufficient for test data.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// The sequence that starts at `seed`.
+    /// Creates the sequence of `seed`.
     #[must_use]
     pub fn new(seed: Seed) -> Self {
         Self { state: seed.0 }
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
     }
 
-    /// A number below `end`, or 0 if `end` is 0.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         let product = u128::from(self.next_u64()) * u128::from(end);
         u64::try_from(product >> 64).unwrap_or(0)
     }
 
-    /// An index below `end`, or 0 if `end` is 0.
+    /// Returns an index below `end`, or 0 if `end` is 0.
     pub fn index(&mut self, end: usize) -> usize {
         usize::try_from(self.below(end as u64)).unwrap_or(0)
     }
 
-    /// A random byte.
+    /// Returns a random byte.
     pub fn byte(&mut self) -> u8 {
         self.next_u64().to_le_bytes()[0]
     }
 
-    /// One of `items`, or `None` if there are none.
+    /// Returns one of `items`, or `None` if there are none.
     pub fn choose<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.index(items.len()))
     }
 
-    /// Puts `items` in a random order.
+    /// Shuffles `items`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.index(last + 1));
         }
     }
 
-    /// Overwrites `bytes` with random ones.
+    /// Overwrites `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let number = self.next_u64().to_le_bytes();
@@ -148,7 +149,7 @@ impl Random {
         }
     }
 
-    /// `len` random bytes.
+    /// Returns `len` random bytes.
     #[must_use]
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
@@ -157,7 +158,7 @@ impl Random {
     }
 }
 
-/// Spreads the bits of a number over the whole word.
+/// Distributes the bits of a number over the whole word.
 #[must_use]
 pub fn mix(number: u64) -> u64 {
     let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

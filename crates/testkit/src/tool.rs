@@ -1,20 +1,20 @@
-//! Running the outside tools: mke2fs, debugfs, tune2fs, losetup, …
+//! Execution of external tools: mke2fs, debugfs, tune2fs, losetup, …
 //!
-//! They are started directly, never through a shell, with a fixed clock, a
-//! fixed configuration and a fixed language, so that two runs make the same image.
+//! They are started directly, without a shell, with a fixed clock, a fixed configuration and a fixed
+//! language, so that two runs produce the same image.
 
 use crate::error::{Error, Result};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The clock that e2fsprogs see: 2020-09-13 12:26:40 UTC.
+/// The time that e2fsprogs use: 2020-09-13 12:26:40 UTC.
 const FAKE_TIME: &str = "1600000000";
 
-/// Where system tools live when `PATH` leaves them out, as it does for users.
+/// The directories of system tools, which the `PATH` of users may not contain.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-/// Finds a tool in `PATH` or in the system's folders.
+/// Finds a tool in `PATH` or in the system directories.
 #[must_use]
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -24,7 +24,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The Python with the packages that `make python-tools` installs, or else the system's.
+/// Returns the Python with the packages that `make python-tools` installs, or else the system's Python.
 #[must_use]
 pub fn python() -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/python/bin/python");
@@ -43,7 +43,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// The tool `name`, without arguments so far.
+    /// Creates a run of the tool `name`, without arguments.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let program = find(name).unwrap_or_else(|| PathBuf::from(name));
@@ -80,7 +80,7 @@ impl Tool {
         self
     }
 
-    /// Takes `code` for success too.
+    /// Accepts the exit code `code` as success.
     #[must_use]
     pub fn accept(mut self, code: i32) -> Self {
         self.accepted.push(code);

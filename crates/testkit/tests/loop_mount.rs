@@ -1,11 +1,11 @@
-//! A mount that is dropped is over, whoever holds a copy of its descriptor.
+//! Checks that a dropped mount has ended, even if another process held a copy of its descriptor.
 
 use larder_testkit::tool::Tool;
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// As a process has one that another thread is just starting.
+/// A process that another thread is starting holds such a copy.
 #[test]
 fn drop_waits_for_the_last_copy_of_the_descriptor() {
     if skip(&[Requirement::LoopMount, Requirement::Tool("mke2fs")]) {
@@ -24,7 +24,7 @@ fn drop_waits_for_the_last_copy_of_the_descriptor() {
             drop(mount);
             assert!(is_last_closed.load(Ordering::SeqCst));
         });
-        // Time to see that the mount has another user. Too little of it fails nothing.
+        // Time to observe that the mount has another user. If it is too short, the test still passes.
         for _ in 0..1000 {
             std::thread::yield_now();
         }

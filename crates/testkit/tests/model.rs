@@ -1,5 +1,5 @@
-//! The model against the kernel: the same operations on a loop mount, error by error, and then
-//! the image, read through a volume, object by object.
+//! Compares the model with the kernel: the same operations on a loop mount, error by error, and then the
+//! image, read through a volume, object by object.
 
 use larder::{Fallocate, FileKind, RenameFlags, XattrMode};
 use larder_testkit::crash::{ImageFile, Layout, layout};
@@ -30,7 +30,7 @@ const MIX: Mix = Mix {
     far: true,
 };
 
-/// A mounted file system, and what is open on it.
+/// A mounted file system, and the open files on it.
 struct Kernel {
     // Closed before the mount ends.
     open: BTreeMap<Slot, OwnedFd>,
@@ -43,7 +43,7 @@ impl Kernel {
         names.fold(self.mount.path(), |path, name| path.join(name))
     }
 
-    /// A path that leads to the file, and whether it must be followed to get there.
+    /// Returns a path to the file, and whether the path is a symbolic link to follow.
     fn target(&self, target: &Target) -> (PathBuf, bool) {
         match target {
             Target::Path(path) => (self.path(path), false),
@@ -148,7 +148,7 @@ impl Kernel {
         let gid = group(model, parent, owned);
         rustix::fs::chownat(CWD, &path, uid(owned.uid), gid, AtFlags::SYMLINK_NOFOLLOW)?;
         if matches!(node, NewNode::Directory) && owned.permissions & 0o2000 != 0 {
-            // mkdir(2) leaves this bit away.
+            // mkdir(2) ignores this bit.
             let mode = rustix::fs::stat(&path)?.st_mode | 0o2000;
             rustix::fs::chmod(&path, Mode::from_raw_mode(mode & 0o7777))?;
         }
@@ -301,7 +301,7 @@ fn uid(uid: u32) -> Option<rustix::fs::Uid> {
     Some(rustix::fs::Uid::from_raw(uid))
 }
 
-/// The group that a new file is given, unless its directory gives it one.
+/// Returns the group to set on a new file, unless it inherits one from its directory.
 fn group(
     model: &Model,
     parent: Option<larder_testkit::model::NodeId>,
@@ -354,7 +354,8 @@ fn now() -> larder::Timestamp {
     }
 }
 
-/// What only a program that opens the file first runs into.
+/// Returns whether the operation reaches the file system. The kernel opens the file for some operations,
+/// and does so only for regular files and directories.
 fn is_opened(model: &Model, operation: &Operation) -> bool {
     let (Operation::Write { file, .. }
     | Operation::Truncate { file, .. }
@@ -369,7 +370,8 @@ fn is_opened(model: &Model, operation: &Operation) -> bool {
         .is_some_and(|node| matches!(node.body, Body::File(_) | Body::Directory { .. }))
 }
 
-/// Lets the kernel perform `operations` on a new file system of the layout, beside the model.
+/// Performs `operations` with the kernel on a new file system of the layout, and compares it with the
+/// model.
 fn kernel_follows_the_model(layout: &Layout, operations: &[Operation], seed: Seed) {
     let mut model = Model::new(layout.rules);
     let device = larder_instruments::OverlayDevice::new(layout.base().unwrap());
@@ -379,7 +381,7 @@ fn kernel_follows_the_model(layout: &Layout, operations: &[Operation], seed: See
         open: BTreeMap::new(),
     };
     let mut clock = Clock::default();
-    // Linux sets the times of a file before it finds fault with the range to move.
+    // Linux sets the times of a file before it checks the range to move.
     let mut touched = Vec::new();
     for (number, operation) in (0..).zip(operations) {
         let begun = now();
@@ -392,7 +394,7 @@ fn kernel_follows_the_model(layout: &Layout, operations: &[Operation], seed: See
             }
             match (predicted, result) {
                 (_, Err(Errno::NOSPC)) => model = before,
-                // Or a path through a symbolic link, which is followed, and leads nowhere.
+                // Or a path through a symbolic link, which the kernel follows to a missing target.
                 (Outcome::Done { .. }, Ok(())) | (Outcome::Fails(Errno::NOTDIR), Err(_)) => {}
                 (Outcome::Fails(expected), Err(errno)) if errno == expected => {}
                 (predicted, result) => panic!(
@@ -438,7 +440,7 @@ fn kernel_does_what_the_model_says() {
     }
 }
 
-/// A copy that makes its own source longer copies what the file had before.
+/// A copy that extends its own source copies only what the file held before.
 #[test]
 fn kernel_copies_within_a_file_what_it_had_before() {
     if skip(&[Requirement::Tool("mke2fs"), Requirement::LoopMount]) {

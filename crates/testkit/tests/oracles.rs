@@ -1,5 +1,5 @@
-//! The oracles themselves: what they call equal is equal, and images hold what
-//! their trees promise.
+//! Tests of the oracles: sources that they report as equal are equal, and images contain what their
+//! trees specify.
 
 use larder::{OpenOptions, Volume};
 use larder_block::{BlockDevice, FileDevice, FileRange};
@@ -109,7 +109,7 @@ fn volume_with_one_wrong_byte_differs_from_the_kernel() {
     assert!(report.differences[0].starts_with(&expected), "{report}");
 }
 
-/// What debugfs answers to a request about the image of a recipe.
+/// Returns the output of debugfs for a request on the image of a recipe.
 fn ask(name: &str, request: &str) -> String {
     let image = image(named(name));
     Tool::new("debugfs")
@@ -125,18 +125,18 @@ fn images_hold_the_structures_that_they_promise() {
         return;
     }
     for (name, request, expected) in [
-        // Extent trees of three levels, in large blocks and in small ones.
+        // Extent trees of three levels, with large and with small blocks.
         (
             "ext4-100000-files",
             "dump_extents /fragmented/comb",
             " 0/ 2 ",
         ),
         ("hash-tea", "dump_extents /fragmented/comb", " 0/ 2 "),
-        // Block maps to the third level.
+        // Block maps up to the third level.
         ("ext2-rev0-1k", "stat /sparse/levels", "(TIND)"),
         ("ext3-1k", "stat /sparse/levels", "(TIND)"),
         ("ext3-2k", "stat /sparse/levels", "(TIND)"),
-        // Indexes of three levels and of two.
+        // Directory indexes of three levels and of two.
         ("large-dir-1k", "htree_dump /many", "Indirect levels: 2"),
         (
             "ext4-1k-100000-links",

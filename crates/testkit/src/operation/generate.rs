@@ -1,4 +1,4 @@
-//! Operations from a seed: mostly such as succeed, some that must fail.
+//! Operations from a seed: most succeed, and some must fail.
 
 use super::choice::Choice;
 use super::{NewNode, NodePath, Operation, Owned, Slot, Target, shared};
@@ -8,31 +8,32 @@ use crate::seed::{Random, Seed};
 use larder::{Fallocate, FileKind, RenameFlags, Timestamp, XattrMode};
 use std::collections::BTreeMap;
 
-/// Slots for open files.
+/// The number of slots for open files.
 const SLOTS: u64 = 4;
-/// Directories are not nested deeper.
+/// The maximum depth of directories.
 const MOST_DEPTH: usize = 4;
 
-/// What a sequence consists of.
+/// The composition of a sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
-    /// Files of all types that there are at once, about.
+    /// The approximate maximum number of files of all types that exist at once.
     pub most_nodes: usize,
-    /// Content that all files hold at once, about.
+    /// The approximate maximum of the content that all files hold at once.
     pub most_bytes: u64,
-    /// One operation in so many makes something durable, beside those that do so anyway; 0 is none.
+    /// One operation in this many makes something durable, in addition to operations that always do; 0
+    /// means never.
     pub syncs_one_in: u64,
-    /// One operation in so many gives files attributes that others have, or takes one away; 0 is
-    /// none.
+    /// One operation in this many gives files attributes that others have, or removes one; 0 means
+    /// never.
     pub shares_one_in: u64,
     /// Whether the volume is closed and opened again in the middle.
     pub reopens: bool,
-    /// Whether files may be made that reach far out, with little in them.
+    /// Whether files may have content at large offsets, with little data.
     pub far: bool,
 }
 
 impl Mix {
-    /// The same, but mostly attributes that files share.
+    /// Returns the same mix, but with mostly attributes that files share.
     #[must_use]
     pub const fn sharing(self) -> Self {
         Self {
@@ -43,17 +44,17 @@ impl Mix {
     }
 }
 
-/// Makes operations.
+/// Generates operations.
 #[derive(Debug)]
 pub struct Generator {
     random: Random,
     mix: Mix,
-    /// What is to come before anything new is thought of, last first.
+    /// Operations that must be performed before new ones are generated, in reverse order.
     planned: Vec<Operation>,
 }
 
 impl Generator {
-    /// Makes the operations of `seed`.
+    /// Creates a generator for the operations of `seed`.
     #[must_use]
     pub fn new(seed: Seed, mix: Mix) -> Self {
         Self {
@@ -63,7 +64,7 @@ impl Generator {
         }
     }
 
-    /// The first `count` operations on an empty file system.
+    /// Returns the first `count` operations on an empty file system.
     #[must_use]
     pub fn sequence(mut self, model: &Model, count: usize) -> Vec<Operation> {
         let mut model = model.clone();
@@ -77,7 +78,7 @@ impl Generator {
             .collect()
     }
 
-    /// An operation on what `model` holds.
+    /// Returns an operation on the contents of `model`.
     pub fn next(&mut self, model: &Model) -> Operation {
         if let Some(planned) = self.planned.pop() {
             return planned;
@@ -155,7 +156,7 @@ impl Generator {
         Slot(u8::try_from(self.random.below(SLOTS)).unwrap_or(0))
     }
 
-    /// Small and large numbers of users and groups.
+    /// Returns a small or large number of a user or group.
     fn id(&mut self) -> u32 {
         let ids = [0, 1, 1000, 65_535, 65_536, 4_000_000_000];
         self.random.choose(&ids).copied().unwrap_or(0)
@@ -198,13 +199,13 @@ impl Generator {
             parent.0.pop();
         }
         if self.random.below(50) == 0 {
-            // Through what may be no directory.
+            // The parent may not be a directory.
             parent = self.any(choice);
         }
         parent.join(&self.name())
     }
 
-    /// Something that is there; seldom not.
+    /// Returns the path of an existing file, rarely of a missing one.
     fn any(&mut self, choice: &Choice) -> NodePath {
         if self.random.below(25) == 0 {
             return NodePath::default().join(b"absent");
@@ -215,7 +216,7 @@ impl Generator {
             .unwrap_or_else(|| NodePath::default().join(b"absent"))
     }
 
-    /// A regular file; seldom something else.
+    /// Returns a regular file, rarely something else.
     fn target(&mut self, choice: &Choice) -> Target {
         match self.random.below(20) {
             0..=3 => Target::Open(self.slot()),
@@ -244,7 +245,7 @@ impl Generator {
     }
 
     fn symlink(&mut self, choice: &Choice) -> Operation {
-        // In the inode up to 59 bytes, else in a block.
+        // Up to 59 bytes are stored in the inode, longer targets in a block.
         let lengths = [1, 59, 60, 61, 150, 900];
         let len = self.random.choose(&lengths).copied().unwrap_or(1);
         let target = vec![b'a' + self.random.byte() % 26; len];
@@ -281,7 +282,7 @@ impl Generator {
         }
     }
 
-    /// Takes something away; content where that is what there is too much of.
+    /// Returns the removal of a name: that of a regular file if there is too much content (`full`).
     fn removal(&mut self, choice: &Choice, full: bool) -> Operation {
         let file = self.random.choose(&choice.files).cloned();
         if let Some(file) = file.filter(|_| full || self.random.below(2) == 0) {
@@ -332,7 +333,7 @@ impl Generator {
         1 + u32::try_from(self.random.below(most)).unwrap_or(0)
     }
 
-    /// Somewhere in a file of this size, or behind it.
+    /// Returns an offset in a file of this size, or past its end.
     fn offset(&mut self, size_bytes: u64) -> u64 {
         let at = match self.random.below(20) {
             0..=5 => size_bytes,
@@ -441,7 +442,7 @@ impl Generator {
         }
     }
 
-    /// Gives some files the same attribute, or takes one away.
+    /// Gives some files the same attribute, or removes one.
     fn share(&mut self, choice: &Choice) -> Operation {
         if self.random.below(3) == 0 {
             return Operation::RemoveXattr {
@@ -496,7 +497,7 @@ impl Generator {
         let wide = model.rules().wide_times;
         let mut time = || Timestamp {
             seconds: {
-                // Before 2310: e2fsck takes later ones for wrongly encoded early ones.
+                // Before 2310: e2fsck treats later times as wrongly encoded early ones.
                 let seconds = self.random.below(if wide { 11 << 30 } else { 1 << 31 });
                 let from = if wide { -(1 << 31) } else { 0 };
                 from + i64::try_from(seconds).unwrap_or(0)
@@ -511,7 +512,7 @@ impl Generator {
         }
     }
 
-    /// Sets flags, and clears them soon after, or too much would be refused.
+    /// Sets flags, and clears them soon after: otherwise too many operations would fail.
     fn set_flags(&mut self, choice: &Choice) -> Operation {
         let file = self.target_of_any_type(choice);
         let flags = u32::from(self.random.byte()) & SETTABLE_FLAGS;
@@ -520,7 +521,7 @@ impl Generator {
             file: file.clone(),
             flags: flags & inherited,
         };
-        // A few operations on it meanwhile.
+        // A few operations on it before the flags are cleared.
         self.planned.push(clear);
         if let Target::Path(path) = &file {
             let mut refused = vec![
@@ -546,7 +547,7 @@ impl Generator {
         Operation::SetFlags { file, flags }
     }
 
-    /// Many names in one directory, which becomes a tree; or a file that is replaced, as editors do.
+    /// Creates many names in one directory, so that it gets an index, or replaces a file as editors do.
     fn burst(&mut self, choice: &Choice) -> Operation {
         let parent = self.directory(choice);
         if self.bit() == 1 {

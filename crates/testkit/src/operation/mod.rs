@@ -1,8 +1,8 @@
-//! Operations on a volume, as plain data: made from a seed, applied to a volume and to a model,
-//! and left out one by one until only those remain that a failure needs.
+//! Operations on a volume, as plain data: generated from a seed, applied to a volume and to a model, and
+//! removed one by one until only those remain that a failure needs.
 //!
-//! An operation says by paths and slots what it works on, so that a sequence stays one whichever
-//! of its operations are taken out; what then leads nowhere is skipped or fails as it should.
+//! An operation names its targets by paths and slots, so that a sequence remains valid if any of its
+//! operations are removed. An operation whose target no longer exists is skipped or fails as expected.
 
 mod choice;
 mod generate;
@@ -19,16 +19,16 @@ pub use shrink::{Listing, kind_of_failure, shrink};
 use crate::model::acl::Acl;
 use larder::{Fallocate, FileKind, RenameFlags, Timestamp, XattrMode};
 
-/// A place for a file that is held open.
+/// The number of a file that is held open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u8);
 
-/// What an operation works on.
+/// The target of an operation.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Target {
-    /// What has this name; a symbolic link is not followed.
+    /// The file at this path. A symbolic link is not followed.
     Path(NodePath),
-    /// What is open there.
+    /// The file that is open in this slot.
     Open(Slot),
 }
 
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Target {
     }
 }
 
-/// What a new file starts with, but for its type.
+/// The initial properties of a new file, except for its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owned {
     /// The lower 12 bits of the mode.
@@ -52,19 +52,19 @@ pub struct Owned {
     pub gid: u32,
 }
 
-/// Permissions that are taken from every new file.
+/// The permissions that are removed from every new file.
 pub const UMASK: u16 = 0o022;
 
-/// What is made.
+/// The type and the initial content of a new file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewNode {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A symbolic link to this.
+    /// A symbolic link with this target.
     Symlink(Vec<u8>),
-    /// A device special file with major and minor number.
+    /// A device special file with its major and minor number.
     Device(FileKind, u32, u32),
     /// A FIFO or a socket.
     Special(FileKind),
@@ -73,20 +73,20 @@ pub enum NewNode {
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Makes a file of any type.
+    /// Creates a file of any type.
     Make {
         /// Its path.
         at: NodePath,
-        /// What.
+        /// The type.
         node: NewNode,
         /// Owner and permissions.
         owned: Owned,
     },
-    /// Makes a file without a name and opens it, as `O_TMPFILE`.
+    /// Creates a file without a name and opens it, like `O_TMPFILE`.
     MakeUnnamed {
-        /// Where it would be.
+        /// The directory of the file.
         parent: NodePath,
-        /// Where it is open.
+        /// The slot in which it is opened.
         slot: Slot,
         /// Owner and permissions.
         owned: Owned,
@@ -95,26 +95,26 @@ pub enum Operation {
     Open {
         /// Its path.
         at: NodePath,
-        /// Where it is open then; what was open there is closed.
+        /// The slot in which it is opened. A file that is open there is closed first.
         slot: Slot,
     },
-    /// Closes it.
+    /// Closes a file.
     Close {
-        /// Where it is open.
+        /// The slot of the file.
         slot: Slot,
     },
-    /// Gives it one more name.
+    /// Adds a name to a file.
     Link {
-        /// What.
+        /// The file.
         from: Target,
-        /// The name.
+        /// The new name.
         to: NodePath,
     },
-    /// Gives it the name of another file, if one has it.
+    /// Adds a name to a file, and replaces the file that has this name, if there is one.
     LinkReplacing {
-        /// What.
+        /// The file.
         from: Target,
-        /// The name.
+        /// The new name.
         to: NodePath,
     },
     /// Removes a name.
@@ -127,36 +127,36 @@ pub enum Operation {
         /// Its name.
         at: NodePath,
     },
-    /// Renames.
+    /// Renames a file.
     Rename {
         /// The old name.
         from: NodePath,
-        /// The new one.
+        /// The new name.
         to: NodePath,
-        /// How.
+        /// The flags.
         flags: RenameFlags,
     },
-    /// Writes; the content tells the operation and the offset.
+    /// Writes. The content encodes the number of the operation and the offset.
     Write {
         /// The file.
         file: Target,
-        /// Where.
+        /// The offset.
         offset_bytes: u64,
-        /// How much.
+        /// The length.
         len_bytes: u32,
     },
     /// Sets the size.
     Truncate {
         /// The file.
         file: Target,
-        /// To this.
+        /// The new size.
         size_bytes: u64,
     },
-    /// Allocates, removes or moves a range.
+    /// Allocates, punches, zeroes or moves a range.
     Allocate {
         /// The file.
         file: Target,
-        /// Which of it.
+        /// The mode.
         mode: Fallocate,
         /// The range's start.
         offset_bytes: u64,
@@ -165,15 +165,15 @@ pub enum Operation {
     },
     /// Copies from one file into another.
     Copy {
-        /// From this file.
+        /// The source file.
         from: Target,
-        /// From here.
+        /// The offset in the source.
         from_bytes: u64,
-        /// Into this file.
+        /// The destination file.
         to: Target,
-        /// To here.
+        /// The offset in the destination.
         to_bytes: u64,
-        /// At most so much.
+        /// The maximum length.
         len_bytes: u64,
     },
     /// Sets an attribute.
@@ -184,7 +184,7 @@ pub enum Operation {
         name: Vec<u8>,
         /// Its value.
         value: Vec<u8>,
-        /// Whether it may or must be there.
+        /// Whether the attribute may or must exist.
         mode: XattrMode,
     },
     /// Removes an attribute.
@@ -198,7 +198,7 @@ pub enum Operation {
     SetAcl {
         /// The file.
         file: Target,
-        /// Whether it is the list that new files get.
+        /// Whether it is the default list, which new files inherit.
         is_default: bool,
         /// The list.
         acl: Acl,
@@ -219,7 +219,7 @@ pub enum Operation {
         /// The group, if it changes.
         gid: Option<u32>,
     },
-    /// Sets the times of access and change.
+    /// Sets the times of access and modification.
     SetTimes {
         /// The file.
         file: Target,
@@ -228,28 +228,28 @@ pub enum Operation {
         /// The last change of the content.
         modified: Timestamp,
     },
-    /// Sets the flags that [`crate::model::SETTABLE_FLAGS`] names.
+    /// Sets the flags in [`crate::model::SETTABLE_FLAGS`].
     SetFlags {
         /// The file.
         file: Target,
-        /// Those that are set; the others are cleared.
+        /// The flags to set; the others are cleared.
         flags: u32,
     },
     /// Makes a file or directory durable.
     SyncFile {
         /// The file.
         file: Target,
-        /// As fdatasync(2).
+        /// Whether to sync as fdatasync(2) does.
         data_only: bool,
     },
     /// Makes everything durable.
     Sync,
-    /// Closes the volume and opens it again; nothing stays open.
+    /// Closes the volume and opens it again. No file remains open.
     Reopen,
 }
 
-/// Fills `buf`, which operation `number` writes at `offset_bytes`: each aligned eight bytes tell
-/// the operation and the offset.
+/// Fills `buf`, which operation `number` writes at `offset_bytes`: each aligned word of eight bytes
+/// encodes the number of the operation and the offset.
 pub fn fill_content(number: u32, offset_bytes: u64, buf: &mut [u8]) {
     for (at, byte) in (offset_bytes..).zip(buf) {
         let mut word = *b"w  @    ";
@@ -260,7 +260,7 @@ pub fn fill_content(number: u32, offset_bytes: u64, buf: &mut [u8]) {
     }
 }
 
-/// What [`fill_content`] put where these bytes are, for messages.
+/// Describes bytes that [`fill_content`] wrote, for messages.
 #[must_use]
 pub fn describe_content(bytes: &[u8]) -> String {
     match bytes {

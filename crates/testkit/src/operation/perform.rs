@@ -1,4 +1,4 @@
-//! Operations on a volume, each beside the model.
+//! Operations on a volume, each also applied to the model.
 
 use super::{NewNode, NodePath, Operation, Owned, Target, UMASK, fill_content};
 use crate::model::acl::{ACCESS, DEFAULT};
@@ -24,7 +24,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// The inodes that the names of `model` lead to in a volume; those that are not there lack.
+    /// Looks up the names of `model` in a volume. Returns the inodes of those that exist.
     #[must_use]
     pub fn found(model: &Model, volume: &Volume) -> Self {
         let mut places = Self::default();
@@ -41,27 +41,27 @@ impl Places {
         places
     }
 
-    /// The inode of a node.
+    /// Returns the inode of a node.
     #[must_use]
     pub fn ino(&self, id: NodeId) -> Option<Ino> {
         self.0.get(&id).copied()
     }
 }
 
-/// Performs operations on a volume and on a model, and says where they part.
+/// Performs operations on a volume and on a model, and reports differences.
 #[derive(Debug)]
 pub struct Performer {
-    /// What should be.
+    /// The expected state.
     pub model: Model,
-    /// Which inode is which node.
+    /// The inode of each node.
     pub places: Places,
-    /// When what was done.
+    /// The times of the operations.
     pub clock: Clock,
     number: u32,
 }
 
 impl Performer {
-    /// Starts with an empty volume and this model of it.
+    /// Creates a performer for an empty volume with this model.
     #[must_use]
     pub fn new(model: Model) -> Self {
         Self {
@@ -72,18 +72,19 @@ impl Performer {
         }
     }
 
-    /// The number of the next operation.
+    /// Returns the number of the next operation.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Performs an operation on both. [`Operation::Reopen`] is the caller's to do on the volume.
-    /// An error that `excused` accepts leaves the model as it was. A write or a copy that ends before
-    /// its end, where `excused` accepts `ENOSPC`, is one of fewer bytes to the model.
+    /// Performs an operation on both the volume and the model. For [`Operation::Reopen`], the caller
+    /// reopens the volume. An error that `excused` accepts leaves the model unchanged. If `excused`
+    /// accepts `ENOSPC`, a short write or copy is applied to the model with fewer bytes.
     ///
     /// # Errors
-    /// How the volume and the model differ in whether it succeeds, or with which errno it fails.
+    /// Returns the difference between the volume and the model: in whether the operation succeeds, or in
+    /// the errno.
     pub fn perform(
         &mut self,
         volume: &Volume,
@@ -123,7 +124,7 @@ impl Performer {
                     }
                 }
                 (_, Err(errno)) if excused(errno) => {
-                    // As with close(2), whoever closed a file has it no longer.
+                    // As with close(2), the file is closed even after an error.
                     if !matches!(operation, Operation::Close { .. }) {
                         self.model = before;
                     }
@@ -146,7 +147,7 @@ impl Performer {
         verdict.map(|()| outcome)
     }
 
-    /// Compares all that the last operation changed, in the model `before` it.
+    /// Compares everything that the last operation changed. `before` is the model before it.
     #[must_use]
     pub fn compare_changed(&self, volume: &Volume, before: &Model) -> Vec<String> {
         let changed: BTreeSet<NodeId> = self
@@ -169,8 +170,8 @@ impl Performer {
     }
 }
 
-/// Whether an operation that `expected` forbids may fail with `errno` as well: where two things
-/// are wrong, which of them is found first is nobody's concern.
+/// Returns whether an operation that must fail with `expected` may also fail with `errno`: if two checks
+/// fail, their order does not matter.
 fn is_as_good(expected: Errno, errno: Errno) -> bool {
     let together = [
         (Errno::PERM, Errno::ISDIR),
@@ -193,20 +194,20 @@ fn now() -> Timestamp {
     }
 }
 
-/// An operation's way to the volume.
+/// Performs an operation on the volume.
 struct Hand<'a> {
     volume: &'a Volume,
     model: &'a Model,
     places: &'a Places,
     number: u32,
-    /// What was done, where it is less than the operation.
+    /// The operation that was performed, if it is shorter than the requested one.
     short: Cell<Option<Operation>>,
 }
 
 impl Hand<'_> {
-    /// The inode of what the model says is there.
+    /// Returns the inode of a node in the model.
     fn ino(&self, id: Option<NodeId>) -> Ino {
-        // The model skips what it does not find, so this is there; inode 0 fails in any case.
+        // The model skips what it does not find, so the node exists. Inode 0 fails in any case.
         id.and_then(|id| self.places.ino(id)).unwrap_or(Ino(0))
     }
 
@@ -252,8 +253,8 @@ impl Hand<'_> {
                 let (new_parent, new_name) = self.place(to);
                 volume.rename(parent, name, new_parent, new_name, *flags)?;
                 if flags.contains(larder::RenameFlags::WHITEOUT) {
-                    // The whiteout is the only new node; a rename over itself makes none.
-                    // Asked again if a device fails once: the rename is done.
+                    // The whiteout is the only new node; a rename onto itself creates none. The lookup
+                    // is repeated if a device fails once, because the rename is complete.
                     let found = || volume.metadata(volume.lookup(parent, name)?);
                     return found().or_else(|_| found()).map(Some);
                 }
@@ -284,7 +285,7 @@ impl Hand<'_> {
         self.volume.make(parent, name, what, &new)
     }
 
-    /// Changes of content and attributes.
+    /// Performs changes of content and attributes.
     fn change(&self, operation: &Operation) -> Result<()> {
         let volume = self.volume;
         match operation {
@@ -345,8 +346,8 @@ impl Hand<'_> {
         }
     }
 
-    /// Copies in as many pieces as it takes, as programs do, but not what the copy itself adds to
-    /// the source.
+    /// Copies in as many calls as necessary, as programs do, but excludes what the copy itself appends
+    /// to the source.
     fn copy(&self, from: (&Target, u64), to: (&Target, u64), len_bytes: u64) -> Result<()> {
         let (source, target) = (self.target(from.0), self.target(to.0));
         let len_bytes = self.model.copied_bytes(from.0, from.1, len_bytes);

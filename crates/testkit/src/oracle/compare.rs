@@ -8,19 +8,19 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
-/// Differences that are written out; the others are counted.
+/// The maximum number of differences that are described. The others are only counted.
 const SHOWN: usize = 20;
 /// Content is read in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
-/// What is read of a hole at its start and at its end, to see zeros.
+/// The number of bytes that are read at the start and at the end of a hole to check for zeros.
 const HOLE_SAMPLE_BYTES: u64 = 4096;
 
-/// What is compared, and what is left alone.
+/// The scope of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison<'a> {
-    /// The fields that both sides must agree in.
+    /// The fields in which both sides must agree.
     pub fields: Fields,
-    /// Directories that are compared but not entered, by their path from the root.
+    /// Directories that are compared but not entered, by path from the root.
     pub closed: &'a [&'a str],
 }
 
@@ -40,10 +40,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// Fails the test if the sides differ, and shows how.
+    /// Fails the test if the sides differ, and prints the differences.
     ///
     /// # Panics
-    /// If they differ.
+    /// Panics if they differ.
     pub fn assert_same(&self, what: &str) {
         assert!(self.difference_count == 0, "{what}: {self}");
     }
@@ -75,7 +75,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Walks both sources at once and reports every difference, whichever side it is on.
+/// Walks both sources in parallel and reports every difference, on either side.
 pub fn compare<A: Source, B: Source>(left: &A, right: &B, comparison: &Comparison<'_>) -> Report {
     let mut walk = Walk {
         left,
@@ -99,7 +99,7 @@ struct Walk<'a, A: Source, B: Source> {
     right: &'a B,
     comparison: &'a Comparison<'a>,
     report: Report,
-    /// Inodes with several links whose content was compared: once is enough.
+    /// Inodes with several links whose content was already compared.
     seen: HashSet<(u64, u64)>,
     buffers: (Vec<u8>, Vec<u8>),
 }
@@ -109,8 +109,8 @@ impl<A: Source, B: Source> Walk<'_, A, B> {
         self.comparison.fields.contains(field)
     }
 
-    /// Both results, or `None` after reporting the side that failed. If both
-    /// fail, that is a difference too: a test image has nothing unreadable.
+    /// Returns both results, or `None` after it has reported the side that failed. If both fail, that is
+    /// also a difference: everything in a test image is readable.
     fn both<T, U>(&mut self, path: &[u8], left: Result<T>, right: Result<U>) -> Option<(T, U)> {
         if let Err(error) = &left {
             self.report
@@ -296,7 +296,7 @@ impl<A: Source, B: Source> Walk<'_, A, B> {
         }
     }
 
-    /// Compares a range of the content; false after a difference.
+    /// Compares a range of the content. Returns `false` after a difference.
     fn range(
         &mut self,
         path: &[u8],
@@ -343,7 +343,7 @@ impl<A: Source, B: Source> Walk<'_, A, B> {
     }
 }
 
-/// The data of either side, and the edges of what both call holes.
+/// Returns the data of either side, and the edges of what both sides report as holes.
 fn ranges_to_read(left: &[Range<u64>], right: &[Range<u64>], size_bytes: u64) -> Vec<Range<u64>> {
     let mut data: Vec<_> = left.iter().chain(right).cloned().collect();
     data.sort_by_key(|range| range.start);
@@ -370,7 +370,7 @@ fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
     [folder, name].join(&b'/')
 }
 
-/// The start of a long list.
+/// The first elements of a long list.
 struct Shortened<'a>(&'a [Range<u64>]);
 
 impl fmt::Debug for Shortened<'_> {

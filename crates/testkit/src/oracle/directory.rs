@@ -15,10 +15,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The largest attribute value, and the longest list of names, that Linux hands out.
+/// The maximum size of an attribute value, and of a list of names, in Linux.
 const LARGEST_ATTRIBUTE_BYTES: usize = 1 << 16;
 
-/// A directory and all that is below it.
+/// A directory and everything below it.
 #[derive(Clone, Debug)]
 pub struct DirectorySource {
     label: String,
@@ -26,7 +26,7 @@ pub struct DirectorySource {
 }
 
 impl DirectorySource {
-    /// The directory `root`, called `label` in reports.
+    /// Creates a source for the directory `root`, which reports call `label`.
     #[must_use]
     pub fn new(label: &str, root: &Path) -> Self {
         Self {

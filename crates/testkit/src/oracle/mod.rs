@@ -1,9 +1,8 @@
-//! Two views of one image, compared: the kernel's mount and ours.
+//! Comparison of two views of one image: the kernel's mount and Larder.
 //!
-//! A [`Source`] is anything that files can be listed in and read from: a
-//! directory ([`DirectorySource`], which does for the kernel's mount and for a
-//! FUSE mount alike) or a [`larder::Volume`] ([`VolumeSource`]). [`compare()`]
-//! walks two of them at once and tells where they differ.
+//! A [`Source`] is a set of files that can be listed and read: a directory ([`DirectorySource`], for
+//! both the kernel's mount and a FUSE mount) or a [`larder::Volume`] ([`VolumeSource`]). [`compare()`]
+//! walks two of them in parallel and reports the differences.
 
 mod compare;
 mod directory;
@@ -22,31 +21,31 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 bitflags::bitflags! {
-    /// What is compared.
+    /// The compared fields.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Fields: u32 {
-        /// Inode numbers, also of directory entries, and the entries' types.
+        /// Inode numbers, also in directory entries, and the entries' types.
         const INODES = 1;
         /// Space used, and the sizes of directories.
         const SPACE = 1 << 1;
-        /// Seconds of the last change of the content, of what is no directory.
+        /// The time of the last change of the content, in seconds, except for directories.
         const MODIFIED = 1 << 2;
-        /// All times but creation, to the nanosecond, of what is no directory.
+        /// All times except creation, in nanoseconds, except for directories.
         const TIMES = 1 << 3;
-        /// All times of directories but creation.
+        /// All times of directories except creation.
         const DIRECTORY_TIMES = 1 << 6;
-        /// The time of creation, where times are compared.
+        /// The time of creation, if times are compared.
         const CREATED = 1 << 7;
-        /// Where the holes are.
+        /// The location of holes.
         const HOLES = 1 << 4;
-        /// Attributes, access control lists among them.
+        /// Attributes, including access control lists.
         const ATTRIBUTES = 1 << 5;
     }
 }
 
 impl Fields {
-    /// What a copy by mke2fs keeps: it makes its own inodes and holes, and
-    /// rounds the times.
+    /// The fields that a copy by mke2fs preserves: it creates its own inodes and holes, and rounds the
+    /// times.
     pub const COPIED: Self = Self::MODIFIED.union(Self::ATTRIBUTES);
 }
 
@@ -55,18 +54,18 @@ impl Fields {
 pub struct Entry<N> {
     /// The name.
     pub name: Vec<u8>,
-    /// What leads to the file.
+    /// The handle of the file.
     pub node: N,
     /// The inode number that the directory shows.
     pub ino: u64,
-    /// The type that the directory shows, if it does.
+    /// The type that the directory shows, if any.
     pub kind: Option<FileKind>,
 }
 
 /// Seconds since 1970 and nanoseconds.
 pub type Time = (i64, u32);
 
-/// What stat(2) tells.
+/// The result of stat(2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Inode number.
@@ -79,7 +78,7 @@ pub struct Stat {
     pub links: u32,
     /// Owner and group.
     pub owners: (u32, u32),
-    /// Device number, major and minor; zeros for what is no device.
+    /// Device number, major and minor; zeros if the file is not a device.
     pub rdev: (u32, u32),
     /// Size.
     pub size_bytes: u64,
@@ -98,32 +97,33 @@ pub struct Stat {
 /// Attributes by their full names.
 pub type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Something with files in it.
+/// A set of files.
 pub trait Source {
-    /// What leads to a file.
+    /// The handle of a file.
     type Node: Clone + Debug;
 
-    /// What it is called in reports.
+    /// Returns the name of the source in reports.
     fn label(&self) -> &str;
 
-    /// The root directory.
+    /// Returns the root directory.
     fn root(&self) -> Self::Node;
 
-    /// The names in a directory but `.` and `..`, in any order.
+    /// Returns the names in a directory except `.` and `..`, in any order.
     fn entries(&self, node: &Self::Node) -> Result<Vec<Entry<Self::Node>>>;
 
-    /// What stat(2) tells, of a symbolic link itself.
+    /// Returns the result of stat(2), for a symbolic link that of the link itself.
     fn stat(&self, node: &Self::Node) -> Result<Stat>;
 
-    /// The target of a symbolic link.
+    /// Returns the target of a symbolic link.
     fn target(&self, node: &Self::Node) -> Result<Vec<u8>>;
 
-    /// All attributes.
+    /// Returns all attributes.
     fn attributes(&self, node: &Self::Node) -> Result<Attributes>;
 
-    /// Where a regular file of `size_bytes` has data, by `SEEK_DATA` and `SEEK_HOLE`.
+    /// Returns the data ranges of a regular file of `size_bytes`, found with `SEEK_DATA` and
+    /// `SEEK_HOLE`.
     fn data_runs(&self, node: &Self::Node, size_bytes: u64) -> Result<Vec<Range<u64>>>;
 
-    /// Reads a regular file; fewer bytes than asked only at its end.
+    /// Reads a regular file. Returns fewer bytes than requested only at the end of the file.
     fn read_at(&self, node: &Self::Node, buf: &mut [u8], offset_bytes: u64) -> Result<usize>;
 }

@@ -1,4 +1,4 @@
-//! The oracle that belongs to an image.
+//! The oracle of an image.
 
 use super::{DirectorySource, Fields};
 use crate::e2fsprogs::debugfs_write;
@@ -8,26 +8,26 @@ use crate::mount::{Access, LoopMount};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A view of an image that is right by definition, for as long as it is held.
+/// A view of an image that is correct by definition, until it is dropped.
 #[derive(Debug)]
 pub struct Oracle {
     source: DirectorySource,
     fields: Fields,
-    // Dropped in this order: the mount before the copy below it.
+    // Fields drop in this order: the mount before the copy below it.
     _mount: Option<LoopMount>,
     _copy: Option<TempDir>,
 }
 
 impl Oracle {
-    /// The oracle of `image`. The image is not changed.
+    /// Creates the oracle of `image`. The image is not changed.
     pub fn of(image: &Image) -> Result<Self> {
         match image.recipe().oracle {
             OracleKind::Mount => Self::mounted(image.path(), Access::ReadOnly, None),
             OracleKind::MountRecovered => {
                 let (copy, path) = copy_of(image)?;
                 let mut oracle = Self::mounted(&path, Access::ReadWrite, Some(copy))?;
-                // The kernel replays fast commits by making the names again,
-                // which sets the directories' times to those of the replay.
+                // The kernel replays fast commits by creating the names again, which sets the
+                // directories' times to the time of the replay.
                 let replayed = |change: &Change| {
                     let work = Work::FastCommits;
                     matches!(change, Change::Crash { work: done, .. } if *done == work)
@@ -56,7 +56,7 @@ impl Oracle {
         }
     }
 
-    /// The kernel's view of any image file.
+    /// Returns the kernel's view of any image file.
     pub fn mounted(path: &Path, access: Access, copy: Option<TempDir>) -> Result<Self> {
         let mount = LoopMount::new(path, access, &[])?;
         Ok(Self {
@@ -67,20 +67,20 @@ impl Oracle {
         })
     }
 
-    /// The files.
+    /// Returns the files.
     #[must_use]
     pub fn source(&self) -> &DirectorySource {
         &self.source
     }
 
-    /// What can be compared with it.
+    /// Returns the fields that can be compared with it.
     #[must_use]
     pub fn fields(&self) -> Fields {
         self.fields
     }
 }
 
-/// A copy of an image in a folder that goes away.
+/// Copies an image to a temporary directory.
 fn copy_of(image: &Image) -> Result<(TempDir, std::path::PathBuf)> {
     let folder = image.path().parent().unwrap_or(Path::new("."));
     let copy = tempfile::Builder::new()

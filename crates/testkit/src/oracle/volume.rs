@@ -1,22 +1,21 @@
 //! A volume as a source.
 //!
-//! It checks on the way that the volume agrees with itself: that each listed
-//! name is found by lookup, that no other is, and that attributes are listed
-//! once.
+//! It also checks that the volume is consistent: each listed name is found by lookup, no other name is,
+//! and each attribute is listed once.
 
 use super::{Attributes, Entry, Source, Stat, Time};
 use crate::error::{Error, Result};
 use larder::{FileKind, Ino, Timestamp, Volume};
 use std::ops::{ControlFlow, Range};
 
-/// A volume, from its root.
+/// A volume as a tree of files from its root.
 #[derive(Debug)]
 pub struct VolumeSource<'a> {
     volume: &'a Volume,
 }
 
 impl<'a> VolumeSource<'a> {
-    /// The files of `volume`.
+    /// Creates a source of the files of `volume`.
     #[must_use]
     pub fn new(volume: &'a Volume) -> Self {
         Self { volume }

@@ -1,4 +1,4 @@
-//! Patterns and what the kernel did, as text.
+//! Patterns and the kernel's readahead for them, as text.
 //!
 //! ```text
 //! kernel 6.18.0
@@ -13,11 +13,11 @@
 //! 1 mapping random
 //! ```
 //!
-//! An operation is the stream, what it does, the offset and length in bytes (or the page), and
-//! behind the arrow: windows as `start+size/async`, with `^order` where they are read in large
-//! folios; behind `new`, what came in as `start*count`, or `start^order*count` in folios, left out
-//! if it is every page of the windows, one by one; how many pages left.
-//! Sizes of files are in bytes, `max` and `io` in KiB. Lines that begin with `#` are comments.
+//! A line contains the stream, the action, and the offset and length in bytes (or the page). The outcome
+//! follows the arrow: windows as `start+size/async`, with `^order` if they are read in large folios;
+//! after `new`, the inserted pages as `start*count`, or as `start^order*count` for folios; and the
+//! number of dropped pages. `new` is omitted if exactly the pages of the windows were inserted, one by
+//! one. File sizes are in bytes, `max` and `io` in KiB. Lines that begin with `#` are comments.
 
 use super::outcome::{FolioRun, KernelWindow, Outcome};
 use super::pattern::{Action, Content, Operation, Pattern};
@@ -25,18 +25,18 @@ use super::recorder::Folios;
 use larder_readahead::Advice;
 use std::fmt::{self, Write as _};
 
-/// Patterns with what a kernel did on them.
+/// Patterns with a kernel's outcomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Golden {
-    /// The kernel's release, as of `uname -r`.
+    /// The kernel's release, as printed by `uname -r`.
     pub kernel: String,
     /// The folios of its page cache.
     pub folios: Folios,
-    /// Each pattern with one outcome for each operation.
+    /// Each pattern, with one outcome for each operation.
     pub recordings: Vec<(Pattern, Vec<Outcome>)>,
 }
 
-/// A line that is not as it should be.
+/// An invalid line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: not understood: {text:?}")]
 pub struct GoldenError {
@@ -128,7 +128,7 @@ fn parse_line(golden: &mut Golden, line: &str) -> Option<()> {
     Some(())
 }
 
-/// A part of a line.
+/// Formats a part of a line.
 struct Written<'a, T>(&'a T);
 
 impl fmt::Display for Written<'_, Operation> {
@@ -199,7 +199,7 @@ impl fmt::Display for Written<'_, FolioRun> {
     }
 }
 
-/// The pages of windows, one by one.
+/// Returns the pages of windows, one by one.
 fn every_page(windows: &[KernelWindow]) -> Vec<FolioRun> {
     let mut outcome = Outcome::default();
     for window in windows {

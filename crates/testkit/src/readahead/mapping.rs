@@ -1,4 +1,4 @@
-//! A page fault on purpose.
+//! Deliberate page faults.
 #![allow(
     unsafe_code,
     reason = "maps a page of a file, advises on it, touches it and unmaps it"
@@ -11,14 +11,14 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 
-/// Length of a mapping.
+/// The length of a mapping.
 const LEN_BYTES: usize = 4096;
 const _: () = assert!(LEN_BYTES as u64 == PAGE_BYTES);
 
-/// Maps one page of `file`, advises on the mapping and reads a byte of it.
+/// Maps one page of `file`, gives advice on the mapping, and reads a byte of it.
 ///
-/// A mapping of this page alone keeps the kernel from mapping cached neighbours at the same
-/// fault: then each fault is about one page.
+/// A mapping of a single page prevents the kernel from mapping cached neighbours in the same fault, so
+/// that each fault concerns one page.
 pub(super) fn fault(file: &File, page: u64, advice: Advice) -> io::Result<()> {
     let mapping = Mapping::new(file, page)?;
     match advice {
@@ -30,7 +30,7 @@ pub(super) fn fault(file: &File, page: u64, advice: Advice) -> io::Result<()> {
     Ok(())
 }
 
-/// A page of a file, mapped for reading, unmapped on drop.
+/// One page of a file, mapped for reading. It is unmapped on drop.
 struct Mapping {
     start: *mut c_void,
 }
@@ -38,7 +38,7 @@ struct Mapping {
 impl Mapping {
     fn new(file: &File, page: u64) -> io::Result<Self> {
         let flags = MapFlags::SHARED;
-        // SAFETY: the kernel chooses an address that nothing else uses.
+        // SAFETY: the kernel chooses an address range that is not in use.
         let start = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -59,16 +59,16 @@ impl Mapping {
     }
 
     fn touch(&self) {
-        // SAFETY: the mapping is readable, and the recorder's file is never shorter than a page
-        // that a pattern faults on (`Recorder` checks).
+        // SAFETY: the mapping is readable, and the recorder's file is never shorter than a page that a
+        // pattern faults on (`Recorder` checks this).
         unsafe { self.start.cast::<u8>().read_volatile() };
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is this mapping, and nothing points into it any more. The call fails
-        // only for ranges that are not one.
+        // SAFETY: the range is this mapping, and no pointer into it remains. The call fails only for a
+        // range that is not a mapping.
         let _ = unsafe { rustix::mm::munmap(self.start, LEN_BYTES) };
     }
 }

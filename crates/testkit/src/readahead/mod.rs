@@ -1,9 +1,9 @@
-//! The kernel's readahead as an oracle: what windows Linux chose for a pattern of reads.
+//! The kernel's readahead as an oracle: the windows that Linux chooses for a pattern of reads.
 //!
-//! A [`Pattern`] is a list of reads, faults and advice on one file. The [`Recorder`] runs it on
-//! the kernel's own ext4 and reads from a private trace instance which windows the kernel chose
-//! and which pages it brought in. [`Golden`] is the text that keeps both, so that a replay needs
-//! neither root nor this kernel.
+//! A [`Pattern`] is a list of reads, faults and advice on one file. The [`Recorder`] runs it on the
+//! kernel's own ext4, and records from a private trace instance which windows the kernel chose and which
+//! pages it inserted. [`Golden`] is the text that stores both, so that a replay needs neither root nor
+//! this kernel.
 //!
 //! | file | what |
 //! |---|---|
@@ -32,7 +32,7 @@ pub use recorder::{Folios, Recorder};
 
 use crate::Requirement;
 
-/// Why nothing can be recorded on this machine, if so.
+/// Returns the reason why this machine cannot record, if there is one.
 #[must_use]
 pub fn missing() -> Option<String> {
     [Requirement::LoopMount, Requirement::Tool("mke2fs")]

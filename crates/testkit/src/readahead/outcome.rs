@@ -1,32 +1,32 @@
-//! What the kernel did because of one operation.
+//! The kernel's reaction to one operation.
 
-/// A window, as the kernel told of it.
+/// A window, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelWindow {
-    /// First page.
+    /// The first page.
     pub start: u64,
-    /// Pages.
+    /// The number of pages.
     pub size: u64,
-    /// Pages of the asynchronous part; more than `size` where the end of the file cut the window.
+    /// Pages of the asynchronous part. Larger than `size` if the window was cut at the end of the file.
     pub async_size: u64,
-    /// The order of folios that it begins from, where it is read in large folios; the window is
-    /// then not cut at the end of the file.
+    /// The folio order with which it begins, if it is read in large folios. Such a window is not cut at
+    /// the end of the file.
     pub order: Option<u8>,
 }
 
-/// Folios of one order, one behind the other, that the kernel brought into the page cache.
+/// Consecutive folios of one order that the kernel inserted into the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolioRun {
-    /// First page.
+    /// The first page.
     pub start: u64,
-    /// Each folio has 2 to the power of this pages.
+    /// Each folio has 2 to the power of `order` pages.
     pub order: u8,
-    /// How many folios.
+    /// The number of folios.
     pub count: u64,
 }
 
 impl FolioRun {
-    /// The page behind them; the last page there is, where a run would reach beyond.
+    /// Returns the page after them, capped at the last possible page.
     #[must_use]
     pub fn end(&self) -> u64 {
         let pages = self.count.saturating_mul(1 << self.order.min(63));
@@ -34,19 +34,19 @@ impl FolioRun {
     }
 }
 
-/// What one operation made the kernel do.
+/// The outcome of one operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The windows, in the order in which they were chosen.
     pub windows: Vec<KernelWindow>,
-    /// The folios that came into the page cache, in this order.
+    /// The folios that were inserted into the page cache, in order.
     pub added: Vec<FolioRun>,
-    /// How many pages left the page cache.
+    /// The number of pages that were removed from the page cache.
     pub dropped_pages: u64,
 }
 
 impl Outcome {
-    /// Takes note of a folio that came in.
+    /// Records a folio that was inserted.
     pub fn add(&mut self, index: u64, order: u8) {
         self.add_run(FolioRun {
             start: index,
@@ -55,7 +55,7 @@ impl Outcome {
         });
     }
 
-    /// Takes note of pages that came in one by one.
+    /// Records pages that were inserted one by one.
     pub fn add_pages(&mut self, start: u64, count: u64) {
         self.add_run(FolioRun {
             start,
@@ -73,7 +73,7 @@ impl Outcome {
         }
     }
 
-    /// Pages that came in.
+    /// Returns the number of pages that were inserted.
     #[must_use]
     pub fn added_pages(&self) -> u64 {
         self.added.iter().map(|run| run.end() - run.start).sum()

@@ -1,69 +1,68 @@
-//! What is done to a file whose readahead is recorded.
+//! The operations on a file whose readahead is recorded.
 
 use larder_readahead::Advice;
 
-/// The pages that windows are counted in.
+/// The size of the pages in which windows are counted.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// What the file holds.
+/// The kind of content of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Content {
     /// A hole: pages are uptodate as soon as they are in the cache.
     #[default]
     Hole,
-    /// Blocks: the device has to read them.
+    /// Blocks: the device must read them.
     Blocks,
 }
 
-/// A file, the limits of its device, and what is done to it.
+/// A file, the limits of its device, and the operations on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// Unique in its group; no spaces.
     pub name: String,
     /// Size of the file.
     pub file_bytes: u64,
-    /// What the file holds.
+    /// The content of the file.
     pub content: Content,
-    /// The largest window, `read_ahead_kb`.
+    /// The maximum window, `read_ahead_kb`.
     pub max_kib: u32,
-    /// The largest request of the device, `max_sectors_kb`.
+    /// The maximum request of the device, `max_sectors_kb`.
     pub io_kib: u32,
-    /// What is done, in this order.
+    /// The operations, in order.
     pub operations: Vec<Operation>,
 }
 
-/// One action of one stream. Each stream has an open file of its own, opened before the first
-/// operation.
+/// One action of one stream. Each stream has its own open file, opened before the first operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Which stream.
+    /// The stream.
     pub stream: u16,
-    /// What it does.
+    /// The action.
     pub action: Action,
 }
 
-/// What a stream does.
+/// An action of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// `pread(2)`.
     Read {
-        /// Where it begins.
+        /// The offset.
         offset_bytes: u64,
-        /// How much it asks for.
+        /// The length.
         len_bytes: u32,
     },
     /// Touches one page through a mapping of that page alone.
     Fault {
-        /// Index of the page.
+        /// The index of the page.
         page: u64,
     },
     /// `posix_fadvise(2)`. A length of 0 means to the end of the file.
     Advise {
         /// The advice.
         advice: Advice,
-        /// Where the range begins.
+        /// The start of the range.
         offset_bytes: u64,
-        /// How long it is.
+        /// The length of the range.
         len_bytes: u64,
     },
     /// `madvise(2)` on the mappings of all later faults of the stream.
@@ -71,7 +70,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// True for advice that pages will not be needed.
+    /// Returns whether it is the advice that pages will not be needed.
     #[must_use]
     pub fn drops_pages(&self) -> bool {
         matches!(
@@ -85,8 +84,8 @@ impl Action {
 }
 
 impl Pattern {
-    /// A pattern on a file of `file_bytes` that nothing is done to yet, with Linux's default limit
-    /// and the largest request that loop devices take.
+    /// Creates a pattern without operations on a file of `file_bytes`, with Linux's default window limit
+    /// and the maximum request of loop devices.
     #[must_use]
     pub fn new(name: impl Into<String>, file_bytes: u64) -> Self {
         Self {
@@ -99,21 +98,21 @@ impl Pattern {
         }
     }
 
-    /// Sets the largest window.
+    /// Sets the maximum window.
     #[must_use]
     pub fn max_kib(mut self, max_kib: u32) -> Self {
         self.max_kib = max_kib;
         self
     }
 
-    /// Sets the largest request of the device.
+    /// Sets the maximum request of the device.
     #[must_use]
     pub fn io_kib(mut self, io_kib: u32) -> Self {
         self.io_kib = io_kib;
         self
     }
 
-    /// Gives the file blocks.
+    /// Makes the file consist of blocks.
     #[must_use]
     pub fn blocks(mut self) -> Self {
         self.content = Content::Blocks;
@@ -136,8 +135,8 @@ impl Pattern {
         self
     }
 
-    /// Adds `count` reads of `len_bytes`, the first at `offset_bytes` and each `step_bytes` behind
-    /// the one before; those before the file's first byte are left out.
+    /// Adds `count` reads of `len_bytes`, the first at `offset_bytes` and each `step_bytes` after the
+    /// previous one. Reads before the start of the file are omitted.
     #[must_use]
     pub fn reads(
         mut self,
@@ -193,7 +192,7 @@ impl Pattern {
         self
     }
 
-    /// How many open files it takes.
+    /// Returns the number of open files that it needs.
     #[must_use]
     pub fn streams(&self) -> u16 {
         let streams = self.operations.iter().map(|operation| operation.stream);

@@ -1,4 +1,4 @@
-//! The limits of a block device that readahead goes by, put back when this is dropped.
+//! The limits of a block device that affect readahead, restored when this is dropped.
 
 use crate::error::{Context, Error, Result};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ struct Limits {
 }
 
 impl Queue {
-    /// The limits of `device`, as in `/dev/loop0`.
+    /// Reads the limits of `device`, such as `/dev/loop0`.
     pub(super) fn of(device: &Path) -> Result<Self> {
         let name = device.file_name().unwrap_or_default();
         let folder = Path::new("/sys/block").join(name).join("queue");
@@ -26,7 +26,7 @@ impl Queue {
         Ok(Self { folder, before })
     }
 
-    /// Sets the largest window and the largest request.
+    /// Sets the maximum window and the maximum request.
     pub(super) fn set(&self, max_kib: u32, io_kib: u32) -> Result<()> {
         set(&self.folder, Limits { max_kib, io_kib })
     }
@@ -41,7 +41,7 @@ impl Drop for Queue {
 }
 
 fn set(folder: &Path, limits: Limits) -> Result<()> {
-    // In this order: a new largest request resets the largest window.
+    // In this order: setting the maximum request resets the maximum window.
     for (name, kib) in [
         ("max_sectors_kb", limits.io_kib),
         ("read_ahead_kb", limits.max_kib),

@@ -1,7 +1,7 @@
-//! Runs patterns on the kernel's ext4 and collects what its readahead did.
+//! Runs patterns on the kernel's ext4 and records its readahead.
 //!
-//! One thread, one file at a time, nothing waited for: windows are chosen, and pages added to the
-//! page cache, by the thread that reads, before its read returns.
+//! It uses one thread and one file at a time, and never waits: the reading thread chooses the windows
+//! and adds pages to the page cache before its read returns.
 
 use super::golden::Golden;
 use super::groups::Group;
@@ -20,23 +20,23 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Size of the file with blocks.
+/// The size of the file with blocks.
 pub(super) const BLOCKS_FILE_BYTES: u64 = 4 << 20;
 
-/// How often a pattern is begun before it is given up.
+/// The maximum number of attempts for a pattern.
 const ATTEMPTS: usize = 5;
 
-/// How large the folios of the page cache may be.
+/// The maximum size of folios in the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Folios {
     /// One page each: ext4 mounted with `data=journal`.
     Single,
-    /// As large as the kernel likes: ext4 mounted with its defaults.
+    /// Any size that the kernel chooses: ext4 mounted with its defaults.
     Large,
 }
 
 impl Folios {
-    /// As it is written in golden files.
+    /// Returns the name that golden files use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,12 +53,11 @@ impl Folios {
     }
 }
 
-/// A file system of the kernel whose readahead is watched. All of it is released when this is
-/// dropped.
+/// A kernel file system whose readahead is traced. It is released completely when this is dropped.
 #[derive(Debug)]
 pub struct Recorder {
     folios: Folios,
-    // Dropped in this order: what uses the mount, the mount, the image below it.
+    // Fields drop in this order: users of the mount, the mount, the image below it.
     trace: Trace,
     queue: Queue,
     mount: LoopMount,
@@ -66,7 +65,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Makes an image, mounts it and sets up the tracing.
+    /// Creates an image, mounts it and sets up the tracing.
     pub fn new(folios: Folios) -> Result<Self> {
         let folder = TempDir::new().context("create a folder in", &std::env::temp_dir())?;
         let image = make_image(folder.path())?;
@@ -80,7 +79,7 @@ impl Recorder {
         })
     }
 
-    /// What the kernel did on each pattern of `group`.
+    /// Records the outcomes for each pattern of `group`.
     pub fn record_group(&self, group: &Group) -> Result<Golden> {
         let recordings = group.patterns.iter().map(|pattern| {
             let outcomes = self.record(pattern)?;
@@ -93,10 +92,10 @@ impl Recorder {
         })
     }
 
-    /// What the kernel did at each operation of `pattern`, on a file of which nothing is cached.
+    /// Records the outcome of each operation of `pattern`, on a file that is not cached.
     ///
-    /// Begins again where the kernel drops pages by itself, because memory is short or somebody
-    /// empties the page cache.
+    /// Starts again if the kernel itself drops pages, because memory is short or another process empties
+    /// the page cache.
     pub fn record(&self, pattern: &Pattern) -> Result<Vec<Outcome>> {
         for _ in 0..ATTEMPTS {
             if let Some(outcomes) = self.attempt(pattern)? {
@@ -109,7 +108,7 @@ impl Recorder {
         )))
     }
 
-    /// The same, or `None` if the kernel dropped pages by itself.
+    /// Makes one attempt. Returns `None` if the kernel itself dropped pages.
     fn attempt(&self, pattern: &Pattern) -> Result<Option<Vec<Outcome>>> {
         self.queue.set(pattern.max_kib, pattern.io_kib)?;
         let path = self.make_file(pattern)?;
@@ -160,7 +159,8 @@ impl Recorder {
                     "{name}: there are large folios on a file system that should have none"
                 )));
             }
-            // The window before it is cut at the end of the file; the other event has it after.
+            // An event with an order reports the window before its cut at the end of the file; the other
+            // event reports it after the cut.
             outcome.windows.retain(|window| window.order.is_none());
         }
         Ok(outcome)
@@ -171,7 +171,7 @@ impl Recorder {
             return Ok(self.mount.path().join("blocks"));
         }
         let path = self.mount.path().join("hole");
-        // Cut to nothing first, so that nothing of an earlier pattern is cached.
+        // Truncate first, so that no page of an earlier pattern is cached.
         let file = File::create(&path).context("create", &path)?;
         file.set_len(pattern.file_bytes)
             .and_then(|()| file.sync_all())
@@ -180,13 +180,13 @@ impl Recorder {
     }
 }
 
-/// The release of the running kernel, as of `uname -r`.
+/// Returns the release of the running kernel, as printed by `uname -r`.
 fn kernel_release() -> String {
     let names = rustix::system::uname();
     names.release().to_string_lossy().into_owned()
 }
 
-/// A pattern while it runs.
+/// The state of a running pattern.
 struct Session<'a> {
     pattern: &'a Pattern,
     files: Vec<File>,
@@ -224,8 +224,8 @@ impl Session<'_> {
         }
     }
 
-    /// Keeps count of the cached pages, so as to notice if the kernel keeps any of a file that it
-    /// was told to drop.
+    /// Counts the cached pages, to detect that the kernel kept pages of a file after the request to drop
+    /// them.
     fn account(&mut self, operation: &Operation, outcome: &Outcome) -> Result<()> {
         self.cached_pages += outcome.added_pages();
         self.cached_pages -= outcome.dropped_pages.min(self.cached_pages);
@@ -257,7 +257,7 @@ fn advise(file: &File, advice: Advice, offset_bytes: u64, len_bytes: u64) -> std
     Ok(rustix::fs::fadvise(file, offset_bytes, len, advice)?)
 }
 
-/// An empty file system but for the file `blocks`.
+/// Creates a file system that is empty except for the file `blocks`.
 fn make_image(folder: &Path) -> Result<PathBuf> {
     let content = folder.join("content");
     std::fs::create_dir(&content).context("create", &content)?;

@@ -1,12 +1,12 @@
-//! The tracepoints of readahead and the page cache, in a trace instance of their own.
+//! The tracepoints of readahead and the page cache, in a private trace instance.
 //!
-//! An instance has its own buffer and its own switches, so that this disturbs no other tracing of
-//! the machine, and none disturbs this. It is removed when the [`Trace`] is dropped. The tracing
-//! file system is mounted detached, as [`LoopMount`](crate::LoopMount) does it.
+//! An instance has its own buffer and its own switches, so that it is independent of other tracing on
+//! the machine. It is removed when the [`Trace`] is dropped. The tracing file system is mounted
+//! detached, as in [`LoopMount`](crate::LoopMount).
 //!
-//! The events are written by the thread that reads, while it chooses a window; so once a read has
-//! returned, all that it caused is in the buffer. They are taken out through `trace_pipe`, since
-//! emptying the buffer through `trace` makes the kernel wait for all processors.
+//! The reading thread writes the events while it chooses a window. Once a read has returned, all its
+//! events are therefore in the buffer. They are read through `trace_pipe`, because clearing the buffer
+//! through `trace` makes the kernel wait for all processors.
 
 use super::PAGE_BYTES;
 use super::outcome::{KernelWindow, Outcome};
@@ -26,13 +26,13 @@ const EVENTS: [&str; 4] = [
     "filemap/mm_filemap_delete_from_page_cache",
 ];
 
-/// The names of instances begin with this, then name the process that made them.
+/// The prefix of the names of instances. The process id of the creator follows.
 const INSTANCE_PREFIX: &str = "larder-";
 
-/// Instances that this process has made.
+/// The number of instances that this process has created.
 static INSTANCES: AtomicU32 = AtomicU32::new(0);
 
-/// Why there is nothing to trace with, if so.
+/// Returns the reason why tracing is impossible, if there is one.
 pub(super) fn missing() -> Option<String> {
     let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if !known.lines().any(|line| line.ends_with("\ttracefs")) {
@@ -53,7 +53,7 @@ pub(super) fn missing() -> Option<String> {
 #[derive(Debug)]
 pub(super) struct Trace {
     folder: PathBuf,
-    /// Closed before the instance is removed, which is otherwise busy.
+    /// Closed before the instance is removed: an open pipe makes the instance busy.
     pipe: Option<OwnedFd>,
     watched: Cell<Option<(Dev, u64)>>,
     _mount: OwnedFd,
@@ -83,12 +83,12 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Traces one file from now on, and nothing else.
+    /// Traces only this file from now on.
     pub(super) fn watch(&self, device: Dev, ino: u64) -> Result<()> {
         if self.watched.get() == Some((device, ino)) {
             return Ok(());
         }
-        // The kernel's own form of a device number, which is not that of stat(2).
+        // The kernel's own form of a device number, which differs from that of stat(2).
         let major = u64::from(rustix::fs::major(device));
         let kernel_device = major << 20 | u64::from(rustix::fs::minor(device));
         for event in EVENTS {
@@ -102,7 +102,7 @@ impl Trace {
         Ok(())
     }
 
-    /// What happened since the last call.
+    /// Returns the outcome since the last call.
     pub(super) fn take(&self) -> Result<Outcome> {
         let mut text = Vec::new();
         let mut buf = [0; 16 << 10];
@@ -163,14 +163,14 @@ fn path_of(mount: &OwnedFd) -> PathBuf {
 fn parse(text: &str) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        // `CPU:1 [LOST 42 EVENTS]` is not one.
+        // `CPU:1 [LOST 42 EVENTS]` is not an event.
         event(&mut outcome, line)
             .ok_or_else(|| Error::Inconsistent(format!("not an event: {line}")))?;
     }
     Ok(outcome)
 }
 
-/// Adds the event of a line such as
+/// Records the event of a line such as
 /// `reader-123 [001] ..... 42: page_cache_ra_unbounded: dev=7:0 ino=c index=0 nr_to_read=4 …`.
 fn event(outcome: &mut Outcome, line: &str) -> Option<()> {
     let mut parts = line.splitn(3, ": ");

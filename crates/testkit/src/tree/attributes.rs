@@ -1,4 +1,4 @@
-//! Extended attributes: in the inode, in a block, in inodes of their own.
+//! Extended attributes: in the inode, in a block, and in their own inodes.
 
 use super::Tree;
 use super::builder::Builder;
@@ -18,13 +18,13 @@ pub(super) fn sizes(builder: &mut Builder) -> Result<()> {
         set(builder, &path, "user.value", len)?;
         set(builder, &path, "user.small", 5)?;
     }
-    // Some in the inode, the others in the block.
+    // Some are stored in the inode, the others in the block.
     let path = builder.path("attributes/mixed");
     builder.file(&path, 10)?;
     for number in 0..12 {
         set(builder, &path, &format!("user.mixed-{number}"), number * 9)?;
     }
-    // With content that fits into the inode, they contend for its room.
+    // If the content also fits in the inode, both compete for its room.
     let path = builder.path("attributes/with-inline-content");
     builder.file(&path, 70)?;
     set(builder, &path, "user.tag", 20)?;
@@ -64,8 +64,8 @@ pub(super) fn namespaces(builder: &mut Builder) -> Result<()> {
     set(builder, &path, "trusted.on-fifo", 15)
 }
 
-/// The same attributes on many files, which then share a block, and with one
-/// that differs, which then do not.
+/// The same attributes on many files, which then share a block, and the same with one difference, which
+/// prevents sharing.
 pub(super) fn repeated(builder: &mut Builder, tree: &Tree) -> Result<()> {
     builder.folder("attributes/repeated")?;
     let value = builder.random.bytes(300);
@@ -80,7 +80,7 @@ pub(super) fn repeated(builder: &mut Builder, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// Access control lists, and the ones that a directory hands down.
+/// Access control lists, and default lists that a directory's new files inherit.
 pub(super) fn acls(builder: &mut Builder) -> Result<()> {
     let acl = Acl {
         owner: 7,

@@ -1,4 +1,4 @@
-//! Making files, and noting what could not be made.
+//! Creates files, and records what could not be created.
 
 use crate::error::{Context, Error, Result};
 use crate::seed::{Random, Seed};
@@ -11,34 +11,34 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// What a population made, and what was left out.
+/// Counts of what a tree contains, and a list of what was left out.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Files, directories, links and attributes made.
+    /// Files, directories, links and attributes that were created.
     pub made: u64,
-    /// What the file system or the user's rights did not allow, with the reason.
+    /// Items that the file system or the user's rights did not allow, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// What the file system takes, where it cannot be asked: mke2fs gives up on the
-/// first attribute or link that does not fit, while the kernel only refuses it;
-/// and it copies times of 32 bits, and a link to a symbolic link as another one.
+/// The limits of the file system, for a writer that does not check them itself. The kernel only refuses
+/// an attribute or link that does not fit, but mke2fs aborts at the first one. mke2fs also copies times
+/// as 32 bits, and a hard link to a symbolic link as a separate symbolic link.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// All attributes of one file, in bytes, as a block stores them.
+    /// The size of all attributes of one file, as stored in a block.
     pub attributes_bytes: usize,
-    /// The target of a symbolic link, in bytes.
+    /// The length of the target of a symbolic link.
     pub target_bytes: usize,
-    /// The last time, in seconds since 1970.
+    /// The latest time, in seconds since 1970.
     pub last_second: i64,
-    /// The size of a file, in bytes, holes included.
+    /// The size of a file, including holes.
     pub file_bytes: u64,
     /// Whether symbolic links may have several names.
     pub symlink_links: bool,
 }
 
 impl Limits {
-    /// As the kernel says.
+    /// No limits: the kernel checks them itself.
     pub const NONE: Self = Self {
         attributes_bytes: usize::MAX,
         target_bytes: usize::MAX,
@@ -47,7 +47,7 @@ impl Limits {
         symlink_links: true,
     };
 
-    /// What mke2fs can put into blocks of this size, with or without extents.
+    /// Returns the limits of mke2fs for blocks of this size, with or without extents.
     #[must_use]
     pub fn of_blocks(block_size_bytes: usize, extents: bool) -> Self {
         let block_bytes = block_size_bytes as u64;
@@ -58,7 +58,7 @@ impl Limits {
             file_bytes: if extents {
                 block_bytes << 31
             } else {
-                // Three levels of blocks full of numbers of 4 bytes.
+                // Three levels of blocks full of block numbers of 4 bytes.
                 (block_bytes / 4).pow(3) * block_bytes
             },
             symlink_links: false,
@@ -66,7 +66,7 @@ impl Limits {
     }
 }
 
-/// A directory that is being filled.
+/// The directory in which files are created.
 pub(super) struct Builder {
     root: PathBuf,
     pub(super) random: Random,
@@ -94,7 +94,7 @@ impl Builder {
         self.root.join(name)
     }
 
-    /// The path of `name`, any bytes, in `folder`.
+    /// Returns the path of `name`, which may be any bytes, in `folder`.
     pub(super) fn path_bytes(&self, folder: &str, name: &[u8]) -> PathBuf {
         self.root.join(folder).join(OsStr::from_bytes(name))
     }
@@ -111,7 +111,7 @@ impl Builder {
         File::create_new(path).context("create", path)
     }
 
-    /// A file of `len` random bytes.
+    /// Creates a file of `len` random bytes.
     pub(super) fn file(&mut self, path: &Path, len: usize) -> Result<File> {
         let file = self.create(path)?;
         let bytes = self.random.bytes(len);
@@ -137,7 +137,7 @@ impl Builder {
         std::fs::hard_link(from, to).context("link to", to)
     }
 
-    /// Gives a file a size, holes included; true if it can have it.
+    /// Sets the size of a file, including holes. Returns whether the file can have that size.
     pub(super) fn size(&mut self, file: &File, path: &Path, len_bytes: u64) -> Result<bool> {
         let sized = if len_bytes > self.limits.file_bytes {
             Err(Errno::FBIG)
@@ -158,9 +158,9 @@ impl Builder {
         Ok(())
     }
 
-    /// Sets an attribute, if it has room.
+    /// Sets an attribute, if it fits.
     pub(super) fn attribute(&mut self, path: &Path, name: &str, value: &[u8]) -> Result<()> {
-        // An entry's 16 bytes, then name and value, each filled up to a multiple of 4.
+        // An entry has 16 bytes; name and value follow, each padded to a multiple of 4.
         let entry_bytes = 16 + name.len().next_multiple_of(4) + value.len().next_multiple_of(4);
         let used = self.attributes_bytes.entry(path.to_owned()).or_default();
         let set = if *used + entry_bytes > self.limits.attributes_bytes {
@@ -176,7 +176,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Notes the result of something that may not be possible here; true if it was.
+    /// Records the result of an operation that may not be possible here. Returns whether it was.
     pub(super) fn attempt(&mut self, what: &str, result: rustix::io::Result<()>) -> Result<bool> {
         match result {
             Ok(()) => {

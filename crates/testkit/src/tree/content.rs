@@ -6,7 +6,7 @@ use crate::error::{Context, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::path::Path;
 
-/// Sizes around those of inodes, blocks and pages.
+/// Sizes near those of inodes, blocks and pages.
 const SIZES: [usize; 26] = [
     0, 1, 4, 59, 60, 61, 100, 128, 150, 156, 160, 200, 700, 900, 1023, 1024, 1025, 2048, 4095,
     4096, 4097, 12_288, 12_289, 16_384, 65_535, 65_537,
@@ -36,7 +36,7 @@ pub(super) fn sizes(builder: &mut Builder, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// Files with holes, up to far above 4 GiB.
+/// Files with holes, up to offsets far above 4 GiB.
 pub(super) fn sparse(builder: &mut Builder) -> Result<()> {
     builder.folder("sparse")?;
     let tables: [(&str, u64, &[u64]); 7] = [
@@ -84,8 +84,8 @@ pub(super) fn sparse(builder: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Blocks that are allocated and were never written: zeros, and neither data
-/// nor hole by sight.
+/// Blocks that are allocated but were never written: they read as zeros, and may be reported as data or
+/// as a hole.
 pub(super) fn unwritten(builder: &mut Builder) -> Result<()> {
     builder.folder("unwritten")?;
     let path = builder.path("unwritten/all");
@@ -117,7 +117,7 @@ pub(super) fn unwritten(builder: &mut Builder) -> Result<()> {
     let file = builder.file(&path, 200_000)?;
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     builder.attempt("punch", fallocate(&file, punch, 40_000, 90_000))?;
-    // The marks that verity keeps behind the end of its files.
+    // Blocks past the end of the file, where fs-verity stores its metadata.
     let path = builder.path("verity/data");
     let file = std::fs::File::options()
         .write(true)
@@ -130,8 +130,7 @@ pub(super) fn unwritten(builder: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// A file of many extents, by holes between its blocks, and two files whose
-/// blocks alternate.
+/// A file with many extents, separated by holes, and two files whose blocks alternate.
 pub(super) fn fragmented(builder: &mut Builder, tree: &Tree) -> Result<()> {
     builder.folder("fragmented")?;
     let path = builder.path("fragmented/comb");
@@ -147,7 +146,7 @@ pub(super) fn fragmented(builder: &mut Builder, tree: &Tree) -> Result<()> {
     let rounds = u64::from(tree.fragments.min(400));
     for round in 0..rounds {
         for (file, path) in files.iter().zip(&paths) {
-            // Allocated at once where possible, or else by the write and a sync.
+            // Allocated immediately if possible, or else by the write and a sync.
             let start = round * 4096;
             let plain = FallocateFlags::empty();
             let allocated = builder.attempt("fallocate", fallocate(file, plain, start, 4096))?;
@@ -160,7 +159,7 @@ pub(super) fn fragmented(builder: &mut Builder, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// Two files of the same size, whose blocks an image may make one.
+/// Two files of the same size, which may be given the same blocks.
 pub(super) fn shared(builder: &mut Builder) -> Result<()> {
     builder.folder("shared")?;
     for name in ["shared/a", "shared/b"] {

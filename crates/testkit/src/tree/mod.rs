@@ -1,9 +1,8 @@
-//! The files of the test images: everything that is hard to read right.
+//! The files of the test images: everything that is difficult to read correctly.
 //!
-//! The tree follows from its description and its seed. A part that the file
-//! system or the rights of the user do not allow (an attribute of 60,000
-//! bytes, a device node) is left out and counted: what an image holds is what
-//! the oracle finds in it, so nothing goes unnoticed.
+//! The tree is determined by its description and its seed. Parts that the file system or the rights of
+//! the user do not allow (an attribute of 60,000 bytes, a device node) are left out and counted. The
+//! oracle defines what an image contains, so no difference goes unnoticed.
 
 mod attributes;
 mod builder;
@@ -20,38 +19,38 @@ use crate::seed::Seed;
 use builder::Builder;
 use std::path::Path;
 
-/// How much of everything a tree has.
+/// The amounts of everything in a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// What the random parts follow from.
+    /// The seed of the random parts.
     pub seed: u64,
-    /// Names in the largest directory.
+    /// The number of names in the largest directory.
     pub names: u32,
-    /// What those names are.
+    /// The type of those names.
     pub names_are: NamesAre,
-    /// Directories below each other.
+    /// The depth of nested directories.
     pub depth: u32,
-    /// Extents of the most fragmented file.
+    /// The number of extents of the most fragmented file.
     pub fragments: u32,
-    /// Bytes of the largest file without holes.
+    /// The size of the largest file without holes.
     pub largest_bytes: u64,
-    /// Times that each small thing is repeated.
+    /// The number of repetitions of each small item.
     pub repeat: u32,
 }
 
-/// What the names of the largest directory stand for.
+/// The type of the names of the largest directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamesAre {
-    /// Empty files of their own.
+    /// Empty files.
     Files,
     /// Links to a few files.
     Links,
-    /// Links to a few files, under names of 250 bytes: the deepest index.
+    /// Links to a few files, with names of 250 bytes, which result in the deepest index.
     LongLinks,
 }
 
 impl Tree {
-    /// For the mutations, which read each image many times.
+    /// For the tests of damaged images, which read each image many times.
     pub const SMALL: Self = Self {
         seed: 0x1a7d_e700,
         names: 180,
@@ -70,7 +69,7 @@ impl Tree {
         repeat: 20,
         ..Self::SMALL
     };
-    /// 100,000 names in one directory, each a file.
+    /// 100,000 names in one directory, each a separate file.
     pub const FULL: Self = Self {
         names: 100_000,
         names_are: NamesAre::Files,
@@ -78,7 +77,7 @@ impl Tree {
         largest_bytes: 9_000_000,
         ..Self::MEDIUM
     };
-    /// 100,000 names in one directory, on few inodes.
+    /// 100,000 names in one directory, for few inodes.
     pub const FULL_LINKS: Self = Self {
         names_are: NamesAre::Links,
         ..Self::FULL
@@ -91,7 +90,7 @@ impl Tree {
     };
 }
 
-/// Makes the tree in the empty directory `root`.
+/// Creates the tree in the empty directory `root`.
 pub fn populate(root: &Path, tree: &Tree, limits: Limits) -> Result<Summary> {
     let mut builder = Builder::new(root, Seed(tree.seed), limits);
     names::many(&mut builder, tree)?;

@@ -1,13 +1,13 @@
-//! Directories and names: very many, very deep, very long and very odd ones.
+//! Directories and names: large directories, deep ones, and long or unusual names.
 
 use super::builder::Builder;
 use super::{NamesAre, Tree};
 use crate::error::{Context, Result};
 
-/// Names that share one inode: below every limit of links.
+/// Names that share one inode: below every limit of the link count.
 const LINKS_PER_FILE: u32 = 10_000;
 
-/// One directory with very many names.
+/// A directory with very many names.
 pub(super) fn many(builder: &mut Builder, tree: &Tree) -> Result<()> {
     let folder = builder.folder("many")?;
     let mut target = builder.path("many-0");
@@ -30,7 +30,7 @@ pub(super) fn many(builder: &mut Builder, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// Directories below each other.
+/// Nested directories.
 pub(super) fn deep(builder: &mut Builder, tree: &Tree) -> Result<()> {
     let mut folder = builder.folder("deep")?;
     for level in 0..tree.depth {
@@ -71,7 +71,7 @@ pub(super) fn odd(builder: &mut Builder) -> Result<()> {
             .map(|i| if i % 2 == 0 { 0x80 } else { 0xff })
             .collect(),
     );
-    // Every byte that a name can hold.
+    // Every byte that a name may contain.
     names.push((1..=255).filter(|&byte| byte != b'/').collect());
     names.extend(
         (1..=255)
@@ -113,7 +113,7 @@ pub(super) fn deleted(builder: &mut Builder, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// Small directories: empty, and with few names, which inline data keeps in the inode.
+/// Small directories: empty, and with few names, which inline data stores in the inode.
 pub(super) fn folders(builder: &mut Builder) -> Result<()> {
     builder.folder("folders")?;
     for count in 0..14 {
@@ -122,7 +122,7 @@ pub(super) fn folders(builder: &mut Builder) -> Result<()> {
             builder.create(&folder.join(format!("n{number}")))?;
         }
     }
-    // For features that mark a directory or a file: made here, marked later.
+    // For features that mark a directory or a file: created here, marked later.
     let folder = builder.folder("casefolded")?;
     builder.create(&folder.join("Name"))?;
     let folder = builder.folder("verity")?;
@@ -130,7 +130,7 @@ pub(super) fn folders(builder: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Hard links, also between directories, and of things that are not files.
+/// Hard links, also between directories, and to files that are not regular.
 pub(super) fn links(builder: &mut Builder, tree: &Tree) -> Result<()> {
     builder.folder("links")?;
     let target = builder.path("links/target");

@@ -8,7 +8,7 @@ use rustix::fs::{
     utimensat,
 };
 
-/// Targets around the length that fits into the inode, and the longest.
+/// Targets near the length that fits in the inode, and of the maximum length.
 pub(super) fn symlinks(builder: &mut Builder) -> Result<()> {
     builder.folder("symlinks")?;
     for len in [1, 58, 59, 60, 61, 100, 255, 1000, 1023, 2047, 4094, 4095] {
@@ -33,7 +33,7 @@ pub(super) fn symlinks(builder: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Devices in the old and the new encoding of their numbers, pipes and sockets.
+/// Devices with numbers in the old and the new encoding, FIFOs and sockets.
 pub(super) fn nodes(builder: &mut Builder) -> Result<()> {
     builder.folder("nodes")?;
     for (name, kind, major, minor) in [
@@ -60,14 +60,14 @@ pub(super) fn nodes(builder: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Every set-id and sticky bit, and no rights at all.
+/// Every set-id and sticky bit, and a file without any permissions.
 pub(super) fn modes(builder: &mut Builder) -> Result<()> {
     builder.folder("modes")?;
     for mode in [
         0, 0o111, 0o444, 0o777, 0o1777, 0o2755, 0o4755, 0o6711, 0o7777,
     ] {
         let path = builder.path(format!("modes/file-{mode:04o}"));
-        // mke2fs has to read what it copies, and root reads everything.
+        // mke2fs must read what it copies, and root can read everything.
         if mode & 0o400 == 0 && !is_root() {
             continue;
         }
@@ -81,7 +81,7 @@ pub(super) fn modes(builder: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Owners that need the upper half of their number.
+/// Owners whose numbers need the upper half of the field.
 pub(super) fn owners(builder: &mut Builder) -> Result<()> {
     builder.folder("owners")?;
     for (uid, gid) in [
@@ -101,7 +101,7 @@ pub(super) fn owners(builder: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Times before 1970, around each epoch of the extra bits, and the last of all.
+/// Times before 1970, around each epoch of the extra bits, and the latest possible time.
 pub(super) fn times(builder: &mut Builder) -> Result<()> {
     const ALMOST_A_SECOND: i64 = 999_999_999;
     builder.folder("times")?;

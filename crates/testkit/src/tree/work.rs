@@ -1,5 +1,5 @@
-//! What the kernel does to a mounted image before its power fails, and the
-//! folder that it encrypts.
+//! The kernel's work on a mounted image before the power fails, and the directory that the kernel
+//! encrypts.
 
 use crate::error::{Context, Result};
 use crate::image::Work;
@@ -9,11 +9,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The first bytes of a journal block, which content must not be taken for.
+/// The first bytes of a journal block. Content that begins with them must not be treated as one.
 const JOURNAL_MAGIC: [u8; 4] = 0xc03b_3998_u32.to_be_bytes();
 
-/// Works on the tree at `root`. The files returned have no name any more and
-/// must stay open until the image is copied.
+/// Works on the tree at `root`. The returned files have no name left, and must stay open until the image
+/// is copied.
 pub(crate) fn crash_work(root: &Path, work: Work, seed: Seed) -> Result<Vec<File>> {
     let mut random = Random::new(seed);
     let folder = root.join("work");
@@ -25,7 +25,7 @@ pub(crate) fn crash_work(root: &Path, work: Work, seed: Seed) -> Result<Vec<File
     }
 }
 
-/// Several transactions; the last operations are in none that was committed.
+/// Several transactions. The last operations are not in a committed one.
 fn transactions(folder: &Path, random: &mut Random, prefix: &[u8]) -> Result<Vec<File>> {
     let content = |random: &mut Random| {
         let mut bytes = random.bytes(9000);
@@ -49,7 +49,7 @@ fn transactions(folder: &Path, random: &mut Random, prefix: &[u8]) -> Result<Vec
         }
         let renamed = folder.join(format!("renamed-{round}"));
         std::fs::rename(&old, &renamed).context("rename", &old)?;
-        // Freed directory blocks come back as content: revokes.
+        // Freed directory blocks are reused for content: revokes.
         if round % 2 == 1 {
             let gone = folder.join(format!("renamed-{}", round - 1));
             std::fs::remove_dir_all(&gone).context("remove", &gone)?;
@@ -72,9 +72,8 @@ fn transactions(folder: &Path, random: &mut Random, prefix: &[u8]) -> Result<Vec
     Ok(vec![orphan])
 }
 
-/// An fsync after each operation, of every kind that a fast commit can hold.
-/// No file stays open without a name: the kernel writes fast commits for it
-/// that its own recovery then refuses.
+/// An fsync after each operation, of every kind that a fast commit can contain. No file without a name
+/// stays open: the kernel writes fast commits for it that its own recovery then refuses.
 fn fast_commits(folder: &Path, random: &mut Random) -> Result<Vec<File>> {
     sync(folder)?;
     let anchor = folder.join("anchor");
@@ -122,7 +121,7 @@ fn file_grows(file: &File, path: &Path) -> Result<()> {
     sync_file(file, path)
 }
 
-/// A folder whose names and content are encrypted, on a mount with `test_dummy_encryption`.
+/// A directory with encrypted names and content, on a mount with `test_dummy_encryption`.
 pub(crate) fn encrypted_folder(root: &Path) -> Result<()> {
     let folder = root.join("encrypted");
     std::fs::create_dir(&folder).context("mkdir", &folder)?;

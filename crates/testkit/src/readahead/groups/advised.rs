@@ -14,7 +14,7 @@ pub(super) fn patterns() -> Vec<Pattern> {
             let reads = long(format!("{name}-by-{len}")).advise(0, advice);
             patterns.push(reads.reads(0, i64::from(bytes), bytes, 10));
         }
-        // Advice in the middle of a stream, and its end.
+        // Advice in the middle of a stream, and later its reversal.
         patterns.push(
             long(format!("{name}-later"))
                 .reads(0, 4096, 4096, 6)
@@ -39,7 +39,7 @@ pub(super) fn patterns() -> Vec<Pattern> {
                 .reads(0, 8192, 8192, 5),
         );
     }
-    // Markers of a window that was opened before random reads were advised, and its limit.
+    // Markers of a window that began before the advice for random reads, and the limit of that window.
     for (name, advice) in [("random", Random), ("normal", Normal)] {
         patterns.push(
             long(format!("sequential-then-{name}"))

@@ -1,11 +1,11 @@
-//! Reads of files of which some pages are cached, and reads again after eviction.
+//! Reads of partly cached files, and repeated reads after eviction.
 
 use super::{LONG_FILE_BYTES, pages, request};
 use crate::readahead::Pattern;
 use crate::{Random, Seed};
 use larder_readahead::Advice;
 
-/// Read, evicted, and read again.
+/// Pages that are read, evicted, and read again.
 pub(super) fn evicted() -> Vec<Pattern> {
     let mut patterns = Vec::new();
     for len in [1, 4, 16, 40] {
@@ -21,7 +21,7 @@ pub(super) fn evicted() -> Vec<Pattern> {
                 .reads(0, step, len_bytes, 8),
         );
     }
-    // Thrashing: what was read ahead is gone before it is read.
+    // Thrashing: pages that were read ahead are evicted before they are read.
     for (from, gone) in [(6, 100), (8, 4), (12, 1), (13, 3), (20, 30), (28, 64)] {
         let mut pattern = Pattern::new(format!("ahead-{gone}-from-{from}"), LONG_FILE_BYTES);
         pattern = pattern.reads(0, 4096, request(1), 6).advise_range(
@@ -45,10 +45,10 @@ pub(super) fn evicted() -> Vec<Pattern> {
     patterns
 }
 
-/// Some pages are there before the stream begins.
+/// Some pages are cached before the stream begins.
 pub(super) fn partly_cached() -> Vec<Pattern> {
     let mut patterns = Vec::new();
-    // Single pages and runs brought in by another open file that reads as it is told.
+    // Single pages and runs that were inserted through another open file with advice for random access.
     let islands: [(&str, &[(u64, u32)]); 7] = [
         ("page-1", &[(1, 1)]),
         ("page-4", &[(4, 1)]),
@@ -72,7 +72,7 @@ pub(super) fn partly_cached() -> Vec<Pattern> {
             patterns.push(pattern.reads(0, step, request(len), 24));
         }
     }
-    // A history of so many cached pages just before a read.
+    // A history of this many cached pages just before a read.
     for (from, cached) in [
         (0, 4),
         (0, 16),

@@ -5,7 +5,7 @@ use crate::readahead::Pattern;
 use crate::{Random, Seed};
 use larder_readahead::Advice;
 
-/// Faults on these pages, one after the other.
+/// Adds faults on these pages, in turn.
 fn faults(mut pattern: Pattern, touched: impl IntoIterator<Item = u64>) -> Pattern {
     for page in touched {
         pattern = pattern.fault(0, page);
@@ -33,7 +33,7 @@ pub(super) fn patterns() -> Vec<Pattern> {
         let touched = (0..40).map(|_| random.below(300)).collect::<Vec<_>>();
         patterns.push(faults(long(&format!("random-seed-{seed}")), touched));
     }
-    // So many misses that the kernel stops to read around, then hits until it starts again.
+    // So many misses that the kernel stops reading around, then hits until it resumes.
     let misses = (0..106).map(|n| n * 100 + 50);
     let hits = (0..10).map(|n| n * 100 + 51);
     let again = (200..206).map(|n| n * 100);

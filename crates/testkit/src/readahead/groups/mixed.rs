@@ -1,4 +1,4 @@
-//! Seeded reads: random, and runs of several kinds one after the other.
+//! Seeded reads: random reads, and runs of several kinds.
 
 use super::{LONG_FILE_BYTES, PAGE_BYTES, pages, request};
 use crate::readahead::Pattern;
@@ -6,12 +6,12 @@ use crate::readahead::recorder::BLOCKS_FILE_BYTES;
 use crate::{Random, Seed};
 use larder_readahead::Advice;
 
-/// A request of 1 to `end - 1` pages.
+/// Returns a request of 1 to `end - 1` pages.
 fn some_pages(random: &mut Random, end: u64) -> u32 {
     request(u32::try_from(random.below(end - 1)).unwrap_or(0) + 1)
 }
 
-/// Random reads: dense, so that many meet what others brought in, and sparse.
+/// Random reads: dense ones, of which many hit pages of earlier reads, and sparse ones.
 pub(super) fn random() -> Vec<Pattern> {
     let mut patterns = Vec::new();
     for (area, len) in [
@@ -39,13 +39,13 @@ pub(super) fn random() -> Vec<Pattern> {
     patterns
 }
 
-/// Some of what [`seeded`] makes.
+/// Some of the patterns of [`seeded`].
 pub(super) fn mixed() -> Vec<Pattern> {
     (1..=60).map(|seed| seeded(Seed(seed))).collect()
 }
 
-/// Reads of all kinds, faults, advice and evictions by several streams in any order, on a file and
-/// with limits that follow from `seed` too.
+/// Returns reads of all kinds, faults, advice and evictions by several streams in any order. The file
+/// and the limits also depend on `seed`.
 #[must_use]
 pub fn seeded(seed: Seed) -> Pattern {
     let mut random = Random::new(seed);
@@ -61,7 +61,7 @@ pub fn seeded(seed: Seed) -> Pattern {
     runs(pattern, &mut random, area_pages, 36)
 }
 
-/// A file whose pages the device has to read.
+/// A file whose pages must be read from the device.
 pub(super) fn blocks() -> Vec<Pattern> {
     let on_blocks = |name: &str| Pattern::new(name, BLOCKS_FILE_BYTES).blocks();
     let file_pages = BLOCKS_FILE_BYTES / pages(1);
@@ -79,7 +79,7 @@ pub(super) fn blocks() -> Vec<Pattern> {
     patterns
 }
 
-/// Advice that lasts, the more usual kind more often.
+/// Lasting advice, with the more usual kinds repeated.
 const LASTING: [Advice; 4] = [
     Advice::Normal,
     Advice::Normal,
@@ -95,7 +95,7 @@ fn runs(mut pattern: Pattern, random: &mut Random, area_pages: u64, operations: 
         let len = some_pages(random, 12);
         match random.below(12) {
             0..=2 => {
-                // A sequential run, sometimes not at a page's start.
+                // A sequential run, sometimes not aligned to a page.
                 let mut offset = pages(at) + random.below(2) * random.below(4096);
                 for _ in 0..random.below(10) {
                     pattern = pattern.read(stream, offset, len);

@@ -1,7 +1,7 @@
 //! The table of patterns: one golden file for each group.
 //!
-//! Patterns are short, some twenty operations: what matters is each rule's every branch, not how
-//! often it is taken. Randomness comes from a seed in the pattern's name.
+//! Patterns are short, about twenty operations: each branch of each rule must be covered, but not often.
+//! The name of a random pattern includes its seed.
 
 mod advised;
 mod cached;
@@ -23,7 +23,7 @@ pub struct Group {
     pub patterns: Vec<Pattern>,
 }
 
-/// All groups.
+/// Returns all groups.
 #[must_use]
 pub fn all() -> Vec<Group> {
     [
@@ -49,23 +49,23 @@ pub fn all() -> Vec<Group> {
     .into()
 }
 
-/// The group of this name.
+/// Returns the group with this name.
 #[must_use]
 pub fn named(name: &str) -> Option<Group> {
     all().into_iter().find(|group| group.name == name)
 }
 
-/// Bytes of `pages` pages.
+/// Returns the size of `pages` pages in bytes.
 const fn pages(pages: u64) -> u64 {
     pages * PAGE_BYTES
 }
 
-/// Bytes of a request of `pages` pages.
+/// Returns the length of a request of `pages` pages in bytes.
 const fn request(pages: u32) -> u32 {
     pages * 4096
 }
 
 const _: () = assert!(request(1) as u64 == PAGE_BYTES);
 
-/// A file that no pattern comes to the end of.
+/// The size of a file whose end no pattern reaches.
 const LONG_FILE_BYTES: u64 = 1 << 30;

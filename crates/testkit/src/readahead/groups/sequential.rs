@@ -1,10 +1,10 @@
-//! One reader from lower to higher offsets.
+//! A single reader with increasing offsets.
 
 use super::{LONG_FILE_BYTES, pages, request};
 use crate::readahead::Pattern;
 use larder_readahead::Advice;
 
-/// A reader from the start of the file.
+/// Returns a reader from the start of the file.
 fn from_start(name: String, len_bytes: u32, count: usize) -> Pattern {
     Pattern::new(name, LONG_FILE_BYTES).reads(0, i64::from(len_bytes), len_bytes, count)
 }
@@ -44,7 +44,7 @@ pub(super) fn patterns() -> Vec<Pattern> {
     by_size.into_iter().chain([bytes]).chain(by_max).collect()
 }
 
-/// Reads of one byte, where they pass from one page to the next.
+/// Returns reads of one byte that cross from one page to the next.
 fn bytes_across_pages() -> Pattern {
     let mut pattern = Pattern::new("by-1-across-pages", LONG_FILE_BYTES);
     for page in 1..10 {
@@ -53,7 +53,7 @@ fn bytes_across_pages() -> Pattern {
     pattern
 }
 
-/// Readers that begin inside the file.
+/// Returns readers that begin inside the file.
 pub(super) fn mid_file() -> Vec<Pattern> {
     let mut patterns = Vec::new();
     for start in [1, 2, 3, 5, 7, 31, 32, 33, 100, 1001] {
@@ -68,7 +68,7 @@ pub(super) fn mid_file() -> Vec<Pattern> {
             ));
         }
     }
-    // Not at a page's start, and so that a request ends inside a page that the next begins in.
+    // Not aligned to pages, so that a request ends inside the page in which the next one begins.
     for (start, len) in [(100, 4096), (6000, 5000), (4095, 2), (40_000, 70_000)] {
         patterns.push(
             Pattern::new(format!("from-byte-{start}-by-{len}"), LONG_FILE_BYTES).reads(
@@ -79,7 +79,7 @@ pub(super) fn mid_file() -> Vec<Pattern> {
             ),
         );
     }
-    // What is next to a read that ended with a page, and to one that ended inside it.
+    // Reads next to a read that ended at a page boundary, and next to one that ended inside a page.
     for (end, len) in [("with", 4096), ("inside", 100)] {
         for gap in 0..4 {
             let name = format!("gap-of-{gap}-after-read-that-ends-{end}-its-page");
@@ -94,7 +94,7 @@ pub(super) fn mid_file() -> Vec<Pattern> {
     patterns
 }
 
-/// Small files, read to their end and beyond.
+/// Returns reads of small files, to their end and past it.
 pub(super) fn ends_of_files() -> Vec<Pattern> {
     let mut patterns = Vec::new();
     for size in [
@@ -111,13 +111,13 @@ pub(super) fn ends_of_files() -> Vec<Pattern> {
         let pattern = Pattern::new(format!("{size}-by-{len}"), size);
         patterns.push(pattern.reads(0, i64::from(len), len, 6));
     }
-    // From the middle, so that the window is opened just before the end.
+    // From the middle, so that a window begins just before the end.
     for before in [1, 2, 3, 9, 30] {
         let pattern = Pattern::new(format!("last-{before}-pages"), pages(100) - 96);
         patterns.push(pattern.reads(pages(100 - before), 4096, 4096, 8));
     }
-    // A read across the end has ended at the end, so the last page is next to it and begins a
-    // stream: then the marker on page 4 is no longer of the last window.
+    // A read across the end is cut at the end, so the last page is next to it and begins a stream. The
+    // marker on page 4 then no longer belongs to the last window.
     patterns.push(
         Pattern::new("across-the-end-and-back", pages(100) - 96)
             .reads(0, 4096, 4096, 4)
@@ -129,7 +129,7 @@ pub(super) fn ends_of_files() -> Vec<Pattern> {
     patterns
 }
 
-/// Requests above the largest window, for several largest requests of the device.
+/// Returns requests larger than the maximum window, for several maximum request sizes of the device.
 pub(super) fn oversize() -> Vec<Pattern> {
     let mut patterns = Vec::new();
     for io_kib in [64, 128, 256, 512, 1280] {

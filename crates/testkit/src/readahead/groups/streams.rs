@@ -1,9 +1,9 @@
-//! Reads with a fixed distance, and several streams at once.
+//! Reads with a constant stride, and several streams at once.
 
 use super::{LONG_FILE_BYTES, pages, request};
 use crate::readahead::Pattern;
 
-/// Reads with gaps between them.
+/// Returns reads with gaps between them.
 pub(super) fn strided() -> Vec<Pattern> {
     let mut patterns = Vec::new();
     for stride in [2, 3, 4, 5, 8, 16, 17, 33, 64] {
@@ -18,7 +18,7 @@ pub(super) fn strided() -> Vec<Pattern> {
     patterns
 }
 
-/// Reads from higher to lower offsets.
+/// Returns reads with decreasing offsets.
 pub(super) fn backward() -> Vec<Pattern> {
     let mut patterns = Vec::new();
     for len in [1, 2, 4, 8, 32, 40] {
@@ -40,7 +40,7 @@ pub(super) fn backward() -> Vec<Pattern> {
     patterns
 }
 
-/// Sequential streams that take turns, each with an open file of its own or all with one.
+/// Returns sequential streams that take turns, each with its own open file or all with one.
 pub(super) fn interleaved() -> Vec<Pattern> {
     let mut patterns = Vec::new();
     for (count, len, rounds) in [
@@ -74,7 +74,7 @@ pub(super) fn interleaved() -> Vec<Pattern> {
             patterns.push(pattern);
         }
     }
-    // Two readers of the same pages, one behind the other.
+    // Two readers of the same pages, the second at a distance from the first.
     for behind in [1, 3, 10, 40] {
         let mut pattern = Pattern::new(format!("follower-{behind}-behind"), LONG_FILE_BYTES);
         for page in 0..24 {
