@@ -20,11 +20,11 @@
 //! readers share an open file.
 //!
 //! Deliberate differences from Linux that may affect results:
-//! - **Eviction** is Larder's: one clock hand over all pages, which spares a page that was used
-//!   twice once. Linux has two lists, and moves a page to the active one when it is used again.
-//!   Where pages are used once, as in streams, both evict in the order of arrival. Where a file
-//!   larger than memory is read repeatedly at random, Linux protects pages that were read twice for
-//!   longer.
+//! - **Eviction** is Larder's: one clock hand over all pages, which gives a page that was used
+//!   twice a second chance. Linux has two lists, and moves a page to the active one when it is used
+//!   again. Where pages are used once, as in streams, both evict in the order of arrival. Where a
+//!   file larger than memory is read repeatedly at random, Linux protects pages that were read
+//!   twice for longer.
 //! - **No file system**: a file is one run of bytes on the device, has its size from the start, and
 //!   needs no metadata.
 //! - **A running reader issues all of its requests at once**, at the time at which it acquired its

@@ -1,4 +1,4 @@
-//! Finding the checkpoints of a trace without a footer.
+//! Finds the checkpoints of a trace without a footer.
 
 use super::Error;
 use super::footer::{self, Footer};
@@ -8,26 +8,26 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Longer than the footer of any one row group.
+/// Upper bound on the footer of one row group, in bytes.
 const FOOTER_BYTES: u32 = 1 << 20;
-/// How many marks are looked at in search of the last checkpoint: damage makes none, and a file that
-/// was made of marks is not to be read once for each.
+/// Maximum number of marks that are examined in the search for the last checkpoint. Damage creates
+/// no marks, and a file that consists of marks must not be read once for each.
 const MARKS: usize = 1 << 10;
-/// How much is read at once in search of the last checkpoint.
+/// Size of a read in the search for the last checkpoint, in bytes.
 const SEARCH_BYTES: usize = 1 << 20;
 
-/// A checkpoint that is whole.
+/// An intact checkpoint.
 #[derive(Debug)]
 struct Checkpoint {
-    /// What it says of its row group.
+    /// The metadata of its row group.
     footer: Footer,
-    /// Where the row group starts.
+    /// Offset of the row group.
     start: u64,
-    /// Where the checkpoint ends.
+    /// Offset of the end of the checkpoint.
     end: u64,
 }
 
-/// The checkpoints of a file, from the first to the last that is whole, and where that one ends.
+/// Finds the checkpoints of a file, up to the last intact one, and returns them with its end.
 pub(super) fn find_all(file: &File) -> Result<(Vec<Footer>, u64), Error> {
     let Some(last) = find_last(file)? else {
         return Err(Error::NothingWhole);
@@ -48,14 +48,14 @@ pub(super) fn find_all(file: &File) -> Result<(Vec<Footer>, u64), Error> {
     Ok((found, end))
 }
 
-/// Searches for the last whole checkpoint, from the end of the file to its start.
+/// Searches for the last intact checkpoint, from the end of the file to its start.
 fn find_last(file: &File) -> Result<Option<Checkpoint>, Error> {
     let mut buffer = vec![0; SEARCH_BYTES + MARK.len() - 1];
     let mut end = file.metadata()?.len();
     let mut marks = 0;
     while end > 0 {
         let start = end.saturating_sub(SEARCH_BYTES as u64);
-        // A mark may begin in this piece and end in the one behind it.
+        // A mark may begin in this piece and end in the following one.
         let read_bytes = read_up_to(file, &mut buffer, start)?;
         let piece = &buffer[..read_bytes];
         for at in (0..piece.len()).rev() {
@@ -76,7 +76,7 @@ fn find_last(file: &File) -> Result<Option<Checkpoint>, Error> {
     Ok(None)
 }
 
-/// The checkpoint that ends at byte `end`, if there is one and it is whole.
+/// Reads the checkpoint that ends at offset `end`; `None` if it is missing or damaged.
 fn read(file: &File, end: u64) -> Result<Option<Checkpoint>, Error> {
     let Some(tail_at) = end.checked_sub(TAIL_BYTES as u64) else {
         return Ok(None);
@@ -102,7 +102,7 @@ fn read(file: &File, end: u64) -> Result<Option<Checkpoint>, Error> {
     Ok(Some(Checkpoint { footer, start, end }))
 }
 
-/// The fields behind a footer: start, length and sum.
+/// Decodes the fields after a footer: start, length and checksum.
 fn decode_tail(tail: &[u8; TAIL_BYTES]) -> Option<(u64, u32, u32)> {
     let (start, rest) = tail.split_first_chunk()?;
     let (footer_bytes, rest) = rest.split_first_chunk()?;
@@ -116,7 +116,7 @@ fn decode_tail(tail: &[u8; TAIL_BYTES]) -> Option<(u64, u32, u32)> {
     })
 }
 
-/// Reads from byte `start` on what fits, or up to the end of the file. Returns how much.
+/// Reads from offset `start` until the buffer is full or the file ends. Returns the number of bytes.
 fn read_up_to(file: &File, buffer: &mut [u8], start: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {

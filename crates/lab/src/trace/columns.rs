@@ -1,10 +1,10 @@
-//! Where the columns of a trace are in a file.
+//! The positions of a trace's columns in a file.
 
 use super::Error;
 use larder_trace::columns::COLUMNS;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
-/// Where each column is in a file: another tool may have put them in another order.
+/// The position of each column in a file. Other tools may have reordered the columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns {
     pub(super) time: usize,

@@ -1,4 +1,4 @@
-//! What keeps a trace from being written or read.
+//! Errors of writing and reading traces.
 
 use super::import::Foreign;
 use larder_trace::info::VERSION;
@@ -10,36 +10,37 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused.
+    /// An input/output error.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The file is no Parquet.
+    /// The file is not Parquet.
     #[error("not a trace: it does not start as a Parquet file does")]
     NotParquet,
-    /// The file is Parquet, but has not the columns of a trace.
+    /// The file is Parquet, but does not have the columns of a trace.
     #[error("not a trace: there is no column `{name}` of type {physical}")]
     Column {
-        /// The column that is missing.
+        /// The missing column.
         name: &'static str,
         /// Its type.
         physical: Type,
     },
-    /// The file has the columns of a trace, but does not say that it is one.
+    /// The file has the columns of a trace, but not the metadata key of one.
     #[error(
         "it has the columns of a trace, but not the key larder.trace.version, which says what they mean"
     )]
     NoVersion,
-    /// Another tool has compressed it in a way that is not read.
+    /// Another tool compressed it with an unsupported codec.
     #[error(
         "the trace was rewritten by another program, and compressed by {0}, which is not read here"
     )]
     Codec(String),
-    /// A trace of another schema.
+    /// A trace with an unsupported schema version.
     #[error(
         "a trace of version {0}, of which this program knows nothing: it reads version {VERSION}"
     )]
     Version(String),
-    /// The footer is missing: it is still being recorded, the writer was killed, or the file was cut.
+    /// The footer is missing: the trace is still being recorded, the writer was killed, or the file
+    /// was truncated.
     #[error("the trace is cut short, or still being recorded: its footer is missing")]
     CutShort,
     /// The trace is cut short before the end of the first row group.
@@ -47,18 +48,18 @@ pub enum Error {
         "there is no whole row group to read: the trace is cut short, or its recording began seconds ago"
     )]
     NothingWhole,
-    /// What the trace says of itself cannot be true.
+    /// The trace's metadata is inconsistent.
     #[error("the trace is damaged: {0}")]
     Damaged(String),
-    /// A row group has other bytes than were written, or they do not make sense.
+    /// A row group differs from what was written, or cannot be decoded.
     #[error("row group {row_group} of the trace is damaged: {reason}")]
     RowGroup {
-        /// Which one, from 0.
+        /// Number of the row group, from 0.
         row_group: usize,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
-    /// What was to be imported has no lookup in the format that it was said to have.
+    /// The imported file has no lookup in the given format.
     #[error(transparent)]
     Foreign(#[from] Foreign),
     /// The trace cannot be written.
@@ -67,7 +68,7 @@ pub enum Error {
 }
 
 impl From<larder_trace::Error> for Error {
-    /// What the system refused is the same error, whether it was reading or writing.
+    /// An input/output error is the same error, whether in reading or writing.
     fn from(error: larder_trace::Error) -> Self {
         match error {
             larder_trace::Error::Io(refused) => Self::Io(refused),

@@ -1,4 +1,4 @@
-//! Reading the footer of a trace.
+//! Reads the footer of a trace.
 
 use super::columns::{self, Columns};
 use super::row_group::RowGroup;
@@ -12,7 +12,7 @@ use parquet::file::metadata::{
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A footer, made sense of.
+/// A decoded footer.
 #[derive(Debug)]
 pub(super) struct Footer {
     pub(super) info: TraceInfo,
@@ -21,7 +21,8 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// This one and that of what follows, which knows the losses up to its end.
+    /// Combines this footer with that of the following row groups, which contains the losses up to
+    /// its end.
     pub(super) fn and(self, mut next: Self) -> Self {
         let mut row_groups = self.row_groups;
         row_groups.append(&mut next.row_groups);
@@ -29,7 +30,7 @@ impl Footer {
     }
 }
 
-/// Makes sense of a footer without what ends a file, which we wrote.
+/// Decodes a footer that this program wrote, without the trailer of the file.
 pub(super) fn decode(bytes: &[u8]) -> Result<Footer, Error> {
     let (mut footer, sums) = describe(&parse(bytes)?)?;
     if sums.len() != footer.row_groups.len() {
@@ -45,7 +46,7 @@ fn parse(bytes: &[u8]) -> Result<ParquetMetaData, Error> {
     ParquetMetaDataReader::decode_metadata(bytes).map_err(Error::damaged)
 }
 
-/// What a footer says, with no row group's sum; and the sums that it has.
+/// Decodes the metadata without the checksums of row groups, and returns the checksums separately.
 fn describe(metadata: &ParquetMetaData) -> Result<(Footer, Vec<u32>), Error> {
     let file = metadata.file_metadata();
     let columns = columns::find(file.schema_descr())?;
@@ -65,7 +66,7 @@ fn describe(metadata: &ParquetMetaData) -> Result<(Footer, Vec<u32>), Error> {
     Ok((footer, sums))
 }
 
-/// The footer at the end of `file`; `None` if there is none.
+/// Reads the footer at the end of `file`; `None` if there is none.
 pub(super) fn read(file: &File) -> Result<Option<Footer>, Error> {
     let file_bytes = file.metadata()?.len();
     let Some(end_at) = file_bytes.checked_sub(END_BYTES as u64) else {

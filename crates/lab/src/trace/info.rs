@@ -1,11 +1,11 @@
-//! Reading what a trace says of itself.
+//! Reads the metadata of a trace.
 
 use super::Error;
 use larder_trace::TraceInfo;
 use larder_trace::info::{INFO_KEY, SUMS_KEY, VERSION, VERSION_KEY};
 use parquet::file::metadata::KeyValue;
 
-/// What metadata says, with the sums of row groups that it has.
+/// Decodes metadata, with the checksums of row groups that it contains.
 pub(super) fn of_metadata(
     metadata: Option<&Vec<KeyValue>>,
 ) -> Result<(TraceInfo, Vec<u32>), Error> {

@@ -1,21 +1,21 @@
-//! What a trace lacks of what happened.
+//! Events that are missing from a trace.
 
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 
-/// What is missing in a trace, as far as it is known.
+/// The known losses of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
-    /// Events that were not kept while it was recorded.
+    /// Number of events that were lost during the recording.
     pub events: u64,
     /// Whether the end is missing.
     pub is_cut_short: bool,
-    /// Why, if this file shows it.
+    /// The cause, if this file shows it.
     pub reason: Option<String>,
 }
 
 impl Losses {
-    /// Whether everything is there.
+    /// Returns whether nothing is missing.
     #[must_use]
     pub fn are_none(&self) -> bool {
         self.events == 0 && !self.is_cut_short

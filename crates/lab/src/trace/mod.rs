@@ -1,9 +1,9 @@
-//! Traces: reading the format of [`larder_trace`], importing what other programs recorded,
-//! and recording the kernel.
+//! Traces: reads the format of [`larder_trace`], imports recordings of other programs, and records
+//! the kernel.
 //!
 //! # Cost
-//! Reading keeps one row group and its pages, some 50 MB, however long the trace is, and a kilobyte
-//! for each row group.
+//! A reader uses memory for one row group and its pages, some 50 MB, whatever the length of the
+//! trace, and a kilobyte for each row group.
 
 mod checkpoint;
 mod columns;

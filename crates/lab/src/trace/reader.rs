@@ -1,4 +1,4 @@
-//! Reading a trace, a batch at a time.
+//! Reads a trace in batches.
 
 use super::columns::Columns;
 use super::footer::Footer;
@@ -14,12 +14,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What to make of a trace that is not whole.
+/// The handling of an incomplete trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tolerance {
-    /// It is an error.
+    /// An incomplete trace is an error.
     Whole,
-    /// It is read up to its last whole row group.
+    /// The trace is read up to its last intact row group.
     UpToLastRowGroup,
 }
 
@@ -33,7 +33,7 @@ pub struct TraceReader {
     shortened: Option<String>,
     is_summed: bool,
     row_groups: VecDeque<RowGroup>,
-    /// The number of the first of those.
+    /// The number of the first remaining row group.
     next: usize,
     rows: Option<Rows>,
 }
@@ -42,7 +42,7 @@ impl TraceReader {
     /// Opens the trace at `path`.
     ///
     /// # Errors
-    /// If it is no trace, or one of another version, or, unless tolerated, has no footer.
+    /// If it is not a trace, or has another version, or, unless tolerated, has no footer.
     pub fn open(path: &Path, tolerance: Tolerance) -> Result<Self, Error> {
         let file = File::open(path)?;
         let (footer, shortened) = describe(&file, tolerance)?;
@@ -61,20 +61,20 @@ impl TraceReader {
         })
     }
 
-    /// What was recorded.
+    /// Returns the metadata of the recording.
     #[must_use]
     pub fn info(&self) -> &TraceInfo {
         &self.info
     }
 
-    /// Why the end is missing, where that is tolerated. A damaged row group is known once it is come
-    /// to.
+    /// Returns the reason why the end is missing, where this is tolerated. A damaged row group is only
+    /// detected when it is reached.
     #[must_use]
     pub fn shortened(&self) -> Option<&str> {
         self.shortened.as_deref()
     }
 
-    /// What is missing. A damaged row group is known once it is come to.
+    /// Returns the losses. A damaged row group is only detected when it is reached.
     #[must_use]
     pub fn losses(&self) -> Losses {
         Losses {
@@ -84,19 +84,20 @@ impl TraceReader {
         }
     }
 
-    /// Whether all row groups have sums, so that damage is noticed: another program writes none.
+    /// Returns whether all row groups have checksums, so that damage is detected. Other programs do not
+    /// write them.
     #[must_use]
     pub fn is_summed(&self) -> bool {
         self.is_summed
     }
 
-    /// Row groups of which nothing was read yet.
+    /// Returns the number of row groups of which nothing was read yet.
     #[must_use]
     pub fn row_groups(&self) -> usize {
         self.row_groups.len()
     }
 
-    /// Rows that are still to be read.
+    /// Returns the number of rows that remain to be read.
     #[must_use]
     pub fn rows(&self) -> u64 {
         let begun = self.rows.as_ref().map_or(0, |rows| rows.left() as u64);
@@ -104,10 +105,10 @@ impl TraceReader {
         whole.fold(begun, u64::saturating_add)
     }
 
-    /// Reads the next events into `batch`, in place of what it holds; false at the end.
+    /// Reads the next events into `batch`, and replaces its content. Returns false at the end.
     ///
     /// # Errors
-    /// If a row group is damaged; where that is tolerated, the trace ends in front of it.
+    /// If a row group is damaged. If this is tolerated, the trace ends before it.
     pub fn read(&mut self, batch: &mut Batch) -> Result<bool, Error> {
         batch.clear();
         let read = decoded(|| self.read_next(batch)).map_err(|reason| Error::RowGroup {
@@ -148,15 +149,15 @@ impl TraceReader {
     }
 }
 
-/// What `read` returns. Parquet's decoder trusts its pages, and panics on some that are damaged; where no
-/// sum protects them, that is damage too.
+/// Returns the result of `read`, and converts a panic to an error. Parquet's decoder panics on some
+/// damaged pages, which occurs where no checksum protects them.
 fn decoded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let read = catch_unwind(AssertUnwindSafe(read));
     read.unwrap_or_else(|_| Err("its pages cannot be decoded".to_owned()))
 }
 
-/// What the footer says, or, where that is missing or damaged and this is tolerated, what the
-/// checkpoints say; and why, in that case, the end is missing.
+/// Reads the footer. If it is missing or damaged and this is tolerated, reads the checkpoints, and
+/// returns the reason why the end is missing.
 fn describe(file: &File, tolerance: Tolerance) -> Result<(Footer, Option<String>), Error> {
     let mut magic = [0; MAGIC.len()];
     match file.read_exact_at(&mut magic, 0) {

@@ -1,4 +1,4 @@
-//! Reading one row group: its columns side by side, and their codes made sense of.
+//! Reads one row group: its columns in parallel, with decoded values.
 
 use super::Error;
 use super::columns::Columns;
@@ -17,27 +17,27 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Rows of a batch at most.
+/// Maximum number of rows in a batch.
 pub const BATCH_ROWS: usize = 1 << 15;
 
-/// How much is summed at once.
+/// Number of bytes that are read at once for a checksum.
 const SUM_BYTES: u64 = 1 << 18;
 
-/// A row group that is still to be read.
+/// A row group that remains to be read.
 #[derive(Clone, Debug)]
 pub(super) struct RowGroup {
     pub(super) metadata: RowGroupMetaData,
-    /// Its CRC-32C, unless another tool has written it.
+    /// Its CRC-32C; `None` if another tool wrote it.
     pub(super) sum: Option<u32>,
 }
 
 impl RowGroup {
-    /// Rows that it says it has.
+    /// Returns the number of rows in its metadata.
     pub(super) fn rows(&self) -> u64 {
         self.metadata.num_rows().try_into().unwrap_or(0)
     }
 
-    /// Checks that its columns are compressed as can be read.
+    /// Checks that the compression of its columns is supported.
     pub(super) fn check_codec(&self) -> Result<(), Error> {
         let codecs = self
             .metadata
@@ -47,15 +47,14 @@ impl RowGroup {
         let mut unread = codecs
             .filter(|codec| !matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY));
         unread.next().map_or(Ok(()), |codec| {
-            // Without its level.
+            // The name without the compression level.
             let name = codec.to_string();
             let name = name.split('(').next().unwrap_or_default();
             Err(Error::Codec(name.to_owned()))
         })
     }
 
-    /// Checks that its bytes are those that were written, and begins to read it. The error says what
-    /// is wrong with it.
+    /// Verifies its checksum, if it has one, and begins to read it. The error describes the damage.
     pub(super) fn open(&self, file: &Arc<File>, places: Columns) -> Result<Rows, String> {
         let bytes = self.place(file.metadata().map_err(text)?.len())?;
         if let Some(sum) = self.sum
@@ -79,7 +78,7 @@ impl RowGroup {
         })
     }
 
-    /// Where its bytes are, all of them in the file.
+    /// Returns the range of its bytes, which is within the file.
     fn place(&self, file_bytes: u64) -> Result<Range<u64>, String> {
         let mut place = file_bytes..0;
         for chunk in self.metadata.columns() {
@@ -111,7 +110,7 @@ impl RowGroup {
     }
 }
 
-/// The CRC-32C of these bytes of the file.
+/// Returns the CRC-32C of a range of the file.
 fn sum_of(file: &File, mut bytes: Range<u64>) -> io::Result<u32> {
     let mut sum = 0;
     let mut buffer = Vec::new();
@@ -125,7 +124,7 @@ fn sum_of(file: &File, mut bytes: Range<u64>) -> io::Result<u32> {
     Ok(sum)
 }
 
-/// The rows of a row group that are still to be read.
+/// The remaining rows of a row group.
 pub(super) struct Rows {
     left: usize,
     time: Column<Int64Type>,
@@ -136,7 +135,7 @@ pub(super) struct Rows {
     index: Column<Int64Type>,
     name_hash: Column<Int64Type>,
     hit: Column<BoolType>,
-    // Codes of a batch, kept for their memory.
+    // Codes of a batch, kept to reuse the memory.
     caches: Vec<i32>,
     operations: Vec<i32>,
     hits: Vec<bool>,
@@ -152,12 +151,12 @@ impl Debug for Rows {
 }
 
 impl Rows {
-    /// How many there are.
+    /// Returns the number of remaining rows.
     pub(super) fn left(&self) -> usize {
         self.left
     }
 
-    /// Adds as many rows to `batch` as fit into one. The error says what is wrong with them.
+    /// Appends rows to `batch`, as many as fit. The error describes the damage.
     pub(super) fn read(&mut self, batch: &mut Batch) -> Result<(), String> {
         let rows = self.left.min(BATCH_ROWS);
         self.left -= rows;
@@ -191,13 +190,13 @@ impl Rows {
 /// A column of a row group.
 struct Column<T: DataType> {
     reader: ColumnReaderImpl<T>,
-    /// Which rows have a value, where the file says that some may have none: other tools say so of
-    /// every column.
+    /// Definition levels, which mark rows with values if the column is optional. Other tools make
+    /// every column optional.
     levels: Vec<i16>,
 }
 
 impl<T: DataType> Column<T> {
-    /// Adds the next `rows` values to `values`.
+    /// Appends the next `rows` values to `values`.
     fn read(&mut self, rows: usize, values: &mut Vec<T::T>) -> Result<(), String> {
         self.levels.clear();
         let read = self

@@ -1,22 +1,22 @@
-//! Salvage: a whole trace of what a damaged one still holds.
+//! Salvages the readable part of a damaged trace as a complete trace.
 
 use super::{Error, Tolerance, TraceReader};
 use larder_trace::{Batch, TraceWriter};
 use std::path::Path;
 
-/// What was salvaged.
+/// The result of a salvage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Salvaged {
-    /// Events of the new trace.
+    /// Number of events in the new trace.
     pub events: u64,
-    /// What was wrong with the old one, if anything.
+    /// The damage of the old trace, if any.
     pub shortened: Option<String>,
 }
 
-/// Writes what the trace at `from` holds, up to its last whole row group, to a new one at `to`.
+/// Copies the trace at `from`, up to its last intact row group, to a new one at `to`.
 ///
 /// # Errors
-/// If there is no whole row group, or a file at `to`, or it cannot be written.
+/// If there is no intact row group, or `to` exists, or it cannot be written.
 pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
     let mut reader = TraceReader::open(from, Tolerance::UpToLastRowGroup)?;
     let mut writer = TraceWriter::create(to, reader.info())?;
@@ -28,7 +28,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
         }
         events += batch.len() as u64;
     }
-    // A damaged row group is known only now.
+    // Damaged row groups are only known after reading.
     writer.info_mut().clone_from(reader.info());
     writer.finish()?;
     Ok(Salvaged {

@@ -1,4 +1,4 @@
-//! What a trace holds, counted.
+//! Counts the events of a trace.
 
 use super::{Error, TraceReader};
 use crate::output::{Table, text_or};
@@ -11,27 +11,27 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheEvents {
     pub lookups: u64,
-    /// Lookups that found what they sought.
+    /// Number of lookups that hit.
     pub hits: u64,
-    /// Entries that came.
+    /// Number of insertions.
     pub inserts: u64,
-    /// Entries that went.
+    /// Number of removals.
     pub removals: u64,
 }
 
-/// What a trace holds.
+/// The content of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceSummary {
-    /// What it says of itself.
+    /// Its metadata.
     pub info: TraceInfo,
-    /// Why its end is missing, if it is.
+    /// The reason why its end is missing, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shortened: Option<String>,
-    /// Whether damage is noticed: another program writes no sums.
+    /// Whether damage is detected: other programs write no checksums.
     pub is_summed: bool,
-    /// Row groups.
+    /// Number of row groups.
     pub row_groups: usize,
-    /// Events.
+    /// Number of events.
     pub events: u64,
     /// Time of the earliest event.
     pub first_ns: u64,
@@ -79,7 +79,7 @@ impl TraceSummary {
         })
     }
 
-    /// A row for each cache that has events.
+    /// Returns a table with one row for each cache that has events.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut table =

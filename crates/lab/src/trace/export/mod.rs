@@ -1,3 +1,3 @@
-//! Exports: traces in the formats of other programs.
+//! Exports traces to the formats of other programs.
 
 pub mod oracle_general;

@@ -1,19 +1,19 @@
-//! Export to libCacheSim's `oracleGeneral`: the lookups of one cache, each with the number of the next one of
-//! the same entry.
+//! Exports to libCacheSim's `oracleGeneral`: the lookups of one cache, each with the number of the next
+//! lookup of the same entry.
 //!
 //! # Model
-//! An entry is a number of 64 bits. One that is a number alone, as an inode of device 0 is, stays that
-//! number; two numbers below 2^32 lie side by side, so that what is next to one another stays so; the rest
-//! is mixed: two entries out of a billion then have the same number with a probability of 3%.
+//! An entry is a 64-bit number. An entry that is a single number, such as an inode of device 0, keeps that
+//! number. Two numbers below 2^32 are concatenated, so that neighbours remain neighbours. All other entries
+//! are hashed: the probability that any two of a billion entries have the same number is 3%.
 //!
 //! # Next accesses
-//! The records are written from front to back, and then read from back to front, in pieces, in
-//! which the next accesses are filled in: of each entry the place where it was met last is known. Where there are more
-//! entries than fit into memory, only those below a bound, in the order of a hash, are
-//! done in one pass, and the next begins there.
+//! The records are written from front to back. Then they are read from back to front in pieces, and the next
+//! accesses are filled in, for which the latest position of each entry is kept. If there are more entries
+//! than fit into memory, one pass only processes those below a bound, in the order of a hash, and the next
+//! pass begins at that bound.
 //!
 //! # Cost
-//! Each pass reads the file and writes it. Memory for [`ENTRIES`] entries, some 300 MB, at most.
+//! Each pass reads and writes the file once. The memory is limited to [`ENTRIES`] entries, some 300 MB.
 
 use crate::trace::Error;
 use crate::trace::import::{RECORD_BYTES, Record};
@@ -26,15 +26,15 @@ use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// The most entries whose places are known at once.
+/// Maximum number of entries whose positions are kept in memory.
 const ENTRIES: usize = 1 << 23;
-/// Records of a piece.
+/// Number of records in a piece.
 const PIECE: u64 = 1 << 16;
 
-/// The bytes of a page or a block, which is what an entry of the page and buffer caches takes.
+/// Size of a page or a block, which is the size of an entry in the page and buffer caches.
 const PAGE_BYTES: u32 = 4096;
 
-/// An export that is being written.
+/// An export in progress.
 #[derive(Debug)]
 pub struct OracleGeneralWriter {
     file: BufWriter<File>,
@@ -43,10 +43,10 @@ pub struct OracleGeneralWriter {
 }
 
 impl OracleGeneralWriter {
-    /// Makes the file at `path`, for the lookups of `cache`.
+    /// Creates the file at `path`, for the lookups of `cache`.
     ///
     /// # Errors
-    /// If there is such a file already, or it cannot be made.
+    /// If the file already exists, or cannot be created.
     pub fn create(path: &Path, cache: CacheKind) -> io::Result<Self> {
         let mut options = File::options();
         let file = options.read(true).write(true).create_new(true).open(path)?;
@@ -57,14 +57,14 @@ impl OracleGeneralWriter {
         })
     }
 
-    /// Adds `event`, if it is a lookup of the cache.
+    /// Writes `event`, if it is a lookup of the cache.
     pub fn push(&mut self, event: &TraceEvent) -> io::Result<()> {
         if event.cache != self.cache || !matches!(event.operation, Operation::Lookup { .. }) {
             return Ok(());
         }
         let is_page = matches!(self.cache, CacheKind::Page | CacheKind::Buffer);
         let record = Record {
-            // Enough for 136 years.
+            // Sufficient for 136 years.
             clock_time_s: u32::try_from(event.time_ns / 1_000_000_000).unwrap_or(u32::MAX),
             object: object(event.key()),
             size: if is_page { PAGE_BYTES } else { 1 },
@@ -74,7 +74,7 @@ impl OracleGeneralWriter {
         self.file.write_all(&record.to_bytes())
     }
 
-    /// Fills in the next accesses, and returns how many records there are.
+    /// Fills in the next accesses, and returns the number of records.
     pub fn finish(self) -> Result<u64, Error> {
         let file = self
             .file
@@ -88,7 +88,7 @@ impl OracleGeneralWriter {
     }
 }
 
-/// The number of an entry.
+/// Returns the number of an entry.
 fn object(key: HashKey) -> u64 {
     match (u32::try_from(key.object), u32::try_from(key.index)) {
         (Ok(0), _) => key.index,
@@ -97,8 +97,8 @@ fn object(key: HashKey) -> u64 {
     }
 }
 
-/// Fills in the next accesses of the entries whose hashes are `first` or more, and returns where the next pass must
-/// begin, if there are more than `most`.
+/// Fills in the next accesses of the entries whose hashes are at least `first`. If there are more than `most`
+/// entries, returns the hash at which the next pass must begin.
 fn fill_in(file: &File, records: u64, first: u64, most: usize) -> io::Result<Option<u64>> {
     let mut last_met: HashMap<u64, u64> = HashMap::new();
     let mut end = None::<u64>;
@@ -133,7 +133,7 @@ fn fill_in(file: &File, records: u64, first: u64, most: usize) -> io::Result<Opt
     Ok(end)
 }
 
-/// Forgets the half of the entries whose hashes are greater, and returns the least of those.
+/// Removes the half of the entries with the greater hashes, and returns the smallest of these hashes.
 fn halve(entries: &mut HashMap<u64, u64>) -> u64 {
     let mut hashes: Vec<u64> = entries.keys().map(|&object| mix(object)).collect();
     let middle = hashes.len() / 2;
@@ -142,7 +142,7 @@ fn halve(entries: &mut HashMap<u64, u64>) -> u64 {
     bound
 }
 
-/// Spreads the bits of `number` over the word; no two numbers become the same.
+/// Distributes the bits of `number` over the word, as a bijection.
 fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -158,7 +158,7 @@ mod tests {
     use larder_testkit::seed::Random;
     use tempfile::TempDir;
 
-    /// The exported file of lookups of `keys`, one in each second.
+    /// Exports lookups of `keys`, one in each second, and returns the content of the file.
     fn export(cache: CacheKind, keys: &[HashKey], folder: &TempDir) -> Vec<u8> {
         let path = folder.path().join("trace.oracleGeneral");
         let mut writer = OracleGeneralWriter::create(&path, cache).unwrap();

@@ -1,8 +1,8 @@
-//! What blkparse(1) prints of a block device's trace.
+//! The output of blkparse(1) for a block device's trace.
 //!
 //! A line is `8,16  1  42  0.000123456  697  Q  RM 223490 + 8 [kjournald]`: device, processor, number,
-//! seconds, process, action, what is done, first sector, sectors. Of each request the action `Q`, its being
-//! queued, is taken; what follows is about the same request.
+//! seconds, process, action, type of request, first sector, sectors. Only the action `Q`, the queueing of a
+//! request, is imported; later actions concern the same request.
 
 use super::Tell;
 use super::lines::Line;
@@ -15,7 +15,7 @@ use std::io::BufRead;
 
 const SECTOR_BYTES: u64 = 512;
 
-/// How the lines begin that say which files were read, and sum up what was in them.
+/// Beginnings of the lines that list the input files and summarize their content.
 const SUMMARY: [&str; 9] = [
     "CPU",
     "Reads ",
@@ -73,7 +73,7 @@ fn is_of_summary(text: &str) -> bool {
     text.is_empty() || is_note || SUMMARY.iter().any(|start| text.starts_with(start))
 }
 
-/// Reads the two parts of a device's number, in decimal, into the kernel's own form.
+/// Parses the two decimal parts of a device number, and returns it in the kernel's internal form.
 pub(in crate::trace) fn device_number((major, minor): (&str, &str)) -> Option<u32> {
     let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
     (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)

@@ -1,9 +1,10 @@
-//! What fio's `write_iolog` writes.
+//! The output of fio's `write_iolog`.
 //!
-//! The first line names the version. Then each has a file's name, what is done, and where, as in
-//! `/data/f read 45056 4096`; in version 3 behind a time, in microseconds. Only the order is known of version 2.
+//! The first line contains the version. Each following line has a file's name, the operation, and the range,
+//! as in `/data/f read 45056 4096`. In version 3 they follow a time in microseconds. Version 2 only has the
+//! order.
 //!
-//! Inodes are numbered in the order in which their files are met.
+//! Inodes are numbered in the order of the first occurrence of their files.
 
 use super::Tell;
 use super::lines::Line;
@@ -14,10 +15,10 @@ use larder_cache::tape::CacheKind;
 use std::collections::HashMap;
 use std::io::BufRead;
 
-/// The number of the first file. Numbers below it belong to the file system itself, on ext4.
+/// The number of the first file. On ext4, smaller numbers belong to the file system itself.
 const FIRST_INODE: u64 = 12;
 
-/// What the lines before say of those that follow.
+/// State from earlier lines that applies to the following ones.
 #[derive(Default)]
 struct Log {
     has_times: bool,
@@ -41,7 +42,7 @@ impl Log {
         } else {
             (0, line.text)
         };
-        // From the end, since names may have spaces.
+        // Splits from the end, since names may contain spaces.
         let mut words = rest.rsplitn(4, |&byte| byte == b' ');
         let (length, offset) = (words.next(), words.next().and_then(number));
         match (length.and_then(number), offset, words.next(), words.next()) {

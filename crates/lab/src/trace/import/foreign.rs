@@ -1,9 +1,9 @@
-//! Files that are not of the format that they are said to be.
+//! Detects files that do not have the given format.
 //!
 //! # Model
-//! Whether a file is of a format shows when it is read: if no lookup is in it, it is not. Two formats
-//! take whatever comes, so their files are looked at first. What else a file is shows in
-//! its beginning, if one of the formats makes sense of most of that.
+//! A file has a format if it contains at least one lookup in it, which is only known after it is
+//! read. Two formats accept any input, so their files are examined first. The actual format is
+//! detected from the beginning of the file, if one of the formats matches most of that.
 
 use super::format::Format;
 use super::skipped::{Skipped, SkippedLines};
@@ -12,10 +12,10 @@ use crate::trace::Error;
 use std::fmt;
 use std::io::{self, BufRead};
 
-/// How much of a file is looked at to tell what it is.
+/// Number of bytes at the beginning of a file that are examined to detect its format.
 const HEAD_BYTES: usize = 8 << 10;
 
-/// How files of other formats begin.
+/// Magic numbers of other formats.
 const MAGIC: [(&[u8], Looks); 4] = [
     (b"\x28\xb5\x2f\xfd", Looks::Compressed("zstd")),
     (b"\x1f\x8b\x08", Looks::Compressed("gzip")),
@@ -23,29 +23,29 @@ const MAGIC: [(&[u8], Looks); 4] = [
     (b"PAR1\x15", Looks::Parquet),
 ];
 
-/// A file without lookups in the format that it was said to have.
+/// A file without lookups in the given format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
-    /// What it was said to be.
+    /// The given format.
     pub format: Format,
-    /// What was read of it.
+    /// The lines that were skipped.
     pub skipped: Skipped,
-    /// What it looks like, if that is plain.
+    /// The detected format, if it is unambiguous.
     pub looks: Option<Looks>,
 }
 
-/// What a file looks like.
+/// The detected format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looks {
-    /// One that can be imported.
+    /// A format that can be imported.
     Format(Format),
-    /// The output of this program, which undoes it with `-dc`.
+    /// Compressed output of this program, which decompresses it with `-dc`.
     Compressed(&'static str),
-    /// Parquet, as traces are.
+    /// Parquet, the format of traces.
     Parquet,
 }
 
-/// The beginning of what is left in `reader`.
+/// Returns the beginning of the remaining data in `reader`.
 pub(super) fn head(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     loop {
         match reader.fill_buf() {
@@ -55,7 +55,7 @@ pub(super) fn head(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Refuses a file with this `head` where it cannot be of `format`, and reading it would not tell.
+/// Rejects a file with this `head` if it does not have `format`, for formats that accept any input.
 pub(super) fn check(format: Format, head: &[u8]) -> Result<(), Foreign> {
     let is_text = !head.contains(&0);
     let is_other = match format {
@@ -80,7 +80,7 @@ impl Foreign {
         }
     }
 
-    /// The line that shows it best, and the reason for which it was skipped.
+    /// Returns the most significant skipped line, with its reason.
     fn line(&self) -> Option<(&'static str, &SkippedLines)> {
         let foreign = self
             .skipped
@@ -97,13 +97,13 @@ fn by_magic(head: &[u8]) -> Option<Looks> {
 }
 
 impl Looks {
-    /// Whether a file with this `head` is so, beyond doubt.
+    /// Returns whether a file with this `head` definitely has this format.
     fn fits(self, head: &[u8]) -> bool {
         let Self::Format(format) = self else {
             return false;
         };
         match format {
-            // Anything could be keys.
+            // Any text could be keys.
             Format::Keys => false,
             Format::OracleGeneral => oracle_general::are_plausible(head),
             _ => makes_sense(format, head),
@@ -111,7 +111,7 @@ impl Looks {
     }
 }
 
-/// Whether there are lookups in `head`, and more than half of its lines are of `format`.
+/// Returns whether `head` contains lookups, and more than half of its lines have `format`.
 fn makes_sense(format: Format, head: &[u8]) -> bool {
     let mut is_empty = true;
     let skipped = read(format, None, head, &mut |_| {

@@ -1,4 +1,4 @@
-//! The formats by name.
+//! The names of the formats.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,27 +6,27 @@ use std::str::FromStr;
 /// A format that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// What blkparse(1) prints where it is not told otherwise.
+    /// The default output of blkparse(1).
     Blkparse,
-    /// What fio's `write_iolog` writes, version 2 or 3.
+    /// The output of fio's `write_iolog`, version 2 or 3.
     Fio,
-    /// What strace(1) prints.
+    /// The output of strace(1).
     Strace,
     /// The comma-separated values of the traces of Microsoft Research, Cambridge.
     Msr,
-    /// libCacheSim's `oracleGeneral`, not compressed.
+    /// libCacheSim's `oracleGeneral`, uncompressed.
     OracleGeneral,
     /// Keys, one on each line: a number, two numbers, or a name.
     Keys,
 }
 
-/// A name that is no format's.
+/// An unknown format name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no format: they are blkparse, fio, strace, msr, oracle-general, keys")]
 pub struct UnknownFormat(String);
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 6] = [
         Self::Blkparse,
         Self::Fio,
@@ -36,7 +36,7 @@ impl Format {
         Self::Keys,
     ];
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Format {
 }
 
 impl Format {
-    /// What is in such a file, with a line of one.
+    /// Returns a description of such a file, with an example line.
     pub(super) const fn about(self) -> &'static str {
         match self {
             Self::Blkparse => "lines as in `8,16 1 42 0.000123456 697 Q RM 223490 + 8 [ls]`",

@@ -1,12 +1,13 @@
-//! Keys, one on each line: those of any table.
+//! Keys of any table, one on each line.
 //!
 //! | line | is a lookup of |
 //! |---|---|
 //! | `1234`, `0x4d2` | an inode |
-//! | `1234 7` | page 7 of inode 1234: an object, and which part of it |
-//! | anything else | the dentry of that name, in directory 0 |
+//! | `1234 7` | page 7 of inode 1234: an object, and a part of it |
+//! | any other text | the dentry of that name, in directory 0 |
 //!
-//! Another cache can be given. A number is then one of it, and a name its hash.
+//! If another cache is given, a number is an object of that cache, and a name is replaced by its
+//! hash.
 
 use super::lines::Lines;
 use super::skipped::Skipped;

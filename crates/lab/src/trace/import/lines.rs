@@ -1,11 +1,11 @@
-//! Lines of text from outside, numbered, none longer than a bound.
+//! Numbered lines of untrusted text, with limited length.
 
 use std::io::{self, BufRead};
 
-/// The longest line that is read. Programs that trace print shorter ones.
+/// Maximum length of a line. Tracing programs print shorter lines.
 const LINE_BYTES: usize = 1 << 20;
 
-/// The lines of a text, one after the other in the same buffer.
+/// The lines of a text, which are read one after the other into the same buffer.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     reader: R,
@@ -16,11 +16,11 @@ pub(super) struct Lines<R> {
 /// One line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub number: u64,
-    /// What it says, without the end of the line.
+    /// The text without the line terminator.
     pub text: &'a [u8],
-    /// Whether it was longer than the bound, and is cut there.
+    /// Whether it was longer than the limit and is truncated.
     pub cut: bool,
 }
 
@@ -33,7 +33,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The next line; `None` behind the last.
+    /// Returns the next line; `None` after the last one.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.buf.clear();
         let mut cut = false;

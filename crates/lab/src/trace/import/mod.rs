@@ -1,23 +1,21 @@
-//! Imports: what other programs recorded of caches and of what programs ask for, as events.
+//! Imports recordings of other programs, of caches or of system calls and block requests, as events.
 //!
 //! # Model
-//! Each format is a stream of lines or records that is read once, from front to back. A line that
-//! tells of no lookup is skipped, and counted with the reason; nothing is guessed. A file without any
-//! lookup, as one of another format is, cannot be imported. Imports tell
-//! of lookups alone, and not whether they hit: [`TraceInfo::tells_changes`] is false, and
-//! a replay completes them.
+//! Each format is a stream of lines or records that is read once, from front to back. A line without a lookup
+//! is skipped, and counted with the reason. Ambiguous lines are not interpreted. A file without any lookup,
+//! such as a file of another format, cannot be imported. Imports only contain lookups, without hits and
+//! misses: [`TraceInfo::tells_changes`] is false, and a replay completes them.
 //!
-//! | format | gives | cannot know |
+//! | format | result | unknown |
 //! |---|---|---|
-//! | [`blkparse`](Format::Blkparse), [`msr`](Format::Msr) | buffers: blocks of 4 KiB that were asked of a device | what was found in memory |
+//! | [`blkparse`](Format::Blkparse), [`msr`](Format::Msr) | buffers: blocks of 4 KiB that were requested from a device | blocks that were found in memory |
 //! | [`fio`](Format::Fio) | pages | inode numbers |
 //! | [`strace`](Format::Strace) | pages, dentries, inodes | inode numbers, symbolic links, page faults |
-//! | [`oracle-general`](Format::OracleGeneral) | inodes: a number alone | what the numbers are |
-//! | [`keys`](Format::Keys) | inodes, pages or dentries, by what a line looks like | times |
+//! | [`oracle-general`](Format::OracleGeneral) | inodes: a single number | the meaning of the numbers |
+//! | [`keys`](Format::Keys) | inodes, pages or dentries, depending on the form of a line | times |
 //!
 //! # Cost
-//! Memory for one line of 1 MiB at most, and for the names that have been met (`fio`, `strace`,
-//! `msr`).
+//! Memory for one line of at most 1 MiB, and for the names that occurred (`fio`, `strace`, `msr`).
 //!
 //! [`TraceInfo::tells_changes`]: larder_trace::TraceInfo::tells_changes
 
@@ -45,11 +43,12 @@ use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_trace::TraceEvent;
 use std::io::BufRead;
 
-/// Where imported events go.
+/// Receives imported events.
 pub type Tell<'a> = dyn FnMut(TraceEvent) -> Result<(), Error> + 'a;
 
-/// Reads `reader`, which is of `format`, to its end, and calls `tell` with each event. Returns what
-/// was skipped. Keys alone are of `cache`, if it is given.
+/// Reads `reader`, which has `format`, to its end, and calls `tell` with each event. Returns the
+/// lines that were skipped. `cache` is the cache of the keys in formats that do not determine it;
+/// `None` selects the default.
 ///
 /// # Errors
 /// Those of reading, and those of `tell`; and [`Error::Foreign`] if there is no lookup.
@@ -88,7 +87,7 @@ fn read(
     }
 }
 
-/// A lookup of which nobody says whether it hit.
+/// Returns a lookup for which it is unknown whether it hit.
 fn lookup(time_ns: u64, cache: CacheKind, object: u64, index: u64) -> TraceEvent {
     let event = Event {
         cache,

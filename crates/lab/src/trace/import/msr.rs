@@ -1,8 +1,8 @@
 //! The block traces of Microsoft Research, Cambridge (2007).
 //!
-//! A line is `128166372003061629,hm,1,Read,383496192,32768,413`: the time in 100 ns since 1601, host, disk, what is
-//! done, offset and length in bytes, how long it took. A host's disks are devices whose major number is
-//! the host's, by the order in which they are met.
+//! A line is `128166372003061629,hm,1,Read,383496192,32768,413`: the time in units of 100 ns since 1601,
+//! host, disk, operation, offset and length in bytes, response time. A host's disks are devices whose major
+//! number is the host's number, in order of first occurrence.
 
 use super::Tell;
 use super::lines::Line;
@@ -12,13 +12,13 @@ use crate::trace::Error;
 use larder_cache::tape::CacheKind;
 use std::io::BufRead;
 
-/// The most hosts that there are major numbers for. There are 13 in the whole set.
+/// Maximum number of hosts, limited by the major numbers. The complete set has 13.
 const HOSTS: usize = 1 << 12;
 
-/// What some copies of the traces begin with.
+/// First line of some copies of the traces.
 const HEADER: &[u8] = b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
 
-/// The hosts that were met, and when the first request was.
+/// The hosts that occurred, and the time of the first request.
 #[derive(Default)]
 struct Seen {
     hosts: Vec<Box<[u8]>>,
@@ -58,7 +58,7 @@ impl Seen {
         })
     }
 
-    /// The number of `host`.
+    /// Returns the number of `host`.
     fn host(&mut self, host: &[u8]) -> Option<u32> {
         let known = self.hosts.iter().position(|known| **known == *host);
         let number = known.unwrap_or(self.hosts.len());

@@ -1,7 +1,7 @@
-//! libCacheSim's `oracleGeneral`: for each request its time in seconds, the object, its size, and when it is
-//! next asked for; 24 bytes, little-endian.
+//! libCacheSim's `oracleGeneral`: for each request its time in seconds, the object, its size, and the next
+//! access; 24 bytes, little-endian.
 //!
-//! A record is one lookup, whatever its size. What the objects are is not known, so they are taken for
+//! A record is one lookup, whatever its size. The type of the objects is unknown, so they are treated as
 //! inodes unless another cache is given.
 
 use super::skipped::Skipped;
@@ -45,10 +45,10 @@ impl Record {
     }
 }
 
-/// Whether the whole records that `bytes` begins with can be some: time goes on, and what is asked for
-/// next is asked for later.
+/// Returns whether the complete records at the beginning of `bytes` are plausible: times do not decrease,
+/// and next accesses are later.
 pub(super) fn are_plausible(bytes: &[u8]) -> bool {
-    /// More records than anybody has.
+    /// Larger than any realistic number of records.
     const MOST: i64 = 1 << 48;
     let records = bytes.as_chunks().0.iter().map(Record::of_bytes);
     let is_later = |(number, record): (i64, Record)| {

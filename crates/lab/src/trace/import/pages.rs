@@ -1,4 +1,4 @@
-//! Spans of bytes, and the pages, or blocks of a page's size, that they lie in.
+//! Ranges of bytes, and the pages, or blocks of a page's size, that contain them.
 
 use super::lines::{Line, Lines};
 use super::skipped::Skipped;
@@ -8,16 +8,16 @@ use larder_cache::tape::CacheKind;
 use std::io::BufRead;
 use std::ops::Range;
 
-/// The size of a page, and of the blocks that devices are taken to have.
+/// The size of a page, and the assumed block size of devices.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
-/// More than one request can ask for: read(2) ends at 2 GiB.
+/// Upper bound on one request: read(2) is limited to 2 GiB.
 const SPAN_BYTES: u64 = 1 << 31;
 
-/// Why a span is skipped.
+/// The reason for skipping a span.
 pub(super) const TOO_LONG: &str = "more than 2 GiB at once";
 
-/// The pages of `length` bytes from `offset`, none of no bytes.
+/// Returns the pages of `length` bytes from `offset`; empty if `length` is 0.
 pub(super) fn of_span(offset: u64, length: u64) -> Result<Range<u64>, &'static str> {
     if length > SPAN_BYTES {
         return Err(TOO_LONG);
@@ -31,7 +31,7 @@ pub(super) fn of_span(offset: u64, length: u64) -> Result<Range<u64>, &'static s
     })
 }
 
-/// What a line asks for.
+/// The range that a line requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub time_ns: u64,
@@ -43,7 +43,7 @@ pub(super) struct Span {
     pub length: u64,
 }
 
-/// Imports a text each of whose lines, as `parse` reads it, is a span or is skipped.
+/// Imports a text. `parse` converts each line to a span, or returns the reason to skip it.
 pub(super) fn import(
     reader: impl BufRead,
     tell: &mut Tell<'_>,

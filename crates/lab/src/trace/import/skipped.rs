@@ -1,16 +1,16 @@
-//! What an import left out, and why.
+//! The lines that an import skipped, and the reasons.
 
 use super::lines::Line;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The reason of what is not of the format at all.
+/// The reason for input that does not have the format.
 pub(super) const FOREIGN: &str = "not a line of the format";
 
-/// How much of a line is shown.
+/// Number of bytes of a line that are shown.
 const SHOWN_BYTES: usize = 60;
 
-/// Lines that gave no event: how many, for each reason, and the first of each.
+/// Lines without events: their number for each reason, and the first one of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped(BTreeMap<&'static str, SkippedLines>);
 
@@ -18,19 +18,20 @@ pub struct Skipped(BTreeMap<&'static str, SkippedLines>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedLines {
     pub count: u64,
-    /// The number of the first: of a line, or of a record where a format has no lines.
+    /// The number of the first one: of a line, or of a record in formats without lines.
     pub first_number: u64,
-    /// The beginning of the first, with what cannot be printed escaped; empty where it is not text.
+    /// The beginning of the first one, with unprintable characters escaped; empty if it is not
+    /// text.
     pub first_text: String,
 }
 
 impl Skipped {
-    /// Takes note of one more line.
+    /// Counts a skipped line.
     pub(super) fn line(&mut self, reason: &'static str, line: Line<'_>) {
         self.add(reason, line.number, line.text);
     }
 
-    /// Takes note of one more thing skipped, with its number, and how it begins.
+    /// Counts a skipped line or record with its number and its beginning.
     pub(super) fn add(&mut self, reason: &'static str, number: u64, text: &[u8]) {
         let lines = self.0.entry(reason).or_insert_with(|| SkippedLines {
             count: 0,
@@ -40,19 +41,19 @@ impl Skipped {
         lines.count += 1;
     }
 
-    /// How many were skipped altogether.
+    /// Returns the total number of skipped lines.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().map(|lines| lines.count).sum()
     }
 
-    /// The lines that are not of the format at all, if there are any.
+    /// Returns the lines that do not have the format, if any.
     #[must_use]
     pub fn foreign(&self) -> Option<&SkippedLines> {
         self.0.get(FOREIGN)
     }
 
-    /// Each reason, and the lines skipped for it.
+    /// Returns each reason, with the lines skipped for it.
     pub fn reasons(&self) -> impl Iterator<Item = (&'static str, &SkippedLines)> {
         self.0.iter().map(|(&reason, lines)| (reason, lines))
     }

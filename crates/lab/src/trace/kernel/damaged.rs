@@ -1,17 +1,17 @@
-//! The way from the bytes of the ring buffer to events, for those who try damaged ones: tests, and the
-//! fuzz target `ring_page`.
+//! The path from the bytes of the ring buffer to events, for tests and the fuzz target `ring_page`,
+//! which pass damaged input.
 
 use super::ring::PageLayout;
 use super::tracepoint;
 
-/// How many events of `page` can be read, if `header` is the text of `events/header_page`, and `format`
-/// that of each `format` file; `None` if the texts make no sense.
+/// Returns the number of readable events in `page`. `header` is the text of `events/header_page`, and
+/// `format` that of each `format` file; `None` if these are malformed.
 #[must_use]
 pub fn events_in_page(header: &str, format: &str, page: &[u8]) -> Option<usize> {
     let layout = PageLayout::parse(header)?;
     let (known, _) = tracepoint::find(|_| Some(format.to_owned()));
     let mut events = 0;
-    // Where the page makes no sense, what is in front of that counts.
+    // If the page is malformed, the events before that point count.
     let _ = layout.events(page, |_, event| {
         let is_read = known.iter().any(|known| known.read(event).is_some());
         events += usize::from(is_read);
@@ -50,7 +50,7 @@ ID: 7
     #[test]
     fn damaged_pages_and_texts_give_no_more_events_than_there_is_room_for() {
         let seed = Seed::from_environment(0x4a51_0013);
-        // Five events of 8 words behind a word each, one of them with a length of its own.
+        // Five events of 8 words, each after a header word; one of them with an explicit length.
         let event = [&[9 << 5 | 8_u32][..], &[7; 8]].concat();
         let long = [&[9 << 5, 36], &[7_u32; 8][..]].concat();
         let words = [event.repeat(4), long].concat();

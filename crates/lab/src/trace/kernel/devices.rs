@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// A device number in the kernel's own form, which is not that of stat(2), nor that of 16 bits.
+/// Returns a device number in the kernel's internal form, which differs from the form of stat(2)
+/// and from the 16-bit form.
 pub(super) fn kernel_number(device: Dev) -> u32 {
     rustix::fs::major(device) << 20 | rustix::fs::minor(device)
 }
 
-/// The devices of this machine, as they are now.
+/// Returns the current devices of this machine.
 pub(super) fn of_machine() -> Devices {
     let names = fs::read_dir("/sys/dev/block")
         .into_iter()
@@ -25,12 +26,12 @@ pub(super) fn of_machine() -> Devices {
     }
 }
 
-/// The size of blocks on each device that is mounted.
+/// Returns the block size of each mounted device.
 fn block_bytes(mountinfo: &str) -> HashMap<u32, u64> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let mut fields = line.split(' ');
         let number = number(fields.nth(2)?)?;
-        // Those without a major number have no blocks, and may be far away.
+        // Devices without a major number have no blocks, and their mounts may be remote.
         let path = PathBuf::from(unescaped(fields.nth(1)?));
         let is_device = number >> 20 != 0;
         let size = is_device.then(|| rustix::fs::statvfs(&path).ok())??.f_bsize;
@@ -39,12 +40,12 @@ fn block_bytes(mountinfo: &str) -> HashMap<u32, u64> {
     mounts.collect()
 }
 
-/// Reads `254:0`.
+/// Parses `254:0`.
 fn number(text: &str) -> Option<u32> {
     device_number(text.split_once(':')?)
 }
 
-/// Undoes what mountinfo does to spaces, tabs, ends of lines and backslashes.
+/// Resolves the escapes of mountinfo for spaces, tabs, newlines and backslashes.
 fn unescaped(path: &str) -> String {
     let marks = [
         ("\\040", " "),

@@ -1,4 +1,4 @@
-//! What keeps the kernel from being recorded.
+//! Errors of recording the kernel.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,37 +7,37 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// This process may not trace.
+    /// This process has no permission to trace.
     #[error("only root may trace the kernel")]
     NotRoot,
-    /// The kernel has no tracing file system, or refuses it.
+    /// The kernel has no tracing file system, or refuses to mount it.
     #[error("this kernel has no tracing file system: {0}")]
     NoTracefs(io::Error),
-    /// The kernel lacks tracepoints that there is no recording without.
+    /// The kernel lacks required tracepoints.
     #[error("this kernel has no tracepoint {0}")]
     NoTracepoint(&'static str),
-    /// Something of the tracing file system is not as it should be.
+    /// An operation on the tracing file system failed.
     #[error("{what} {}: {source}", path.display())]
     Tracefs {
-        /// What was done.
+        /// The operation.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A file of the tracing file system has another form than it should.
+    /// A file of the tracing file system has an unknown format.
     #[error("{} has a form that this program does not know", .0.display())]
     Form(PathBuf),
-    /// The path whose mount is to be recorded.
+    /// The path whose mount is to be recorded cannot be accessed.
     #[error("cannot look at {}: {source}", path.display())]
     Mount {
         /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no such process.
+    /// The process does not exist.
     #[error("there is no process {0}")]
     NoProcess(u32),
     /// The command cannot be started.
@@ -45,7 +45,7 @@ pub enum Error {
     Command {
         /// The command.
         command: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The trace cannot be written.
@@ -54,7 +54,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What a failure to do `what` to the file at `path` is.
+    /// Returns a function that wraps an error of operation `what` on the file at `path`.
     pub(super) fn tracefs<E: Into<io::Error>>(
         what: &'static str,
         path: impl AsRef<Path>,

@@ -1,25 +1,25 @@
-//! What the kernel's events say of its caches.
+//! Converts the kernel's events to cache events.
 //!
 //! # Model
-//! The kernel tells when a page, a block or an inode comes or goes, and of some lookups. The others
-//! are told here, where what it did leaves no doubt of them:
+//! The kernel reports when a page, a block or an inode is inserted or removed, and some lookups. Further
+//! lookups are derived where the reported event implies them:
 //!
 //! | event | is written as |
 //! |---|---|
-//! | a folio comes | an insert of each page |
-//! | a page of a device comes | a lookup that misses, and an insert, of each block |
+//! | a folio is added | an insertion of each page |
+//! | a page of a device is added | a lookup that misses, and an insertion, of each block |
 //! | `page_cache_sync_ra` | a lookup that misses |
 //! | `mm_filemap_fault` | a lookup |
-//! | `mm_filemap_get_pages` | a lookup that hits of the first page, and of those after it that are known to be there |
-//! | `mm_filemap_map_pages` | a lookup that hits of each page that is known to be there |
+//! | `mm_filemap_get_pages` | a lookup that hits of the first page, and of those after it that are known to be present |
+//! | `mm_filemap_map_pages` | a lookup that hits of each page that is known to be present |
 //! | `block_touch_buffer` | a lookup that hits |
-//! | `ext4_load_inode` | a lookup that misses, and an insert |
-//! | `ext4_allocate_inode` | an insert |
+//! | `ext4_load_inode` | a lookup that misses, and an insertion |
+//! | `ext4_allocate_inode` | an insertion |
 //!
 //! # Invariants
-//! A lookup hits if and only if the entry was inserted before, and not removed since; an entry is
-//! inserted where it is not there, and removed where it is. What was cached before the recording
-//! began is therefore inserted right before it is first found.
+//! A lookup hits if and only if the entry was inserted before and not removed since. An entry is inserted
+//! only if it is absent, and removed only if it is present. Therefore, an entry that was cached before the
+//! recording began is inserted immediately before it is first found.
 
 use super::resident::{Key, Resident};
 use super::tracepoint::{FIELDS, Tracepoint};
@@ -27,34 +27,34 @@ use larder_cache::tape::{CacheKind, Operation};
 use larder_trace::TraceEvent;
 use std::collections::{HashMap, HashSet};
 
-/// The largest folio is of 2^`MAX_ORDER` pages: more is no order.
+/// The largest folio has 2^`MAX_ORDER` pages. A larger order is invalid.
 const MAX_ORDER: u64 = 20;
-/// More pages than one call can read.
+/// Larger than the number of pages that one call can read.
 const MAX_PAGES: u64 = 1 << 19;
 const SECTOR_BYTES: u64 = 512;
 
-/// What the kernel did beside looking things up.
+/// Device requests and readahead windows of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Requests to read.
+    /// Number of read requests.
     pub reads: u64,
-    /// Bytes that they asked for.
+    /// Bytes of the read requests.
     pub read_bytes: u64,
-    /// Requests to write.
+    /// Number of write requests.
     pub writes: u64,
-    /// Bytes that they had.
+    /// Bytes of the write requests.
     pub written_bytes: u64,
-    /// Windows of readahead that began with a page that was missing.
+    /// Number of readahead windows that began with a missing page.
     pub sync_windows: u64,
-    /// Windows of readahead that began at a marker.
+    /// Number of readahead windows that began at a marker.
     pub async_windows: u64,
 }
 
-/// The caches of the kernel, as far as its events tell.
+/// The known state of the kernel's caches.
 #[derive(Debug)]
 pub(super) struct Translator {
     resident: Resident,
-    /// The devices with blocks, and the bytes of a block.
+    /// The block devices and their block sizes.
     devices: Devices,
     page_bytes: u64,
     began_ns: u64,
@@ -64,14 +64,14 @@ pub(super) struct Translator {
 /// Block devices.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Devices {
-    /// Their numbers, as the kernel has them.
+    /// Their numbers, in the kernel's internal form.
     pub numbers: HashSet<u32>,
-    /// The bytes of a block, of those that have file systems.
+    /// Block sizes in bytes of the devices with file systems.
     pub block_bytes: HashMap<u32, u64>,
 }
 
 impl Translator {
-    /// For a recording that began at `began_ns`.
+    /// Creates a translator for a recording that began at `began_ns`.
     pub(super) fn new(devices: Devices, page_bytes: u64, began_ns: u64) -> Self {
         Self {
             resident: Resident::default(),
@@ -82,7 +82,7 @@ impl Translator {
         }
     }
 
-    /// Calls `tell` with what `tracepoint` with `fields`, at `time`, means.
+    /// Calls `tell` with the events that `tracepoint` with `fields` at `time` means.
     pub(super) fn translate(
         &mut self,
         time: u64,
@@ -154,7 +154,7 @@ impl Translator {
 }
 
 impl Devices {
-    /// The device whose blocks the pages of `inode` of `device` are, if they are any's.
+    /// Returns the device whose blocks are the pages of `inode` of `device`, if any.
     fn of_page(&self, device: u32, inode: u64) -> Option<u32> {
         let number = u32::try_from(inode).ok()?;
         (device >> 20 == 0 && self.numbers.contains(&number)).then_some(number)
@@ -170,14 +170,14 @@ impl Devices {
 }
 
 impl DeviceCounts {
-    /// Counts a request of `bytes`; `what` is the letter that says what it is, after the kernel's.
+    /// Counts a request of `bytes`; `what` is the kernel's letter for the type of request.
     fn request(&mut self, bytes: u64, what: u64) {
         match u8::try_from(what) {
             Ok(b'R') => {
                 self.reads += 1;
                 self.read_bytes += bytes;
             }
-            // Also one that flushes first.
+            // Also a write with a preceding flush.
             Ok(b'W' | b'F') if bytes > 0 => {
                 self.writes += 1;
                 self.written_bytes += bytes;
@@ -218,7 +218,7 @@ fn range(first: u64, count: u64) -> std::ops::Range<u64> {
     first..first.saturating_add(count)
 }
 
-/// What is told at one time.
+/// The events of one time.
 struct Told<'a> {
     time_ns: u64,
     resident: &'a mut Resident,
@@ -261,7 +261,7 @@ impl Told<'_> {
         }
     }
 
-    /// A lookup that found `key`, which may have been there from the start.
+    /// Records a lookup that found `key`, which may have been cached before the recording.
     fn found(&mut self, key: Key) {
         self.comes(key);
         self.lookup(key);
@@ -275,7 +275,7 @@ impl Told<'_> {
         }
     }
 
-    /// A block comes only after it was looked for.
+    /// A block is inserted only after a lookup.
     fn block(&mut self, key: Key, comes: bool) {
         if comes && !self.resident.contains(key) {
             self.lookup(key);

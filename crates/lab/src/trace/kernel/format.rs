@@ -1,14 +1,14 @@
-//! Where an event's fields lie, as the kernel says in its `format` files.
+//! The layout of an event's fields, from the kernel's `format` files.
 
 /// The layout of one kind of event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Format {
-    /// The number that events of this kind begin with.
+    /// The number with which events of this kind begin.
     pub id: u16,
     fields: Vec<(String, Field)>,
 }
 
-/// A field's place in an event.
+/// The position of a field in an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub offset: usize,
@@ -16,8 +16,8 @@ pub(super) struct Field {
 }
 
 impl Format {
-    /// Reads a `format` file: `ID: 600`, and a line
-    /// `field:unsigned long index; offset:24; size:8; signed:0;` for each field, with tabs between.
+    /// Parses a `format` file: `ID: 600`, and a line `field:unsigned long index; offset:24; size:8;
+    /// signed:0;` for each field, with tabs in between.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?;
         Some(Self {
@@ -26,14 +26,14 @@ impl Format {
         })
     }
 
-    /// The field `name`.
+    /// Returns the field `name`.
     pub(super) fn field(&self, name: &str) -> Option<Field> {
         let mut fields = self.fields.iter();
         fields.find_map(|(its, field)| (its == name).then_some(*field))
     }
 }
 
-/// Reads a field's line: of formats, and of `header_page`.
+/// Parses the line of a field, in formats and in `header_page`.
 pub(super) fn field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.trim().strip_prefix("field:")?.split(';');
     let declaration = parts.next()?;
@@ -49,7 +49,7 @@ pub(super) fn field(line: &str) -> Option<(String, Field)> {
 }
 
 impl Field {
-    /// The field's value in `event`: an unsigned number, or the first byte of an array.
+    /// Returns the field's value in `event`: an unsigned number, or the first byte of an array.
     pub(super) fn read(self, event: &[u8]) -> Option<u64> {
         let size = if matches!(self.size, 1 | 2 | 4 | 8) {
             self.size

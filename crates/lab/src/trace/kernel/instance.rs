@@ -1,8 +1,8 @@
-//! A private instance of the kernel's tracing: buffers and switches of its own.
+//! A private instance of the kernel's tracing, with separate buffers and switches.
 //!
-//! It disturbs no other tracing of the machine, and none disturbs it. The tracing file system is
-//! mounted detached, so that nothing depends on where, or whether, the machine mounts it; the instance is
-//! removed when this is dropped, and what a killed process left when the next one is made.
+//! It does not interfere with other tracing on the machine. The tracing file system is mounted detached,
+//! independent of whether and where the machine mounts it. The instance is removed on drop. Instances
+//! that killed processes left are removed when the next one is created.
 
 use super::error::Error;
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The names of instances begin with this, then name the process that made them.
+/// Prefix of instance names, which is followed by the process ID.
 const PREFIX: &str = "larder-record-";
 
-/// Instances that this process has made.
+/// Number of instances that this process has created.
 static INSTANCES: AtomicU32 = AtomicU32::new(0);
 
-/// The tracing file system, mounted where nobody else sees it.
+/// The tracing file system, in a detached mount that is invisible to others.
 #[derive(Debug)]
 pub(super) struct Tracefs(OwnedFd);
 
@@ -47,12 +47,12 @@ impl Tracefs {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 
-    /// The text of `name` below `events`; `None` if there is none.
+    /// Returns the text of `name` below `events`; `None` if the file does not exist.
     pub(super) fn event_file(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.path().join("events").join(name)).ok()
     }
 
-    /// The text of `events/header_page`, which the kernel gives to the first read alone.
+    /// Returns the text of `events/header_page`, which the kernel only returns to the first read.
     pub(super) fn header_page(&self) -> io::Result<String> {
         let mut file = fs::File::open(self.path().join("events/header_page"))?;
         let mut text = vec![0; 4096];
@@ -61,17 +61,17 @@ impl Tracefs {
     }
 }
 
-/// An instance, whose tracing is off until it is switched on.
+/// An instance whose tracing is off until it is enabled.
 #[derive(Debug)]
 pub(super) struct Instance {
     folder: PathBuf,
-    /// Closed before the instance is removed, which is otherwise busy.
+    /// Closed before the instance is removed, which would otherwise fail because it is busy.
     pipes: Vec<OwnedFd>,
     _tracefs: Arc<Tracefs>,
 }
 
 impl Instance {
-    /// An instance with `buffer_bytes` for each processor.
+    /// Creates an instance with `buffer_bytes` for each processor.
     pub(super) fn new(tracefs: &Arc<Tracefs>, buffer_bytes: u64) -> Result<Self, Error> {
         let instances = tracefs.path().join("instances");
         remove_abandoned(&instances);
@@ -84,9 +84,9 @@ impl Instance {
             _tracefs: Arc::clone(tracefs),
         };
         instance.write("tracing_on", "0")?;
-        // The clock that all processors agree on, and that this process can read, too.
+        // The clock that is consistent across processors, and that this process can also read.
         instance.write("trace_clock", "mono")?;
-        // What comes when the buffer is full is lost, rather than what came first.
+        // When the buffer is full, new events are lost instead of old ones.
         instance.write("options/overwrite", "0")?;
         let kib = buffer_bytes.div_ceil(1024).max(1);
         instance.write("buffer_size_kb", &kib.to_string())?;
@@ -103,7 +103,7 @@ impl Instance {
         pipes.collect()
     }
 
-    /// The folders of the processors.
+    /// Returns the directories of the processors.
     fn processors(&self) -> Result<Vec<PathBuf>, Error> {
         let path = self.folder.join("per_cpu");
         let list = || {
@@ -115,12 +115,12 @@ impl Instance {
         folders.map_err(Error::tracefs("list", &path))
     }
 
-    /// Where pages of events come from, for each processor.
+    /// Returns the pipe of event pages of each processor.
     pub(super) fn pipes(&self) -> &[OwnedFd] {
         &self.pipes
     }
 
-    /// Switches the tracepoint `name` on, for what `filter` lets through.
+    /// Enables the tracepoint `name`, for events that match `filter`.
     pub(super) fn enable(&self, name: &str, filter: Option<&str>) -> Result<(), Error> {
         if let Some(filter) = filter {
             self.write(&format!("events/{name}/filter"), filter)?;
@@ -134,7 +134,7 @@ impl Instance {
         fs::write(&path, text).map_err(Error::tracefs("write", &path))
     }
 
-    /// Adds to one of the instance's files that are lists.
+    /// Appends to one of the instance's files that contain lists.
     pub(super) fn append(&self, name: &str, text: &str) -> Result<(), Error> {
         let path = self.folder.join(name);
         let file = fs::OpenOptions::new().append(true).open(&path);
@@ -142,7 +142,7 @@ impl Instance {
             .map_err(Error::tracefs("write", &path))
     }
 
-    /// How many events were lost so far, on all processors.
+    /// Returns the number of events lost so far, on all processors.
     pub(super) fn lost(&self) -> Result<u64, Error> {
         let mut lost = 0;
         for folder in self.processors()? {
@@ -158,13 +158,13 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.pipes.clear();
         if let Err(error) = fs::remove_dir(&self.folder) {
-            // There is nobody else to tell.
+            // The error cannot be returned from drop.
             tracing::warn!("remove {}: {error}", self.folder.display());
         }
     }
 }
 
-/// Adds up the lines of a processor's `stats` that count losses.
+/// Returns the sum of the lines of a processor's `stats` that count losses.
 fn lost_of(stats: &str) -> u64 {
     let counts = stats.lines().filter_map(|line| {
         let (what, count) = line.split_once(':')?;
@@ -181,7 +181,7 @@ fn remove_abandoned(instances: &Path) {
         let name = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         let owner = name.and_then(|name| name.split('-').next());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // Another process may be doing the same.
+            // Another process may be removing it at the same time.
             let _ = fs::remove_dir(entry.path());
         }
     }

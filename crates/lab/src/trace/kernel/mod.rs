@@ -1,20 +1,21 @@
-//! The live kernel's caches, recorded through its tracepoints.
+//! Records the caches of the running kernel through its tracepoints.
 //!
 //! # Model
-//! `trace-cmd record` with instances of its own ([`instance`]): pages of the ring buffer are read as they
-//! are, for each processor, and taken apart by what the `format` files say ([`mod@format`], [`ring`]).
-//! What the events mean for the caches is told in [`events`].
+//! Similar to `trace-cmd record` with separate instances ([`instance`]): for each processor, pages of the
+//! ring buffer are read unmodified, and decoded with the `format` files ([`mod@format`], [`ring`]).
+//! [`events`] converts the kernel's events to cache events.
 //!
-//! A recording of some processes alone hears of what goes, too, whoever drops it: a second instance
-//! has the removals of the whole machine, of which those are told whose entries are known.
+//! A recording of selected processes also needs the removals that others cause. A second instance records
+//! the removals of the whole machine, of which those of known entries are used.
 //!
 //! # Invariants
-//! Events of all processors are told in the order of their times: what was read is kept until
-//! all processors were read once more, since a clock that was asked before that says what is complete.
+//! Events of all processors are reported in the order of their times. Events that were read are kept
+//! until all processors were read once more: a clock value from before that read determines which events
+//! are complete.
 //!
 //! # Cost
-//! For each processor the buffer that was asked for; about a byte for each page of files that are
-//! cached whole (see [`resident`]).
+//! The requested buffer for each processor; about a byte for each page of files that are cached
+//! completely (see [`resident`]).
 
 #[cfg(any(test, fuzzing))]
 mod damaged;
@@ -44,58 +45,58 @@ use std::process::{Child, Command};
 use std::time::Duration;
 use tracepoint::{Known, REQUIRED, Tracepoint};
 
-/// How often the buffers are emptied.
+/// Interval at which the buffers are emptied.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// What is recorded.
+/// Parameters of a recording.
 #[derive(Clone, Debug)]
 pub struct KernelConfig {
-    /// The file system mounted here alone; of the whole machine if `None`.
+    /// The mount point of the recorded file system; `None` for the whole machine.
     pub mount: Option<PathBuf>,
-    /// By whom.
+    /// The recorded processes.
     pub processes: Processes,
-    /// The size of the kernel's buffer, for each processor.
+    /// Size of the kernel's buffer for each processor, in bytes.
     pub buffer_bytes: u64,
 }
 
-/// Whose doings are recorded.
+/// The processes whose activity is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Processes {
-    /// Everybody's but this process's.
+    /// All processes except this one.
     All,
-    /// These processes', and those's that they started or will start.
+    /// These processes, and those that they started or will start.
     Trees(Vec<u32>),
-    /// The command's that is given to [`KernelRecorder::spawn`], and those's that it starts.
+    /// The command that is passed to [`KernelRecorder::spawn`], and the processes that it starts.
     Spawned,
 }
 
-/// What became of a recording.
+/// Summary of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSummary {
-    /// Events of the kernel that were read.
+    /// Number of kernel events that were read.
     pub events: u64,
-    /// Events of the kernel that were lost, since its buffers were full.
+    /// Number of kernel events that were lost because buffers were full.
     pub lost: u64,
-    /// What devices were asked, and readahead did.
+    /// Device requests and readahead windows.
     pub counts: DeviceCounts,
-    /// The tracepoints that this kernel lacks.
+    /// Tracepoints that this kernel lacks.
     pub missing: Vec<&'static str>,
 }
 
-/// A recording under way. All that it set up in the kernel is removed when this is dropped.
+/// A recording in progress. Its kernel instances are removed on drop.
 #[derive(Debug)]
 pub struct KernelRecorder {
-    /// What the processes do; and, if they are not all, what goes.
+    /// The events of the processes and, if not all are recorded, the removals of the whole machine.
     sources: Vec<Source>,
     translator: Translator,
-    /// Events that were read, but of which earlier ones may follow.
+    /// Events that were read, but that earlier events may still precede.
     held: Vec<Raw>,
     events: u64,
     missing: Vec<&'static str>,
 }
 
 impl KernelRecorder {
-    /// Sets up the tracing, and begins, unless [`Processes::Spawned`] is still to be.
+    /// Sets up the tracing, and starts it, except for [`Processes::Spawned`].
     pub fn start(config: &KernelConfig) -> Result<Self, Error> {
         let tracefs = Tracefs::mount()?;
         let (known, missing) = tracepoint::find(|name| tracefs.event_file(name));
@@ -141,10 +142,10 @@ impl KernelRecorder {
         Ok(recorder)
     }
 
-    /// Begins, and runs `command`.
+    /// Starts the tracing, and runs `command`.
     ///
-    /// A thread that is recorded starts it, so that it is recorded from its first moment: the kernel adds
-    /// who is made by those that it watches, and forgets those that end, as that thread does.
+    /// A recorded thread starts the command, so that it is recorded from its first moment: the kernel
+    /// adds children of the threads that it traces, and removes threads that exit, as this thread does.
     pub fn spawn(&self, command: &mut Command) -> Result<Child, Error> {
         let starter = || {
             let thread = rustix::thread::gettid().as_raw_pid().cast_unsigned();
@@ -161,7 +162,8 @@ impl KernelRecorder {
         })
     }
 
-    /// Calls `tell` with what happens until `stop`, which is given a while to wait, returns true.
+    /// Calls `tell` with each event until `stop` returns true. `stop` receives a duration for which it
+    /// may wait.
     pub fn run(
         mut self,
         stop: &mut dyn FnMut(Duration) -> bool,
@@ -187,7 +189,8 @@ impl KernelRecorder {
         self.sources.iter().try_for_each(|source| source.switch(on))
     }
 
-    /// Reads what there is, and returns the time up to which that is all; `now` if there is no more.
+    /// Reads the available events, and returns the time up to which they are complete; `now` if there are
+    /// no more.
     fn read(&mut self, now: u64) -> Result<u64, Error> {
         let before = self.held.len();
         let mut complete = now;
@@ -198,7 +201,7 @@ impl KernelRecorder {
         Ok(complete)
     }
 
-    /// Tells what happened up to `complete`.
+    /// Reports the events up to `complete`.
     fn tell(
         &mut self,
         complete: u64,
@@ -224,7 +227,7 @@ impl KernelRecorder {
     }
 }
 
-/// The device of the file system that `path` lies on, in the kernel's form.
+/// Returns the device of the file system that contains `path`, in the kernel's internal form.
 fn device_of(path: &Path) -> Result<u32, Error> {
     let stat = rustix::fs::stat(path).map_err(|error| Error::Mount {
         path: path.to_owned(),
@@ -233,7 +236,7 @@ fn device_of(path: &Path) -> Result<u32, Error> {
     Ok(devices::kernel_number(stat.st_dev))
 }
 
-/// The kernel's clock `mono`.
+/// Returns the time of the kernel's clock `mono`.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()

@@ -1,19 +1,19 @@
-//! The threads of processes and of all that they started.
+//! The threads of processes and of their descendants.
 
 use super::error::Error;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// The threads of this process.
+/// Returns the threads of this process.
 pub(super) fn own_threads() -> Vec<u32> {
     threads(std::process::id())
 }
 
-/// The threads of `roots` and of their descendants that are alive.
+/// Returns the threads of `roots` and of their live descendants.
 ///
 /// # Errors
-/// [`Error::NoProcess`] if one of `roots` is not.
+/// [`Error::NoProcess`] if one of `roots` does not exist.
 pub(super) fn of_trees(roots: &[u32]) -> Result<BTreeSet<u32>, Error> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for pid in numbers_in(Path::new("/proc")) {
@@ -38,15 +38,15 @@ fn threads(pid: u32) -> Vec<u32> {
     numbers_in(&Path::new("/proc").join(pid.to_string()).join("task"))
 }
 
-/// The names in `folder` that are numbers.
+/// Returns the names in `folder` that are numbers.
 fn numbers_in(folder: &Path) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     names.collect()
 }
 
-/// The process that started `pid`: the second field behind the name, which is in parentheses and may
-/// have some itself.
+/// Returns the parent of `pid`: the second field after the name, which is in parentheses and may
+/// contain parentheses.
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, behind) = stat.rsplit_once(')')?;

@@ -1,30 +1,30 @@
-//! What is known to be cached.
+//! The entries that are known to be cached.
 
 use larder_cache::tape::CacheKind;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// An entry of a cache of the kernel's.
+/// An entry of a kernel cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub cache: CacheKind,
     pub device: u32,
-    /// Page, inode: the inode.
+    /// The inode, for pages and inodes.
     pub inode: u64,
-    /// Page: which one. Buffer: the block.
+    /// The page index, or the block number of a buffer.
     pub index: u64,
 }
 
 /// The set of entries known to be cached.
 ///
 /// # Cost
-/// Neighbours share a word: about a byte for each page of files that are cached whole, 50 for each
-/// inode.
+/// Neighbours share a word: about a byte for each page of files that are cached completely, 50 for
+/// each inode.
 #[derive(Debug, Default)]
 pub(super) struct Resident(HashMap<Key, u64>);
 
 impl Resident {
-    /// Adds `key`; says whether it was not there.
+    /// Adds `key`, and returns whether it was absent.
     pub(super) fn insert(&mut self, key: Key) -> bool {
         let (word, bit) = split(key);
         let bits = self.0.entry(word).or_default();
@@ -33,7 +33,7 @@ impl Resident {
         is_new
     }
 
-    /// Takes `key` out; says whether it was there.
+    /// Removes `key`, and returns whether it was present.
     pub(super) fn remove(&mut self, key: Key) -> bool {
         let (word, bit) = split(key);
         let Entry::Occupied(mut entry) = self.0.entry(word) else {
@@ -47,7 +47,7 @@ impl Resident {
         was_there
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is present.
     pub(super) fn contains(&self, key: Key) -> bool {
         let (word, bit) = split(key);
         self.0.get(&word).is_some_and(|bits| bits & bit != 0)

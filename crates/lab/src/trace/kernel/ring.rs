@@ -1,13 +1,13 @@
-//! The pages of the kernel's ring buffer, as `trace_pipe_raw` gives them.
+//! The pages of the kernel's ring buffer, as `trace_pipe_raw` returns them.
 //!
 //! # Layout
-//! A page has the time of its first event, how many bytes of it are used, and the events. Each
-//! begins with a word: 5 bits say what it is or how long, 27 how much later than the one before it
-//! is. The numbers are the processor's own; ours are little-endian.
+//! A page has the time of its first event, the number of bytes in use, and the events. Each event
+//! begins with a word: 5 bits are its type or length, and 27 bits are the time since the previous
+//! event. Numbers are in native byte order; this code requires little-endian.
 
 use super::format::{Field, field};
 
-/// Where a page's parts lie, as `events/header_page` says.
+/// The layout of a page, from `events/header_page`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageLayout {
     timestamp: Field,
@@ -15,21 +15,21 @@ pub(super) struct PageLayout {
     data: Field,
 }
 
-/// Longer than any page of the buffer: the kernel's largest have 2^16 of its own.
+/// Larger than any page of the buffer: the kernel's largest consists of 2^16 memory pages.
 const MOST_PAGE_BYTES: usize = 1 << 28;
 
-/// The bits of `commit` that are the length; those above tell of losses, which `stats` counts.
+/// The bits of `commit` that contain the length. Higher bits indicate losses, which `stats` counts.
 const LENGTH: u64 = (1 << 20) - 1;
 const DELTA_BITS: u32 = 27;
 
-// What the 5 bits say: the length of the event in words, or one of these.
+// Values of the 5 bits: the length of the event in words, or one of these.
 const LONG: u32 = 0;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
 impl PageLayout {
-    /// Reads `events/header_page`.
+    /// Parses `events/header_page`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let find = |name| {
             let mut fields = text.lines().filter_map(field);
@@ -44,13 +44,13 @@ impl PageLayout {
         })
     }
 
-    /// How long a page is.
+    /// Returns the size of a page.
     pub(super) fn page_bytes(&self) -> usize {
         self.data.offset + self.data.size
     }
 
-    /// Calls `event` for each event of `page`, with its time and bytes, in their order. Ends early
-    /// where the page makes no sense; a time that passes the last one goes on from the first.
+    /// Calls `event` with the time and bytes of each event of `page`, in order. Ends early if the
+    /// page is malformed. A time beyond the maximum wraps around.
     pub(super) fn events(&self, page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Option<()> {
         let mut time = self.timestamp.read(page)?;
         let length = usize::try_from(self.commit.read(page)? & LENGTH).ok()?;
@@ -61,7 +61,7 @@ impl PageLayout {
             match header & 0x1f {
                 PADDING if delta == 0 => return Some(()),
                 PADDING => {
-                    // The length counts itself, and came before anything was written over it.
+                    // A discarded event. Its length includes the length word itself.
                     let skipped = usize::try_from(word(rest)?).ok()?;
                     time = time.wrapping_add(delta);
                     rest = rest.get(skipped..)?;
@@ -72,7 +72,7 @@ impl PageLayout {
                     rest = &rest[4..];
                 }
                 TIME_STAMP => {
-                    // The bits above are those of the time before.
+                    // The upper five bits are those of the previous time.
                     let low = delta | u64::from(word(rest)?) << DELTA_BITS;
                     time = time >> 59 << 59 | low;
                     rest = &rest[4..];
@@ -112,7 +112,7 @@ mod tests {
 \tfield: char data;\toffset:16;\tsize:112;\tsigned:0;
 ";
 
-    /// A page whose first event was at 1000.
+    /// Returns a page whose first event was at 1000.
     fn page(words: &[u32]) -> Vec<u8> {
         let mut page = 1000_u64.to_le_bytes().to_vec();
         page.extend(((words.len() as u64 * 4) | (1 << 31)).to_le_bytes());
@@ -179,7 +179,7 @@ mod tests {
         let seed = Seed::from_environment(0x51);
         let mut random = Random::new(seed);
         for round in 0..20_000 {
-            // Half of the times are so late that they pass the last one.
+            // Half of the times are so late that they exceed the maximum.
             let time = match round % 2 {
                 0 => u64::MAX - u64::from(random.byte()),
                 _ => u64::from_le_bytes(std::array::from_fn(|_| random.byte())),

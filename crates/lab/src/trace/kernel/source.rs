@@ -1,4 +1,4 @@
-//! Where events come from: an instance, and the tracepoints that are switched on in it.
+//! A source of events: an instance, and the tracepoints that are enabled in it.
 
 use super::error::Error;
 use super::instance::{Instance, Tracefs};
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The most pages that are read of one processor before the others have their turn.
+/// Maximum number of pages that are read from one processor in its turn.
 const PAGES: usize = 1024;
 
 /// An event of the kernel.
@@ -22,18 +22,18 @@ pub(super) struct Raw {
     pub fields: [u64; FIELDS],
 }
 
-/// An instance, and what is switched on in it.
+/// An instance, and its enabled tracepoints.
 #[derive(Debug)]
 pub(super) struct Source {
     instance: Instance,
     layout: PageLayout,
-    /// By the numbers that events begin with.
+    /// By the numbers with which events begin.
     known: HashMap<u16, Known>,
     page: Vec<u8>,
 }
 
 impl Source {
-    /// An instance where `known` are switched on, for `device` if not for all.
+    /// Creates an instance with `known` enabled, limited to `device` if given.
     pub(super) fn new(
         tracefs: &Arc<Tracefs>,
         known: Vec<Known>,
@@ -61,21 +61,21 @@ impl Source {
             .write("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// Hears nothing of `threads`.
+    /// Excludes the events of `threads`.
     pub(super) fn leave_out(&self, threads: &[u32]) -> Result<(), Error> {
         self.instance.write("set_event_notrace_pid", &list(threads))
     }
 
-    /// Hears of `threads` alone, and of those that they start.
+    /// Includes only the events of `threads` and of threads that they create.
     pub(super) fn limit_to_threads(&self, threads: &[u32]) -> Result<(), Error> {
         self.instance.write("options/event-fork", "1")?;
         self.instance.write("set_event_pid", &list(threads))
     }
 
-    /// Hears of the trees of processes of `roots` alone.
+    /// Includes only the events of the process trees of `roots`.
     pub(super) fn limit_to_trees(&self, roots: &[u32]) -> Result<(), Error> {
-        // Who is made meanwhile by a thread in the list is put into it by the kernel, and is a descendant
-        // when the processes are looked at again, if its maker was not in the list.
+        // The kernel adds threads that listed threads create meanwhile. Threads that unlisted threads
+        // create are found as descendants when the processes are examined again.
         let mut listed = BTreeSet::new();
         loop {
             let all = processes::of_trees(roots)?;
@@ -96,7 +96,8 @@ impl Source {
         self.instance.lost()
     }
 
-    /// Adds what there is to `events`. If there is more, returns the time up to which that is all.
+    /// Appends the available events to `events`. If there are more, returns the time up to which they are
+    /// complete.
     pub(super) fn read(&mut self, events: &mut Vec<Raw>) -> Result<Option<u64>, Error> {
         let mut complete = None::<u64>;
         for pipe in self.instance.pipes() {
@@ -112,7 +113,8 @@ impl Source {
 }
 
 impl PageLayout {
-    /// Adds what one processor has to `events`. If there is more, returns the time of the last.
+    /// Appends the events of one processor to `events`. If there are more, returns the time of the last
+    /// one.
     fn read_pipe(
         &self,
         pipe: &OwnedFd,

@@ -1,17 +1,17 @@
-//! The tracepoints that are recorded, and what is read of them.
+//! The recorded tracepoints, and their recorded fields.
 
 use super::format::{Field, Format};
 
-/// What an event tells of.
+/// The meaning of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tracepoint {
-    /// A folio came into the page cache: device, inode, index, order.
+    /// A folio was added to the page cache: device, inode, index, order.
     AddFolio,
-    /// One went: the same.
+    /// A folio was removed, with the same fields.
     DeleteFolio,
     /// read(2) found the pages that it needs: device, inode, first, last.
     GetPages,
-    /// A page fault looked for pages around to map, too: device, inode, first, last.
+    /// A page fault also looked for surrounding pages to map: device, inode, first, last.
     MapPages,
     /// A page fault looks for its page: device, inode, index.
     Fault,
@@ -25,13 +25,13 @@ pub(super) enum Tracepoint {
     LoadInode,
     /// A new inode: device, inode.
     AllocateInode,
-    /// An inode went: device, inode.
+    /// An inode was evicted: device, inode.
     EvictInode,
-    /// A request to a device: device, sectors, what is done.
+    /// A request to a device: device, sectors, type of request.
     QueueBio,
 }
 
-/// The most fields that are read of an event.
+/// Maximum number of fields that are read from an event.
 pub(super) const FIELDS: usize = 4;
 
 /// A tracepoint's name and fields, the device first.
@@ -41,7 +41,7 @@ const PAGE_FIELDS: &[&str] = &["s_dev", "i_ino", "index"];
 const FOLIO_FIELDS: &[&str] = &["s_dev", "i_ino", "index", ORDER];
 const RANGE_FIELDS: &[&str] = &["s_dev", "i_ino", "index", "last_index"];
 const INODE_FIELDS: &[&str] = &["dev", "ino"];
-/// Kernels without large folios do not say it: it is 0.
+/// Absent in kernels without large folios, where it is 0.
 const ORDER: &str = "order";
 
 const TRACEPOINTS: [Description; 12] = [
@@ -99,24 +99,24 @@ const TRACEPOINTS: [Description; 12] = [
     ),
 ];
 
-/// What the page cache tells of itself in every kernel since 3.13; without it, there is no recording.
+/// Tracepoints of the page cache in every kernel since 3.13. Recording requires them.
 pub(super) const REQUIRED: [Tracepoint; 2] = [Tracepoint::AddFolio, Tracepoint::DeleteFolio];
 
 /// A tracepoint of this kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub tracepoint: Tracepoint,
-    /// Its folder below `events`.
+    /// Its directory below `events`.
     pub name: &'static str,
-    /// The number that its events begin with.
+    /// The number with which its events begin.
     pub id: u16,
     fields: [Option<Field>; FIELDS],
     /// The name of the field with the device.
     pub device_field: &'static str,
 }
 
-/// The tracepoints that this kernel has, and the names of those that it has not; `format` reads
-/// the file of that name below `events`.
+/// Returns the tracepoints that this kernel has, and the names of those that it lacks. `format` reads the
+/// file of that name below `events`.
 pub(super) fn find(format: impl Fn(&str) -> Option<String>) -> (Vec<Known>, Vec<&'static str>) {
     let (mut known, mut missing) = (Vec::new(), Vec::new());
     for (tracepoint, name, field_names) in TRACEPOINTS {
@@ -153,7 +153,7 @@ fn describe(
 }
 
 impl Known {
-    /// Reads the fields of `event`; 0 stands for those that there are none of.
+    /// Returns the fields of `event`, with 0 for absent ones.
     pub(super) fn read(&self, event: &[u8]) -> Option<[u64; FIELDS]> {
         let mut values = [0; FIELDS];
         for (value, field) in values.iter_mut().zip(self.fields) {
@@ -164,8 +164,8 @@ impl Known {
         Some(values)
     }
 
-    /// The kernel's filter for `device` alone. The blocks of a device are pages of an inode that has the device's
-    /// number, in a file system of the kernel's own, whose device has no major number.
+    /// Returns the kernel's filter for `device`. The blocks of a device are pages of an inode with the
+    /// device's number, in an internal file system of the kernel, whose device has no major number.
     pub(super) fn filter(&self, device: u32) -> String {
         let field = self.device_field;
         if field == "s_dev" {

@@ -1,8 +1,8 @@
 //! The findings of the document, the questions that it leaves open, and their criteria.
 //!
 //! Counts of links decide wherever possible, since the same scripts always walk the same links. A
-//! difference in throughput or in cycles counts only if it exceeds twice the
-//! sum of both standard deviations.
+//! difference in throughput or in cycles counts only if it exceeds twice the sum of both standard
+//! deviations.
 
 mod links;
 mod processor;

@@ -1,10 +1,10 @@
-//! The text of a call's arguments: split at its commas, and the few forms that are looked into.
+//! The text of a call's arguments: splits it at commas, and parses the few relevant forms.
 
-/// More arguments than any call has.
+/// Larger than the number of arguments of any call.
 const ARGUMENTS: usize = 32;
 
-/// Splits what follows a call's opening parenthesis into its arguments and what stands behind the
-/// closing one. `None` if that is missing.
+/// Splits the text after a call's opening parenthesis into its arguments and the rest after the
+/// closing parenthesis. `None` if that is missing.
 pub(super) fn split(text: &[u8]) -> Option<(Vec<&[u8]>, &[u8])> {
     let mut arguments = Vec::new();
     let (mut start, mut at, mut depth) = (0, 0, 0_u32);
@@ -38,7 +38,7 @@ pub(super) fn split(text: &[u8]) -> Option<(Vec<&[u8]>, &[u8])> {
     None
 }
 
-/// How far the last byte of a string lies behind its first.
+/// Returns the offset of a string's closing quote from its opening quote.
 fn string_length(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -50,14 +50,16 @@ fn string_length(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether the `<` at `at` begins what `-y` tells of the descriptor before it, and is no shift.
+/// Returns whether the `<` at `at` begins the path that `-y` prints after a descriptor, and is not
+/// part of a shift.
 fn annotates(text: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| text[before]);
     before.is_some_and(|before| before.is_ascii_digit() || before == b'D')
         && text.get(at + 1) != Some(&b'<')
 }
 
-/// The bytes of a string; `None` if it is none, or was printed in part (`"abc"...`).
+/// Parses a string and returns its bytes; `None` if it is not a string, or was truncated
+/// (`"abc"...`).
 pub(super) fn string(text: &[u8]) -> Option<Vec<u8>> {
     if text.first() != Some(&b'"') {
         return None;
@@ -66,7 +68,7 @@ pub(super) fn string(text: &[u8]) -> Option<Vec<u8>> {
     (end + 1 == text.len()).then(|| unescaped(&text[1..end]))
 }
 
-/// A descriptor, and the path that `-y` prints with it.
+/// Parses a descriptor, with the path that `-y` prints.
 pub(super) fn descriptor(text: &[u8]) -> Option<(i32, Option<Vec<u8>>)> {
     let digits = text.iter().position(|&byte| byte == b'<');
     let number = &text[..digits.unwrap_or(text.len())];
@@ -75,24 +77,24 @@ pub(super) fn descriptor(text: &[u8]) -> Option<(i32, Option<Vec<u8>>)> {
     Some((number, path))
 }
 
-/// The path in `</path>`; `None` of a socket, a pipe, or nothing.
+/// Parses the path in `</path>`; `None` for a socket, a pipe, or an empty text.
 pub(super) fn annotation(text: &[u8]) -> Option<Vec<u8>> {
     let path = text.strip_prefix(b"<")?;
     let end = path.iter().position(|&byte| byte == b'>')?;
     path.starts_with(b"/").then(|| unescaped(&path[..end]))
 }
 
-/// A number: decimal, or hexadecimal behind `0x`.
+/// Parses a number: decimal, or hexadecimal after `0x`.
 pub(super) fn number(text: &[u8]) -> Option<i64> {
     let text = str::from_utf8(text).ok()?;
     match text.strip_prefix("0x") {
-        // Addresses fill the word.
+        // Addresses use all 64 bits.
         Some(digits) => u64::from_str_radix(digits, 16).ok().map(u64::cast_signed),
         None => text.parse().ok(),
     }
 }
 
-/// Undoes C's escapes: letters, up to three octal digits, two hexadecimal ones.
+/// Resolves C's escapes: letters, up to three octal digits, or two hexadecimal ones.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -117,7 +119,7 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A byte written in at most `most` digits, and what follows them.
+/// Parses a byte of at most `most` digits, and returns it with the rest of the text.
 fn digits(text: &[u8], most: usize, radix: u32) -> Option<(u8, &[u8])> {
     let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
     let count = text.iter().take(most).take_while(is_digit).count();
@@ -126,7 +128,7 @@ fn digits(text: &[u8], most: usize, radix: u32) -> Option<(u8, &[u8])> {
     Some((u8::try_from(value).ok()?, after))
 }
 
-/// What a letter behind a backslash stands for.
+/// Returns the character for a letter after a backslash.
 fn control(escape: u8) -> u8 {
     match escape {
         b'n' => b'\n',

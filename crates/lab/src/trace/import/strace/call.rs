@@ -1,53 +1,54 @@
 //! One system call.
 
-/// A system call that has returned, or will not.
+/// A system call that has returned, or that will not return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The number of the line that tells of its end.
+    /// The number of the line that contains its end.
     pub line: u64,
-    /// When that line was printed, in nanoseconds since the first.
+    /// Time of that line, in nanoseconds since the first line.
     pub time_ns: u64,
-    /// The thread; 0 where the trace is of one alone and does not say.
+    /// The thread; 0 if the trace does not contain thread IDs, which means that it has a single
+    /// thread.
     pub pid: u32,
-    /// Where the thread came from; of its first call only.
+    /// The origin of the thread; only for its first call.
     pub birth: Option<Birth>,
     /// The call's name, such as `openat`.
     pub name: Box<str>,
-    /// Its paths, in their order.
+    /// Its paths, in order.
     pub paths: Vec<PathArgument>,
-    /// The descriptor that it is about; of two, the one that is read from.
+    /// Its descriptor; of two, the one that is read.
     pub fd: Option<Descriptor>,
-    /// Where in the file, if it says so.
+    /// The offset in the file, if the call has one.
     pub offset: Option<u64>,
-    /// How many bytes were asked for.
+    /// The requested number of bytes.
     pub length: Option<u64>,
-    /// Names of its flags, such as `O_RDWR|O_CREAT`; what is not a flag, such as `SEEK_SET`, too.
+    /// Names of its flags, such as `O_RDWR|O_CREAT`, and of similar constants, such as `SEEK_SET`.
     pub flags: Box<str>,
-    /// What it returned.
+    /// Its result.
     pub result: Outcome,
 }
 
-/// How a call ended.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A number, and the path of the descriptor that it is, if `-y` prints it.
+    /// A number. If it is a descriptor and `-y` prints its path, also the path.
     Returned(i64, Option<Vec<u8>>),
-    /// An error, by name, such as `ENOENT`.
+    /// The name of an error, such as `ENOENT`.
     Failed(Box<str>),
-    /// Not known: the thread ended, or was let go of.
+    /// Unknown: the thread exited, or strace detached from it.
     Unknown,
 }
 
-/// A path, and where it starts from.
+/// A path, and its starting point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathArgument {
-    /// Where a relative path starts from.
+    /// The starting point of a relative path.
     pub at: Start,
-    /// The path; empty where `at` itself is meant.
+    /// The path; empty if `at` itself is meant.
     pub path: Vec<u8>,
 }
 
-/// Where a relative path starts from.
+/// The starting point of a relative path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
     /// The working directory, and its path, if `-y` prints it.
@@ -63,10 +64,10 @@ pub struct Descriptor {
     pub path: Option<Vec<u8>>,
 }
 
-/// Where a thread came from.
+/// The origin of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Birth {
-    /// The thread that made it.
+    /// The thread that created it.
     pub parent: u32,
     /// Whether they share descriptors, as the threads of a process do.
     pub shares_files: bool,
@@ -75,7 +76,7 @@ pub struct Birth {
 }
 
 impl Call {
-    /// What it returned, unless it failed.
+    /// Returns the returned number, unless the call failed.
     pub fn returned(&self) -> Option<i64> {
         match self.result {
             Outcome::Returned(number, _) => Some(number),
@@ -83,7 +84,7 @@ impl Call {
         }
     }
 
-    /// Whether `flag` is among the flags.
+    /// Returns whether `flag` is among the flags.
     pub fn has_flag(&self, flag: &str) -> bool {
         self.flags
             .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))

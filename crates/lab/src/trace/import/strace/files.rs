@@ -1,4 +1,4 @@
-//! The files that threads have open, and the directories that they work in.
+//! The open files and working directories of threads.
 
 use super::call::Birth;
 use super::names::ROOT;
@@ -6,35 +6,35 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// An open file, which several descriptors may be of: of a process and its children.
+/// An open file, to which several descriptors may refer, in a process and its children.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub inode: u64,
     pub position: Cell<u64>,
-    /// Whether what is written goes to its end.
+    /// Whether writes are appended at its end.
     pub appends: bool,
 }
 
-/// What a descriptor is.
+/// The state of a descriptor.
 #[derive(Clone, Debug)]
 struct Descriptor {
     file: Rc<OpenFile>,
     closes_on_exec: bool,
 }
 
-/// What a thread has. Threads of a process share it.
+/// The state of a thread. The threads of a process share it.
 #[derive(Debug)]
 struct Thread {
     descriptors: Rc<RefCell<HashMap<i32, Descriptor>>>,
     directory: Rc<Cell<u64>>,
 }
 
-/// All threads that were heard of.
+/// All threads that occurred in the trace.
 #[derive(Debug, Default)]
 pub(super) struct Threads(HashMap<u32, Thread>);
 
 impl Threads {
-    /// Takes note that `pid` comes from where `birth` says.
+    /// Records the origin of `pid`.
     pub(super) fn born(&mut self, pid: u32, birth: Birth) {
         let parent = self.thread(birth.parent);
         let descriptors = if birth.shares_files {
@@ -54,12 +54,12 @@ impl Threads {
         self.0.insert(pid, child);
     }
 
-    /// Forgets `pid`.
+    /// Removes `pid`.
     pub(super) fn ended(&mut self, pid: u32) {
         self.0.remove(&pid);
     }
 
-    /// What `fd` of `pid` is, if it is a file that was opened by name.
+    /// Returns the file of `fd` in `pid`, if it was opened by name.
     pub(super) fn file(&mut self, pid: u32, fd: i32) -> Option<Rc<OpenFile>> {
         let descriptors = self.thread(pid).descriptors.borrow();
         descriptors
@@ -67,7 +67,7 @@ impl Threads {
             .map(|descriptor| Rc::clone(&descriptor.file))
     }
 
-    /// Lets `fd` of `pid` be `file`.
+    /// Makes `fd` of `pid` refer to `file`.
     pub(super) fn put(&mut self, pid: u32, fd: i32, file: Rc<OpenFile>, closes_on_exec: bool) {
         let descriptor = Descriptor {
             file,
@@ -95,7 +95,8 @@ impl Threads {
         }
     }
 
-    /// Another program has descriptors of its own, and not those that were to be closed.
+    /// Handles execve(2): the program gets a separate descriptor table, without descriptors that
+    /// are closed on exec.
     pub(super) fn exec(&mut self, pid: u32) {
         let thread = self.thread(pid);
         let mut descriptors = RefCell::clone(&thread.descriptors);
@@ -113,7 +114,7 @@ impl Threads {
         self.thread(pid).directory.set(inode);
     }
 
-    /// A thread of which nothing is known works in the root directory.
+    /// Returns a thread. The working directory of an unknown thread is the root.
     fn thread(&mut self, pid: u32) -> &mut Thread {
         self.0.entry(pid).or_insert_with(|| Thread {
             descriptors: Rc::default(),

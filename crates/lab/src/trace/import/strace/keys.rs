@@ -1,11 +1,11 @@
-//! What calls look up: names along their paths, inodes, pages of files.
+//! The lookups of calls: names along their paths, inodes, pages of files.
 //!
 //! # Model
-//! Of a path each name is a lookup in the dentry cache. Where it is met for the first time, its
-//! inode is looked up, too; later the dentry has it. What is read, written or mapped is a lookup of each page.
+//! Each name of a path is a lookup in the dentry cache. At its first occurrence, its inode is also looked up;
+//! later the dentry refers to it. Each page that is read, written or mapped is a lookup.
 //!
-//! Paths are taken as they are written, so a symbolic link is a directory of its own, and a thread of
-//! which it is not known where it works does so in the root. Files of `/proc`, `/sys` and `/dev` have no pages.
+//! Paths are not resolved, so a symbolic link is a separate directory, and a thread with an unknown working
+//! directory starts in the root. Files of `/proc`, `/sys` and `/dev` have no pages.
 
 use super::super::pages::of_span;
 use super::super::skipped::Skipped;
@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 use std::rc::Rc;
 
-/// As long as the kernel lets a path be.
+/// The kernel's maximum length of a path.
 const PATH_BYTES: usize = 4096;
 
 /// Imports all calls of `reader`.
@@ -60,9 +60,9 @@ struct Pages {
 struct State {
     names: Names,
     threads: Threads,
-    /// As far as files are known to reach: where what is appended goes.
+    /// Known lower bounds of file sizes, at which appended data is written.
     sizes: HashMap<u64, u64>,
-    /// What the names of the call in hand looked up.
+    /// The lookups of names in the current call.
     events: Vec<TraceEvent>,
 }
 
@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// Takes note of what `call` changed, and returns the pages that it looked up.
+    /// Records the changes of `call`, and returns the pages that it looked up.
     fn call(&mut self, call: &Call) -> Result<Option<Pages>, &'static str> {
         if let Some(birth) = call.birth {
             self.threads.born(call.pid, birth);
@@ -97,7 +97,7 @@ impl State {
         Ok(None)
     }
 
-    /// Walks `path` number `number`; returns its parent, its name, and what it leads to.
+    /// Walks path number `number`; returns its parent, its name, and its target.
     fn walk<'c>(
         &mut self,
         call: &'c Call,
@@ -123,7 +123,7 @@ impl State {
         Ok((place.parent, place.name, place.inode))
     }
 
-    /// What `path`, which nobody looked up, leads to.
+    /// Returns the target of `path` without recording lookups.
     fn place(&mut self, path: &[u8]) -> u64 {
         let place = self.names.walk(super::names::ROOT, path, true, &mut |_| {});
         place.inode.unwrap_or(place.parent)
@@ -224,7 +224,7 @@ impl State {
         Ok(Some(Pages { inode, span }))
     }
 
-    /// Calls that have descriptors alone.
+    /// Processes calls with descriptors only.
     fn descriptors(&mut self, call: &Call) -> Result<(), &'static str> {
         const NOTHING: &str = "a call that looks nothing up";
         let (pid, Some(result), Some(descriptor)) = (call.pid, call.returned(), &call.fd) else {

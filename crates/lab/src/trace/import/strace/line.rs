@@ -5,7 +5,7 @@ use super::call::{Call, Descriptor, Outcome, PathArgument, Start};
 use super::signature::{self, Role};
 use super::timestamp::Timestamp;
 
-/// A line, in its parts.
+/// The parts of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Parts<'a> {
     pub pid: u32,
@@ -13,21 +13,21 @@ pub(super) struct Parts<'a> {
     pub what: What<'a>,
 }
 
-/// What a line tells of.
+/// The content of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum What<'a> {
-    /// A call, from its name to its end.
+    /// A complete call, from its name to its end.
     Call(&'a [u8]),
-    /// A call that other threads' lines come before the end of, up to there.
+    /// The beginning of a call that is interrupted by lines of other threads.
     Unfinished(&'a [u8]),
-    /// The end of such a call.
+    /// The end of an interrupted call.
     Resumed(&'a [u8]),
     /// The end of a thread.
     Exit,
     Signal,
 }
 
-/// Takes a line apart.
+/// Splits a line into its parts.
 pub(super) fn parts(line: &[u8]) -> Option<Parts<'_>> {
     let mut rest = line.trim_ascii();
     let mut pid = 0;
@@ -72,8 +72,8 @@ fn what(text: &[u8]) -> Option<What<'_>> {
     text.contains(&b'(').then_some(What::Call(text))
 }
 
-/// Reads `name(arguments) = result`. What only the lines can tell, from the number of the line to the
-/// birth of the thread, is left out.
+/// Parses `name(arguments) = result`. The fields that depend on the line and on other lines (line
+/// number, time, thread and birth) are not filled in.
 pub(super) fn call(text: &[u8]) -> Option<Call> {
     let open = text.iter().position(|&byte| byte == b'(')?;
     let name = &text[..open];
@@ -101,7 +101,7 @@ pub(super) fn call(text: &[u8]) -> Option<Call> {
             Role::At => at = start(argument)?,
             Role::Path => {
                 let at = std::mem::replace(&mut at, Start::WorkingDirectory(None));
-                // A path that is no string is an address that leads nowhere, or NULL: `at` itself.
+                // A path that is not a string is an invalid address, or NULL for `at` itself.
                 let path = argument::string(argument).unwrap_or_default();
                 call.paths.push(PathArgument { at, path });
             }
@@ -134,7 +134,7 @@ fn unsigned(text: &[u8]) -> Option<u64> {
     u64::try_from(argument::number(text)?).ok()
 }
 
-/// Reads what stands behind the arguments: ` = 3</etc/passwd>`, ` = -1 ENOENT (No such …)`, ` = ?`.
+/// Parses the text after the arguments: ` = 3</etc/passwd>`, ` = -1 ENOENT (No such …)`, ` = ?`.
 fn outcome(text: &[u8]) -> Option<Outcome> {
     let text = text
         .trim_ascii_start()
@@ -156,7 +156,7 @@ fn outcome(text: &[u8]) -> Option<Outcome> {
     Some(Outcome::Returned(argument::number(number)?, path))
 }
 
-/// What stands before the first space, and what behind.
+/// Splits the text at the first space.
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text.iter().position(|&byte| byte == b' ')?;
     Some((&text[..end], text[end..].trim_ascii_start()))

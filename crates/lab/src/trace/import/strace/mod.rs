@@ -1,13 +1,12 @@
-//! What strace(1) prints: whole system calls, and the keys that they look up.
+//! The output of strace(1): parses system calls, and derives the keys that they look up.
 //!
 //! # Model
-//! The output of `strace -f`, to a file (`-o`) or not, with any of its timestamps (`-t`, `-tt`,
-//! `-ttt`, `-r`) or none, with `-y` or `-T` or not. A call that strace printed in two parts,
-//! since another thread's line came between, is put together again.
+//! The input is the output of `strace -f`, to a file (`-o`) or not, with any of its timestamps
+//! (`-t`, `-tt`, `-ttt`, `-r`) or none, with or without `-y` and `-T`. The two parts of a call that
+//! was interrupted by another thread's line are joined.
 //!
 //! # Cost
-//! Memory for the calls that are under way, one for each thread, and for the numbers of the
-//! threads that live.
+//! Memory for the calls in progress, one for each thread, and for the numbers of the live threads.
 
 mod argument;
 mod call;
@@ -29,7 +28,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead};
 use timestamp::Clock;
 
-/// The most that the beginnings of calls under way may take.
+/// Maximum memory for the beginnings of calls in progress.
 const UNFINISHED_BYTES: usize = 64 << 20;
 
 /// The calls of a trace, in the order of their ends.
@@ -42,7 +41,7 @@ pub struct Calls<R> {
 }
 
 impl<R: BufRead> Calls<R> {
-    /// The calls that `reader` has the text of.
+    /// Creates an iterator over the calls in `reader`.
     pub fn new(reader: R) -> Self {
         Self {
             lines: Lines::new(reader),
@@ -71,20 +70,20 @@ impl<R: BufRead> Iterator for Calls<R> {
     }
 }
 
-/// The threads that live, and what they are in the middle of.
+/// The live threads, and their calls in progress.
 #[derive(Debug, Default)]
 struct Threads {
     living: HashMap<u32, Thread>,
-    /// The beginnings of calls, by the number of the line, so that the last comes last.
+    /// The beginnings of calls, ordered by line number.
     unfinished: BTreeMap<u64, Unfinished>,
     unfinished_bytes: usize,
 }
 
 #[derive(Debug, Default)]
 struct Thread {
-    /// Until it is told with the thread's first call.
+    /// The origin, until it is reported with the thread's first call.
     birth: Option<Birth>,
-    /// The line that has the beginning of the call under way.
+    /// The line with the beginning of the call in progress.
     unfinished: Option<u64>,
 }
 
@@ -95,7 +94,7 @@ struct Unfinished {
 }
 
 impl Threads {
-    /// The call that `line` tells the end of; an error says why there can be none.
+    /// Returns the call that ends on `line`. The error is the reason why there is none.
     fn read(&mut self, line: Line<'_>, clock: &mut Clock) -> Result<Option<Call>, &'static str> {
         if line.cut {
             return Err("a line of more than 1 MiB");
@@ -136,7 +135,8 @@ impl Threads {
         Ok(Some(call))
     }
 
-    /// The thread `pid`. One that was not heard of yet is the child of who is making one.
+    /// Returns the thread `pid`. A thread that first occurs is the child of the thread that is
+    /// creating one.
     fn thread(&mut self, pid: u32) -> &mut Thread {
         let unfinished = &self.unfinished;
         self.living.entry(pid).or_insert_with(|| {
@@ -151,7 +151,8 @@ impl Threads {
         })
     }
 
-    /// A thread whose maker's call returns before its own first line is known by that.
+    /// Records the origin of a thread from the return value of the creating call, if that is
+    /// printed before the thread's first line.
     fn note_birth(&mut self, call: &Call) {
         if let Some(child) = call.returned().and_then(|child| u32::try_from(child).ok())
             && child > 0
@@ -193,7 +194,7 @@ fn makes_thread(name: &[u8]) -> bool {
     matches!(name, b"clone" | b"clone3" | b"fork" | b"vfork")
 }
 
-/// What the beginning of a call tells of the thread that it makes, if it does.
+/// Returns the origin of the thread that a call creates, from the beginning of the call.
 fn birth(parent: u32, text: &[u8]) -> Option<Birth> {
     let name = text.split(|&byte| byte == b'(').next()?;
     makes_thread(name).then(|| {

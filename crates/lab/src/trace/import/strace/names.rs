@@ -1,14 +1,14 @@
-//! The names that calls have told of: a tree of directories, with numbers that stand for inodes.
+//! The names that calls used: a tree of directories, with numbers that represent inodes.
 
 use larder_cache::dentry::name_hash;
 use std::collections::HashMap;
 
 /// The root directory, as on ext4.
 pub(super) const ROOT: u64 = 2;
-/// The first number that is given. Those below it belong to the file system itself, on ext4.
+/// The first assigned number. On ext4, smaller numbers belong to the file system itself.
 const FIRST_INODE: u64 = 12;
 
-/// Directories at the root whose files have no pages: they are not on a device.
+/// Directories in the root whose files have no pages, because they are not on a device.
 const VIRTUAL: [&[u8]; 3] = [b"proc", b"sys", b"dev"];
 
 /// The tree.
@@ -18,7 +18,7 @@ pub(super) struct Names {
     next_inode: u64,
 }
 
-/// A directory, or something that a path led through.
+/// A directory, or another intermediate component of a path.
 #[derive(Debug)]
 struct Directory {
     parent: u64,
@@ -26,7 +26,7 @@ struct Directory {
     names: HashMap<Box<[u8]>, u64>,
 }
 
-/// What a walk looks up on its way.
+/// A lookup during a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A name.
@@ -36,18 +36,18 @@ pub(super) enum Step {
         /// The name's hash.
         name_hash: u64,
     },
-    /// An inode that was not met before.
+    /// An inode that did not occur before.
     Inode(u64),
 }
 
-/// Where a walk ended.
+/// The end of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place<'p> {
-    /// The directory that the last name is in.
+    /// The directory of the last name.
     pub parent: u64,
-    /// The last name; empty if the path ends in a directory that has been walked into: `/`, `..`.
+    /// The last name; empty if the path ends in a directory that was entered: `/`, `..`.
     pub name: &'p [u8],
-    /// What it leads to; `None` if it is not there.
+    /// The target; `None` if it does not exist.
     pub inode: Option<u64>,
 }
 
@@ -59,8 +59,8 @@ impl Names {
         }
     }
 
-    /// Walks `path` from `start`. What it leads through is there, whether it was met or not; so is its end, if
-    /// `is_there`.
+    /// Walks `path` from `start`. Intermediate components are created if they are unknown, and the last one
+    /// as well if `is_there`.
     pub(super) fn walk<'p>(
         &mut self,
         start: u64,
@@ -110,7 +110,7 @@ impl Names {
         place
     }
 
-    /// Lets `name` in `parent` lead to `inode`.
+    /// Makes `name` in `parent` refer to `inode`.
     pub(super) fn set(&mut self, parent: u64, name: &[u8], inode: u64) {
         self.directory(parent).names.insert(name.into(), inode);
         if let Some(moved) = self.directories.get_mut(&inode) {
@@ -118,12 +118,12 @@ impl Names {
         }
     }
 
-    /// Forgets `name` in `parent`.
+    /// Removes `name` from `parent`.
     pub(super) fn remove(&mut self, parent: u64, name: &[u8]) {
         self.directory(parent).names.remove(name);
     }
 
-    /// Gives `name` in `parent` a new number.
+    /// Assigns a new number to `name` in `parent`.
     pub(super) fn create(&mut self, parent: u64, name: &[u8]) -> u64 {
         let inode = self.next_inode;
         self.next_inode += 1;
@@ -138,7 +138,7 @@ impl Names {
         inode
     }
 
-    /// Whether `inode` has pages.
+    /// Returns whether `inode` has pages.
     pub(super) fn has_pages(&self, inode: u64) -> bool {
         let directory = self.directories.get(&inode);
         directory.is_some_and(|directory| !directory.is_virtual)

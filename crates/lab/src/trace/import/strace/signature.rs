@@ -1,20 +1,20 @@
-//! What the arguments of the calls about files mean.
+//! The meaning of the arguments of calls on files.
 
-/// What an argument is.
+/// The meaning of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The directory that the path behind it starts in.
+    /// The starting directory of the following path.
     At,
     Path,
     /// A descriptor.
     Fd,
-    /// Bytes of a file.
+    /// A number of bytes of a file.
     Length,
-    /// A place in a file.
+    /// An offset in a file.
     Offset,
-    /// Names of bits, or what lseek counts from.
+    /// Names of bits, or the reference point of lseek.
     Flags,
-    /// Of no interest.
+    /// Irrelevant.
     Other,
 }
 
@@ -97,7 +97,8 @@ const SIGNATURES: &[(&str, &[Role])] = &[
     ("writev", &[Fd]),
 ];
 
-/// What the arguments of the call `name` are; nothing of a call that is not about files.
+/// Returns the meaning of the arguments of the call `name`; empty for calls that do not concern
+/// files.
 pub(super) fn of(name: &[u8]) -> &'static [Role] {
     SIGNATURES
         .binary_search_by_key(&name, |(name, _)| name.as_bytes())

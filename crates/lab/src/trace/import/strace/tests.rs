@@ -1,4 +1,4 @@
-//! Whole traces.
+//! Tests with complete traces.
 
 use super::*;
 

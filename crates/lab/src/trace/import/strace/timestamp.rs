@@ -1,20 +1,21 @@
-//! When a call was made, by whichever of strace's timestamps there is.
+//! The time of a call, from any of strace's timestamps.
 
 const DAY_NS: u64 = 24 * 60 * 60 * 1_000_000_000;
-/// Seconds that only a date has: a relative timestamp of as many would be a pause of three years.
+/// Number of seconds from which a timestamp is a date: a relative one would be a pause of three
+/// years.
 const EPOCH_S: u64 = 100_000_000;
 
-/// One timestamp, as printed.
+/// A timestamp as printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timestamp {
-    /// Of the day: `-t`, `-tt`.
+    /// Time of day: `-t`, `-tt`.
     OfDay(u64),
-    /// Since 1970 (`-ttt`), or since the line before (`-r`).
+    /// Time since 1970 (`-ttt`), or since the previous line (`-r`).
     Seconds(u64),
 }
 
 impl Timestamp {
-    /// Reads `12:34:56.789` or `1234.567`.
+    /// Parses `12:34:56.789` or `1234.567`.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let text = str::from_utf8(text).ok()?;
         let Some((hours, rest)) = text.split_once(':') else {
@@ -41,7 +42,8 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// When the line with `timestamp` was printed. A line with none came right behind the one before.
+    /// Returns the time of the line with `timestamp`. A line without timestamp has the time of the
+    /// previous one.
     pub(super) fn at(&mut self, timestamp: Option<Timestamp>) -> u64 {
         let since_first = match timestamp {
             None => self.last_ns,
@@ -65,7 +67,7 @@ fn number(text: &str, end: u64) -> Option<u64> {
     text.parse().ok().filter(|&number| number < end)
 }
 
-/// `12.345` as nanoseconds.
+/// Parses `12.345` and returns nanoseconds.
 pub(in super::super) fn nanoseconds(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if fraction.len() > 9 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {

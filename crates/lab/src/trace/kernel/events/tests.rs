@@ -1,4 +1,4 @@
-//! Events, and what they mean.
+//! Tests of the conversion of kernel events.
 
 use super::*;
 use larder_testkit::Seed;
@@ -31,7 +31,8 @@ fn translator() -> Translator {
     Translator::new(devices, 4096, 0)
 }
 
-/// What is told of `tracepoint`: of each entry its cache, inode, index, and what befell it.
+/// Returns the events for `tracepoint`: the cache, inode and index of each entry, and the
+/// operation.
 fn told(
     translator: &mut Translator,
     tracepoint: Tracepoint,
