@@ -1,4 +1,4 @@
-//! Running programs with a deadline, and with their complaints kept.
+//! Runs programs with a deadline, and logs their errors.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,16 +12,16 @@ use anyhow::{Context, Result, bail};
 use larder_testkit::tool;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A workload that takes longer has hung, unless it is told to take its time.
+/// The default deadline of a workload. One that takes longer has hung.
 pub const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Runs `command` to its end, feeds its standard output to `consume` block by block, and returns
-/// the seconds from just before it was started until it had ended. Complaints go to `log`.
+/// Runs `command` to its end, passes its standard output to `consume` block by block, and returns the
+/// elapsed time in seconds, from just before its start to its end. Standard error is written to `log`.
 pub fn run(command: Command, log: &Path, consume: impl FnMut(&[u8])) -> Result<f64> {
     run_for(DEADLINE, command, log, consume)
 }
 
-/// As [`run`], with another deadline.
+/// Runs `command` as [`run`] does, with another deadline.
 pub fn run_for(
     deadline: Duration,
     mut command: Command,
@@ -58,7 +58,7 @@ pub fn run_for(
     Ok(seconds)
 }
 
-/// Runs `command` as [`run_for`] does, and returns all that it wrote to standard output, too.
+/// Runs `command` as [`run_for`] does, and also returns its standard output.
 pub fn output_of(deadline: Duration, command: Command, log: &Path) -> Result<(f64, Vec<u8>)> {
     let mut output = Vec::new();
     let seconds = run_for(deadline, command, log, |block| {
@@ -67,12 +67,12 @@ pub fn output_of(deadline: Duration, command: Command, log: &Path) -> Result<(f6
     Ok((seconds, output))
 }
 
-/// Where `name` is installed.
+/// Returns the path of the program `name`.
 pub fn find(name: &str) -> Result<PathBuf> {
     tool::find(name).with_context(|| format!("{name} is not installed"))
 }
 
-/// The end of what a program wrote to `log`, on one line.
+/// Returns the end of a program's output in `log`, on one line.
 #[must_use]
 pub fn tail(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
@@ -95,7 +95,7 @@ pub fn wait_for(child: &mut Child, limit: Duration) -> io::Result<Option<ExitSta
     }
 }
 
-/// Kills a child that takes too long, so that a mount that hangs does not hang the run.
+/// Kills a child that takes too long, so that a mount that hangs does not block the run.
 struct Watchdog {
     done: mpsc::Sender<()>,
     thread: JoinHandle<bool>,
@@ -115,7 +115,7 @@ impl Watchdog {
         Self { done, thread }
     }
 
-    /// True if the child had to be killed.
+    /// Returns whether the child had to be killed.
     fn stop(self) -> bool {
         let _ = self.done.send(());
         self.thread.join().unwrap_or(false)

@@ -1,9 +1,8 @@
-//! Getting an image out of the host's page cache, with no right to drop all caches.
+//! Eviction of an image from the host's page cache, without the privilege to drop all caches.
 //!
-//! Model: sync, then `posix_fadvise(DONTNEED)` over the whole file, which drops each page that is
-//! clean and that nobody uses. Whoever had the image mounted must be gone by then. Whether it
-//! worked is asked of fincore(1), which only looks: to try a read that must not block would set
-//! off the kernel's readahead.
+//! Model: sync, then `posix_fadvise(DONTNEED)` for the whole file, which drops each clean page that is
+//! not in use. All mounts of the image must have ended. fincore(1) checks the result without side
+//! effects: a trial read, even a nonblocking one, would start the kernel's readahead.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,7 +19,7 @@ pub fn evict(image: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The bytes of `image` that are in the page cache; `None` where fincore is not installed.
+/// Returns the number of bytes of `image` in the page cache, or `None` if fincore is not installed.
 pub fn resident_bytes(image: &Path) -> Result<Option<u64>> {
     if tool::find("fincore").is_none() {
         return Ok(None);

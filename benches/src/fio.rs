@@ -1,4 +1,4 @@
-//! What fio says of a job, in its JSON.
+//! Parses fio's report on a job, in JSON.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -12,15 +12,15 @@ struct Output {
 #[derive(Deserialize)]
 pub(crate) struct Job {
     error: i32,
-    /// What it read.
+    /// Its reads.
     #[serde(default)]
     pub(crate) read: Direction,
-    /// What it wrote.
+    /// Its writes.
     #[serde(default)]
     pub(crate) write: Direction,
 }
 
-/// One way.
+/// The figures of reads or writes.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Direction {
@@ -30,7 +30,7 @@ pub(crate) struct Direction {
     pub(crate) runtime: u32,
 }
 
-/// The first job of fio's output, which must have gone well.
+/// Returns the first job of fio's output, which must have succeeded.
 pub(crate) fn job(json: &[u8]) -> Result<Job> {
     let output: Output = serde_json::from_slice(json).context("fio wrote no JSON")?;
     let job = output.jobs.into_iter().next().context("fio ran no job")?;

@@ -1,8 +1,8 @@
-//! The FUSE floor: a server with one file that it answers from a constant.
+//! The FUSE floor: a server with one file whose content is a constant.
 //!
-//! It goes through the same transport as `larder mount`, with the same options (threads, cloned
-//! descriptors, no round trip for open, requests of 1 MiB), and does nothing else: what a FUSE
-//! mount costs before any file system is behind it.
+//! It uses the same transport as `larder mount`, with the same options (threads, cloned descriptors, no
+//! round trip for open, requests of 1 MiB), and does nothing else. It shows the cost of a FUSE mount
+//! without a file system.
 
 use std::ffi::OsStr;
 use std::io;
@@ -80,7 +80,7 @@ impl Floor {
 
 impl Filesystem for Floor {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // What the kernel does not have, it does without: the floor is then that much higher.
+        // Capabilities that the kernel lacks are omitted: the floor is then that much slower.
         for flag in [
             InitFlags::FUSE_NO_OPEN_SUPPORT,
             InitFlags::FUSE_NO_OPENDIR_SUPPORT,

@@ -1,7 +1,7 @@
-//! The library in process beside the system calls that do the same.
+//! The library in process, compared with the equivalent system calls.
 //!
-//! The system calls go to the kernel's own mount of the same image, and without root, where there
-//! is none, pread(2) goes to the image file and stat(2) is left out.
+//! The system calls use the kernel's own mount of the same image. Without root there is no such mount:
+//! pread(2) then reads the image file, and stat(2) is omitted.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -26,7 +26,7 @@ use crate::work::shuffled;
 /// One value of one side.
 pub type Sample = (Measure, Peer, f64);
 
-/// Measures once what `measure` is. `run` alternates who goes first.
+/// Measures `measure` once. The order of the sides alternates with `run`.
 pub fn measure(
     measure: Measure,
     tree: &Tree,
@@ -48,7 +48,7 @@ pub fn measure(
         .collect())
 }
 
-/// Calls `call` with 0, 1, 2, … and returns the nanoseconds each took on average.
+/// Calls `call` with 0, 1, 2, … and returns the average time of a call in nanoseconds.
 fn nanoseconds_a_call(calls: u32, mut call: impl FnMut(usize) -> Result<()>) -> Result<f64> {
     let started = Instant::now();
     for number in 0..calls as usize {
@@ -57,7 +57,7 @@ fn nanoseconds_a_call(calls: u32, mut call: impl FnMut(usize) -> Result<()>) -> 
     Ok(started.elapsed().as_secs_f64() * 1e9 / f64::from(calls.max(1)))
 }
 
-/// Both sides, in an order that alternates by run.
+/// Measures both sides, in an order that alternates with `run`.
 fn alternate(
     run: usize,
     ours: impl FnOnce() -> Result<f64>,
@@ -116,7 +116,7 @@ fn page_reads(
     )
 }
 
-/// A path to its metadata: stat(2) does both, so ours does too.
+/// Measures lookups of a path including its metadata: stat(2) does both, so Larder's side does too.
 fn lookups(tree: &Tree, plan: &Plan, programs: &Programs, run: usize) -> Result<Vec<(Peer, f64)>> {
     let volume = Volume::open(&tree.image, &OpenOptions::default())?;
     let paths: Vec<CString> = tree
@@ -165,7 +165,7 @@ fn kernel_mount(tree: &Tree, programs: &Programs) -> Result<Option<LoopMount>> {
     Ok(Some(LoopMount::new(&tree.image, Access::ReadOnly, &[])?))
 }
 
-/// What the page cache needs beside its pages, of all that it takes, when it is full.
+/// Returns the share of the page cache's memory that is not pages, in percent, when the cache is full.
 fn bookkeeping_percent(tree: &Tree) -> Result<f64> {
     let mut options = OpenOptions::default();
     options.cache_size_bytes = (tree.big_file_bytes / 2).clamp(1 << 20, 64 << 20);
@@ -189,7 +189,7 @@ fn bookkeeping_percent(tree: &Tree) -> Result<f64> {
     Ok(as_f64(other_bytes) / as_f64(page.bytes) * 100.0)
 }
 
-/// A sequential reader's decisions: each at the marker of the window before.
+/// Measures the decisions of a sequential reader: each at the marker of the previous window.
 fn decision_nanoseconds(plan: &Plan) -> f64 {
     struct Unasked;
     impl Residency for Unasked {

@@ -1,4 +1,4 @@
-//! Larder beside its peers, on one image, in one run.
+//! Larder compared with its peers, on one image, in one run.
 //!
 //! | peer | what it is |
 //! |---|---|

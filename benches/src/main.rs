@@ -319,7 +319,7 @@ impl Args {
         Ok(exit_code(&results.outcome.failures))
     }
 
-    /// The larder that was named, or the one beside this program, or the one in `PATH`.
+    /// Returns the named larder binary, or the one beside this program, or the one in `PATH`.
     fn programs(&self) -> Result<Programs> {
         let beside = Programs::beside(std::env::current_exe()?);
         let larder = self.larder.clone().or(beside.larder);
@@ -330,7 +330,7 @@ impl Args {
         })
     }
 
-    /// Those of `all` whose name contains what was asked for.
+    /// Returns the elements of `all` whose name contains one of the requested names.
     fn wanted<T: Copy>(&self, all: Vec<T>, name: impl Fn(T) -> String) -> Result<Vec<T>> {
         let names: Vec<String> = all.iter().map(|&one| name(one)).collect();
         let is_wanted = |name: &String| {
@@ -370,7 +370,7 @@ fn exit_code(failures: &[String]) -> ExitCode {
     ExitCode::from(u8::from(!failures.is_empty()))
 }
 
-/// Set by Ctrl-C.
+/// Returns a flag that Ctrl-C sets.
 fn interrupted() -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

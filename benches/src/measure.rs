@@ -1,70 +1,70 @@
-//! What is measured, in which unit, between whom, and how far it is to reach.
+//! The measures: their units, the peers that are compared, and the targets.
 
 use serde::Serialize;
 
 use crate::named::named;
 use crate::peer::Peer;
 
-/// In what a measure is counted, and which way is better.
+/// The unit of a measure, which also defines which direction is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Seconds.
     Seconds,
-    /// 10^6 bytes a second.
+    /// 10^6 bytes per second.
     MegabytesPerSecond,
-    /// Reads, writes, files or transactions a second.
+    /// Reads, writes, files or transactions per second.
     PerSecond,
     /// Nanoseconds.
     Nanoseconds,
     /// Hundredths.
     Percent,
-    /// A number of things.
+    /// A count.
     Count,
 }
 
-/// How far a measure is to reach.
+/// The target of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// Ours divided by the peer's is at most this.
+    /// Larder's value divided by the peer's is at most this.
     AtMostTimes(f64, Peer),
-    /// Ours divided by the peer's is at least this.
+    /// Larder's value divided by the peer's is at least this.
     AtLeastTimes(f64, Peer),
-    /// Ours is at most this, in the measure's unit.
+    /// Larder's value is at most this, in the measure's unit.
     AtMost(f64),
 }
 
 use Peer::{Device, Floor, Fuse2fs, Kernel, Larder, Syscall, Volume};
 use Target::{AtLeastTimes, AtMost, AtMostTimes};
 
-/// The peers that mount, which all that is measured on a mount is measured between.
+/// The peers that mount, for all measures on a mount.
 const MOUNTS: &[Peer] = &[Larder, Fuse2fs, Kernel];
-/// Those that a file can be read from.
+/// The peers from which a file can be read.
 const READERS: &[Peer] = &[Larder, Fuse2fs, Kernel, Floor, Device];
 
 /// Defines [`Measure`] by a table: variant, name, unit, peers, targets.
 macro_rules! measures {
     ($($(#[$doc:meta])* $variant:ident: $name:literal, $unit:ident, $peers:expr, $targets:expr;)*) => {
         named! {
-            /// One measure of a run. `--only` takes its name.
+            /// One measure of a run. `--only` selects it by name.
             Measure { $($(#[$doc])* $variant: $name,)* }
         }
 
         impl Measure {
-            /// Its unit.
+            /// Returns its unit.
             #[must_use]
             pub const fn unit(self) -> Unit {
                 match self { $(Self::$variant => Unit::$unit,)* }
             }
 
-            /// Between whom it is measured.
+            /// Returns the peers for which it is measured.
             #[must_use]
             pub const fn peers(self) -> &'static [Peer] {
                 match self { $(Self::$variant => $peers,)* }
             }
 
-            /// What it is to reach; nothing for what is only reported.
+            /// Returns its targets; empty if it is only reported.
             #[must_use]
             pub const fn targets(self) -> &'static [Target] {
                 match self { $(Self::$variant => &$targets,)* }
@@ -84,7 +84,7 @@ measures! {
     ColdTar: "cold-tar", Seconds, MOUNTS, [AtMostTimes(2.0, Kernel)];
     /// The big file from start to end, cold.
     Sequential: "sequential", MegabytesPerSecond, READERS, [AtLeastTimes(0.8, Kernel)];
-    /// The same as a user other than root.
+    /// The same, as a user other than root.
     SequentialUnprivileged: "sequential-unprivileged", MegabytesPerSecond, &[Larder, Fuse2fs, Floor],
         [AtLeastTimes(2.0, Fuse2fs)];
     /// Pages of the big file at random, cold, several at once.
@@ -96,28 +96,28 @@ measures! {
     /// A file from start to end, with one fsync.
     WriteSequential: "write-sequential", MegabytesPerSecond, MOUNTS,
         [AtLeastTimes(0.7, Kernel), AtLeastTimes(3.0, Fuse2fs)];
-    /// 4 KiB of that file at a time, at random, with one fsync.
+    /// Random writes of 4 KiB to that file, with one fsync.
     OverwriteRandom: "overwrite-random", PerSecond, MOUNTS, [];
-    /// Small files, each synced, one after the other.
+    /// Small files, each synced, in sequence.
     FsyncFiles: "fsync-files-1", PerSecond, MOUNTS, [];
     /// The same by 16 processes.
     FsyncFiles16: "fsync-files-16", PerSecond, MOUNTS, [AtLeastTimes(0.8, Kernel)];
-    /// A database's transactions.
+    /// Transactions of a database.
     Database: "database", PerSecond, MOUNTS, [AtLeastTimes(0.6, Kernel)];
-    /// Extents of a file.
+    /// Extents per file.
     Extents: "extents", Count, MOUNTS, [AtMostTimes(1.2, Kernel)];
     /// One cached page, in process.
     PageRead: "page-read", Nanoseconds, &[Volume, Syscall], [AtMostTimes(0.5, Syscall)];
-    /// A path of five components to its metadata, in process.
+    /// The lookup of a path of five components, including its metadata, in process.
     Lookup: "lookup", Nanoseconds, &[Volume, Syscall], [AtMostTimes(1.0, Syscall)];
-    /// What the page cache needs beside the pages.
+    /// The memory of the page cache that is not pages.
     Bookkeeping: "bookkeeping", Percent, &[Volume], [AtMost(1.0)];
     /// One decision of the `ondemand` readahead policy.
     Decision: "decision", Nanoseconds, &[Volume], [AtMost(50.0)];
 }
 
 impl Measure {
-    /// The side that the target is about.
+    /// Returns the side to which the target applies.
     #[must_use]
     pub const fn ours(self) -> Peer {
         match self {
@@ -126,7 +126,7 @@ impl Measure {
         }
     }
 
-    /// Whether it writes, on an image of its own.
+    /// Returns whether it writes, on a separate image.
     #[must_use]
     pub const fn is_writing(self) -> bool {
         matches!(
@@ -144,7 +144,7 @@ impl Measure {
 }
 
 impl Target {
-    /// Whom ours is compared with.
+    /// Returns the peer of the comparison.
     #[must_use]
     pub const fn against(self) -> Option<Peer> {
         match self {
@@ -153,7 +153,7 @@ impl Target {
         }
     }
 
-    /// True if `figure` reaches it: a ratio, or for [`Target::AtMost`] the value itself.
+    /// Returns whether `figure` meets the target: a ratio, or for [`Target::AtMost`] the value itself.
     #[must_use]
     pub fn is_met_by(self, figure: f64) -> bool {
         match self {
@@ -163,7 +163,8 @@ impl Target {
     }
 }
 
-/// The middle of `values`, or the mean of the two middle ones; `None` if there are none.
+/// Returns the median of `values` (the mean of the two middle ones if their number is even), or `None`
+/// if empty.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -177,14 +178,14 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// `number`, which is far below 2^52, as a float.
+/// Converts `number`, which is far below 2^52, to a float.
 #[expect(clippy::cast_precision_loss, reason = "figures far below 2^52")]
 #[must_use]
 pub fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
-/// 10^6 bytes.
+/// Converts bytes to units of 10^6 bytes.
 #[must_use]
 pub fn megabytes(bytes: u64) -> f64 {
     as_f64(bytes) / 1e6

@@ -1,6 +1,6 @@
 //! Enumerations whose variants have names.
 
-/// Defines an enumeration by a table: variant, and its name as it is printed and kept.
+/// Defines an enumeration by a table: each variant, and the name with which it is printed and stored.
 macro_rules! named {
     ($(#[$of_all:meta])* $enum:ident { $($(#[$doc:meta])* $variant:ident: $name:literal,)* }) => {
         $(#[$of_all])*
@@ -10,10 +10,10 @@ macro_rules! named {
         }
 
         impl $enum {
-            /// All of them, in the order in which they are printed.
+            /// All variants, in the order in which they are printed.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
-            /// The name as it is printed.
+            /// Returns the name as it is printed.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }

@@ -1,4 +1,4 @@
-//! When and where a run took place, and where its results are kept.
+//! The time and place of a run, and the files of its results.
 
 use std::fmt;
 use std::fs;
@@ -8,23 +8,23 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// When a run began, on which commit and machine: time and commit may be others by the time it ends.
+/// The start time, the commit and the machine of a run. Time and commit may have changed by its end.
 #[derive(Clone, Debug, Serialize)]
 pub struct Origin {
-    /// In UTC.
+    /// The date and time in UTC.
     pub date: String,
-    /// The commit that was checked out, if there is one; with `-dirty` if files were changed.
+    /// The commit that was checked out, if any, with the suffix `-dirty` if files were changed.
     pub commit: Option<String>,
     /// `uname -r`.
     pub kernel: String,
     /// The processor's name.
     pub processor: String,
-    /// Processors.
+    /// The number of processors.
     pub processors: usize,
 }
 
 impl Origin {
-    /// The present, on this machine.
+    /// Returns the current time and state of this machine.
     #[must_use]
     pub fn now() -> Self {
         let date = jiff::Timestamp::now()
@@ -40,14 +40,14 @@ impl Origin {
         }
     }
 
-    /// The commit, as it is printed.
+    /// Returns the commit, as it is printed.
     #[must_use]
     pub fn commit(&self) -> &str {
         self.commit.as_deref().unwrap_or("unknown")
     }
 
-    /// Writes `results`, which have a list of samples, to `folder`, a line a sample: they begin with
-    /// `field`. The file is named by the date, the commit and `part`; its path is returned.
+    /// Writes `results`, which have a list of samples that begins with `field`, to `folder`, with one
+    /// line per sample. The file is named by the date, the commit and `part`. Returns its path.
     pub fn save_samples(
         &self,
         results: &impl Serialize,
@@ -60,7 +60,7 @@ impl Origin {
         self.save(json, folder, &format!("-{part}"))
     }
 
-    /// Writes `json` to `folder`, named as above, and returns the file's path.
+    /// Writes `json` to `folder`, with such a name, and returns the file's path.
     pub(crate) fn save(&self, mut json: String, folder: &Path, part: &str) -> Result<PathBuf> {
         fs::create_dir_all(folder)?;
         let date = self.date.replace(':', "");
@@ -103,7 +103,7 @@ fn processor() -> String {
     name.unwrap_or("unknown").trim().to_owned()
 }
 
-/// The first line that a program writes, if it writes any.
+/// Returns the first line of a program's output, if any.
 pub(crate) fn first_line(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let text = if output.stdout.is_empty() {

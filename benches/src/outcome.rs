@@ -1,15 +1,15 @@
-//! What a run comes to, whatever it measures.
+//! The result of a run, for any kind of measurement.
 
 use serde::Serialize;
 
-/// Measurements, and what kept others from being made.
+/// The measurements, and the reasons for missing ones.
 #[derive(Debug, Serialize)]
 pub struct Outcome<S> {
-    /// Every single measurement, in order.
+    /// Every measurement, in order.
     pub samples: Vec<S>,
-    /// What was not measured, and why.
+    /// What was not measured, with the reasons.
     pub skipped: Vec<String>,
-    /// What went wrong.
+    /// The failures.
     pub failures: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The peers that mount, and the guards that unmount them whatever happens.
+//! The peers that mount, and the guards that unmount them in any case.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,36 +22,36 @@ named! {
         Fuse2fs: "fuse2fs",
         /// The kernel's ext4 on a loop device.
         Kernel: "kernel",
-        /// The FUSE server that answers from a constant.
+        /// The FUSE server whose content is a constant.
         Floor: "floor",
-        /// The image file itself, where its file system is not asked.
+        /// The image file itself, without its file system.
         Device: "device",
         /// The library `larder` in process.
         Volume: "volume",
-        /// The system call that does the same.
+        /// The equivalent system call.
         Syscall: "syscall",
     }
 }
 
 impl Peer {
-    /// Whether what it serves is the image, and can be checked.
+    /// Returns whether it serves the content of the image, which can be checked.
     #[must_use]
     pub const fn has_content(self) -> bool {
         matches!(self, Self::Larder | Self::Fuse2fs | Self::Kernel)
     }
 }
 
-/// The programs that the peers are.
+/// The programs of the peers.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// This crate's binary, for the floor and for reading as another user.
+    /// This crate's binary, for the floor and for reads as another user.
     pub harness: PathBuf,
     /// The `larder` binary, if there is one.
     pub larder: Option<PathBuf>,
 }
 
 impl Programs {
-    /// This crate's binary, and the `larder` binary beside it, if it was built.
+    /// Returns this crate's binary, and the `larder` binary beside it if it was built.
     #[must_use]
     pub fn beside(harness: PathBuf) -> Self {
         let larder = harness.with_file_name("larder");
@@ -61,7 +61,7 @@ impl Programs {
         }
     }
 
-    /// Why `peer` cannot be measured here, if it cannot.
+    /// Returns the reason why `peer` cannot be measured here, if there is one.
     #[must_use]
     pub fn missing(&self, peer: Peer) -> Option<String> {
         let fuse = || match () {
@@ -89,14 +89,14 @@ impl Programs {
 #[derive(Debug)]
 pub struct Mounted {
     root: PathBuf,
-    // Dropped in this order: the mount is detached before it ends.
+    // Fields drop in this order: the mount is detached before it ends.
     _attached: Option<Attached>,
     _mount: Option<LoopMount>,
     _server: Option<Server>,
 }
 
 impl Mounted {
-    /// Mounts `tree`'s image by way of `peer`. Mount points and logs go below `folder`.
+    /// Mounts `tree`'s image with `peer`. Mount points and logs are created below `folder`.
     pub fn new(
         programs: &Programs,
         peer: Peer,
@@ -131,8 +131,8 @@ impl Mounted {
         }
     }
 
-    /// Mounts `image` for writing by way of `peer`, as root does for every user, with `options`
-    /// that it knows.
+    /// Mounts `image` for writing with `peer`, as root and accessible to every user, with `options` that
+    /// the peer knows.
     pub fn for_writing(
         programs: &Programs,
         peer: Peer,
@@ -160,21 +160,21 @@ impl Mounted {
         Ok(Self::by(serve(programs, peer, User::Own, &place, 0)?))
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 }
 
-/// What is mounted, how, and where mount points and logs go.
+/// The image and the options of a mount, and the directory of mount points and logs.
 struct Place<'p> {
     image: &'p Path,
     options: String,
     folder: &'p Path,
 }
 
-/// Starts the FUSE server that `peer` is. The floor serves a file of `floor_bytes`.
+/// Starts the FUSE server of `peer`. The floor serves a file of `floor_bytes`.
 fn serve(
     programs: &Programs,
     peer: Peer,

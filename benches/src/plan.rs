@@ -1,38 +1,39 @@
-//! How much a run does.
+//! The sizes of a run.
 
 use serde::Serialize;
 
-/// The size of everything in a run.
+/// The sizes of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Small files in the tree.
+    /// The number of small files in the tree.
     pub files: u32,
-    /// Size of the big file, a multiple of a page.
+    /// The size of the big file, a multiple of a page.
     pub big_file_bytes: u64,
-    /// Runs of each measure; the median counts.
+    /// The number of runs of each measure. Results are medians over them.
     pub runs: usize,
-    /// Threads that read at random.
+    /// The number of threads that read at random.
     pub random_threads: u32,
-    /// Pages that each of them reads, no page twice.
+    /// The number of pages that each of them reads, no page twice.
     pub random_reads: u32,
-    /// Pages of the big file that the cached reads in process go over.
+    /// The number of pages of the big file over which the cached reads in process are spread.
     pub cached_pages: u32,
-    /// Cached reads, lookups and decisions in one run.
+    /// The number of cached reads, lookups and decisions in one run.
     pub in_process_calls: u32,
-    /// Size of the file that is written from start to end, and of those that grow at once.
+    /// The size of the file that is written sequentially, and the total of the files that grow
+    /// concurrently.
     pub write_bytes: u64,
-    /// Writes of 4 KiB at random.
+    /// The number of random writes of 4 KiB.
     pub overwrites: u32,
-    /// Small files that are synced one by one, over all processes.
+    /// The number of small files that are synced one by one, over all processes.
     pub fsync_files: u32,
-    /// Rows in each of the database's four tables.
+    /// The number of rows in each of the database's four tables.
     pub table_rows: u32,
-    /// Seconds of the database's load.
+    /// The duration of the database's load in seconds.
     pub database_seconds: u32,
 }
 
 impl Plan {
-    /// What `make bench` does: 10,000 files and one of 512 MiB, five runs.
+    /// Returns the run of `make bench`: 10,000 files and one of 512 MiB, five runs.
     #[must_use]
     pub fn full() -> Self {
         Self {
@@ -51,7 +52,7 @@ impl Plan {
         }
     }
 
-    /// The same workloads, smaller and twice: to try a change.
+    /// Returns a run of the same workloads with smaller sizes, twice, to try a change.
     #[must_use]
     pub fn quick() -> Self {
         Self {
@@ -68,7 +69,7 @@ impl Plan {
         }
     }
 
-    /// A second's worth: what the test runs.
+    /// Returns a run of a second, for the test.
     #[must_use]
     pub fn tiny() -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What is in the maps, and in which order it is looked for.
+//! The keys in the maps, and the order of the lookups.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -15,30 +15,30 @@ use crate::hash_table::plan::Plan;
 use crate::hash_table::recorded;
 use crate::named::named;
 
-/// Most pages that one reader asks for in a row.
+/// The maximum number of consecutive pages that one reader requests.
 const RUN_PAGES: usize = 32;
 
-/// Names in a directory.
+/// The number of names in a directory.
 const DIRECTORY_NAMES: u64 = 40;
 
 named! {
-    /// Keys like those of a cache, and the order in which a machine at work asks for them.
+    /// Keys like those of a cache, and the order in which a machine under load requests them.
     Workload {
-        /// Pages of files, most of them small; some files are read often, all in runs of pages.
+        /// Pages of files, most of them small. Some files are read often, all in runs of pages.
         Page: "page",
-        /// Hashes of names in directories, few of which are asked for often.
+        /// Hashes of names in directories, few of which are looked up often.
         Dentry: "dentry",
-        /// The pages, each as likely as the other: what processor caches help least with.
+        /// The pages with equal probability: the case in which processor caches help least.
         Uniform: "uniform",
-        /// What the page cache was asked while it was recorded.
+        /// The recorded lookups of the page cache.
         RecordedPage: "recorded-page",
-        /// What the dentry cache was asked.
+        /// The recorded lookups of the dentry cache.
         RecordedDentry: "recorded-dentry",
     }
 }
 
 impl Workload {
-    /// The cache whose events in a trace it is.
+    /// Returns the cache whose events in a trace the workload replays.
     #[must_use]
     pub const fn recorded(self) -> Option<CacheKind> {
         match self {
@@ -54,11 +54,11 @@ impl Workload {
 pub struct Keys {
     /// Every key, once.
     pub objects: Vec<HashKey>,
-    /// What the threads look for, one after the other.
+    /// The lookups of the threads, in order.
     pub lookups: Vec<HashKey>,
 }
 
-/// The value of a key, which every side has to return.
+/// Returns the value of a key, which every side must return.
 #[must_use]
 #[inline]
 pub fn value(key: HashKey) -> u32 {
@@ -67,7 +67,7 @@ pub fn value(key: HashKey) -> u32 {
 }
 
 impl Keys {
-    /// The keys of `workload`, for `threads` threads; recorded ones are of `trace`.
+    /// Returns the keys of `workload`, for `threads` threads. Recorded keys are read from `trace`.
     pub fn new(
         workload: Workload,
         plan: &Plan,
@@ -92,7 +92,7 @@ impl Keys {
         })
     }
 
-    /// What thread `thread` of `threads` looks for.
+    /// Returns the lookups of thread `thread` of `threads`.
     #[must_use]
     pub fn of_thread(&self, thread: usize, threads: usize) -> &[HashKey] {
         let share = self.lookups.len() / threads;
@@ -102,7 +102,7 @@ impl Keys {
     fn of_pages(objects: u32, lookups: usize, random: &mut Pcg64) -> Self {
         let mut keys = Vec::with_capacity(objects as usize);
         let mut files: Vec<Range<usize>> = Vec::new();
-        // In pages: the median file has 4, one in six more than 30.
+        // In pages: the median file has 4, and one in six has more than 30.
         let sizes = log_normal(4.0, 2.0);
         let mut inode = 12;
         while keys.len() < objects as usize {
@@ -115,7 +115,7 @@ impl Keys {
             let first = keys.len();
             keys.extend((0..pages).map(page));
             files.push(first..keys.len());
-            // Inodes lie beside one another, but for those that have no cached pages.
+            // Inode numbers are consecutive, except for inodes without cached pages.
             inode += random.random_range(1..4);
         }
         shuffle(&mut files, random);
@@ -150,7 +150,7 @@ impl Keys {
         let popular = zipf(keys.len());
         let one = |_| keys[rank(popular, random)];
         let lookups = (0..lookups).map(one).collect();
-        // What is asked for often is not what came first.
+        // The most frequent keys are not the first inserted.
         shuffle(&mut keys, random);
         Self {
             objects: keys,
@@ -165,13 +165,13 @@ pub(super) fn shuffle<T>(values: &mut [T], random: &mut Pcg64) {
     }
 }
 
-/// How often the first of `count` is asked for, and the second, and so on.
+/// Returns the distribution of the frequencies of `count` keys.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 pub(super) fn zipf(count: usize) -> Zipf<f64> {
     Zipf::new(count as f64, 0.9).expect("more than none, and a positive exponent")
 }
 
-/// Which of them is asked for now, from 0.
+/// Draws the rank of a key, from 0.
 pub(super) fn rank(popular: Zipf<f64>, random: &mut Pcg64) -> usize {
     usize::try_from(whole(popular.sample(random)) - 1).unwrap_or_default()
 }

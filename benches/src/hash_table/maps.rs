@@ -9,17 +9,17 @@ use larder_cache::hash::HashKey;
 use larder_cache::page::{PageKey, PageLayout};
 use larder_cache::table::{Arena, Found, Growth, Hash64, Slot, Table};
 
-/// What a batch of lookups found.
+/// The results of a batch of lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Keys that were there.
+    /// The number of keys that were found.
     pub hits: u64,
     /// The sum of their values.
     pub sum: u64,
 }
 
 impl Tally {
-    /// Takes note of what a lookup found.
+    /// Adds the result of a lookup.
     #[inline]
     pub fn add(&mut self, found: Option<u32>) {
         if let Some(value) = found {
@@ -29,21 +29,21 @@ impl Tally {
     }
 }
 
-/// A map in the hands of one thread.
+/// A map as used by one thread.
 pub trait Session {
-    /// The value of `key`.
+    /// Returns the value of `key`.
     fn get(&mut self, key: HashKey) -> Option<u32>;
 
-    /// Puts `key` into the map, where it is not.
+    /// Inserts `key`, which is not in the map.
     fn insert(&mut self, key: HashKey, value: u32);
 
-    /// Takes `key` out, if it is there.
+    /// Removes `key`, if it is in the map.
     fn remove(&mut self, key: HashKey);
 
-    /// Gives up what was held for a batch, and holds it anew.
+    /// Releases the guard of a batch, and takes a new one.
     fn renew(&mut self) {}
 
-    /// Looks for all of `keys`.
+    /// Looks up all of `keys`.
     #[inline]
     fn get_all(&mut self, keys: &[HashKey]) -> Tally {
         let mut tally = Tally::default();
@@ -54,16 +54,16 @@ pub trait Session {
     }
 }
 
-/// Our table, with values in the slots' half words.
+/// Larder's table, with values in the slots' half words.
 pub type Ours = Table<PageLayout, Hash64, 2>;
 
-/// Our table with room for so many objects, and two to four buckets for each: it takes no more memory
-/// than the map for one thread, which has as much room to spare.
+/// Returns Larder's table with room for `objects` entries, and two to four buckets for each. It takes no
+/// more memory than the map for one thread, which has the same spare room.
 ///
 /// # Errors
-/// For want of address space.
+/// Fails if there is not enough address space.
 pub fn ours(objects: u32) -> io::Result<Ours> {
-    // What threads hold between taking an entry out and putting it back.
+    // The number of entries that threads hold between a removal and the following insertion.
     const SPARE: u32 = 1024;
     let arena = Arc::new(Arena::new(objects + SPARE, Growth::Prepaid)?);
     Table::new(arena, objects.next_power_of_two().ilog2() + 1, 0, Hash64)
@@ -77,7 +77,7 @@ fn frame(key: HashKey) -> PageKey {
     }
 }
 
-/// Our table: lookups that copy.
+/// Larder's table: lookups that copy.
 #[derive(Debug)]
 pub struct Copying<'m>(pub &'m Ours);
 
@@ -98,7 +98,7 @@ impl Session for Copying<'_> {
     }
 }
 
-/// Our table: lookups that pin.
+/// Larder's table: lookups that pin.
 #[derive(Debug)]
 pub struct Pinning<'m>(pub &'m Ours);
 
@@ -117,11 +117,11 @@ impl Session for Pinning<'_> {
     }
 }
 
-/// Our table: lookups that copy, each told ahead in three steps.
+/// Larder's table: lookups that copy, each prefetched in three steps.
 #[derive(Debug)]
 pub struct Ahead<'m>(pub &'m Ours);
 
-/// Lookups from one step to the next.
+/// The number of lookups from one step to the next.
 const STEP: usize = 12;
 
 impl Session for Ahead<'_> {
@@ -158,7 +158,7 @@ impl Session for Ahead<'_> {
     }
 }
 
-/// Our table: lookups that pin, and are not counted.
+/// Larder's table: lookups that pin, without counters.
 #[derive(Debug)]
 pub struct Uncounted<'m>(pub &'m Ours);
 
@@ -177,7 +177,7 @@ impl Session for Uncounted<'_> {
     }
 }
 
-/// The value of an entry that is held while it is read.
+/// Returns the value of an entry that is pinned while it is read.
 #[inline]
 fn pinned(found: Option<Found<'_, 2>>) -> Option<u32> {
     match found? {
@@ -240,7 +240,7 @@ impl Session for Guarded<'_> {
     }
 
     fn insert(&mut self, key: HashKey, value: u32) {
-        // There already, if another thread was faster.
+        // The key exists if another thread inserted it first.
         let _ = self.0.insert_sync(key, value);
     }
 
@@ -263,7 +263,7 @@ impl Session for &SccMap {
     }
 
     fn insert(&mut self, key: HashKey, value: u32) {
-        // As above.
+        // The key exists if another thread inserted it first.
         let _ = self.insert_sync(key, value);
     }
 

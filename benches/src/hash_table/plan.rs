@@ -1,28 +1,28 @@
-//! How much a run does.
+//! The sizes of a run.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// The size of everything in a run.
+/// The sizes of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Objects in each map; of a trace so many at most.
+    /// The number of objects in each map; for a trace, the maximum.
     pub objects: u32,
-    /// Lookups of each thread in one measurement.
+    /// The number of lookups of each thread in one measurement.
     pub lookups: usize,
-    /// Rounds; the medians count.
+    /// The number of rounds. Results are medians over them.
     pub rounds: usize,
-    /// What chance is drawn from.
+    /// The seed of everything random.
     pub seed: u64,
-    /// The trace that recorded keys are from; if there is none, a volume is recorded first.
+    /// The trace that contains the recorded keys. Without one, a volume is recorded first.
     pub trace: Option<PathBuf>,
-    /// Files on that volume.
+    /// The number of files on that volume.
     pub files: u32,
 }
 
 impl Plan {
-    /// A million objects, two million lookups, 21 rounds.
+    /// Returns the full run: a million objects, two million lookups, 21 rounds.
     #[must_use]
     pub fn full() -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Plan {
         }
     }
 
-    /// Five rounds: to try a change.
+    /// Returns a run of five rounds, to try a change.
     #[must_use]
     pub fn quick() -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Plan {
         }
     }
 
-    /// A fraction of a second: what the test runs.
+    /// Returns a run of a fraction of a second, for the test.
     #[must_use]
     pub fn tiny() -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! Keys that caches were asked for while they were recorded.
+//! Keys of recorded lookups in caches.
 //!
-//! Where no trace is given, a volume is recorded, in process: a tree of small files, of which each is
-//! found by its path and read, in their order and then by how popular they are. The files have holes
-//! in place of content, which takes nothing to write and makes the same keys.
+//! Without a trace, a volume is recorded in process: a tree of small files, each of which is looked up
+//! by its path and read, first in order and then by popularity. The files have holes instead of content,
+//! which cost no writes and result in the same keys.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -23,20 +23,20 @@ use crate::hash_table::keys::{Keys, rank, shuffle, zipf};
 use crate::hash_table::plan::Plan;
 use crate::tree::folder_path;
 
-/// Files of a folder.
+/// The number of files in a directory.
 const FOLDER_FILES: u32 = 100;
 
-/// The cache of the volume: less than is read, so that pages go and come again.
+/// The size of the volume's caches: less than is read, so that pages are evicted and read again.
 const CACHE_BYTES: u64 = 256 << 20;
 
-/// Why no volume can be recorded here, if so.
+/// Returns the reason why no volume can be recorded here, if there is one.
 #[must_use]
 pub fn missing() -> Option<String> {
     Requirement::Tool("mke2fs").missing()
 }
 
-/// The keys that `cache` is asked for in `trace`, `objects` of them at most, and `lookups` lookups of
-/// these, in their order: from the start again, where there are fewer.
+/// Returns at most `objects` keys that are looked up in `cache` in `trace`, and `lookups` lookups of
+/// these in order. If there are fewer, they start again from the beginning.
 pub(super) fn keys(
     trace: &Path,
     cache: Option<CacheKind>,
@@ -74,7 +74,7 @@ pub(super) fn keys(
     Ok(keys)
 }
 
-/// Records a volume with `plan.files` files, and returns the trace, which lies in `folder`.
+/// Records a volume with `plan.files` files, and returns the trace, which is stored in `folder`.
 pub(super) fn record(plan: &Plan, folder: &Path) -> Result<PathBuf> {
     let random = &mut Pcg64::seed_from_u64(plan.seed);
     let (source, image) = (folder.join("files"), folder.join("files.ext4"));
@@ -104,7 +104,7 @@ pub(super) fn record(plan: &Plan, folder: &Path) -> Result<PathBuf> {
     Ok(trace)
 }
 
-/// Makes files of up to 128 KiB, most of them small, and returns their paths below `root`.
+/// Creates files of up to 128 KiB, most of them small, and returns their paths below `root`.
 fn make_files(root: &Path, files: u32, random: &mut Pcg64) -> Result<Vec<String>> {
     let mut paths = Vec::with_capacity(files as usize);
     for number in 0..files {
@@ -120,7 +120,7 @@ fn make_files(root: &Path, files: u32, random: &mut Pcg64) -> Result<Vec<String>
     Ok(paths)
 }
 
-/// Finds the file at `path` and reads all of it.
+/// Looks up the file at `path` and reads all of it.
 fn read(volume: &Volume, path: &str) -> Result<()> {
     let mut buf = [0; 16 << 10];
     let ino = volume.resolve(path.as_bytes())?;

@@ -7,19 +7,19 @@ use crate::hash_table::run::Case;
 use crate::hash_table::side::Side;
 use crate::report::{figure, judged};
 
-/// How many times as fast as the best concurrent peer two threads are to be with 98% reads.
+/// The required ratio to the fastest concurrent peer, with two threads and 98% reads.
 const LEAST_OF_PEERS: f64 = 1.5;
 
-/// And one thread, with reads alone, as the map for one thread.
+/// The required ratio to the map for one thread, with one thread and only reads.
 const LEAST_OF_HASHBROWN: f64 = 0.8;
 
-/// How much of the speed of lookups that are not counted those that are have at least.
+/// The required ratio of the speed of counted lookups to that of uncounted ones.
 const LEAST_OF_UNCOUNTED: f64 = 0.98;
 
-/// How many times as many links as with a perfect hash function a lookup may walk.
+/// The maximum number of links of a lookup, relative to a perfect hash function.
 const MOST_OF_CHANCE: f64 = 1.02;
 
-/// Everything.
+/// Returns the whole report.
 #[must_use]
 pub fn page(results: &Results) -> String {
     let plan = &results.plan;

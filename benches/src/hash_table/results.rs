@@ -1,4 +1,4 @@
-//! What a run came to, as it is kept.
+//! The results of a run, as they are stored.
 
 use std::path::{Path, PathBuf};
 
@@ -14,33 +14,33 @@ use crate::origin::Origin;
 /// One measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Sample {
-    /// What was measured.
+    /// The case that was measured.
     #[serde(flatten)]
     pub case: Case,
     /// The side.
     pub side: Side,
-    /// Million lookups a second of processor time, of all threads together.
+    /// Million lookups per second of processor time, of all threads together.
     pub million_a_second: f64,
-    /// How long the slowest thread took by the clock on the wall.
+    /// The wall time of the slowest thread.
     pub wall_seconds: f64,
 }
 
-/// A run as it is kept.
+/// The stored results of a run.
 #[derive(Debug, Serialize)]
 pub struct Results {
-    /// When and where.
+    /// The time and place of the run.
     #[serde(flatten)]
     pub origin: Origin,
-    /// How much was done.
+    /// The sizes of the run.
     pub plan: Plan,
-    /// What our tables look like.
+    /// The shapes of Larder's tables.
     pub shapes: Vec<Shape>,
-    /// Every single measurement, in order.
+    /// Every measurement, in order.
     pub samples: Vec<Sample>,
 }
 
 impl Results {
-    /// Puts what a run came to together with when and where that was.
+    /// Combines the measurements of a run with its origin and plan.
     #[must_use]
     pub fn new(origin: Origin, plan: Plan, measured: Measured) -> Self {
         Self {
@@ -51,20 +51,20 @@ impl Results {
         }
     }
 
-    /// The rates of a side in a case, round by round.
+    /// Returns the rates of a side in a case, round by round.
     fn rates(&self, case: Case, side: Side) -> Vec<f64> {
         let of_case = |sample: &&Sample| sample.case == case && sample.side == side;
         let samples = self.samples.iter().filter(of_case);
         samples.map(|sample| sample.million_a_second).collect()
     }
 
-    /// The median of them, in million lookups a second.
+    /// Returns the median of the rates, in million lookups per second.
     #[must_use]
     pub fn rate(&self, case: Case, side: Side) -> Option<f64> {
         median(&self.rates(case, side))
     }
 
-    /// How many times as fast `side` was as the fastest of `others`: the median over the rounds.
+    /// Returns the speed of `side` relative to the fastest of `others`: the median over the rounds.
     #[must_use]
     pub fn ratio(&self, case: Case, side: Side, others: &[Side]) -> Option<f64> {
         let others: Vec<Vec<f64>> = others.iter().map(|&one| self.rates(case, one)).collect();
@@ -76,7 +76,7 @@ impl Results {
         median(&rates.filter_map(ratio_of_round).collect::<Vec<_>>())
     }
 
-    /// Writes it to `folder`, under its date and commit, and returns the file's path.
+    /// Writes the results to `folder`, under date and commit, and returns the file's path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         self.origin.save_samples(self, folder, "tables", "workload")
     }

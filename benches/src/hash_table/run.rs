@@ -1,4 +1,4 @@
-//! A run: rounds of cases, and in each the sides in turn.
+//! A run: rounds of cases, and in each case the sides in turn.
 
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -23,28 +23,28 @@ use crate::hash_table::results::Sample;
 use crate::hash_table::side::Side;
 use crate::measure::as_f64;
 
-/// Most threads of a case.
+/// The maximum number of threads of a case.
 const THREADS_MAX: usize = 2;
 
-/// Lookups for which a guard is held.
+/// The number of lookups for which a guard is held.
 const BATCH: usize = 1000;
 
-/// In how many lookups there is one that takes its key out and puts it back first.
+/// One lookup in this many first removes its key and inserts it again.
 const CHURN_EVERY: usize = 50;
 
-/// What is measured.
+/// A case to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Case {
     /// The keys.
     pub workload: Workload,
-    /// Threads at once.
+    /// The number of concurrent threads.
     pub threads: usize,
-    /// Whether one lookup in fifty takes its key out and puts it back first.
+    /// Whether one lookup in fifty first removes its key and inserts it again.
     pub churn: bool,
 }
 
 impl Case {
-    /// All of them.
+    /// Returns all cases.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let of = |workload| {
@@ -58,14 +58,14 @@ impl Case {
         Workload::ALL.into_iter().flat_map(of).collect()
     }
 
-    /// The name as it is printed.
+    /// Returns the name as it is printed.
     #[must_use]
     pub fn name(self) -> String {
         let mix = if self.churn { "reads-98" } else { "hits" };
         format!("{}-{mix}-threads-{}", self.workload.name(), self.threads)
     }
 
-    /// Whether `side` can do it.
+    /// Returns whether `side` supports the case.
     #[must_use]
     pub fn allows(self, side: Side) -> bool {
         match side {
@@ -89,7 +89,7 @@ pub struct Maps {
 }
 
 impl Maps {
-    /// All sides, filled in the same order. Recorded keys are of `trace`.
+    /// Creates all sides, filled in the same order. Recorded keys are read from `trace`.
     pub fn new(workload: Workload, plan: &Plan, trace: Option<&Path>) -> Result<Self> {
         let keys = Keys::new(workload, plan, THREADS_MAX, trace)?;
         let room = keys.objects.len();
@@ -156,21 +156,21 @@ fn fill(mut map: impl Session, keys: &[HashKey]) {
     }
 }
 
-/// What one thread did.
+/// The results of one thread.
 struct Outcome {
     tally: Tally,
     seconds: f64,
     processor_seconds: f64,
 }
 
-/// What threads are to do.
+/// The work of the threads.
 struct Work<'k> {
     keys: &'k Keys,
     case: Case,
 }
 
 impl Work<'_> {
-    /// Has each thread do its share, with a session of its own.
+    /// Runs each thread's share, with its own session.
     fn on_threads<S: Session>(&self, session: impl Fn() -> S + Sync) -> Vec<Outcome> {
         let barrier = Barrier::new(self.case.threads);
         std::thread::scope(|scope| {
@@ -190,7 +190,7 @@ impl Work<'_> {
         })
     }
 
-    /// Has one thread do the share of the first.
+    /// Runs the first thread's share in one thread.
     fn alone<S: Session + Send>(&self, session: S) -> Outcome {
         std::thread::scope(|scope| {
             let handle = scope.spawn(move || {
@@ -223,7 +223,7 @@ impl Work<'_> {
         }
     }
 
-    /// What a thread finds where nothing is taken out.
+    /// Returns the expected results of a thread if no keys are removed.
     fn expected(&self, thread: usize) -> Tally {
         let mut tally = Tally::default();
         for key in self.keys.of_thread(thread, THREADS_MAX) {
@@ -233,7 +233,7 @@ impl Work<'_> {
     }
 }
 
-/// Looks for all of `keys`, having taken out and put back some of them before.
+/// Looks up all of `keys`, and first removes and inserts some of them again.
 #[inline]
 fn churn(session: &mut impl Session, keys: &[HashKey]) -> Tally {
     let mut tally = Tally::default();
@@ -249,45 +249,45 @@ fn churn(session: &mut impl Session, keys: &[HashKey]) -> Tally {
     tally
 }
 
-/// Binds the calling thread to a processor of its own, where there are so many.
+/// Binds the calling thread to its own processor, if there are enough.
 fn bind(thread: usize) {
     let mut set = CpuSet::new();
     set.set(thread);
-    // Where it may not run there, it stays where it is.
+    // If it is not allowed to run there, it stays on its processor.
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Processor time of the calling thread.
+/// Returns the processor time of the calling thread.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// What a run came to.
+/// The measurements of a run.
 #[derive(Debug, Default)]
 pub struct Measured {
-    /// Every single measurement, in order.
+    /// Every measurement, in order.
     pub samples: Vec<Sample>,
-    /// What our tables look like.
+    /// The shapes of Larder's tables.
     pub shapes: Vec<Shape>,
 }
 
-/// What our table looks like with the keys of a workload.
+/// The shape of Larder's table with the keys of a workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct Shape {
     /// The keys.
     pub workload: Workload,
-    /// Buckets.
+    /// The number of buckets.
     pub buckets: u32,
-    /// Links of a lookup, in the workload's order.
+    /// Mean links per lookup, in the workload's order.
     pub links: f64,
-    /// What a perfect hash function's would be.
+    /// The same for a perfect hash function.
     pub links_of_chance: f64,
 }
 
 impl Shape {
-    /// Looks for all keys in the workload's order.
+    /// Looks up all keys in the workload's order.
     fn of(workload: Workload, maps: &Maps) -> Self {
         let table = &maps.ours;
         let before = table.counts();
@@ -304,20 +304,20 @@ impl Shape {
     }
 }
 
-/// What is run, with what, and where.
+/// The parameters of a run.
 #[derive(Debug)]
 pub struct Run<'r> {
-    /// How much is done.
+    /// The sizes.
     pub plan: &'r Plan,
     /// The cases.
     pub cases: &'r [Case],
-    /// Those that are compared.
+    /// The sides to compare.
     pub sides: &'r [Side],
-    /// Where a volume is recorded.
+    /// The directory in which a volume is recorded.
     pub folder: &'r Path,
     /// Ends the run early.
     pub interrupted: &'r AtomicBool,
-    /// Told of each case.
+    /// Called with the name of each case.
     pub progress: fn(&str),
 }
 
@@ -339,7 +339,7 @@ impl Run<'_> {
             (self.progress)(&format!("{}: filling maps", workload.name()));
             let mut maps = Maps::new(workload, self.plan, trace.as_deref())?;
             measured.shapes.push(Shape::of(workload, &maps));
-            // Case by case, since what is taken out and put back leaves marks in some maps.
+            // Case by case, since removals and insertions leave traces in some maps.
             for case in cases {
                 self.measure_case(case, &mut maps, &mut measured.samples)?;
             }
@@ -352,7 +352,7 @@ impl Run<'_> {
         Ok(measured)
     }
 
-    /// The trace of recorded keys; `None` if none is wanted, or there is none to be had.
+    /// Returns the trace of recorded keys, or `None` if none is needed or available.
     fn trace(&self) -> Result<Option<PathBuf>> {
         let is_wanted = |case: &Case| case.workload.recorded().is_some();
         if self.plan.trace.is_some() || !self.cases.iter().any(is_wanted) {

@@ -3,15 +3,15 @@
 use crate::named::named;
 
 named! {
-    /// One of those that are compared.
+    /// One of the compared sides.
     Side {
-        /// Our table: lookups that copy.
+        /// Larder's table: lookups that copy.
         Larder: "larder",
-        /// Our table: lookups that pin.
+        /// Larder's table: lookups that pin.
         LarderPin: "larder-pin",
-        /// Our table: lookups that are told ahead.
+        /// Larder's table: lookups that prefetch.
         LarderAhead: "larder-ahead",
-        /// Our table: lookups that pin and are not counted.
+        /// Larder's table: lookups that pin, without counters.
         LarderUncounted: "larder-uncounted",
         /// `dashmap::DashMap`.
         Dashmap: "dashmap",
@@ -27,7 +27,7 @@ named! {
 }
 
 impl Side {
-    /// Those that several threads may use at once, of other crates.
+    /// The concurrent maps of other crates.
     pub const CONCURRENT_PEERS: [Self; 4] =
         [Self::Dashmap, Self::Papaya, Self::SccIndex, Self::SccMap];
 }
