@@ -1,4 +1,4 @@
-//! The lab: what caches and readahead do, with the real code: replayed in virtual time
+//! The lab: examines caches and readahead with the real code, either in virtual time
 //! ([`simulator`], [`contention`]), or timed on this machine ([`xattr_bench`], [`sdm`]).
 
 #![forbid(unsafe_code)]

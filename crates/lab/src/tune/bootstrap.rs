@@ -1,32 +1,33 @@
-//! How much a gain depends on what just happened to be asked.
+//! Estimates how much a gain depends on the particular lookups of a trace.
 
 use crate::run_report::ratio;
 use crate::workload::chance::generator;
 use rand::Rng;
 use serde::Serialize;
 
-/// Draws.
+/// Number of random samples.
 const DRAWS: usize = 1000;
 
-/// Of these, so many are left out at either end of the interval: 95% remain.
+/// Number of samples that are discarded at either end of the interval: 95% remain.
 const LEFT_OUT: usize = DRAWS / 40;
 
-/// With fewer parts that were asked anything, draws say nothing of what else might be asked.
+/// Minimum number of parts with lookups. With fewer, the samples do not represent other lookups.
 const LEAST_PARTS: usize = 8;
 
-/// A figure, and between what 95% of the draws have it.
+/// A figure, with the interval that contains it in 95% of the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// Of all parts.
+    /// The figure over all parts.
     pub value: f64,
-    /// The lower end; `None` where there is too little to be sure.
+    /// The lower end; `None` if there are too few parts.
     pub low: Option<f64>,
     /// The upper end.
     pub high: Option<f64>,
 }
 
-/// By how much less the first figures sum up to than the second, as a share of these: of all parts,
-/// and of as many of them drawn at random, again and again. Parts of nothing are left out.
+/// Returns the relative decrease of the sum of the first figures compared with the second: over all
+/// parts, and over random samples of the same number of parts, drawn with replacement. Parts whose
+/// second figure is 0 are omitted.
 pub(super) fn bootstrap(parts: &[(f64, f64)], seed: u64) -> Interval {
     let gain = |parts: &mut dyn Iterator<Item = (f64, f64)>| {
         let (less, more) = parts.fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));

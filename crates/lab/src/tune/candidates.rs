@@ -1,4 +1,4 @@
-//! The tables that are tried, the one that a mount has now, and the choice among them.
+//! The tables that are tried, the table that a mount uses now, and the choice among them.
 
 use crate::hash::{
     BUCKET_BYTES, Combination, Functions, Outcome, Row, Survey, Surveys, own_function,
@@ -8,16 +8,17 @@ use larder_cache::inode::{InodeCache, RAW_INODE_WORDS};
 use larder_cache::tables::{Finder, TableSize};
 use larder_cache::tape::CacheKind;
 
-/// Sizes that are tried go to so many bits more than the table has now, or than as many buckets as objects.
+/// The largest size that is tried has this many bits more than the current table, or than the smallest
+/// table with at least as many buckets as objects.
 const MORE_BITS: u32 = 1;
 
-/// All buckets of a cache may take this part of the memory.
+/// The buckets of a cache may take at most one part in this many of the memory.
 const BUCKETS_OF_MEMORY: u64 = 128;
 
-/// Blocks of the mount: what `mke2fs` makes, where it is not told.
+/// Block size of the mount: the default of `mke2fs`.
 const BLOCK_BYTES: usize = 4096;
 
-/// The tables that are tried.
+/// Returns the tables that are tried.
 pub(super) fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combination> {
     let division = division(memory_bytes);
     let most = (memory_bytes / BUCKETS_OF_MEMORY / BUCKET_BYTES)
@@ -29,7 +30,8 @@ pub(super) fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combinatio
         let cache = *cache;
         let least = today(cache, &division).bits.clamp(1, most);
         let sizes = least..=(least.max(fitting) + MORE_BITS).min(most);
-        // Ours is tried as such, and no mount is advised to have trees: they lock.
+        // Larder's own function is included under its own name. Trees are never recommended, because they
+        // lock.
         let own = Finder::from(own_function(cache));
         let functions = Functions::all().of(cache).into_iter();
         let functions = functions.filter(move |one| *one != own && *one != Finder::RedBlackTrees);
@@ -44,13 +46,13 @@ pub(super) fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combinatio
     surveys.iter().flat_map(of_cache).collect()
 }
 
-/// How a mount divides the memory, with our tables.
+/// Returns the division of the memory on a mount with Larder's default tables.
 pub(super) fn division(memory_bytes: u64) -> Division {
     let config = BudgetConfig::new(memory_bytes, BLOCK_BYTES);
     Division::new(&config, InodeCache::<RAW_INODE_WORDS>::SLOT_BYTES)
 }
 
-/// What a mount has now.
+/// Returns the table that a mount uses now.
 pub(super) fn today(cache: CacheKind, division: &Division) -> Combination {
     let bits = match cache {
         CacheKind::Page => division.frames.page_bits,
@@ -65,8 +67,8 @@ pub(super) fn today(cache: CacheKind, division: &Division) -> Combination {
     }
 }
 
-/// Of the tables of `today`'s cache than which the fastest is not surely faster: today's, else the
-/// smallest, with our function or else with the fewest links.
+/// Selects among the tables that the fastest one does not significantly beat: the current table if it is
+/// one of them, otherwise the smallest, with Larder's own function or otherwise with the fewest links.
 pub(super) fn choose(
     outcomes: &[Outcome],
     survey: &Survey,
@@ -103,7 +105,7 @@ mod tests {
     use larder_testkit::{Random, Seed};
     use std::time::Duration;
 
-    /// A table whose runs took about `ns` for a lookup of one link, give or take 2%.
+    /// Returns a table whose runs took about `ns` for a lookup of one link, within 2%.
     fn outcome(function: Finder, bits: u32, ns: u32, random: &mut Random) -> Outcome {
         let mut run = || {
             let permille = 980 + u32::try_from(random.below(41)).unwrap();
@@ -139,7 +141,7 @@ mod tests {
             bits,
         };
         for _ in 0..200 {
-            // Today's is as fast as any, or much slower than all others.
+            // The current table is as fast as any other, or much slower than all others.
             let tables = [
                 (golden, 12, 10),
                 (Finder::Larder, 12, 10),

@@ -1,23 +1,24 @@
-//! The tables that suit a trace: chosen on its first half, judged on the second.
+//! Selects the tables that suit a trace on its first half, and judges them on the second.
 //!
 //! # Model
-//! Every function and some sizes are replayed in the first half of the trace; none smaller than now, since a
-//! trace need not have filled the memory as later work will. Of the tables than which the fastest one is
-//! faster by no more than noise, the one is chosen that a mount has now; else the smallest, with our own function
-//! if that is among them. So noise alone changes nothing, and the same trace gives the same advice, unless a
-//! table is about as much faster as noise may be. The second half,
-//! which had no say, is then replayed in the chosen table and in the one that a mount has now:
-//! what is gained there is what can be hoped for. Links are those of the second half's lookups alone, and
-//! times are of the second half's last lookups before it had the most objects.
+//! Every function and some sizes are replayed with the first half of the trace. Sizes below the current one
+//! are excluded, since a trace need not have filled the memory as later work will. Among the tables that the
+//! fastest one does not beat by more than noise, the current table of a mount is selected if it is one of
+//! them. Otherwise the smallest is selected, with Larder's own function if that is available. Therefore noise
+//! alone changes nothing, and the same trace gives the same advice, unless the advantage of a table is close
+//! to the noise. The second half, which did not influence the selection, is then replayed with the selected
+//! table and with the current one. The gain there is an estimate of the gain to expect. Links are those of
+//! the second half's lookups alone. Times are of the last lookups before the number of objects was largest in
+//! the second half.
 //!
-//! The second half consists of parts; drawn from again and again, with each drawn as often as it comes,
-//! they tell how much the gain depends on what just happened to be asked (bootstrap).
+//! The second half consists of parts. Random samples of these, drawn with replacement, show how much the gain
+//! depends on the particular lookups (bootstrap).
 //!
-//! The table that a mount has now is as large as the caches make it for the memory given. Names are spread
-//! there by a function with a secret, from the names themselves, which a trace does not have: a mixer stands
-//! for it, as good as chance, and so does one table for that of short names and that of long ones.
+//! The current table has the size that the caches choose for the given memory. A mount hashes names with a
+//! secret key, from the names themselves, which a trace does not contain. A mixer represents that function,
+//! because it is equally close to chance, and one table represents the tables of short and of long names.
 //!
-//! A table is changed only where it is faster beyond noise there, too.
+//! A table is changed only if it is faster beyond noise on the second half as well.
 
 mod bootstrap;
 mod candidates;
@@ -42,28 +43,29 @@ use larder_cache::tape::CacheKind;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// A table is faster if it is in this part of all pairs of runs.
+/// The share of all pairs of runs in which a table must be faster.
 const SURE: f64 = 0.95;
 
-/// With fewer lookups in the second half there is too little to be sure.
+/// The minimum number of lookups in the second half for a judgement.
 const LEAST_LOOKUPS: u64 = 10_000;
 
-/// For what tables are wanted.
+/// The conditions for which tables are selected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
-    /// Memory of the mount's caches.
+    /// Memory of the mount's caches, in bytes.
     pub memory_bytes: u64,
-    /// What a lookup of a name costs that misses, in nanoseconds: a trace does not tell it.
+    /// Cost of a missed lookup of a name, in nanoseconds, which a trace does not contain.
     pub miss_ns: f64,
-    /// What draws are drawn from.
+    /// Seed of the random samples.
     pub seed: u64,
 }
 
 impl Conditions {
-    /// What a miss is taken to cost, where nobody says: a read of a flash disk. Not measured.
+    /// The default cost of a miss, in nanoseconds: a read from a flash disk. It is an assumption, not a
+    /// measurement.
     pub const MISS_NS: u32 = 100_000;
 
-    /// Of a mount whose caches have `memory_bytes`; the rest is as usual.
+    /// Returns the conditions of a mount whose caches have `memory_bytes`, with defaults for the rest.
     #[must_use]
     pub fn new(memory_bytes: u64) -> Self {
         Self {
@@ -74,60 +76,60 @@ impl Conditions {
     }
 }
 
-/// What is recommended.
+/// A recommendation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// Where the keys are from.
+    /// Origin of the keys.
     pub source: String,
-    /// What is missing of it.
+    /// Events that are missing from the source.
     pub losses: Losses,
-    /// For caches of this memory.
+    /// Memory of the caches, in bytes.
     pub memory_bytes: u64,
-    /// What to write after `-o`: `tables=...`.
+    /// The recommended value of `-o`: `tables=...`.
     pub mount_option: String,
-    /// Cache by cache.
+    /// The recommendation for each cache.
     pub caches: Vec<CacheAdvice>,
-    /// How to shrink dentries, if the trace has any.
+    /// The recommendation for shrinking dentries, if the trace has any.
     pub shrinking: Option<ShrinkingAdvice>,
 }
 
-/// What is recommended for a cache.
+/// The recommendation for a cache.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheAdvice {
     /// The cache.
     pub cache: CacheKind,
-    /// The table that was chosen.
+    /// The selected table.
     pub best: Judged,
-    /// The table that a mount has now.
+    /// The table that a mount uses now.
     pub today: Judged,
-    /// Lookups of the second half.
+    /// Number of lookups in the second half.
     pub lookups: u64,
-    /// How many links fewer a lookup of the second half walks than in today's table, as a share.
+    /// Relative decrease in links of a lookup in the second half, compared with the current table.
     pub gain_links: Interval,
-    /// How much less time a lookup takes than in today's table, as a share; `None` if too little was asked
-    /// to tell.
+    /// Relative decrease in time of a lookup, compared with the current table; `None` if there are too few
+    /// lookups.
     pub gain_time: Option<f64>,
-    /// In how many of all pairs of timed runs the chosen table was faster, as a share.
+    /// The share of all pairs of timed runs in which the selected table was faster.
     pub certainty: f64,
-    /// Whether to change today's table.
+    /// Whether to replace the current table.
     pub is_worth_it: bool,
 }
 
-/// A table, on the second half.
+/// Results of a table on the second half.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Judged {
-    /// By what the keys are spread.
+    /// The function that distributes the keys.
     pub function: Finder,
-    /// Over 2^`bits` buckets.
+    /// The table has 2^`bits` buckets.
     pub bits: u32,
-    /// Links of a lookup.
+    /// Mean links of a lookup.
     pub links: f64,
-    /// What these were if chance spread the keys.
+    /// Mean links of a lookup if chance distributed the keys.
     pub chance_links: f64,
-    /// Nanoseconds of a lookup when there are the most objects, in the median run; `None` if too little
-    /// was asked to tell.
+    /// Nanoseconds of a lookup at the largest number of objects, in the median run; `None` if there are too
+    /// few lookups.
     pub lookup_ns: Option<f64>,
-    /// How far runs are from that: the median of the distances.
+    /// The median absolute deviation of the runs from this.
     pub mad_ns: Option<f64>,
 }
 
@@ -153,10 +155,10 @@ impl Judged {
     }
 }
 
-/// Chooses tables for the caches in `source` under `conditions`. Calls `tick` as [`replay`] does.
+/// Selects tables for the caches in `source` under `conditions`. Calls `tick` as [`replay`] does.
 ///
 /// # Errors
-/// As [`replay`]; and if the trace has no lookups.
+/// As [`replay`]; also if the trace has no lookups.
 pub fn tune(
     source: &dyn Source,
     conditions: Conditions,
@@ -185,7 +187,7 @@ pub fn tune(
         };
         let today = today(*cache, &division);
         let later = of_all.since(of_half);
-        // What was never asked again cannot be judged.
+        // A table without lookups in the second half cannot be judged.
         let chosen = match later.lookups {
             0 => Some(today),
             _ => choose(&outcomes, of_half, today),
@@ -214,8 +216,8 @@ pub fn tune(
     })
 }
 
-/// All caches: with the objects that the trace tells of, or with those that have room in an equal part
-/// of the memory.
+/// Returns all caches, with the recorded objects, or with the number of objects that fit in an equal share of
+/// the memory.
 fn wanted(source: &dyn Source, memory_bytes: u64) -> Wanted {
     let each = memory_bytes / CacheKind::ALL.len() as u64;
     let room = |cache| {
@@ -231,7 +233,7 @@ fn wanted(source: &dyn Source, memory_bytes: u64) -> Wanted {
     })
 }
 
-/// What the second half, of which `survey` tells, says of the chosen table, beside today's.
+/// Compares the selected table with the current one, on the second half, which `survey` describes.
 fn judge([best, today]: [&Outcome; 2], survey: &Survey, seed: u64) -> CacheAdvice {
     let parts = |outcome: &Outcome| -> Vec<Counts> {
         let segments = (0..).zip(&outcome.segments);
@@ -268,8 +270,7 @@ fn judge([best, today]: [&Outcome; 2], survey: &Survey, seed: u64) -> CacheAdvic
     }
 }
 
-/// In how many of all pairs of timed runs, each of the one with each of the other, `best` was faster
-/// than `today`, as a share.
+/// Returns the share of all pairs of timed runs, one of each table, in which `best` was faster than `today`.
 fn certainty(best: &Outcome, today: &Outcome) -> f64 {
     let (best, today) = (runs(best), runs(today));
     let pairs = best.len() * today.len();
@@ -280,13 +281,13 @@ fn certainty(best: &Outcome, today: &Outcome) -> f64 {
     quotient(faster.sum::<usize>() as u64, pairs as u64)
 }
 
-/// Seconds of the runs of a table's lookups.
+/// Returns the seconds of the runs of a table's lookups.
 fn runs(outcome: &Outcome) -> Vec<f64> {
     let runs = outcome.timing.iter().flat_map(|timing| &timing.runs);
     runs.map(std::time::Duration::as_secs_f64).collect()
 }
 
-/// What to write after `-o` for these tables: the form of [`Tables`](larder_cache::tables::Tables).
+/// Returns the value of `-o` for these tables, in the syntax of [`Tables`](larder_cache::tables::Tables).
 #[must_use]
 pub fn mount_option(caches: &[CacheAdvice], shrinking: Option<&ShrinkingAdvice>) -> String {
     let mut option = "tables=larder".to_owned();

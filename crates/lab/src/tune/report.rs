@@ -1,17 +1,17 @@
-//! Advice as people and programs read it.
+//! Output of a recommendation for people and programs.
 
 use super::{Advice, CacheAdvice, Judged};
 use crate::output::{BarPlot, Report, ReportFile, Series, Table, csv_text, text_or};
 use std::io;
 
-/// What the figures are of.
+/// Explanation of the figures.
 const JUDGED: &str = "\
 Chosen on the first half, judged on the second: nanoseconds of a lookup are of the median of seven runs, with \
 the median distance of the runs from it; links are walked by a lookup in the mean, there and if chance spread the keys.";
 
 impl Advice {
-    /// Two rows for each cache: the table that a mount has now, and the one that was chosen, if that is
-    /// another.
+    /// Returns a table with two rows for each cache: the table that a mount uses now, and the selected
+    /// one if it differs.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut table = Table::new("cache | which | table | ns: | links: | links by chance:");
@@ -58,7 +58,7 @@ impl Report for Advice {
         )
     }
 
-    /// One line for each cache.
+    /// Returns one line for each cache.
     fn to_csv(&self) -> io::Result<String> {
         let head = "cache,function,bits,links,chance_links,lookup_ns,mad_ns,today_function,today_bits,\
                     today_links,today_chance_links,today_lookup_ns,today_mad_ns,lookups,gain_links,\

@@ -1,13 +1,13 @@
-//! Whether to shrink dentries eagerly: fewer names make shorter chains, and more misses.
+//! Decides whether to shrink dentries eagerly: fewer names make chains shorter and misses more frequent.
 //!
 //! # Model
 //! "Some may argue that shrinking the dcache unnecessarily might lower the overall effectiveness of the
-//! cache" (Lever 2000, section 3.3). Both are measured: the names of the trace in a table with room for
-//! the most that there are at any time, and in the same table with room for half as many, which
-//! pressure on all objects at every shortage comes to. What is saved on all lookups, for each miss that is
-//! added, is what a miss may cost at most for that to pay. What it does cost a trace does not tell: who
-//! asks says it, or it is taken for a read of a disk, the worst that it comes to, so that eager
-//! shrinking is advised only where it pays even then.
+//! cache" (Lever 2000, section 3.3). Both effects are measured: the trace's names are replayed in a table
+//! with room for their largest number, and in the same table with room for half as many, which corresponds
+//! to pressure on all objects at every shortage. The time saved on all lookups, divided by the number of
+//! additional misses, is the maximum cost of a miss at which eager shrinking pays. The actual cost is not
+//! in the trace: the user specifies it, or it is assumed to be a read from a disk, the worst case, so that
+//! eager shrinking is recommended only where it pays even then.
 
 use super::{SURE, certainty};
 use crate::hash::{Combination, Error, Outcome, Room, Source, Surveys, Wanted, replay, survey};
@@ -15,33 +15,34 @@ use crate::run_report::{as_f64, ratio};
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
 
-/// A lookup must take less time by this part of it at least: the two tables are timed one after
-/// the other, and what the machine does meanwhile differs by some hundredths.
+/// Minimum relative decrease in the time of a lookup. The two tables are timed one after the other, and
+/// the speed of the machine varies by some hundredths meanwhile.
 const LEAST_SAVED: f64 = 0.1;
 
-/// What eager shrinking brings.
+/// Results of eager shrinking.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ShrinkingAdvice {
-    /// Lookups of names.
+    /// Number of lookups of names.
     pub lookups: u64,
-    /// Those that miss with normal shrinking.
+    /// Number of misses with normal shrinking.
     pub misses_normal: u64,
-    /// Those that miss with half as many names.
+    /// Number of misses with half as many names.
     pub misses_eager: u64,
-    /// Nanoseconds that a lookup takes less with half as many names; `None` where that is noise.
+    /// Decrease in the time of a lookup with half as many names, in nanoseconds; `None` if it is within
+    /// the noise.
     pub saved_ns: Option<f64>,
-    /// In how many of all pairs of timed runs half as many names were faster, as a share.
+    /// The share of all pairs of timed runs in which half as many names were faster.
     pub certainty: f64,
-    /// What a miss may cost at most, in nanoseconds, for eager shrinking to pay; `None` if no miss is
-    /// added.
+    /// The maximum cost of a miss, in nanoseconds, at which eager shrinking pays; `None` if there are no
+    /// additional misses.
     pub break_even_ns: Option<f64>,
-    /// What a miss is taken to cost.
+    /// The assumed cost of a miss.
     pub assumed_miss_ns: f64,
-    /// Whether it does.
+    /// Whether eager shrinking pays.
     pub is_worth_it: bool,
 }
 
-/// Measures it in `table`, if the trace has names.
+/// Measures eager shrinking in `table`, if the trace has names.
 pub(super) fn advise(
     source: &dyn Source,
     table: Combination,

@@ -1,4 +1,4 @@
-//! Advice in words: what to change, what it gains, and how sure that is.
+//! Text of a recommendation: what to change, the gain, and its certainty.
 
 use super::{Advice, CacheAdvice, Interval, ShrinkingAdvice};
 use crate::hash::own_function;
@@ -7,7 +7,7 @@ use larder_cache::tape::CacheKind;
 use std::fmt::Write as _;
 
 impl Advice {
-    /// What is recommended, in words.
+    /// Returns the recommendation as text.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = String::new();
@@ -45,14 +45,14 @@ impl Advice {
 }
 
 impl CacheAdvice {
-    /// Whether another table than a mount has now was chosen on the first half.
+    /// Returns whether the table that was selected on the first half differs from the current one.
     pub(super) fn is_another(&self) -> bool {
         let table = |judged: &super::Judged| (judged.function, judged.bits);
         table(&self.best) != table(&self.today)
     }
 }
 
-/// What to do about a cache's table, and why.
+/// Returns the recommendation for a cache's table, with its reason.
 fn verdict(advice: &CacheAdvice) -> String {
     let CacheAdvice {
         best,
@@ -87,7 +87,7 @@ fn verdict(advice: &CacheAdvice) -> String {
     )
 }
 
-/// The change in links, and between what 95% of the draws have it.
+/// Formats the change in links, with its 95% interval.
 fn of_links(gain: Interval) -> String {
     match (gain.low, gain.high) {
         (Some(low), Some(high)) => format!(

@@ -1,14 +1,14 @@
-//! Chance for workloads: from a seed, and in memory that does not grow with the file.
+//! Random numbers for workloads, from a seed. The memory does not depend on the size of the file.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-/// The generator of workload number `stream` of a seed.
+/// Returns the generator of workload number `stream` of a seed.
 pub(crate) fn generator(seed: u64, stream: u64) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(mix(seed ^ mix(stream)))
 }
 
-/// A number that depends on all bits of `value`: the finishing step of `SplitMix64`.
+/// Returns a number that depends on all bits of `value`: the finishing step of `SplitMix64`.
 pub(crate) fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -16,10 +16,10 @@ pub(crate) fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// The numbers below `count` in an order without pattern, each once.
+/// A random permutation of the numbers below `count`.
 ///
-/// A Feistel network over the least even number of bits that holds `count`; what it sends beyond
-/// `count` goes through again, at most 4 times on average.
+/// It is a Feistel network over the smallest even number of bits that can represent `count`.
+/// Results of `count` or more are mapped again, at most 4 times on average.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Permutation {
     count: u64,
@@ -39,7 +39,7 @@ impl Permutation {
         }
     }
 
-    /// The number at a place; places beyond the last begin again.
+    /// Returns the number at a place; places beyond the last wrap around.
     pub(super) fn at(&self, place: u64) -> u64 {
         let mut value = place % self.count.max(1);
         loop {

@@ -1,4 +1,4 @@
-//! Many records or many files, each read as a whole.
+//! Workloads with many records or many files, each read completely.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -41,7 +41,7 @@ pub(super) const KINDS: &[Kind] = &[
                 .named("request", 10 << 10, "size of a request")
                 .within(1, 64 << 20),
         ],
-        // Nothing here depends on the seed of the run: the files are the same for all.
+        // Independent of the seed of the run: all runs have the same files.
         file_sizes: |values| {
             (0..values.get("files"))
                 .map(|file| tar_size(values, file))
@@ -53,11 +53,11 @@ pub(super) const KINDS: &[Kind] = &[
 
 /// Mean size of a record.
 const RECORD_BYTES: u64 = 150 << 10;
-/// How much later than in equal steps a record may begin; so it is up to that much longer or
-/// shorter than the mean.
+/// Maximum delay of the start of a record after its position in equal steps. Therefore a record is
+/// up to that much longer or shorter than the mean.
 const SHIFT_BYTES: u64 = 50 << 10;
 
-/// Where record `number` begins.
+/// Returns the offset of record `number`.
 fn record_start(number: u64) -> u64 {
     if number == 0 {
         return 0;
@@ -82,8 +82,8 @@ fn ml_epoch(values: &Parameters, scene: &Scene<'_>) -> Jobs {
     scene.jobs(1, workers.collect())
 }
 
-/// The size of a file: half of them up to half the mean, a quarter up to the mean, the others up
-/// to four and a half times the mean.
+/// Returns the size of a file: half of the files have up to half the mean, a quarter up to the
+/// mean, the others up to four and a half times the mean.
 fn tar_size(values: &Parameters, file: u64) -> u64 {
     let mean_bytes = values.get("size");
     let chance = mix(file ^ 0x7461_7266_696c_6573);

@@ -1,59 +1,59 @@
-//! What readers do, as the simulator takes it: operations on open files, at given times.
+//! The input of the simulator: operations on open files at given times.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::simulator::FileId;
 
-/// An open file of a [`Jobs`]: its place in [`Jobs::open_files`]. Readahead remembers by open
-/// file, as in Linux, so readers that share one share its state.
+/// An open file of a [`Jobs`]: its index in [`Jobs::open_files`]. As in Linux, each open file has
+/// its own readahead state, so readers that share an open file share its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpenFileId(pub u32);
 
-/// One thing that a reader does.
+/// One operation of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// `pread`.
     Read {
-        /// From which open file.
+        /// The open file.
         file: OpenFileId,
         /// First byte.
         offset_bytes: u64,
-        /// How many bytes; what lies behind the end of the file is not read.
+        /// Number of bytes. Bytes past the end of the file are not read.
         len_bytes: u64,
     },
-    /// A page of a mapping that is not in the page tables.
+    /// An access to a page of a mapping that is not in the page tables.
     Fault {
-        /// Which open file is mapped.
+        /// The mapped open file.
         file: OpenFileId,
         /// A byte of the page.
         offset_bytes: u64,
     },
     /// `pwrite`, within the size of the file.
     Write {
-        /// To which open file.
+        /// The open file.
         file: OpenFileId,
         /// First byte.
         offset_bytes: u64,
-        /// How many bytes; what lies behind the end of the file is not written.
+        /// Number of bytes. Bytes past the end of the file are not written.
         len_bytes: u64,
     },
-    /// `fsync`: waits until what is dirty now is on the device.
+    /// `fsync`: waits until the data that is dirty now is on the device.
     Flush {
-        /// Of which open file.
+        /// The open file.
         file: OpenFileId,
     },
     /// Drops the file's clean pages from the cache.
     Evict {
-        /// Of which open file.
+        /// The open file.
         file: OpenFileId,
     },
-    /// Does something else, off the processor.
+    /// Pauses without using the processor.
     Think(Duration),
 }
 
 impl Operation {
-    /// Reads `len_bytes` of open file number `file` from `offset_bytes` on.
+    /// Reads `len_bytes` of open file number `file` from `offset_bytes`.
     #[must_use]
     pub const fn read(file: u32, offset_bytes: u64, len_bytes: u64) -> Self {
         Self::Read {
@@ -63,7 +63,7 @@ impl Operation {
         }
     }
 
-    /// Writes as [`Self::read`] reads.
+    /// Writes `len_bytes` of open file number `file` from `offset_bytes`.
     #[must_use]
     pub const fn write(file: u32, offset_bytes: u64, len_bytes: u64) -> Self {
         Self::Write {
@@ -74,20 +74,20 @@ impl Operation {
     }
 }
 
-/// A thread: one operation after the other.
+/// A thread that executes one operation after the other.
 pub struct ReaderJob {
-    /// When it begins, counted from the start of the run.
+    /// Start time, relative to the start of the run.
     pub start: Duration,
-    /// At least so long from the start of one operation to that of the next. One that took longer
-    /// is followed at once; time lost is not made up for.
+    /// Minimum time between the starts of two operations. An operation that took longer is followed
+    /// immediately; the delay is not made up for.
     pub interval: Duration,
-    /// What it does. Asked for the next operation when the last one is done, so readers may draw
-    /// from a common source.
+    /// The operations. The next one is drawn when the last one is done, so readers can draw from a
+    /// common source.
     pub operations: Box<dyn Iterator<Item = Operation>>,
 }
 
 impl ReaderJob {
-    /// A thread that begins at once and does one operation after the other.
+    /// Creates a thread that begins immediately and executes its operations without pauses.
     pub(crate) fn new(operations: impl Iterator<Item = Operation> + 'static) -> Self {
         Self {
             start: Duration::ZERO,
@@ -97,20 +97,20 @@ impl ReaderJob {
     }
 }
 
-/// What all readers of a run do.
+/// The operations of all readers of a run.
 #[derive(Debug)]
 pub struct Jobs {
-    /// The files that are open, each opened anew for this run.
+    /// The open files, each newly opened for this run.
     pub open_files: Vec<FileId>,
     /// The threads.
     pub readers: Vec<ReaderJob>,
-    /// When they stop, counted from the start, if not when they are done: what was begun is
-    /// finished.
+    /// The time, relative to the start, at which readers stop even if they are not done. Operations
+    /// in progress are completed.
     pub stop_after: Option<Duration>,
 }
 
 impl Jobs {
-    /// Readers that all run until they are done.
+    /// Creates readers that all run until they are done.
     pub(crate) fn new(open_files: Vec<FileId>, readers: Vec<ReaderJob>) -> Self {
         Self {
             open_files,

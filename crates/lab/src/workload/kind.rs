@@ -1,4 +1,4 @@
-//! What a kind of workload is made of, and what their makers share.
+//! The definition of a kind of workload, and helpers for these definitions.
 
 use super::parameters::{ParameterInfo, Parameters, Unit};
 use super::{Jobs, ReaderJob};
@@ -10,13 +10,13 @@ pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) parameters: &'static [ParameterInfo],
-    /// The files that it needs.
+    /// Returns the sizes of the files that it needs.
     pub(super) file_sizes: fn(&Parameters) -> Vec<u64>,
-    /// Its readers.
+    /// Returns its readers.
     pub(super) jobs: fn(&Parameters, &Scene<'_>) -> Jobs,
 }
 
-/// What readers are set on.
+/// The files on which the readers operate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scene<'a> {
     pub(super) files: &'a [FileId],
@@ -24,7 +24,7 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Readers on the first file, opened so many times.
+    /// Creates readers on the first file, which is opened `opens` times.
     pub(super) fn jobs(&self, opens: u64, readers: Vec<ReaderJob>) -> Jobs {
         Jobs::new((0..opens).map(|_| self.files[0]).collect(), readers)
     }
@@ -40,14 +40,14 @@ pub(super) const BYTES: ParameterInfo = ParameterInfo {
     about: "",
 };
 
-/// A number, of up to a thousand million.
+/// A number of up to a thousand million.
 pub(super) const COUNT: ParameterInfo = ParameterInfo {
     unit: Unit::Count,
     range: (1, 1_000_000_000),
     ..BYTES
 };
 
-/// A time, of up to a day.
+/// A time of up to one day.
 pub(super) const TIME: ParameterInfo = ParameterInfo {
     unit: Unit::Time,
     default: 0,
@@ -56,7 +56,7 @@ pub(super) const TIME: ParameterInfo = ParameterInfo {
 };
 
 impl ParameterInfo {
-    /// A parameter like this, by its name.
+    /// Returns a copy of this parameter with that name, default and description.
     pub(super) const fn named(self, name: &'static str, default: u64, about: &'static str) -> Self {
         Self {
             name,
@@ -66,7 +66,7 @@ impl ParameterInfo {
         }
     }
 
-    /// A parameter like this, of that range.
+    /// Returns a copy of this parameter with that range.
     pub(super) const fn within(self, least: u64, most: u64) -> Self {
         Self {
             range: (least, most),
@@ -74,7 +74,8 @@ impl ParameterInfo {
         }
     }
 
-    /// A parameter like this, of at least a page for each of the parameter `sharers`.
+    /// Returns a copy of this parameter that requires at least a page for each of the parameter
+    /// `sharers`.
     pub(super) const fn page_for_each(self, sharers: &'static str) -> Self {
         Self {
             page_for_each: Some(sharers),

@@ -1,9 +1,9 @@
-//! Workloads by name: what readers do, with parameters.
+//! Workloads by name: the operations of readers, with parameters.
 //!
-//! A workload is written `NAME` or `NAME:parameter=value,parameter=value`, as in
-//! `interleaved:streams=64,request=64K,file=1G`; what is not given has its default. Chance comes
-//! from the seed that [`Workload::jobs`] takes, and operations are made as they are needed, so
-//! that a workload on a large file takes no more memory than one on a small file.
+//! The syntax of a workload is `NAME` or `NAME:parameter=value,parameter=value`, as in
+//! `interleaved:streams=64,request=64K,file=1G`. Omitted parameters have default values. Random
+//! numbers depend on the seed that is passed to [`Workload::jobs`]. Operations are generated on
+//! demand, so that a workload on a large file needs no more memory than one on a small file.
 
 pub(crate) mod chance;
 mod datasets;
@@ -24,7 +24,7 @@ use crate::simulator::FileId;
 use kind::{Kind, Scene};
 use parameters::Parameters;
 
-/// All kinds, in the order of `--help`.
+/// Returns all kinds, in the order of `--help`.
 fn kinds() -> impl Iterator<Item = &'static Kind> {
     [
         patterns::KINDS,
@@ -43,7 +43,7 @@ pub struct Workload {
     values: Parameters,
 }
 
-/// What there is to know of one kind of workload.
+/// The description of a kind of workload.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadInfo {
     /// Its name, as in `--workload NAME`.
@@ -54,7 +54,7 @@ pub struct WorkloadInfo {
     pub parameters: &'static [ParameterInfo],
 }
 
-/// A workload is not written as it should be.
+/// The text of a workload is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
@@ -63,7 +63,7 @@ pub enum WorkloadError {
     UnknownWorkload {
         /// The name.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
     /// The workload has no parameter of this name.
@@ -73,7 +73,7 @@ pub enum WorkloadError {
         workload: &'static str,
         /// The parameter's name.
         parameter: String,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
     /// A parameter is given twice.
@@ -84,24 +84,24 @@ pub enum WorkloadError {
         /// The parameter's name.
         parameter: &'static str,
     },
-    /// There is nothing between two commas, or behind the colon.
+    /// The text between two commas, or after the colon, is empty.
     #[error("`{workload}` has an empty parameter; write NAME=VALUE, where NAME is of: {known}")]
     EmptyParameter {
         /// The workload's name.
         workload: &'static str,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
-    /// A value is not written as it should be.
+    /// A value has an invalid syntax.
     #[error("`{workload}:{parameter}={value}`: expected {expected}")]
     NotAValue {
         /// The workload's name.
         workload: &'static str,
         /// The parameter's name.
         parameter: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What would do.
+        /// A description of valid values.
         expected: &'static str,
     },
     /// A value is too small or too large.
@@ -111,14 +111,14 @@ pub enum WorkloadError {
         workload: &'static str,
         /// The parameter's name.
         parameter: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// The least that it may be.
+        /// The minimum.
         least: String,
-        /// The most that it may be.
+        /// The maximum.
         most: String,
     },
-    /// A file is too small for those who share it.
+    /// A file is too small for the readers that share it.
     #[error(
         "`{workload}:{parameter}={value}` is less than a page for each of {sharers}={count}: it \
          must be at least {least}"
@@ -130,20 +130,20 @@ pub enum WorkloadError {
         parameter: &'static str,
         /// Its value.
         value: String,
-        /// The name of the parameter that counts those who share it.
+        /// The name of the parameter with the number of sharers.
         sharers: &'static str,
-        /// How many they are.
+        /// The number of sharers.
         count: u64,
-        /// The least that it may be.
+        /// The minimum.
         least: String,
     },
 }
 
 impl Workload {
-    /// The workload that `text` names, as in `interleaved:streams=64,request=64K,file=1G`.
+    /// Parses a workload, as in `interleaved:streams=64,request=64K,file=1G`.
     ///
     /// # Errors
-    /// [`WorkloadError`], which lists what there is.
+    /// [`WorkloadError`], which lists the existing names.
     pub fn named(text: &str) -> Result<Self, WorkloadError> {
         let (name, values) = match text.split_once(':') {
             Some((name, values)) => (name, Some(values)),
@@ -163,7 +163,7 @@ impl Workload {
         Ok(Self { kind, values })
     }
 
-    /// All kinds of workloads.
+    /// Returns all kinds of workloads.
     pub fn all() -> impl Iterator<Item = WorkloadInfo> {
         kinds().map(|kind| WorkloadInfo {
             name: kind.name,
@@ -172,19 +172,20 @@ impl Workload {
         })
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.kind.name
     }
 
-    /// The sizes of the files that it needs, in bytes.
+    /// Returns the sizes of the files that it needs, in bytes.
     #[must_use]
     pub fn file_sizes(&self) -> Vec<u64> {
         (self.kind.file_sizes)(&self.values)
     }
 
-    /// Its readers, on `files` of at least the sizes that it needs, with chance from `seed`.
+    /// Returns its readers, on `files` of at least the required sizes, with random numbers from
+    /// `seed`.
     ///
     /// # Panics
     /// If there are fewer files than it needs.
@@ -200,7 +201,7 @@ impl Workload {
     }
 }
 
-/// The name, and the values of all parameters.
+/// Writes the name, and the values of all parameters.
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.kind.name, self.values)

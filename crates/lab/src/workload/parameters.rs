@@ -1,40 +1,40 @@
-//! Parameters of workloads: what there are, and their values from `name=value` text.
+//! Parameters of workloads: their definitions, and their values from `name=value` text.
 
 use std::fmt;
 
 use super::WorkloadError;
 use crate::simulator::PAGE_BYTES;
 
-/// What there is to know of one parameter.
+/// The definition of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterInfo {
     /// Its name, as in `NAME:name=value`.
     pub name: &'static str,
-    /// How its value is written.
+    /// The unit of its value.
     pub unit: Unit,
-    /// Its value by default.
+    /// Its default value.
     pub default: u64,
-    /// The least and the most it may be.
+    /// Its minimum and maximum.
     pub range: (u64, u64),
-    /// The parameter of which each takes at least one page of these bytes.
+    /// The parameter that counts the sharers of these bytes, each of which needs at least one page.
     pub page_for_each: Option<&'static str>,
-    /// What it is, in one line.
+    /// Its description, in one line.
     pub about: &'static str,
 }
 
-/// How a value is written; all are kept as whole numbers.
+/// The syntax of a value. All values are stored as integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A number.
     Count,
     /// Bytes, with K, M, G or T for powers of 1024.
     Bytes,
-    /// A time, with ns, us, ms or s; kept in nanoseconds.
+    /// A time, with ns, us, ms or s; stored in nanoseconds.
     Time,
 }
 
 impl Unit {
-    /// The suffixes, the largest first.
+    /// Returns the suffixes, the largest first.
     const fn suffixes(self) -> &'static [(&'static str, u64)] {
         match self {
             Self::Count => &[],
@@ -53,7 +53,7 @@ impl Unit {
         }
     }
 
-    /// The value that `text` stands for.
+    /// Parses a value.
     fn parse(self, text: &str) -> Option<u64> {
         let (digits, factor) = self
             .suffixes()
@@ -66,7 +66,7 @@ impl Unit {
         digits.parse::<u64>().ok()?.checked_mul(factor)
     }
 
-    /// `value` as it is written, with the largest suffix that leaves it whole.
+    /// Formats a value, with the largest suffix that keeps it an integer.
     fn format(self, value: u64) -> String {
         self.suffixes()
             .iter()
@@ -78,7 +78,7 @@ impl Unit {
             )
     }
 
-    /// How a value may look, for messages.
+    /// Returns an example value for error messages.
     const fn example(self) -> &'static str {
         match self {
             Self::Count => "a number such as 64",
@@ -89,13 +89,13 @@ impl Unit {
 }
 
 impl ParameterInfo {
-    /// The default as it is written.
+    /// Returns the formatted default.
     #[must_use]
     pub fn default_text(&self) -> String {
         self.unit.format(self.default)
     }
 
-    /// The value that `text` gives.
+    /// Parses and checks a value.
     fn value(&self, workload: &'static str, text: &str) -> Result<u64, WorkloadError> {
         let value = self
             .unit
@@ -128,7 +128,7 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    /// The default of each.
+    /// Returns the default values.
     pub(super) fn defaults(infos: &'static [ParameterInfo]) -> Self {
         Self {
             infos,
@@ -136,7 +136,7 @@ impl Parameters {
         }
     }
 
-    /// The values that `text` gives, as in `streams=64,request=64K`, and the defaults of others.
+    /// Parses values, as in `streams=64,request=64K`, with defaults for omitted parameters.
     pub(super) fn parse(
         workload: &'static str,
         infos: &'static [ParameterInfo],
@@ -173,7 +173,7 @@ impl Parameters {
         Ok(parameters)
     }
 
-    /// Refuses a file too small for all who share it to have a page each.
+    /// Rejects a file that is too small to have a page for each sharer.
     fn check_pages(&self, workload: &'static str) -> Result<(), WorkloadError> {
         for info in self.infos {
             let Some(sharers) = info.page_for_each else {
@@ -195,7 +195,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// The value of a parameter.
+    /// Returns the value of a parameter.
     pub(super) fn get(&self, name: &str) -> u64 {
         let at = self.infos.iter().position(|info| info.name == name);
         self.values[at.expect("a workload asks for parameters that it has")]

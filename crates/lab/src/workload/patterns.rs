@@ -1,4 +1,5 @@
-//! One reader or a few on one file: sequential, backward, strided, random, written, mapped.
+//! Workloads with one or a few readers on one file: sequential, backward, strided, random, written,
+//! mapped.
 
 use super::chance::{Permutation, mix};
 use super::kind::{BYTES, COUNT, Kind, Scene};
@@ -141,13 +142,13 @@ fn one_file(values: &Parameters) -> Vec<u64> {
     vec![values.get("file")]
 }
 
-/// Requests in the file, the last of which may be short.
+/// Returns the number of requests in the file. The last one may be short.
 fn records(values: &Parameters) -> u64 {
     values.get("file").div_ceil(values.get("request"))
 }
 
-/// One thread whose requests are where `record_at` says, from place 0 on, given how many there
-/// are; until it says none.
+/// Creates one thread whose requests are at the records that `record_at` returns for the places
+/// from 0 and the number of records, until it returns `None`.
 fn by_place(
     values: &Parameters,
     scene: &Scene<'_>,
@@ -185,7 +186,7 @@ fn random(values: &Parameters, scene: &Scene<'_>, make: fn(u64) -> MakeOperation
     scene.jobs(threads, readers.collect())
 }
 
-/// The same, with a flush at the end of each thread if that is asked for.
+/// Appends a flush at the end of each thread, if requested.
 fn flushed(values: &Parameters, jobs: Jobs) -> Jobs {
     if values.get("flush") == 0 {
         return jobs;

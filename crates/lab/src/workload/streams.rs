@@ -1,4 +1,4 @@
-//! Many sequential readers at once.
+//! Workloads with many concurrent sequential readers.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-/// The requests of one reader of `len_bytes` from `start_bytes` on.
+/// Returns the requests of one reader, of `len_bytes` from `start_bytes`.
 fn requests(
     file: u32,
     start_bytes: u64,
@@ -81,7 +81,7 @@ fn requests(
 
 fn interleaved(values: &Parameters, scene: &Scene<'_>, is_shared: bool) -> Jobs {
     let (streams, file_bytes) = (values.get("streams"), values.get("file"));
-    // Whole pages for each; the last one takes what is left.
+    // Each reader has whole pages; the last one reads the remainder.
     let part_bytes = (file_bytes / streams).next_multiple_of(PAGE_BYTES);
     let readers = (0..streams).zip(0..).map(|(number, open_file)| {
         let start_bytes = (number * part_bytes).min(file_bytes);

@@ -1,15 +1,16 @@
-//! What sysbench does: its file test, and the reads of `MySQL` below its transactions.
+//! The workloads of sysbench: its file test, and the reads that `MySQL` issues for its transactions.
 //!
-//! `fileio` is `--file-test-mode=rndrw` with sysbench 0.4's defaults: three reads to two writes,
-//! blocks of the whole set of files at random, after every 100 requests each file flushed, and
-//! again in the end. Its threads draw from one sequence and share the descriptors.
+//! `fileio` is `--file-test-mode=rndrw` with the defaults of sysbench 0.4: three reads for every two
+//! writes, of random blocks of the whole set of files. Every file is flushed after every 100
+//! requests, and again at the end. Its threads draw from one sequence and share the descriptors.
 //!
-//! `oltp` is `--test=oltp --oltp-read-only` as the file below it sees it. A transaction looks up 10
-//! rows and 4 ranges of 100; rows are in the order of their ids on pages of 16 KiB, and a range
-//! goes on to the next page where it ends, which is the second read in a row of the document. Ids
-//! are drawn as by sysbench's default (`special`): three in four from the hundredth of the table
-//! in its middle, the others from a bell over all of it. Inner pages of the index, and `MySQL`'s own
-//! buffer pool (8 MiB by default), are left out: the one is always cached and the other small.
+//! `oltp` is `--test=oltp --oltp-read-only` as seen by the underlying file. A transaction looks up
+//! 10 rows and 4 ranges of 100 rows. Rows are stored in the order of their ids on pages of 16 KiB. A
+//! range that does not end on its first page continues on the next one, which is the second
+//! consecutive read that the document describes. Ids are drawn with sysbench's default distribution
+//! (`special`): three in four from one hundredth of the table in its middle, the others from a bell
+//! curve over all of it. Inner pages of the index, and `MySQL`'s own buffer pool (8 MiB by default),
+//! are omitted: the former are always cached, and the latter is small.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -93,7 +94,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-/// Draws from a source that other readers draw from too.
+/// Draws operations from a source that several readers share.
 pub(super) fn drawn<S: Iterator<Item = Operation> + 'static>(
     source: &Rc<RefCell<S>>,
 ) -> impl Iterator<Item = Operation> + 'static {
@@ -108,7 +109,7 @@ fn file_bytes(values: &Parameters) -> u64 {
 /// The sequence of requests of `fileio`.
 struct FileIo {
     random: Pcg64Mcg,
-    /// How many blocks a file has, at least 1.
+    /// Number of blocks of a file, at least 1.
     file_blocks: u64,
     request_bytes: u64,
     files: u32,
@@ -122,7 +123,7 @@ struct FileIo {
 }
 
 impl FileIo {
-    /// Flushes every file, one after the other.
+    /// Returns flushes of every file, one after the other.
     fn next_flush(&mut self) -> Option<Operation> {
         let file = self.flushing?;
         self.flushing = (file + 1 < self.files).then_some(file + 1);
@@ -151,7 +152,7 @@ impl Iterator for FileIo {
         let file = self.random.random_range(0..self.files);
         let offset_bytes = self.random.random_range(0..self.file_blocks) * self.request_bytes;
         let len_bytes = self.request_bytes;
-        // As near to three reads in five as whole requests come.
+        // The closest approximation to three reads in five requests.
         let is_read = self.reads * 2 <= self.writes * 3;
         if is_read {
             self.reads += 1;
@@ -188,12 +189,12 @@ fn file_io(values: &Parameters, scene: &Scene<'_>) -> Jobs {
     Jobs::new(scene.files.to_vec(), readers.collect())
 }
 
-/// A row of `rows` as sysbench's `special` distribution draws it.
+/// Returns a row below `rows`, drawn from sysbench's `special` distribution.
 pub(crate) fn special_row(random: &mut impl Rng, rows: u64) -> u64 {
-    /// In percent: how often a row is of the hot part, and how large that part is.
+    /// In percent: the probability that a row is in the hot part, and the size of that part.
     const HOT_SHARE_PCT: u32 = 75;
     const HOT_PART_PCT: u64 = 1;
-    /// How many numbers the bell is the mean of.
+    /// Number of random numbers whose mean forms the bell curve.
     const TERMS: u64 = 12;
     if random.random_range(0..100) < HOT_SHARE_PCT {
         let hot_rows = (rows * HOT_PART_PCT / 100).max(1);
@@ -206,7 +207,7 @@ pub(crate) fn special_row(random: &mut impl Rng, rows: u64) -> u64 {
 /// Size of a page of `InnoDB`.
 const DATABASE_PAGE_BYTES: u64 = 16 << 10;
 
-/// How rows lie in the table, and which ones are asked for.
+/// The layout of a table, and the distribution of its requested rows.
 #[derive(Clone, Copy)]
 struct Table {
     file_bytes: u64,
@@ -214,14 +215,14 @@ struct Table {
 }
 
 impl Table {
-    /// The database page that a row begins on.
+    /// Returns the database page that contains the start of a row.
     fn page_of(self, row: u64) -> u64 {
         let offset = u128::from(row.min(self.rows - 1)) * u128::from(self.file_bytes)
             / u128::from(self.rows);
         u64::try_from(offset).unwrap_or(u64::MAX) / DATABASE_PAGE_BYTES
     }
 
-    /// Reads the pages of the rows from `first` on, one after the other.
+    /// Reads the pages of `rows` rows starting with `first`, one after the other.
     fn read(self, first: u64, rows: u64) -> impl Iterator<Item = Operation> {
         let pages = self.page_of(first)..=self.page_of(first + rows - 1);
         pages.map(|page| Operation::read(0, page * DATABASE_PAGE_BYTES, DATABASE_PAGE_BYTES))
@@ -245,7 +246,7 @@ fn oltp(values: &Parameters, scene: &Scene<'_>) -> Jobs {
             *left = left.checked_sub(1)?;
             Some(0..queries)
         });
-        // One read at a time: a range may be the whole of a large table.
+        // One read at a time: a range may cover all of a large table.
         ReaderJob::new(transactions.flatten().flat_map(move |query| {
             let rows = if query < selects { 1 } else { range_rows };
             let first = special_row(&mut random, table.rows);

@@ -1,10 +1,10 @@
-//! A mounted file system: setxattr(2) by processes.
+//! A mounted file system: processes call setxattr(2).
 //!
 //! # Model
-//! This process starts the others; each makes its files and says that it is ready. They share the
-//! reading end of a pipe, which has a line for each of them when all may go; where it ends before,
-//! so do they. Time ends when the last one has said that it is done. They are killed when this
-//! process dies.
+//! This process starts the others. Each one creates its files and reports that it is ready. They
+//! share the read end of a pipe, to which one line for each of them is written when all may start.
+//! If the pipe is closed before, they exit. The measured time ends when the last one has reported
+//! that it is done. They are killed when this process dies.
 
 use super::draws::{Draws, bytes_of, last_values};
 use super::{ATTRIBUTE, BenchConfig, Case, Error, Run, VALUE_BYTES};
@@ -20,7 +20,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a process says, as a line of JSON.
+/// A report of a process, as a line of JSON.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Answer {
@@ -28,45 +28,45 @@ enum Answer {
     Done,
     Failed {
         message: String,
-        /// The reason, where the system gave it.
+        /// The errno, if the system returned one.
         errno: Option<i32>,
     },
 }
 
-/// A program that calls [`work`] with the [`Job`] that is its last argument, as JSON.
+/// A program that calls [`work`] with the [`Job`] in its last argument, as JSON.
 #[derive(Clone, Debug)]
 pub struct Worker {
     /// The program.
     pub program: PathBuf,
-    /// What comes before the job.
+    /// Arguments before the job.
     pub arguments: Vec<String>,
-    /// A pipe that can be read from when the bench is to end early, if there may be such a time.
+    /// A pipe that becomes readable when the bench must stop early, if that is supported.
     pub interrupt: Option<Arc<PipeReader>>,
 }
 
-/// What one process does.
+/// The work of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// The directory in which the process is started, as errors name it.
+    /// The working directory of the process, as errors name it.
     pub dir: PathBuf,
     pub case: Case,
-    /// How it is measured.
+    /// Parameters of the measurement.
     pub config: BenchConfig,
-    /// Which of the processes this is.
+    /// Number of the process.
     pub process: u32,
 }
 
-/// Does a job, in the directory in which the process was started.
+/// Executes a job, in the working directory of this process.
 ///
 /// # Errors
-/// [`Error::Directory`], [`Error::Attribute`], [`Error::Process`]. The process that started this one
-/// has been told.
+/// [`Error::Directory`], [`Error::Attribute`], [`Error::Process`]. The parent process has already
+/// been notified.
 pub fn work(job: &Job) -> Result<(), Error> {
     set_all(job).inspect_err(|error| {
         let message = error.to_string();
         let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
         let errno = source.and_then(io::Error::raw_os_error);
-        // Where it cannot be told, nobody is left who waits.
+        // If this fails, the parent process no longer waits.
         let _ = tell(&Answer::Failed { message, errno });
     })
 }
@@ -89,7 +89,7 @@ fn set_all(job: &Job) -> Result<(), Error> {
             .map_err(|source| failed("make the file", &job.dir.join(file), source))?;
     }
     tell(&Answer::Ready)?;
-    // No buffer: it would take the lines of others.
+    // Unbuffered: a buffer would consume the lines of other processes.
     let mut line = [0];
     let waited = rustix::io::read(io::stdin(), &mut line);
     if waited.map_err(|error| not("wait in", error.into()))? == 0 {
@@ -144,7 +144,7 @@ pub(super) fn run(
     })
 }
 
-/// Looks for what was set last.
+/// Verifies the last values that were set.
 fn check(dir: &Path, case: Case, config: &BenchConfig, process: u32) -> Result<(), Error> {
     let dir = dir.join(process.to_string());
     for (file, last) in (0..).zip(last_values(case, config, process)) {
@@ -195,7 +195,7 @@ fn not(what: &'static str, source: io::Error) -> Error {
     Error::Process { what, source }
 }
 
-/// A directory that is there until this is dropped.
+/// A directory that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -213,7 +213,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Removed already if all went well; else there is another error to tell.
+        // It is already removed on success. Otherwise there is another error to report.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -263,7 +263,7 @@ impl Process {
         }
     }
 
-    /// Waits for an answer; none has been read already, since each is asked for.
+    /// Waits for an answer. The reader's buffer is empty, since each answer is awaited separately.
     fn wait_unless(&self, interrupt: &PipeReader) -> Result<(), Error> {
         loop {
             let mut ready = [
@@ -273,7 +273,7 @@ impl Process {
             match poll(&mut ready, None) {
                 Ok(_) if ready[0].revents().is_empty() => return Ok(()),
                 Ok(_) => return Err(Error::Interrupted),
-                // A signal: it is now in the pipe, if it is one to end at.
+                // A signal. If it is one that stops the bench, the pipe is now readable.
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(not("hear from", error.into())),
             }
@@ -281,7 +281,7 @@ impl Process {
     }
 }
 
-/// All processes; they end with this.
+/// All processes, which are killed on drop.
 struct Processes(Vec<Process>);
 
 impl Processes {
@@ -294,7 +294,8 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for process in &mut self.0 {
-            // Those that have said all they had to say end by themselves. An error says that it has.
+            // Processes that have sent all of their answers exit by themselves. An error means that
+            // it has exited.
             let _ = process.child.kill();
             let _ = process.child.wait();
         }

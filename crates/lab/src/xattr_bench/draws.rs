@@ -1,20 +1,20 @@
-//! What each process sets, in which order: from the seed alone.
+//! The sequence of sets of each process, which depends only on the seed.
 
 use super::{BenchConfig, Case, VALUE_BYTES};
 use crate::workload::chance::{generator, mix};
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
-/// A value is set as the attribute of a file.
+/// A set of a file's attribute to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Draw {
-    /// The number of the file, of those that the process has.
+    /// The number of the file among the process's files.
     pub file: u32,
     /// The number of the value in the pool.
     pub value: u32,
 }
 
-/// What one process sets, one after the other: its files in turn, values by chance.
+/// The sets of one process, in order: its files in turn, with random values.
 #[derive(Clone, Debug)]
 pub(super) struct Draws {
     generator: Pcg64Mcg,
@@ -50,7 +50,7 @@ impl Iterator for Draws {
     }
 }
 
-/// The value that each file of a process has in the end; `None` if it was never set.
+/// Returns the final value of each file of a process; `None` if it was never set.
 pub(super) fn last_values(case: Case, config: &BenchConfig, process: u32) -> Vec<Option<u32>> {
     let mut last = vec![None; case.files as usize];
     for Draw { file, value } in Draws::new(case, config, process) {
@@ -59,8 +59,8 @@ pub(super) fn last_values(case: Case, config: &BenchConfig, process: u32) -> Vec
     last
 }
 
-/// The bytes of value `number`. They are made where they are needed: that takes no longer than
-/// reading them from a pool in memory that no cache of a processor holds.
+/// Returns the bytes of value `number`. They are generated on demand, which takes no longer than
+/// reading them from a pool that is not in the processor's caches.
 pub(super) fn bytes_of(number: u32, seed: u64) -> [u8; VALUE_BYTES] {
     let mut bytes = [0; VALUE_BYTES];
     let start = start_of(number, seed);
@@ -70,7 +70,7 @@ pub(super) fn bytes_of(number: u32, seed: u64) -> [u8; VALUE_BYTES] {
     bytes
 }
 
-/// A hash of value `number`, as evenly spread as that of its bytes.
+/// Returns a hash of value `number`, which is as evenly distributed as a hash of its bytes.
 pub(super) fn key_of(number: u32, seed: u64) -> u32 {
     let [.., a, b, c, d] = start_of(number, seed).to_le_bytes();
     u32::from_le_bytes([a, b, c, d])

@@ -1,18 +1,18 @@
-//! The cache alone: what a setxattr does to it, over blocks that are numbers.
+//! The cache alone: the effect of setxattr on the cache, with blocks that are numbers.
 //!
 //! # Model
-//! `ext4_xattr_block_set` and `ext4_xattr_release_block`. Of the file system there is what decides
-//! what the cache is asked: blocks with contents and a count of users up to [`MAX_USERS`], shared
-//! where equal contents are found, changed in place by a user who is alone, left by one who is not,
-//! and free with the last. There are no bytes, so nothing is hashed, compared byte by byte or
-//! written; no inodes, no journal, and none of their locks: processes meet in the cache and, where
-//! they share a block, in its count.
+//! `ext4_xattr_block_set` and `ext4_xattr_release_block`. Only those parts of the file system are
+//! modelled that determine the calls of the cache: blocks with contents and a count of up to
+//! [`MAX_USERS`] users. A block is shared where equal contents are found, changed in place by a sole
+//! user, released by one of several users, and freed by the last. There are no bytes, so nothing is
+//! hashed, compared byte by byte or written. There are no inodes, no journal, and none of their locks:
+//! processes contend only in the cache and, where they share a block, for its count.
 //!
 //! # Invariants
-//! 1. A block has as many users as there are files that have it.
-//! 2. A block's entry is deleted before its contents change, and before it is free.
-//! 3. An entry is reusable while its block has less than [`MAX_USERS`], once all who count it are
-//!    done.
+//! 1. A block's count of users equals the number of files that use it.
+//! 2. A block's entry is deleted before its contents change, and before it is freed.
+//! 3. An entry is reusable while its block has fewer than [`MAX_USERS`] users, once all threads that
+//!    change the count are done.
 //!
 //! # Locking
 //! None: a block is one word.
@@ -26,13 +26,13 @@ use larder_cache::table::Growth;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-/// Users of a block at most, as on the image.
+/// Maximum number of users of a block, as on the image.
 pub const MAX_USERS: u32 = 1024;
 
-/// What a block would take on an image.
+/// Size of a block on an image.
 const BLOCK_BYTES: u64 = 4096;
 
-/// A cache of as many entries as Linux has in its own.
+/// Creates a cache with as many entries as in Linux.
 ///
 /// # Errors
 /// [`Error::Cache`]
@@ -49,12 +49,13 @@ pub struct Blocks {
     seed: u64,
 }
 
-/// The word of a block, on lines of its own as the block's header is: who shares no block meets nobody.
+/// The word of a block, in separate cache lines like the block's header, so that only users of the same
+/// block contend for it.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Padded(AtomicU64);
 
-/// A block's word: its users in the upper half, the number of its value in the lower.
+/// A block's word: the number of users in the upper half, the number of its value in the lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
     users: u32,
@@ -62,7 +63,7 @@ struct Word {
 }
 
 impl Word {
-    /// A block that anybody may take. One with no users but a value is somebody's already.
+    /// A free block. A block without users but with a value is already taken.
     const FREE: Self = Self {
         users: 0,
         value: u32::MAX,
@@ -86,7 +87,7 @@ impl Word {
 }
 
 impl Blocks {
-    /// Free blocks for the files of `case`, and as many more so that one is soon found.
+    /// Creates free blocks for the files of `case`, and as many more, so that a free one is found soon.
     pub fn new(case: Case, config: &BenchConfig) -> Self {
         let free = || Padded(AtomicU64::new(Word::FREE.raw()));
         Self {
@@ -95,7 +96,7 @@ impl Blocks {
         }
     }
 
-    /// The users of each block that has any.
+    /// Returns the number of users of each block that is in use.
     pub(super) fn users(&self) -> Vec<u32> {
         let users = (0..self.words.len()).map(|block| self.word(block).users);
         users.filter(|users| *users > 0).collect()
@@ -109,14 +110,14 @@ impl Blocks {
         self.words[block].0.store(word.raw(), Release);
     }
 
-    /// Changes a word as `change` wants it, and returns what it was.
+    /// Changes a word with `change`, and returns its previous value.
     fn update(&self, block: usize, change: impl Fn(Word) -> Option<Word>) -> Option<Word> {
         let change = |raw| change(Word::of(raw)).map(Word::raw);
         let before = self.words[block].0.fetch_update(AcqRel, Acquire, change);
         before.ok().map(Word::of)
     }
 
-    /// One user more, if the block has that value, users, and room for one.
+    /// Adds a user, if the block has that value, has users, and is below the limit.
     fn join(&self, block: usize, value: u32) -> Option<Word> {
         self.update(block, |word| {
             let has_room = (1..MAX_USERS).contains(&word.users);
@@ -128,13 +129,13 @@ impl Blocks {
         key_of(value, self.seed)
     }
 
-    /// Makes an entry reusable or not, as its block is now.
+    /// Marks an entry as reusable or not, according to the present state of its block.
     fn mark(&self, entry: &Held<'_>, block: usize) {
         let is_full = || self.word(block).users == MAX_USERS;
         loop {
             let was_full = is_full();
             entry.set_reusable(!was_full);
-            // Whoever marks last has looked after that, so no mark of an earlier count stays.
+            // Each thread checks the count after its mark, so the last mark matches the final count.
             if is_full() == was_full {
                 return;
             }
@@ -149,13 +150,13 @@ pub struct Process<'b> {
     cache: &'b dyn MbCache,
     files: Vec<Option<usize>>,
     draws: Draws,
-    /// Where the search for a free block goes on.
+    /// The block at which the search for a free one continues.
     hand: usize,
     shares: u64,
 }
 
 impl<'b> Process<'b> {
-    /// Process `number`, whose files have no attributes yet.
+    /// Creates process `number`, whose files have no attributes yet.
     pub fn new(
         number: u32,
         blocks: &'b Blocks,
@@ -201,7 +202,7 @@ impl<'b> Process<'b> {
         true
     }
 
-    /// The key and the value of the entry whose block the next set changes or leaves, if it does.
+    /// Returns the key and the value of the entry whose block the next set changes or releases, if any.
     pub fn next_left(&self) -> Option<(u32, u64)> {
         let Draw { file, value } = self.draws.clone().next()?;
         let block = self.files[file as usize]?;
@@ -209,7 +210,7 @@ impl<'b> Process<'b> {
         (before != value).then(|| (self.blocks.key(before), block as u64))
     }
 
-    /// The value that a file has.
+    /// Returns the value of a file.
     pub fn value(&self, file: usize) -> Option<u32> {
         self.files[file].map(|block| self.blocks.word(block).value)
     }
@@ -231,8 +232,8 @@ impl<'b> Process<'b> {
         None
     }
 
-    /// Is no user of the block any more. With the last one its entry is deleted, and the block is
-    /// the caller's: then it returns true.
+    /// Releases the block. Returns true for the last user: then the block's entry is deleted, and the
+    /// caller owns the block.
     fn leave(&self, block: usize) -> bool {
         let leave = |word: Word| Some(word.with_users(word.users - 1));
         let Some(before) = self.blocks.update(block, leave) else {
@@ -247,7 +248,7 @@ impl<'b> Process<'b> {
         if before.users > 1 {
             return false;
         }
-        // Who has found it meanwhile sees no users, and lets go.
+        // A thread that has found the entry meanwhile sees no users, and releases it.
         while let Deleted::InUse(entry) = self.cache.delete_or_get(key, block as u64) {
             entry.wait_unused();
         }

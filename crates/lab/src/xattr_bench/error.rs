@@ -1,4 +1,4 @@
-//! What keeps a bench from being run.
+//! Errors of running a bench.
 
 use crate::mke2fs;
 use larder::MbCacheVariant;
@@ -6,72 +6,72 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// A bench cannot be run, or showed that what was set is not there.
+/// A bench cannot be run, or a value that was set is missing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The cache cannot be made.
+    /// The cache cannot be created.
     #[error("cannot make the cache `{variant}`: {source}")]
     Cache {
-        /// Which one.
+        /// The variant.
         variant: MbCacheVariant,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// The image of the volume cannot be made.
+    /// The image of the volume cannot be created.
     #[error(transparent)]
     Image(#[from] mke2fs::Error),
-    /// The volume refused an operation.
+    /// The volume failed.
     #[error("the volume failed: {0}")]
     Volume(#[from] larder::Error),
-    /// Files cannot be made, or removed.
+    /// Files cannot be created or removed.
     #[error("{}: cannot {what}: {source}", path.display())]
     Directory {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// An attribute cannot be set or read.
     #[error("{}: cannot {what} the attribute: {source}", path.display())]
     Attribute {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
-        /// Of which file.
+        /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// A process cannot be started, or spoken with.
+    /// A process cannot be started, or communication with it failed.
     #[error("cannot {what} a process of the bench: {source}")]
     Process {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// A process failed, and said why.
+    /// A process failed and reported the reason.
     #[error("{message}")]
     Told {
-        /// What it said.
+        /// The reported message.
         message: String,
-        /// The system's reason, where there is one.
+        /// The system's error, if any.
         source: Option<io::Error>,
     },
-    /// A process ended before it was done.
+    /// A process exited before it was done.
     #[error("a process of the bench failed: {0}")]
     Worker(ExitStatus),
-    /// It was to end early.
+    /// The bench was interrupted.
     #[error("interrupted: nothing is kept of what was measured")]
     Interrupted,
-    /// A file has another value than the one that was set last.
+    /// A file does not have the value that was set last.
     #[error("file {file} of process {process} does not have the value that was set last")]
     Lost {
-        /// Whose file.
+        /// The number of the process.
         process: u32,
-        /// Which of its files.
+        /// The number of the file among the process's files.
         file: usize,
     },
 }

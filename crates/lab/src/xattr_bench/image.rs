@@ -1,4 +1,4 @@
-//! The image of the volume: made by mke2fs, in memory, with the files in it.
+//! The image of the volume: created by mke2fs in memory, with the files in it.
 
 use super::{Case, Error};
 use crate::mke2fs;
@@ -11,11 +11,12 @@ use std::io::Read;
 use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = 4096;
-/// An inode, its name in a directory, and two blocks: what is freed is not at once used again.
+/// An inode, its name in a directory, and two blocks, since freed blocks are not reused
+/// immediately.
 const FILE_BYTES: u64 = 256 + 64 + 2 * BLOCK_BYTES;
-/// What there is besides: bitmaps, tables, what mke2fs keeps for growth.
+/// Space for other data: bitmaps, tables, and the blocks that mke2fs reserves for growth.
 const BASE_BYTES: u64 = 32 << 20;
-/// Inodes that are no files: those that are reserved, the root, and a folder for each process.
+/// Inodes other than files: the reserved ones, the root, and a directory for each process.
 const BASE_INODES: u64 = 16;
 
 /// An ext4 without a journal, with the files of a case, which have no attributes yet.
@@ -42,7 +43,7 @@ impl Image {
         })
     }
 
-    /// A copy of it, opened.
+    /// Opens a copy of it.
     pub(super) fn open(&self, variant: Variant) -> Result<Volume, Error> {
         let device = MemoryDevice::new(self.bytes.clone());
         let options = options(variant, &device);
@@ -50,7 +51,8 @@ impl Image {
     }
 }
 
-/// As a mount would, but with memory for all of the image, as the kernel has for its own.
+/// Returns options like those of a mount, but with memory for all of the image, as the kernel has
+/// for its own.
 fn options(mbcache: Variant, device: &MemoryDevice) -> OpenOptions {
     let mut options = OpenOptions::default();
     options.read_write = true;
@@ -65,8 +67,8 @@ fn make_files(volume: &Volume, process: u32, files: u32) -> larder::Result<Vec<I
     (0..files).map(|file| Ok(make(file)?.ino)).collect()
 }
 
-/// An ext4 without a journal that has room for the files of a case: what mke2fs makes of a file of
-/// zeros that lies in memory and has no name.
+/// Formats an ext4 without a journal that has room for the files of a case, in an unnamed file of
+/// zeros in memory.
 pub(crate) fn formatted(case: Case) -> Result<File, Error> {
     let files = case.all_files();
     let size_bytes = (files * FILE_BYTES + BASE_BYTES).next_multiple_of(BLOCK_BYTES);

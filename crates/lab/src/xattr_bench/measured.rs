@@ -1,4 +1,4 @@
-//! What a bench measured, and what can be worked out from it.
+//! Measurements of a bench, and figures derived from them.
 
 use super::{BenchConfig, Case, Run, engine};
 use crate::run_report::as_f64;
@@ -6,42 +6,44 @@ use crate::statistics::{deviation, mean, median};
 use larder::{AttributeStats, MbCacheVariant};
 use serde::{Serialize, Serializer};
 
-/// A case, measured. As JSON it has the figures that its methods work out too, under their names.
+/// The measurements of a case. The JSON also contains the figures that the methods compute, under
+/// their names.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The case.
     pub case: Case,
-    /// Sets by each process.
+    /// Number of sets by each process.
     pub operations: u32,
     /// The variant; `None` if the file system has its own.
     pub variant: Option<MbCacheVariant>,
-    /// Seconds that each run took, from the start of all processes to the last one's end.
+    /// Duration of each run in seconds, from the start of all processes to the end of the last one.
     pub seconds: Vec<f64>,
-    /// What the cache did in the last run, if it is ours.
+    /// Statistics of the cache in the last run, for Larder's caches.
     pub stats: Option<AttributeStats>,
 }
 
-/// Several cases on one kind of target.
+/// Measurements of several cases on one kind of target.
 #[derive(Clone, Debug, Serialize)]
 pub struct XattrBench {
-    /// What was driven.
+    /// Name of the target.
     pub target: String,
-    /// How.
+    /// Parameters of the measurement.
     #[serde(flatten)]
     pub config: BenchConfig,
-    /// The cases, for each of them the variants.
+    /// The cases, each with its variants.
     pub measured: Vec<Measured>,
 }
 
-/// What an entry of a cache takes.
+/// The memory for an entry of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EntrySize {
-    /// Which cache's.
+    /// The cache's variant.
     pub variant: MbCacheVariant,
     pub bytes: u64,
-    /// The entry and, when the cache is full, its share of the buckets, in bytes.
+    /// The size of the entry and of its share of the buckets in a full cache, in bytes.
     pub bytes_with_buckets: f64,
-    /// What the letter says of it, in longs of 8 bytes; nothing of ours.
+    /// The size according to the letter, in longs of 8 bytes; `None` for variants that are only in
+    /// Larder.
     pub published_longs: Option<u64>,
 }
 
@@ -61,35 +63,35 @@ impl Measured {
         self.stats = run.stats;
     }
 
-    /// Seconds of a run, on average.
+    /// Returns the mean duration of the runs in seconds.
     #[must_use]
     pub fn mean_s(&self) -> f64 {
         mean(&self.seconds)
     }
 
-    /// Seconds of the run in the middle: one slow run does not move it.
+    /// Returns the median duration of the runs in seconds, which a single slow run does not change.
     #[must_use]
     pub fn median_s(&self) -> f64 {
         median(&self.seconds)
     }
 
-    /// The standard deviation of runs like these, in seconds; 0 if there was only one.
+    /// Returns the sample standard deviation in seconds; 0 for a single run.
     #[must_use]
     pub fn deviation_s(&self) -> f64 {
         deviation(&self.seconds)
     }
 
-    /// Sets by the second, of all processes.
+    /// Returns the sets per second of all processes.
     #[must_use]
     pub fn sets_s(&self) -> f64 {
         let sets = u64::from(self.case.processes) * u64::from(self.operations);
         as_f64(sets) / self.mean_s()
     }
 
-    /// What an entry takes, where there are any.
+    /// Returns the memory for an entry, if there are entries.
     pub(crate) fn entry_size(&self) -> Option<EntrySize> {
         let variant = self.variant?;
-        // One without entries has buckets alone.
+        // A cache without entries only has buckets.
         let empty = engine::cache(variant, ()).ok()?.stats();
         (empty.limit_entries > 0).then(|| EntrySize {
             variant,

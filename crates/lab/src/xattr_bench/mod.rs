@@ -1,14 +1,15 @@
-//! xattr-bench: processes that set attributes with values from a pool.
+//! xattr-bench: processes that set attributes to values from a pool.
 //!
 //! # Model
-//! The stress test of J. Kara, "ext\[24\]: `MBCache` rewrite", 2016: each of P processes sets the
-//! attribute of F files of its own to values that it draws from a pool of V, N times. The letter
-//! says neither the attribute's name, nor the size of a value, nor in which order the files come;
-//! ours are [`ATTRIBUTE`], [`VALUE_BYTES`], and one file after the other.
+//! The stress test of J. Kara, "ext\[24\]: `MBCache` rewrite", 2016: each of P processes has F
+//! files, and sets their attribute N times to values that it draws from a pool of V values. The
+//! letter does not specify the attribute's name, the size of a value, or the order of the files.
+//! Here they are [`ATTRIBUTE`], [`VALUE_BYTES`], and one file after the other.
 //!
 //! # Invariants
 //! 1. The same seed gives the same operations on every [`Target`], with every variant.
-//! 2. After each run, outside its time, every file is found to have the value that was set last.
+//! 2. After each run, outside of its measured time, every file is verified to have the value that
+//!    was set last.
 
 mod directory;
 mod draws;
@@ -33,32 +34,32 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The attribute that is set.
+/// The name of the attribute.
 pub const ATTRIBUTE: &str = "user.xattr-bench";
 
-/// Bytes of a value: more than an inode of 256 bytes has room for, so that it goes into a block.
+/// Size of a value in bytes: too large for an inode of 256 bytes, so that it is stored in a block.
 pub const VALUE_BYTES: usize = 256;
 
-/// Processes, files of each, and values.
+/// Numbers of processes, files of each process, and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// Processes, or threads (P).
+    /// Number of processes or threads (P).
     pub processes: u32,
-    /// Files that each of them has (F).
+    /// Number of files of each process (F).
     pub files: u32,
-    /// Values in the pool (V).
+    /// Number of values in the pool (V).
     pub values: u32,
 }
 
 impl Case {
-    /// The processes of the letter.
+    /// The letter's numbers of processes.
     pub const PROCESSES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-    /// The files of the letter.
+    /// The letter's numbers of files.
     pub const FILES: [u32; 3] = [10, 100, 1000];
-    /// The values of the letter.
+    /// The letter's numbers of values.
     pub const VALUES: [u32; 5] = [10, 100, 1000, 10_000, 100_000];
 
-    /// All cases of these numbers, in the order of the letter: by V, then F, then P.
+    /// Returns all combinations of these numbers, in the order of the letter: by V, then F, then P.
     #[must_use]
     pub fn matrix(processes: &[u32], files: &[u32], values: &[u32]) -> Vec<Self> {
         let mut cases = Vec::new();
@@ -74,42 +75,44 @@ impl Case {
         cases
     }
 
-    /// Files of all processes.
+    /// Returns the number of files of all processes.
     #[must_use]
     pub fn all_files(&self) -> u64 {
         u64::from(self.processes) * u64::from(self.files)
     }
 }
 
-/// How a case is measured.
+/// Parameters of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BenchConfig {
-    /// Sets by each process. The letter: 50,000.
+    /// Number of sets by each process; 50,000 in the letter.
     pub operations: u32,
-    /// Runs of each case. The letter: 5.
+    /// Number of runs of each case; 5 in the letter.
     pub runs: u32,
-    /// What chance is drawn from.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// What is driven.
+/// The target of a bench.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// The cache alone, by threads: see [`engine`].
+    /// The cache alone, used by threads: see [`engine`].
     Engine(MbCacheVariant),
-    /// A volume in this process, on a memory device with an ext4 without a journal, by threads.
+    /// A volume in this process, on an in-memory device with an ext4 without a journal, used by
+    /// threads.
     Volume(MbCacheVariant),
-    /// A directory of a mounted file system, by setxattr(2) in processes.
+    /// A directory of a mounted file system, on which processes call setxattr(2).
     Directory {
-        /// Where the files are made, in a subdirectory that is removed afterwards.
+        /// The directory in which a subdirectory for the files is created, which is removed
+        /// afterwards.
         path: PathBuf,
-        /// What each process runs.
+        /// The program that each process runs.
         worker: Worker,
     },
 }
 
 impl Target {
-    /// The variant; `None` if the file system has its own.
+    /// Returns the variant; `None` if the file system has its own.
     #[must_use]
     pub fn variant(&self) -> Option<MbCacheVariant> {
         match self {
@@ -119,11 +122,11 @@ impl Target {
     }
 }
 
-/// Measures one case on each of `targets`, run by run in turn, so that what disturbs the machine
-/// meanwhile disturbs all of them. `run_done` is told of each run.
+/// Measures one case on each of `targets`. The targets take turns, so that changes of the machine's
+/// speed affect all of them. Calls `run_done` after each run.
 ///
 /// # Errors
-/// [`Error`] if a target cannot be driven, or does not keep what was set.
+/// [`Error`] if a target cannot be used, or loses a value that was set.
 pub fn measure(
     targets: &[Target],
     case: Case,
@@ -153,7 +156,7 @@ pub fn measure(
     Ok(measured)
 }
 
-/// Measures all `cases` on each of `targets`, which are called `name` together.
+/// Measures all `cases` on each of `targets`, which have the common name `name`.
 ///
 /// # Errors
 /// As [`measure`].

@@ -1,4 +1,5 @@
-//! A bench as people and programs read it: the letter's table, CSV, JSON, plots, a page.
+//! Output of a bench for people and programs: the letter's table, CSV, JSON, plots and an HTML
+//! page.
 
 use super::{Case, Measured, XattrBench};
 use crate::output::{
@@ -7,7 +8,7 @@ use crate::output::{
 use larder::MbCacheVariant;
 use std::io;
 
-/// In this order the letter has its figures; ours comes last.
+/// The letter's order of figures, followed by Larder's own variant.
 const COLUMNS: [Option<MbCacheVariant>; 7] = [
     Some(MbCacheVariant::Old),
     Some(MbCacheVariant::Lru),
@@ -23,11 +24,11 @@ const CSV_HEAD: &str = "target,processes,files,values,operations,seed,variant,me
 
 const LONG_BYTES: u64 = 8;
 
-/// Runs whose deviation is more of their mean say little.
+/// The largest relative deviation of runs that does not cause a warning.
 const MOST_DEVIATION: f64 = 0.2;
 
 impl XattrBench {
-    /// What was measured, in one line.
+    /// Returns one line that describes the measurement.
     #[must_use]
     pub fn title(&self) -> String {
         let runs = match self.config.runs {
@@ -40,7 +41,8 @@ impl XattrBench {
         )
     }
 
-    /// Whether there are several cases, so that the letter's tables show more than a list.
+    /// Returns whether there are several cases, so that the letter's tables are more useful than a
+    /// list.
     #[must_use]
     pub fn is_matrix(&self) -> bool {
         let mut cases = self.measured.iter().map(|measured| measured.case);
@@ -48,11 +50,11 @@ impl XattrBench {
         cases.any(|case| Some(case) != first)
     }
 
-    /// One row for each case and variant.
+    /// Returns a table with one row for each case and variant.
     #[must_use]
     pub fn table(&self) -> Table {
         let counts = ["shares", "lookups", "hits", "dropped_by_limit"];
-        // A file system that is not ours tells none of them.
+        // Other file systems do not report these counts.
         let counts = if self.has_stats() { &counts[..] } else { &[] };
         let mut table = Table::new("variant | P: | F: | V: | seconds: | deviation: | sets/s:")
             .with_numbers(counts);
@@ -81,15 +83,16 @@ impl XattrBench {
         row
     }
 
-    /// Whether the caches are ours, and tell what they did; all of a bench are, or none.
+    /// Returns whether there are statistics, which Larder's caches have; all measurements of a
+    /// bench have them, or none.
     fn has_stats(&self) -> bool {
         self.measured
             .iter()
             .any(|measured| measured.stats.is_some())
     }
 
-    /// One row for each case: the medians of the runs in seconds, a column for each variant, the
-    /// fastest with a star.
+    /// Returns a table with one row for each case: the medians of the runs in seconds, with a
+    /// column for each variant, and a star at the fastest.
     #[must_use]
     pub fn medians(&self) -> Table {
         let variants = self.variants();
@@ -114,7 +117,7 @@ impl XattrBench {
         table
     }
 
-    /// A warning, where runs of the same scatter so much that they say little.
+    /// Returns a warning if equal runs scatter too much to be significant.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let scatters =
@@ -135,8 +138,8 @@ impl XattrBench {
         measured.find(|measured| measured.case == case && measured.variant == variant)
     }
 
-    /// The letter's tables, each with its heading: one for each number of values. A cell has the
-    /// average of each variant.
+    /// Returns the letter's tables with their headings, one for each number of values. A cell has
+    /// the average of each variant.
     #[must_use]
     pub fn matrix(&self) -> Vec<(String, Table)> {
         let processes = self.numbers(|case| case.processes);
@@ -166,7 +169,7 @@ impl XattrBench {
         averages.collect::<Vec<_>>().join(",")
     }
 
-    /// The variants' names, in the order in which a cell of [`Self::matrix`] has their figures.
+    /// Returns the variants' names, in the order of their figures in a cell of [`Self::matrix`].
     #[must_use]
     pub fn order(&self) -> String {
         let names = self
@@ -176,7 +179,8 @@ impl XattrBench {
         names.collect::<Vec<_>>().join(",")
     }
 
-    /// What an entry takes, beside what the letter says; `None` if no cache is ours.
+    /// Returns the memory for an entry next to the letter's figures; `None` if there are no Larder
+    /// caches.
     #[must_use]
     pub fn entry_sizes(&self) -> Option<Table> {
         let mut table = Table::new("variant | bytes an entry: | with its buckets: | published:");
@@ -267,7 +271,7 @@ impl XattrBench {
         plot.to_svg()
     }
 
-    /// What `of` gives for the cases, each once, in their order.
+    /// Returns the distinct results of `of` for the cases, in order.
     fn numbers<T: PartialEq>(&self, of: impl Fn(Case) -> T) -> Vec<T> {
         let mut numbers = Vec::new();
         for measured in &self.measured {
@@ -279,7 +283,7 @@ impl XattrBench {
         numbers
     }
 
-    /// The variants that were measured, in the letter's order.
+    /// Returns the variants that were measured, in the letter's order.
     fn variants(&self) -> Vec<Option<MbCacheVariant>> {
         let is_measured = |variant: &Option<_>| {
             let mut measured = self.measured.iter();
@@ -288,7 +292,7 @@ impl XattrBench {
         COLUMNS.into_iter().filter(is_measured).collect()
     }
 
-    /// A variant's name; the file system's where it has its own.
+    /// Returns a variant's name, or the file system's if it has its own cache.
     fn name_of(&self, variant: Option<MbCacheVariant>) -> String {
         variant.map_or_else(|| self.target.clone(), |variant| variant.to_string())
     }
@@ -322,15 +326,15 @@ impl Report for XattrBench {
         parts.concat()
     }
 
-    /// One line for each case and variant.
+    /// Returns one line for each case and variant.
     fn to_csv(&self) -> io::Result<String> {
         let runs = (1..=self.config.runs).map(|run| format!(",run_{run}_s"));
         let lines = self.measured.iter().map(|measured| self.csv_line(measured));
         csv_text(&format!("{CSV_HEAD}{}", runs.collect::<String>()), lines)
     }
 
-    /// One for each number of values and of files: time over processes, a line for each variant;
-    /// bars where there is one number of processes only.
+    /// Returns one plot for each number of values and of files: time over the number of processes,
+    /// with one line for each variant; bars if there is only one number of processes.
     fn plots(&self) -> Vec<ReportFile> {
         let mut plots = Vec::new();
         for values in self.numbers(|case| case.values) {
@@ -347,7 +351,8 @@ fn plot_name(values: u32, files: u32) -> String {
     format!("v{values}-f{files}.svg")
 }
 
-/// Milliseconds as in the letter, and three digits where that would leave fewer.
+/// Formats seconds with three decimals as in the letter, or with three significant digits if that
+/// needs more.
 fn seconds(seconds: f64) -> String {
     let mut decimals = 3;
     while decimals < 9 && seconds > 0.0 && seconds * 10_f64.powi(decimals) < 100.0 {

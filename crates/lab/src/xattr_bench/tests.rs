@@ -1,4 +1,4 @@
-//! What all targets have in common, and the blocks of the engine.
+//! Tests of the behaviour that all targets share, and of the engine's blocks.
 
 use super::draws::{Draw, Draws, bytes_of};
 use super::engine::{Blocks, MAX_USERS, Process, cache};
@@ -19,7 +19,7 @@ const CASE: Case = Case {
     values: 30,
 };
 
-/// The number of the value of each file, by process and file.
+/// The value number of each file, by process and file.
 type Values = HashMap<(u32, u32), u32>;
 
 fn draws_of_all(case: Case) -> impl Iterator<Item = (u32, Draw)> {
@@ -28,7 +28,7 @@ fn draws_of_all(case: Case) -> impl Iterator<Item = (u32, Draw)> {
     })
 }
 
-/// What is there in the end, by a map.
+/// Returns the expected final values, computed with a map.
 fn predicted(case: Case) -> Values {
     draws_of_all(case)
         .map(|(process, draw)| ((process, draw.file), draw.value))

@@ -6,7 +6,7 @@ use super::{ATTRIBUTE, BenchConfig, Case, Error, Run};
 use crate::together::together;
 use larder::{Ino, MbCacheVariant, Volume, XattrMode};
 
-/// Runs all processes, as threads, on a fresh copy of `image`.
+/// Runs all processes, as threads, on a new copy of `image`.
 pub(super) fn run(
     image: &Image,
     variant: MbCacheVariant,
