@@ -2,21 +2,21 @@
 //!
 //! | peer | what it is |
 //! |---|---|
-//! | larder | `larder mount`, as a user gets it |
+//! | larder | `larder mount` with its defaults |
 //! | fuse2fs | the mount over libext2fs |
 //! | kernel | the kernel's ext4 on a loop device |
-//! | floor | a FUSE server that answers from a constant, through the same transport as ours |
+//! | floor | a FUSE server with constant content, through the same transport as Larder's |
 //! | device | the image file itself, read as the workload reads the big file |
-//! | volume, syscall | the library in process, and the system call that does the same |
+//! | volume, syscall | the library in process, and the equivalent system call |
 //!
-//! A run makes one image (see [`tree`]), then goes round after round through the workloads, and in
-//! each through the peers in a rotating order, so that noise hits all of them alike. Each workload
-//! checks what it read: a peer that answers wrong is an error, not a fast peer.
+//! A run builds one image (see [`tree`]). Each round runs all workloads, and each workload runs the
+//! peers in a rotating order, so that noise affects all of them equally. Each workload checks what it
+//! read: a peer that returns wrong content is an error, not a fast peer.
 //!
 //! *Cold* means that the mount is fresh and the image is not in the host's page cache (see
 //! [`evict`]). *Warm* means that the same workload has just run on the same mount.
 //!
-//! Wall time is only reported, as a ratio in the same run; counts are what the test asserts.
+//! Wall time is only reported, as a ratio within the run. The test asserts counts.
 #![forbid(unsafe_code)]
 
 pub mod child;

@@ -1,4 +1,4 @@
-//! A run as a table.
+//! The report of a run as a table.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::measure::{Measure, Target, Unit};
 use crate::peer::Peer;
 use crate::results::{Results, Samples};
 
-/// One column of values: the system calls go to the kernel's mount, and stand where it does.
+/// The columns of values. System calls use the kernel's mount, so they share its column.
 const COLUMNS: [(&str, &[Peer]); 5] = [
     ("larder", &[Peer::Larder, Peer::Volume]),
     ("fuse2fs", &[Peer::Fuse2fs]),
@@ -15,7 +15,7 @@ const COLUMNS: [(&str, &[Peer]); 5] = [
     ("device", &[Peer::Device]),
 ];
 
-/// The whole report.
+/// Returns the whole report.
 #[must_use]
 pub fn table(results: &Results, measures: &[Measure], samples: &Samples) -> String {
     let mut text = heading(results);
@@ -90,7 +90,7 @@ fn row(measure: Measure, samples: &Samples) -> String {
     text
 }
 
-/// How far `measure` came towards `target`.
+/// Describes the result of `measure` for `target`.
 fn reached(measure: Measure, target: Target, unit: &str, samples: &Samples) -> String {
     let figure = samples.figure(measure, target);
     let ratio = match (figure, target.against()) {
@@ -110,12 +110,12 @@ fn reached(measure: Measure, target: Target, unit: &str, samples: &Samples) -> S
     format!("  {ratio:>15}  {sign} {limit}: {verdict}")
 }
 
-/// A cell of a table: a dash where there is no value.
+/// Formats a cell of a table: a dash if there is no value.
 pub(crate) fn figure(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// A cell that shows where `ratio` misses what it is to reach.
+/// Formats a cell that marks a `ratio` that misses its target.
 pub(crate) fn judged(ratio: Option<f64>, is_met: impl Fn(f64) -> bool) -> String {
     match ratio {
         Some(ratio) if !is_met(ratio) => format!("{ratio:.2} **missed**"),

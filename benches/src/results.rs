@@ -1,4 +1,4 @@
-//! What a run came to: every single value, and what they say of the targets.
+//! The results of a run: every value, and the comparison with the targets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use crate::plan::Plan;
 #[derive(Debug, Default)]
 pub struct Samples {
     values: BTreeMap<(Measure, Peer), Vec<f64>>,
-    /// What could not be measured at all, and why.
+    /// What could not be measured, with the reasons.
     pub skipped: Vec<String>,
-    /// What went wrong.
+    /// The failures.
     pub failures: Vec<String>,
 }
 
@@ -28,25 +28,25 @@ impl Samples {
         self.values.entry((measure, peer)).or_default().push(value);
     }
 
-    /// The values of one side of a measure.
+    /// Returns the values of one side of a measure.
     #[must_use]
     pub fn of(&self, measure: Measure, peer: Peer) -> &[f64] {
         self.values.get(&(measure, peer)).map_or(&[], Vec::as_slice)
     }
 
-    /// Their median.
+    /// Returns their median.
     #[must_use]
     pub fn median(&self, measure: Measure, peer: Peer) -> Option<f64> {
         median(self.of(measure, peer))
     }
 
-    /// Ours divided by `peer`'s.
+    /// Returns Larder's value divided by `peer`'s.
     #[must_use]
     pub fn ratio(&self, measure: Measure, peer: Peer) -> Option<f64> {
         Some(self.median(measure, measure.ours())? / self.median(measure, peer)?)
     }
 
-    /// What [`Target::is_met_by`] asks for: the ratio, or our own value.
+    /// Returns the figure for [`Target::is_met_by`]: the ratio, or Larder's own value.
     #[must_use]
     pub fn figure(&self, measure: Measure, target: Target) -> Option<f64> {
         match target.against() {
@@ -56,52 +56,52 @@ impl Samples {
     }
 }
 
-/// A run as it is kept.
+/// The stored results of a run.
 #[derive(Debug, Serialize)]
 pub struct Results {
-    /// When and where.
+    /// The time and place of the run.
     #[serde(flatten)]
     pub origin: Origin,
-    /// The version of fuse2fs, as it tells it.
+    /// The version that fuse2fs reports.
     pub fuse2fs: Option<String>,
-    /// How much was done.
+    /// The sizes of the run.
     pub plan: Plan,
-    /// Each measure that was asked for.
+    /// Each measure that was selected.
     pub measures: Vec<MeasureResult>,
-    /// What was not measured, and why.
+    /// What was not measured, with the reasons.
     pub skipped: Vec<String>,
-    /// What went wrong.
+    /// The failures.
     pub failures: Vec<String>,
 }
 
-/// One measure as it is kept.
+/// The stored results of one measure.
 #[derive(Debug, Serialize)]
 pub struct MeasureResult {
     /// Its name.
     pub name: &'static str,
     /// The unit of all values.
     pub unit: Unit,
-    /// Each value, by peer.
+    /// The values by peer.
     pub runs: BTreeMap<&'static str, Vec<f64>>,
     /// Their medians.
     pub medians: BTreeMap<&'static str, f64>,
-    /// What was to be reached, and what was.
+    /// The targets, and the results for them.
     pub targets: Vec<TargetResult>,
 }
 
-/// How far a measure came.
+/// The result for a target.
 #[derive(Debug, Serialize)]
 pub struct TargetResult {
-    /// What was to be reached.
+    /// The target.
     pub target: Target,
-    /// Ours divided by the target's peer, or ours where the target has none.
+    /// Larder's value divided by that of the target's peer, or Larder's value if the target has no peer.
     pub figure: Option<f64>,
-    /// Whether it was; `None` if there is no figure.
+    /// Whether the target is met; `None` if there is no figure.
     pub met: Option<bool>,
 }
 
 impl Results {
-    /// Puts `samples` of `measures` together with when and where they were taken.
+    /// Combines `samples` of `measures` with their origin and plan.
     #[must_use]
     pub fn new(origin: Origin, plan: &Plan, measures: &[Measure], samples: &Samples) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Results {
         }
     }
 
-    /// Writes it to `folder`, under its date and commit, and returns the file's path.
+    /// Writes the results to `folder`, under date and commit, and returns the file's path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         self.origin
             .save(serde_json::to_string_pretty(self)?, folder, "")

@@ -1,4 +1,4 @@
-//! A run: rounds of workloads, and in each the peers in turn.
+//! A run: rounds of workloads, and in each workload the peers in turn.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -24,10 +24,10 @@ use crate::user::{OpenFuseDevice, User};
 use crate::work::{self, Reading};
 use crate::writing::{self, Writing, database};
 
-/// An image counts as cold if no more of it than this is in the page cache.
+/// The maximum size of an image's cached pages at which the image counts as cold.
 const COLD_BYTES: u64 = 1 << 20;
 
-/// Measures that one mount of a peer yields together.
+/// Groups of measures that one mount of a peer yields together.
 const GROUPS: [&[Measure]; 16] = [
     &[Measure::ColdFind, Measure::WarmFind],
     &[Measure::ColdTar, Measure::WarmTar],
@@ -58,13 +58,13 @@ pub struct Run {
     folder: TempDir,
     tree: Tree,
     tar_bytes: Option<u64>,
-    /// The small files as an archive, for what writes.
+    /// The small files as an archive, for the writing workloads.
     archive: PathBuf,
 }
 
 impl Run {
-    /// Makes the image in a folder of its own below `work_folder`, which must be on the storage
-    /// that is to be measured. `interrupted` ends the run early, with everything unmounted.
+    /// Builds the image in a new directory below `work_folder`, which must be on the storage to measure.
+    /// Setting `interrupted` ends the run early, with everything unmounted.
     pub fn new(
         plan: Plan,
         programs: Programs,
@@ -77,7 +77,7 @@ impl Run {
         progress("making the image");
         let tree = Tree::make(folder.path(), &plan)?;
         let archive = writing::make_archive(folder.path(), &plan)?;
-        // fuse2fs opens the image for writing even where it mounts read-only.
+        // fuse2fs opens the image for writing even for a read-only mount.
         fs::set_permissions(&tree.image, Permissions::from_mode(0o666))?;
         Ok(Self {
             plan,
@@ -92,7 +92,8 @@ impl Run {
         })
     }
 
-    /// Runs everything and returns all values. A peer that fails is noted, and the run goes on.
+    /// Runs everything and returns all values. If a peer fails, the failure is recorded, and the run
+    /// continues.
     pub fn measure(&mut self) -> Samples {
         let mut samples = Samples::default();
         let _open = self
@@ -188,7 +189,7 @@ impl Run {
         }
     }
 
-    /// Makes the image cold, mounts it by way of `peer`, and runs the workload of `first`'s group.
+    /// Makes the image cold, mounts it with `peer`, and runs the workload of `first`'s group.
     fn measure_peer(
         &mut self,
         first: Measure,
@@ -258,7 +259,7 @@ impl Run {
         Ok(())
     }
 
-    /// Reads `file` as `measure` says, in a process of its own, and returns the rate.
+    /// Reads `file` according to `measure`, in a separate process, and returns the rate.
     fn read(
         &self,
         measure: Measure,

@@ -1,4 +1,4 @@
-//! A fresh image for one workload, and what the kernel's tools say of it afterwards.
+//! A new image for one workload, and checks of it with the kernel's tools.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use crate::child;
 use crate::peer::{Mounted, Peer, Programs};
 
-/// A folder for one run in `work_folder`, which goes when it is dropped. Servers that are not root find
-/// the image in it, too.
+/// Creates a directory for one run in `work_folder`, which is removed on drop. Servers that are not root
+/// can also access the image in it.
 pub fn folder(work_folder: &Path, prefix: &str) -> Result<TempDir> {
     fs::create_dir_all(work_folder)?;
     let folder = tempfile::Builder::new()
@@ -24,17 +24,17 @@ pub fn folder(work_folder: &Path, prefix: &str) -> Result<TempDir> {
     Ok(folder)
 }
 
-/// How large an image is.
+/// The size of an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     /// In MiB.
     pub mib: u64,
-    /// Inodes.
+    /// The number of inodes.
     pub inodes: u64,
 }
 
 impl Size {
-    /// Room for that many files with a block each, a thousand more, and a journal.
+    /// Returns a size with room for `files` files of one block, a thousand more, and a journal.
     pub(crate) fn of_files(files: u64) -> Self {
         Self {
             mib: files / 128 + 256,
@@ -54,7 +54,7 @@ impl Scratch {
     pub(crate) fn make(folder: &Path, size: Size) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let image = folder.join("scratch.ext4");
-        // Gone first: no block of an earlier run is in the cache or on the disk.
+        // Removed first, so that no block of an earlier run is cached or on the disk.
         if image.exists() {
             fs::remove_file(&image)?;
         }
@@ -66,7 +66,7 @@ impl Scratch {
         })
     }
 
-    /// Mounts it for writing, with `options` beside that.
+    /// Mounts it for writing, with additional `options`.
     pub(crate) fn mount(
         &self,
         programs: &Programs,
@@ -76,12 +76,12 @@ impl Scratch {
         Mounted::for_writing(programs, peer, options, &self.image, &self.folder)
     }
 
-    /// That e2fsck finds nothing to complain of.
+    /// Checks that e2fsck finds no errors.
     pub(crate) fn check(&self) -> Result<()> {
         Ok(e2fsprogs::check(&self.image)?)
     }
 
-    /// Extents of a file, on average over the files that have any.
+    /// Returns the mean number of extents of the files that have extents.
     pub(crate) fn mean_extents(&self) -> Result<f64> {
         let mount = LoopMount::new(&self.image, Access::ReadOnly, &[])?;
         let mut command = Command::new(child::find("find")?);
@@ -94,7 +94,7 @@ impl Scratch {
     }
 }
 
-/// The mean of the numbers in lines such as `name: 3 extents found`.
+/// Returns the mean of the numbers in lines such as `name: 3 extents found`.
 fn mean_of(text: &str) -> Result<f64> {
     let (mut files, mut extents) = (0_u32, 0_u32);
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! A FUSE server in a process of its own, and the guard that unmounts it.
+//! A FUSE server in a separate process, and the guard that unmounts it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use larder_fuse::{MountEntry, MountOptions};
 use crate::child::{tail, wait_for};
 use crate::user::User;
 
-/// How long a server may take to mount, and to go away.
+/// The time limit for a server to mount, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A FUSE server in the foreground, and the mount that it serves.
@@ -21,13 +21,13 @@ pub struct Server {
     child: Child,
     mountpoint: PathBuf,
     user: User,
-    /// How it is unmounted, without the mount point.
+    /// The unmount command, without the mount point.
     unmount: Vec<PathBuf>,
 }
 
 impl Server {
-    /// Runs `command`, which serves `mountpoint` from the foreground, and waits until that is
-    /// mounted. `unmount`, followed by the mount point, takes it away again. Complaints go to `log`.
+    /// Runs `command`, which serves `mountpoint` in the foreground, and waits for the mount. `unmount`,
+    /// followed by the mount point, removes it. Standard error is written to `log`.
     pub fn start(
         mut command: Command,
         mountpoint: PathBuf,
@@ -50,7 +50,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     #[must_use]
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
@@ -74,8 +74,8 @@ impl Server {
         Ok(())
     }
 
-    /// Lets the kernel read ahead as far as `larder mount` does. Only root may; otherwise the
-    /// kernel's default stays.
+    /// Raises the kernel's readahead limit to that of `larder mount`. This requires root; otherwise the
+    /// kernel's default remains.
     pub fn raise_read_ahead(&self) {
         if let Some(MountEntry {
             device_major,
@@ -104,8 +104,8 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Unmounts and waits until the server has let go of the image; failing that, takes the mount
-    /// away and ends the server, so that nothing stays behind.
+    /// Unmounts and waits until the server has released the image. If that fails, detaches the mount and
+    /// kills the server, so that neither remains.
     fn drop(&mut self) {
         let clean = mounted_at(&self.mountpoint).is_some()
             && self.run_unmount()
@@ -123,8 +123,8 @@ impl Drop for Server {
     }
 }
 
-/// What is mounted at `mountpoint`: asks the kernel's list and not the mount, which may be another
-/// user's or dead.
+/// Returns the mount at `mountpoint`, according to the kernel's list. The mount itself is not accessed,
+/// because it may belong to another user or have a dead server.
 fn mounted_at(mountpoint: &Path) -> Option<MountEntry> {
     larder_fuse::find_mount(mountpoint).ok()
 }

@@ -1,9 +1,9 @@
-//! The tree that everything reads, and the ext4 image it lies in.
+//! The files that every workload reads, and the ext4 image that contains them.
 //!
-//! Small files of 0 to 16 KiB, [`FILES_PER_FOLDER`] a folder, four folders deep, so that each path
-//! has five components; beside them one big file. Names, sizes and content depend on nothing but
-//! the plan. Each page of the big file begins with a number that only its index determines, so
-//! that a reader can check what it gets without knowing the rest.
+//! There are small files of 0 to 16 KiB, [`FILES_PER_FOLDER`] per directory, four directories deep, so
+//! that each path has five components, and one big file. Names, sizes and content depend only on the
+//! plan. Each page of the big file begins with a number that only its index determines, so that a reader
+//! can check it without the other pages.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -22,27 +22,27 @@ pub const BIG_FILE: &str = "big.bin";
 /// The number of the one large file of an image; others are numbered from 0.
 pub const BIG_FILE_NUMBER: u32 = u32::MAX;
 
-/// The page in which files are read and checked.
+/// The size of the pages in which files are read and checked.
 pub const PAGE_BYTES: usize = 4096;
 
 const FILES_PER_FOLDER: u32 = 100;
 const SEED: Seed = Seed(0x1a4d_e4be);
 
-/// The image and what is in it.
+/// The image and its contents.
 #[derive(Clone, Debug)]
 pub struct Tree {
     /// The image.
     pub image: PathBuf,
-    /// Names that `find` lists, the root and `lost+found` included.
+    /// The number of names that `find` lists, including the root and `lost+found`.
     pub entries: u64,
     /// Size of the big file.
     pub big_file_bytes: u64,
-    /// A path of five components in each folder, from the root.
+    /// A path of five components in each directory, from the root.
     pub deep_paths: Vec<String>,
 }
 
 impl Tree {
-    /// Makes the tree under `folder` and an image of it, then removes the tree.
+    /// Creates the tree under `folder` and an image of it, then removes the tree.
     pub fn make(folder: &Path, plan: &Plan) -> Result<Self> {
         let source = folder.join("tree");
         let (folders, deep_paths) = make_small_files(&source, plan.files)?;
@@ -60,9 +60,10 @@ impl Tree {
     }
 }
 
-/// Writes a file of which each page begins with a number that only `file` and its index determine.
+/// Writes a file in which each page begins with a number that only `file` and its index determine.
 pub(crate) fn write_pages(path: &Path, file: u32, size_bytes: u64) -> Result<()> {
-    // The rest of each page is the same for all: making it costs a run more than it tells.
+    // The rest of each page is the same for all: different content would take long, and add nothing to
+    // the result.
     let mut page = Random::new(SEED.part(1)).bytes(PAGE_BYTES);
     let mut written = BufWriter::with_capacity(1 << 20, File::create(path)?);
     for index in 0..size_bytes / PAGE_BYTES as u64 {
@@ -70,7 +71,7 @@ pub(crate) fn write_pages(path: &Path, file: u32, size_bytes: u64) -> Result<()>
         written.write_all(&page)?;
     }
     let written = written.into_inner().context("write a file of the image")?;
-    // On the device at once, so that its blocks are found together.
+    // Sync immediately, so that the blocks of each file are allocated together.
     Ok(written.sync_all()?)
 }
 
@@ -78,8 +79,8 @@ fn page_word(file: u32, page: u64) -> [u8; 8] {
     mix(mix(SEED.0 ^ u64::from(file)) ^ page).to_le_bytes()
 }
 
-/// How many of the pages in `bytes`, the first of which is page `page` of `file`, do not hold what
-/// was written there.
+/// Returns how many of the pages in `bytes` differ from what was written. The first one is page `page`
+/// of `file`.
 #[must_use]
 pub fn wrong_pages(bytes: &[u8], file: u32, page: u64) -> u64 {
     let pages = (page..).zip(bytes.chunks(PAGE_BYTES));
@@ -88,7 +89,7 @@ pub fn wrong_pages(bytes: &[u8], file: u32, page: u64) -> u64 {
         .count() as u64
 }
 
-/// Folder `number` of the small files, four levels deep.
+/// Returns the path of directory `number` of the small files, four levels deep.
 pub(crate) fn folder_path(number: u32) -> String {
     let (top, second) = (number / 25, number / 5 % 5);
     format!(
@@ -97,7 +98,7 @@ pub(crate) fn folder_path(number: u32) -> String {
     )
 }
 
-/// Returns how many folders there are, and a path in each of the innermost ones.
+/// Creates the small files. Returns the number of directories, and a path in each of the innermost ones.
 pub(crate) fn make_small_files(root: &Path, files: u32) -> Result<(u64, Vec<String>)> {
     let mut random = Random::new(SEED);
     let mut deep_paths = Vec::new();

@@ -1,4 +1,4 @@
-//! As whom a peer runs.
+//! The user that runs a peer.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,18 +12,18 @@ use serde::Serialize;
 const NOBODY: u32 = 65534;
 const FUSE_DEVICE: &str = "/dev/fuse";
 
-/// As whom a peer and the workload on it run.
+/// The user that runs a peer and its workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum User {
-    /// Whoever runs the benches.
+    /// The user that runs the benches.
     Own,
-    /// `nobody`, by way of setpriv: needs root to begin with.
+    /// `nobody`, through setpriv: requires root.
     Nobody,
 }
 
 impl User {
-    /// A command that runs `program` as this user.
+    /// Returns a command that runs `program` as this user.
     #[must_use]
     pub fn command(self, program: &Path) -> Command {
         match self {
@@ -42,7 +42,7 @@ impl User {
         }
     }
 
-    /// Makes `path` this user's.
+    /// Changes the owner of `path` to this user.
     pub fn own(self, path: &Path) -> Result<()> {
         if self == Self::Nobody {
             chown(path, Some(NOBODY), Some(NOBODY))?;
@@ -50,7 +50,7 @@ impl User {
         Ok(())
     }
 
-    /// Why nothing can be run as this user, if so.
+    /// Returns the reason why nothing can run as this user, if there is one.
     #[must_use]
     pub fn missing(self) -> Option<String> {
         match self {
@@ -65,15 +65,15 @@ impl User {
     }
 }
 
-/// Lets every user open `/dev/fuse`, as udev does everywhere, until this is dropped. Machines
-/// without udev leave it to root alone.
+/// Until it is dropped, lets every user open `/dev/fuse`, as udev usually does. On machines without
+/// udev, only root can open it.
 #[derive(Debug)]
 pub struct OpenFuseDevice {
     mode_before: Option<u32>,
 }
 
 impl OpenFuseDevice {
-    /// Changes the device's mode if that is needed and allowed.
+    /// Changes the device's mode if that is necessary and permitted.
     #[must_use]
     pub fn new() -> Self {
         let mode = fs::metadata(FUSE_DEVICE).map_or(0o666, |data| data.permissions().mode());

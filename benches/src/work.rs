@@ -1,4 +1,4 @@
-//! The workloads on a mount. Each returns what it took and checks what it read.
+//! The workloads on a mount. Each returns its figures and checks what it read.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,24 +16,24 @@ use serde::{Deserialize, Serialize};
 use crate::child;
 use crate::tree::{BIG_FILE_NUMBER, PAGE_BYTES, Tree, wrong_pages};
 
-/// Reads are of this size where a program reads a whole file.
+/// The size of reads when a program reads a whole file.
 const SEQUENTIAL_BYTES: usize = 1 << 20;
 
-/// What readers came to.
+/// The result of readers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// From before the first one's start to the last one's end.
+    /// The time from just before the start of the first one to the end of the last one.
     pub seconds: f64,
     /// Bytes read.
     pub bytes: u64,
-    /// Pages that did not hold what the image has there.
+    /// Pages that differ from the content of the image.
     pub wrong_pages: u64,
-    /// Bytes read in each second, of readers with a deadline.
+    /// Bytes read in each second, for readers with a deadline.
     #[serde(default)]
     pub bytes_by_second: Vec<u64>,
 }
 
-/// `find`, which asks each file for its size. Returns the seconds it took.
+/// Runs `find`, which queries the size of each file. Returns the elapsed time in seconds.
 pub fn find(root: &Path, tree: &Tree, log: &Path) -> Result<f64> {
     let mut command = Command::new("find");
     command.arg(root).args(["-printf", "%s %P\\n"]);
@@ -49,7 +49,7 @@ pub fn find(root: &Path, tree: &Tree, log: &Path) -> Result<f64> {
     Ok(seconds)
 }
 
-/// `tar` to a pipe. Returns the seconds it took and the bytes it wrote.
+/// Runs `tar` to a pipe. Returns the elapsed time in seconds and the number of bytes that it wrote.
 pub fn tar(root: &Path, tree: &Tree, log: &Path) -> Result<(f64, u64)> {
     let mut command = Command::new("tar");
     command.args(["-cf", "-", "-C"]).arg(root).arg(".");
@@ -94,8 +94,8 @@ pub fn sequential(file: &Path) -> Result<Reading> {
     Ok(result)
 }
 
-/// Reads pages of `file` at random with several threads at once, no page twice. `run` chooses
-/// which, so that each run reads others and each peer the same.
+/// Reads pages of `file` at random with several threads, no page twice. `run` determines the pages, so
+/// that each run reads different ones, and each peer the same.
 pub fn random(file: &Path, run: u64, threads: u32, reads_each: u32) -> Result<Reading> {
     let opened = File::open(file).with_context(|| format!("open {}", file.display()))?;
     let pages = shuffled(opened.metadata()?.len() / PAGE_BYTES as u64, run);
@@ -126,7 +126,7 @@ pub fn random(file: &Path, run: u64, threads: u32, reads_each: u32) -> Result<Re
     })
 }
 
-/// The numbers below `count` in an order that `seed` determines.
+/// Returns the numbers below `count` in an order that `seed` determines.
 #[must_use]
 pub fn shuffled(count: u64, seed: u64) -> Vec<u64> {
     let mut random = Random::new(Seed(0x5eed).part(seed));

@@ -1,4 +1,4 @@
-//! The readahead benches on a tiny image: what is read is asserted, times are not.
+//! The readahead benches on a tiny image. The test asserts what is read, but no times.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +16,7 @@ use larder_benches::readahead::run::{Run, missing};
 use larder_readahead::PolicyName;
 use larder_testkit::tell_skipped;
 
-/// The journal, directories and maps, and what is read ahead past the end of a file.
+/// The journal, directories and maps, and readahead past the end of a file.
 const OVERHEAD_BYTES: u64 = 4 << 20;
 
 const PEERS: [Peer; 4] = [
@@ -30,13 +30,13 @@ fn programs() -> Programs {
     Programs::beside(env!("CARGO_BIN_EXE_larder-benches").into())
 }
 
-/// One run at a time: what another one uses would look like something left behind.
+/// Runs one test at a time: the resources of a concurrent one would look like leftovers.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Measures `cases`, and checks that nothing stays behind.
+/// Measures `cases`, and checks that nothing remains afterwards.
 fn run(plan: &Plan, cases: Vec<Case>) -> Results {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // Loop devices need a disk; the folder for temporary files may be in memory.
+    // Loop devices need a disk, and the default directory for temporary files may be in memory.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let work = folder.path().join("work");
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -77,7 +77,7 @@ fn assert_nothing_left(work: &Path) {
     }
 }
 
-/// The one measurement of each side that can be measured here.
+/// Checks the single measurement of each side that can be measured here.
 fn each_peer(results: &Results, case: Case, check: impl Fn(Peer, &Sample)) {
     for peer in PEERS {
         let samples: Vec<&Sample> = results.of(&case.name(), peer).collect();
@@ -171,7 +171,7 @@ fn streams_on_a_tiny_image_are_measured_second_by_second() {
             assert!(sample.max_megabytes_per_second() > Some(0.0), "{sample:?}");
         });
     }
-    // All streams together cannot read faster than their pace.
+    // All streams together cannot exceed their rate limit.
     each_peer(&results, cases[1], |_, sample| {
         let most = u64::from(plan.streams) * plan.paced.bytes_per_second;
         let requests = u64::from(plan.streams) * plan.paced.request_bytes;

@@ -1,4 +1,4 @@
-//! The bench of the table on a tiny plan: every side finds what is there, and everything is told.
+//! The table bench with a tiny plan: every side finds all keys, and all results are reported.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,7 +11,7 @@ use larder_benches::hash_table::side::Side;
 use larder_benches::origin::Origin;
 use larder_testkit::tell_skipped;
 
-/// Does what `plan` says, with every side in every case.
+/// Measures `plan`, with every side in every case.
 fn measure(plan: &Plan, interrupted: bool) -> anyhow::Result<Measured> {
     let folder = tempfile::tempdir()?;
     let run = Run {
@@ -28,7 +28,7 @@ fn measure(plan: &Plan, interrupted: bool) -> anyhow::Result<Measured> {
 #[test]
 fn every_side_finds_what_is_there_and_is_told_of_in_each_case_it_can_do() {
     let plan = Plan::tiny();
-    // Fails where a side finds something else than was put in.
+    // Fails if a side finds a wrong value.
     let measured = measure(&plan, false).unwrap();
     let results = Results::new(Origin::now(), plan.clone(), measured);
     let page = report::page(&results);

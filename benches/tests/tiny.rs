@@ -1,4 +1,4 @@
-//! The whole harness on a tiny tree: counts are asserted, times are not.
+//! The whole harness on a tiny tree. The test asserts counts, but no times.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ fn programs() -> Programs {
 
 fn run(measures: &[Measure], plan: &Plan) -> Samples {
     let folder = tempfile::tempdir().unwrap();
-    // Another user has to reach the image.
+    // Another user must be able to access the image.
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let work = folder.path().join("work");
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -57,7 +57,8 @@ fn run(measures: &[Measure], plan: &Plan) -> Samples {
     samples
 }
 
-/// Each side that can be measured here has one value a run, above 0; the others say why not.
+/// Checks that each side that can be measured here has one positive value per run, and that the others
+/// report a reason.
 fn assert_counts(samples: &Samples, measures: &[Measure], plan: &Plan) {
     assert_eq!(samples.failures, Vec::<String>::new());
     let programs = programs();

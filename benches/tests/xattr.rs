@@ -1,4 +1,5 @@
-//! The benches of setxattr(2) on a tiny plan: what was set is there, images are clean, times are told.
+//! The benches of setxattr(2) with a tiny plan: attributes are set, images are clean, times are
+//! reported.
 
 use std::sync::atomic::AtomicBool;
 

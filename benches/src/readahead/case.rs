@@ -1,67 +1,67 @@
-//! What is measured: a workload, on a disk of a speed.
+//! A case: a workload on a disk of a certain speed.
 
 use serde::Serialize;
 
 use crate::readahead::plan::Plan;
 
-/// A pattern of one reader, after iozone's.
+/// A pattern of one reader, as in iozone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pattern {
-    /// From start to end, with read(2); and, in the same mount, once more.
+    /// From start to end, with read(2), and once more in the same mount.
     Read,
     /// From end to start.
     Reverse,
     /// One request in 17.
     Stride,
-    /// Each request anywhere, none twice.
+    /// Random requests, none twice.
     Random,
-    /// Half of the requests behind the one before, half anywhere.
+    /// Half of the requests directly follow the previous one, half are random.
     Mixed,
     /// From start to end, with pread(2).
     Pread,
 }
 
-/// Who reads what.
+/// The readers and their files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Workload {
     /// One reader, by fio.
     Fio(Pattern),
-    /// Random reads of so many threads, by sysbench.
+    /// Random reads by this number of threads, by sysbench.
     Sysbench(u32),
-    /// 64 readers of one file, each in a region and with a descriptor of its own.
+    /// 64 readers of one file, each with its own region and descriptor.
     Interleaved,
     /// The same reads in turns, all through one descriptor.
     InterleavedOneDescriptor,
-    /// A stream on each of many files, as fast as it can.
+    /// A stream on each of many files, at full speed.
     Streams,
-    /// The same at a pace, started one after the other, as in the published measurement.
+    /// The same at a limited rate, with staggered starts, as in the published measurement.
     Thrashing,
 }
 
-/// How fast the device is.
+/// The speed of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Disk {
-    /// As fast as the machine's storage.
+    /// The full speed of the machine's storage.
     Fast,
     /// Throttled to [`SLOW_DISK`](super::plan::SLOW_DISK).
     Slow,
 }
 
-/// One thing to measure.
+/// A case to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Case {
-    /// Who reads what.
+    /// The workload.
     pub workload: Workload,
-    /// From where.
+    /// The disk.
     pub disk: Disk,
 }
 
-/// Readers of one large file.
+/// The number of readers of one large file.
 pub const INTERLEAVED_READERS: u32 = 64;
 
 impl Workload {
-    /// The name as it is printed, without the disk.
+    /// Returns the name as it is printed, without the disk.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -79,7 +79,7 @@ impl Workload {
         }
     }
 
-    /// Whether memory is limited.
+    /// Returns the limit of the memory, if there is one.
     #[must_use]
     pub fn memory_bytes(self, disk: Disk, plan: &Plan) -> Option<u64> {
         match self {
@@ -91,13 +91,13 @@ impl Workload {
 }
 
 impl Case {
-    /// The name as it is printed, and as `--only` takes it.
+    /// Returns the name as it is printed, and as `--only` accepts it.
     #[must_use]
     pub fn name(self) -> String {
         self.prefix().to_owned() + &self.workload.name()
     }
 
-    /// What `case` reads in the second place, in the same mount.
+    /// Returns the name of the second read of `case`, in the same mount.
     #[must_use]
     pub fn second_name(self) -> String {
         self.prefix().to_owned() + "re-read"
@@ -110,7 +110,7 @@ impl Case {
         }
     }
 
-    /// All that `plan` has, in the order in which it is measured.
+    /// Returns all cases of `plan`, in the order in which they are measured.
     #[must_use]
     pub fn all(plan: &Plan) -> Vec<Self> {
         let mut cases = Vec::new();
@@ -135,7 +135,7 @@ impl Case {
                 ]);
             cases.extend(workloads.map(|workload| Self { workload, disk }));
         }
-        // The streams' pace is no load for a fast disk.
+        // The paced streams do not load a fast disk.
         cases.push(Self {
             workload: Workload::Thrashing,
             disk: Disk::Slow,

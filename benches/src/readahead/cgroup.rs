@@ -1,9 +1,9 @@
-//! A control group: how much memory its processes may fill, and how fast its device is to them.
+//! A control group: limits the memory of its processes, and the speed of their device.
 //!
-//! Model: version 1 (a folder in the `memory` and one in the `blkio` hierarchy) or version 2 (one
-//! folder), whichever has the controllers. What a process of the group brings into the page cache
-//! counts as the group's memory, so that the limit limits the page cache too. The throttle counts
-//! what reaches the device: a large read is one read.
+//! Model: version 1 (a directory in the `memory` hierarchy and one in the `blkio` hierarchy) or version
+//! 2 (one directory), whichever has the controllers. Pages that a process of the group inserts into the
+//! page cache count as the group's memory, so the limit applies to the page cache too. The throttle
+//! counts requests at the device: a large read is one read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,29 +17,30 @@ use serde::Serialize;
 
 use crate::readahead::device::Device;
 
-/// How long a group may take to become empty.
+/// The time limit within which a group must become empty.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Moves itself into the groups whose count and folders come first, and becomes the rest.
+/// A shell script that joins groups, and then executes a command. Its arguments are the number of
+/// groups, their directories, and the command.
 const JOIN: &str = r#"n=$1; shift
 while [ "$n" -gt 0 ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; n=$((n - 1)); done
 exec "$@""#;
 
-/// What a device is made to be: no faster than this.
+/// The maximum speed of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Throttle {
-    /// The most it transfers in a second.
+    /// The maximum number of bytes transferred per second.
     pub bytes_per_second: u64,
-    /// The most reads that it does in a second, of whatever size.
+    /// The maximum number of reads per second, of any size.
     pub reads_per_second: u64,
 }
 
-/// What the processes of a group get.
+/// The limits of the processes of a group.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Memory, the page cache included.
+    /// The maximum memory, including the page cache.
     pub memory_bytes: Option<u64>,
-    /// How fast the device is.
+    /// The maximum speed of the device.
     pub throttle: Option<Throttle>,
 }
 
@@ -49,14 +50,14 @@ pub struct Cgroup {
     folders: Vec<PathBuf>,
 }
 
-/// Where the controllers are.
+/// The hierarchies that have the controllers.
 enum Hierarchy {
     V1 { memory: PathBuf, blkio: PathBuf },
     V2 { root: PathBuf },
 }
 
 impl Cgroup {
-    /// Why no group can be made here, if so.
+    /// Returns the reason why no group can be created here, if there is one.
     #[must_use]
     pub fn missing() -> Option<String> {
         if !is_root() {
@@ -65,7 +66,7 @@ impl Cgroup {
         hierarchy().err().map(|error| error.to_string())
     }
 
-    /// A group called `name` with `limits`, which for the throttle are about `device`.
+    /// Creates a group called `name` with `limits`, whose throttle applies to `device`.
     pub fn new(name: &str, limits: Limits, device: &Device) -> Result<Self> {
         let mut group = Self {
             folders: Vec::new(),
@@ -106,7 +107,7 @@ impl Cgroup {
         Ok(group)
     }
 
-    /// A command that runs `program` in this group.
+    /// Returns a command that runs `program` in this group.
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("sh");
@@ -126,7 +127,7 @@ impl Cgroup {
 }
 
 impl Drop for Cgroup {
-    /// Its processes have ended, but the kernel may still be busy with the last of them.
+    /// The group's processes have ended, but the kernel may not have removed the last of them yet.
     fn drop(&mut self) {
         let give_up = Instant::now() + PATIENCE;
         for folder in &self.folders {

@@ -1,8 +1,8 @@
-//! The one device that all peers read: the image behind a loop device.
+//! The device that all peers read: the image through a loop device.
 //!
-//! With direct I/O, so that the image's pages are cached once, by whom they are measured at, and
-//! not once more below. The block layer counts its reads, for every peer in the same way. A device
-//! is attached for each measurement, so that it starts with nothing cached.
+//! It uses direct I/O, so that the pages of the image are cached only by the measured side, and not
+//! again below. The block layer counts the reads of every peer in the same way. A new device is attached
+//! for each measurement, so that nothing is cached at its start.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 const SECTOR_BYTES: u64 = 512;
 
-/// What was read from a device.
+/// The reads of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reads {
     /// Reads that reached the device, adjacent ones merged.
@@ -23,7 +23,7 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// What was read since `before`.
+    /// Returns the reads since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -32,14 +32,14 @@ impl Reads {
         }
     }
 
-    /// The mean size of a read; 0 if there is none.
+    /// Returns the mean size of a read, or 0 without reads.
     #[must_use]
     pub fn mean_bytes(self) -> u64 {
         self.bytes.checked_div(self.reads).unwrap_or(0)
     }
 }
 
-/// A loop device, read-only, until this is dropped.
+/// A read-only loop device, which is detached on drop.
 #[derive(Debug)]
 pub struct Device {
     path: PathBuf,
@@ -47,7 +47,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Attaches `image`, which the kernel reads ahead of by at most `read_ahead_bytes`.
+    /// Attaches `image`, with the kernel's readahead limited to `read_ahead_bytes`.
     pub fn attach(image: &Path, read_ahead_bytes: u64) -> Result<Self> {
         let told = Tool::new("losetup")
             .args(["--find", "--show", "--read-only", "--direct-io=on"])
@@ -63,19 +63,19 @@ impl Device {
         Ok(device)
     }
 
-    /// As in `/dev/loop0`.
+    /// Returns the path, such as `/dev/loop0`.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// As in `7:0`.
+    /// Returns the device number, such as `7:0`.
     pub fn number(&self) -> Result<String> {
         let number = fs::read_to_string(self.sysfs.join("dev"))?;
         Ok(number.trim().to_owned())
     }
 
-    /// What was read so far, by earlier users of the same device too.
+    /// Returns the reads so far, including those of earlier users of the same device.
     pub fn reads(&self) -> Result<Reads> {
         let text = fs::read_to_string(self.sysfs.join("stat"))?;
         let field = |at: usize| -> Result<u64> {
@@ -90,7 +90,7 @@ impl Device {
 }
 
 impl Drop for Device {
-    /// While something is mounted on it, the kernel detaches it when that goes away.
+    /// While the device is mounted, the kernel delays the detachment until the mount ends.
     fn drop(&mut self) {
         if let Err(error) = Tool::new("losetup").arg("--detach").arg(&self.path).run() {
             eprintln!("{error}");

@@ -1,7 +1,7 @@
 //! The image of the readahead benches: one large file, and one file for each stream.
 //!
-//! The kernel writes it through its own mount, one file after the other, so that each lies in few
-//! pieces.
+//! The kernel writes it through its own mount, one file after the other, so that each file has few
+//! extents.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use larder_testkit::{Access, LoopMount};
 use crate::readahead::plan::Plan;
 use crate::tree::{BIG_FILE, BIG_FILE_NUMBER, write_pages};
 
-/// The file of stream `number`, at the root.
+/// Returns the name of the file of stream `number`, in the root directory.
 #[must_use]
 pub fn stream_file(number: u32) -> String {
     format!("stream-{number:03}.bin")
 }
 
-/// Makes the image below `folder`, and returns its path.
+/// Builds the image below `folder`, and returns its path.
 pub fn make(folder: &Path, plan: &Plan) -> Result<PathBuf> {
     let image = folder.join("readahead.ext4");
     let content_bytes =

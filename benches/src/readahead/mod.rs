@@ -1,18 +1,18 @@
-//! Readahead on the real thing: Larder's mount under each policy, beside the kernel's ext4.
+//! Readahead on real devices: Larder's mount with each policy, compared with the kernel's ext4.
 //!
 //! | side | what it is |
 //! |---|---|
 //! | kernel | ext4 on the device |
-//! | larder | `larder mount` as a user gets it |
-//! | off, legacy, … | `larder mount` under this policy, with no cache and no readahead of the kernel's around it |
+//! | larder | `larder mount` with its defaults |
+//! | off, legacy, … | `larder mount` with this policy, without caching or readahead by the kernel around it |
 //!
-//! All sides read the same image on the same kind of device, with the same limit on memory (see
-//! [`cgroup`]) and the same maximum of readahead. The device is as fast as the machine's storage,
-//! or throttled to what a disk of 2007 did: readahead matters to slow devices.
+//! All sides read the same image on the same kind of device, with the same memory limit (see [`cgroup`])
+//! and the same maximum of readahead. The device has the speed of the machine's storage, or is throttled
+//! to that of a disk of 2007, because readahead matters on slow devices.
 //!
-//! Each measurement is on a fresh device and a fresh mount, with nothing cached. The sides take
-//! turns, in an order that rotates from round to round. Rates are reported, as ratios in one run;
-//! what the device read is counted.
+//! Each measurement uses a new device and a new mount, with nothing cached. The sides take turns, in an
+//! order that rotates from round to round. Rates are reported as ratios within one run. The reads of the
+//! device are counted.
 
 pub mod case;
 pub mod cgroup;

@@ -1,8 +1,8 @@
-//! The sides: the kernel's ext4 and Larder's mount, each on a fresh device, within limits.
+//! The sides: the kernel's ext4 and Larder's mount, each on a new device, with limits.
 //!
-//! For the kernel, the readers are in the group, and what they read is the page cache's share of
-//! it. For Larder, the server is in the group as well, its own cache, and what FUSE caches of the
-//! readers' files.
+//! For the kernel, the group contains the readers, and the pages that they read count as its page cache.
+//! For Larder, the group also contains the server with its cache, and the pages of the readers' files
+//! that FUSE caches.
 
 use std::ffi::OsString;
 use std::fs;
@@ -26,16 +26,16 @@ use crate::user::User;
 pub enum Peer {
     /// The kernel's ext4.
     Kernel,
-    /// `larder mount` as a user gets it: the kernel's FUSE cache and readahead are in front, and
-    /// those for block devices behind.
+    /// `larder mount` with its defaults: the kernel's FUSE cache and readahead above it, and those of
+    /// the block device below it.
     Larder,
-    /// `larder mount` with nothing of the kernel's around it: every read reaches Larder's policy,
-    /// and what that asks for goes to the device as it is.
+    /// `larder mount` without the kernel's caches around it: every read reaches Larder's policy, whose
+    /// requests reach the device unchanged.
     Policy(PolicyName),
 }
 
 impl Peer {
-    /// All sides, in the order of the tables' columns.
+    /// Returns all sides, in the order of the tables' columns.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let policies = PolicyName::ALL.iter().copied().map(Self::Policy);
@@ -45,7 +45,7 @@ impl Peer {
             .collect()
     }
 
-    /// The name as it is printed.
+    /// Returns the name as it is printed.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,13 +55,13 @@ impl Peer {
         }
     }
 
-    /// The arguments of `larder mount` behind the device and the mount point.
+    /// Returns the arguments of `larder mount` after the device and the mount point.
     fn mount_args(self, memory_bytes: Option<u64>) -> Vec<OsString> {
         let mut args = vec!["--foreground".to_owned()];
         let cache_bytes = |memory_bytes: u64| match self {
-            // The rest is for what the kernel caches in front of it and behind.
+            // The rest is for the kernel's caches above and below it.
             Self::Larder | Self::Kernel => memory_bytes / 4,
-            // The rest is for the server's own needs, and the readers'.
+            // The rest is for the server itself, and for the readers.
             Self::Policy(_) => memory_bytes / 8 * 6,
         };
         if let Some(bytes) = memory_bytes.map(cache_bytes) {
@@ -79,7 +79,7 @@ impl Peer {
     }
 }
 
-/// A mounted peer, until this is dropped. What is dropped first needs what comes behind it.
+/// A mounted peer, until this is dropped. Fields drop in order, because each needs the following ones.
 #[derive(Debug)]
 pub struct Mounted {
     root: PathBuf,
@@ -90,7 +90,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts `image` by way of `peer`. Mount points and logs go below `folder`.
+    /// Mounts `image` with `peer`. Mount points and logs are created below `folder`.
     pub fn new(
         programs: &Programs,
         peer: Peer,
@@ -124,26 +124,26 @@ impl Mounted {
         })
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The device below.
+    /// Returns the device below the mount.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// A command that runs `program` within the limits.
+    /// Returns a command that runs `program` within the limits.
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {
         self.group.command(program)
     }
 }
 
-/// No two groups of this process have the same name.
+/// Returns a name for a group that is unique in this process.
 fn group_name() -> String {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let number = LAST.fetch_add(1, Relaxed);

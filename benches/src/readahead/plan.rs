@@ -1,4 +1,4 @@
-//! How much a run of the readahead benches does.
+//! The sizes of a run of the readahead benches.
 
 use std::time::Duration;
 
@@ -7,78 +7,78 @@ use serde::Serialize;
 use crate::readahead::case::Disk;
 use crate::readahead::cgroup::Throttle;
 
-/// What each read asks for, but those of paced streams.
+/// The size of each read, except for those of paced streams.
 pub const REQUEST_BYTES: u64 = 64 << 10;
 
-/// The most that is read ahead, by the kernel and by each policy.
+/// The maximum readahead, of the kernel and of each policy.
 pub const READ_AHEAD_BYTES: u64 = 1 << 20;
 
-/// The disk of the published measurements, as far as a throttle can be one: sequential reads came
-/// to 62 MB/s there, and random ones of 64 KiB to 13.9.
+/// The disk of the published measurements, as closely as a throttle can emulate it: 62 MB/s for
+/// sequential reads, and 13.9 MB/s for random reads of 64 KiB.
 pub const SLOW_DISK: Throttle = Throttle {
     bytes_per_second: 62_000_000,
     reads_per_second: 210,
 };
 
-/// The size of everything in a run.
+/// The sizes of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Rounds over the cases on the fast disk; the median counts.
+    /// The number of rounds over the cases on the fast disk. Results are medians over them.
     pub rounds: usize,
-    /// Rounds over those on the slow disk.
+    /// The number of rounds over the cases on the slow disk.
     pub slow_rounds: usize,
-    /// The large file.
+    /// The size of the large file.
     pub large_file_bytes: u64,
-    /// Files with a stream each.
+    /// The number of files with a stream each.
     pub streams: u32,
-    /// Each of these.
+    /// The size of each of these files.
     pub stream_file_bytes: u64,
-    /// What differs with the disk.
+    /// The sizes that depend on the disk, for the fast one.
     pub fast: Sizes,
-    /// The same for the slow one.
+    /// The same sizes for the slow disk.
     pub slow: Sizes,
-    /// The streams that are started one after the other.
+    /// The streams with staggered starts.
     pub paced: Paced,
-    /// How long streams with no pace run.
+    /// The duration of the streams without a rate limit.
     pub unpaced_seconds: u64,
-    /// What streams share, with their server.
+    /// The memory of all streams and their server.
     pub stream_memory_bytes: u64,
 }
 
-/// How much is read of the large file.
+/// The amounts of data that are read from the large file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sizes {
-    /// Memory for the readers of fio and sysbench, with their server.
+    /// The memory of the readers of fio and sysbench, and of their server.
     pub memory_bytes: u64,
-    /// The part of the large file that is read from one end to the other.
+    /// The part of the large file that is read sequentially.
     pub sequential_bytes: u64,
-    /// How much is read backwards.
+    /// The amount that is read backwards.
     pub reverse_bytes: u64,
-    /// How much is read at random.
+    /// The amount that is read at random.
     pub random_bytes: u64,
     /// The part of the large file that interleaved readers share.
     pub interleaved_bytes: u64,
-    /// Threads of sysbench, one run each.
+    /// The numbers of threads of sysbench, with one run for each.
     pub sysbench_threads: Vec<u32>,
-    /// What each run of sysbench reads, in requests.
+    /// The number of requests in each run of sysbench.
     pub sysbench_events: u64,
 }
 
-/// Streams as in the published measurement of thrashing.
+/// Streams, as in the published measurement of thrashing.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Paced {
-    /// Streams started each second.
+    /// The number of streams started per second.
     pub starts_per_second: u32,
-    /// How fast each stream reads, at most.
+    /// The maximum rate of each stream.
     pub bytes_per_second: u64,
-    /// How much a stream reads at once.
+    /// The size of each read.
     pub request_bytes: u64,
-    /// How long all of them run together, at the end.
+    /// The time for which all of them run concurrently, at the end.
     pub together_seconds: u64,
 }
 
 impl Plan {
-    /// What `make bench-readahead` does.
+    /// Returns the plan of `make bench-readahead`.
     #[must_use]
     pub fn standard() -> Self {
         Self {
@@ -116,7 +116,7 @@ impl Plan {
         }
     }
 
-    /// One round, to try a change.
+    /// Returns a plan of one round, to try a change.
     #[must_use]
     pub fn quick() -> Self {
         Self {
@@ -125,7 +125,8 @@ impl Plan {
         }
     }
 
-    /// With the streams started as published, one a second, and more rounds: for an hour.
+    /// Returns a plan with one start of a stream per second, as published, and more rounds: about an
+    /// hour.
     #[must_use]
     pub fn full() -> Self {
         let standard = Self::standard();
@@ -143,7 +144,7 @@ impl Plan {
         }
     }
 
-    /// Some seconds' worth: what the test runs.
+    /// Returns a plan of a few seconds, for the test.
     #[must_use]
     pub fn tiny() -> Self {
         let sizes = Sizes {
@@ -174,7 +175,7 @@ impl Plan {
         }
     }
 
-    /// What is read on `disk`.
+    /// Returns the sizes for `disk`.
     #[must_use]
     pub const fn sizes(&self, disk: Disk) -> &Sizes {
         match disk {
@@ -183,7 +184,7 @@ impl Plan {
         }
     }
 
-    /// Rounds over the cases on `disk`.
+    /// Returns the number of rounds over the cases on `disk`.
     #[must_use]
     pub const fn rounds_on(&self, disk: Disk) -> usize {
         match disk {
@@ -192,7 +193,7 @@ impl Plan {
         }
     }
 
-    /// How long paced streams run, from the first one's start.
+    /// Returns the duration of the paced streams, from the start of the first one.
     #[must_use]
     pub fn paced_duration(&self) -> Duration {
         let starts = self.streams.div_ceil(self.paced.starts_per_second.max(1));

@@ -1,4 +1,4 @@
-//! A run as Markdown: for the terminal, and for the reproduction's page.
+//! The report of a run as Markdown, for the terminal and for the page on the reproduction.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::readahead::peer::Peer;
 use crate::readahead::plan::{Plan, READ_AHEAD_BYTES, REQUEST_BYTES, SLOW_DISK};
 use crate::readahead::results::{Results, Sample};
 
-/// What the mount under [`MODERN`] is to reach, of the kernel's rate.
+/// The targets of the mount with [`MODERN`], relative to the kernel's rate.
 const TARGETS: [(&str, f64); 4] = [
     ("interleaved", 0.9),
     ("streams", 1.0),
@@ -20,7 +20,7 @@ const TARGETS: [(&str, f64); 4] = [
 
 const MODERN: Peer = Peer::Policy(PolicyName::Modern);
 
-/// The whole page.
+/// Returns the whole report.
 #[must_use]
 pub fn page(results: &Results) -> String {
     let mut text = heading(results);
@@ -84,7 +84,7 @@ fn heading(results: &Results) -> String {
     text
 }
 
-/// What is measured, and what could not be as published.
+/// Describes the measurements, and their deviations from the published ones.
 fn explanation(plan: &Plan) -> String {
     let mib = |bytes: u64| bytes >> 20;
     format!(
@@ -134,7 +134,7 @@ fn disk_title(disk: Disk) -> String {
     }
 }
 
-/// A table with a row for each case and a column for each side.
+/// Returns a table with a row for each case and a column for each side.
 fn table(
     title: &str,
     results: &Results,
@@ -208,7 +208,7 @@ fn kib(bytes: u64) -> f64 {
     as_f64(bytes) / 1024.0
 }
 
-/// What the published measurement of thrashing tells.
+/// Returns the figures of the published measurement of thrashing.
 fn thrashing(results: &Results) -> String {
     let case = "slow-thrashing";
     let rows: Vec<String> = Peer::all()

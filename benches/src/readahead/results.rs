@@ -1,4 +1,4 @@
-//! What a run of the readahead benches came to.
+//! The results of a run of the readahead benches.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,38 +20,38 @@ use crate::readahead::plan::Plan;
 pub struct Sample {
     /// The case.
     pub case: String,
-    /// From which disk.
+    /// The disk.
     pub disk: Disk,
     /// The side.
     pub peer: &'static str,
     /// The round, from 0.
     pub round: usize,
-    /// Bytes that the readers got.
+    /// Bytes that the readers received.
     pub bytes: u64,
-    /// What that took.
+    /// The elapsed time.
     pub seconds: f64,
-    /// What was read from the device meanwhile.
+    /// The reads of the device in this time.
     pub device: Reads,
-    /// Of streams: what they read in each second.
+    /// For streams: the bytes that they read in each second.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bytes_by_second: Vec<u64>,
-    /// Of streams: what the device had read since their start, at the end of each second and
-    /// when they had ended.
+    /// For streams: the reads of the device since their start, at the end of each second and after the
+    /// last one ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub device_by_second: Vec<Reads>,
 }
 
-/// Seconds over which the extremes of a thrashing run are taken.
+/// The number of seconds over which the extremes of a thrashing run are computed.
 const WINDOW_SECONDS: usize = 5;
 
 impl Sample {
-    /// How fast the readers read, in 10^6 bytes a second.
+    /// Returns the rate of the readers, in 10^6 bytes per second.
     #[must_use]
     pub fn megabytes_per_second(&self) -> f64 {
         megabytes(self.bytes) / self.seconds
     }
 
-    /// The most that was read in any [`WINDOW_SECONDS`], in 10^6 bytes a second.
+    /// Returns the maximum rate in any [`WINDOW_SECONDS`], in 10^6 bytes per second.
     #[must_use]
     pub fn max_megabytes_per_second(&self) -> Option<f64> {
         let windows = self.bytes_by_second.windows(self.window());
@@ -60,14 +60,14 @@ impl Sample {
             .max_by(f64::total_cmp)
     }
 
-    /// What was read in the last [`WINDOW_SECONDS`], in 10^6 bytes a second.
+    /// Returns the rate in the last [`WINDOW_SECONDS`], in 10^6 bytes per second.
     #[must_use]
     pub fn last_megabytes_per_second(&self) -> Option<f64> {
         let window = self.bytes_by_second.windows(self.window()).next_back()?;
         Some(megabytes(window.iter().sum()) / as_f64(window.len() as u64))
     }
 
-    /// The smallest mean size of a device read in any [`WINDOW_SECONDS`].
+    /// Returns the smallest mean size of a device read in any [`WINDOW_SECONDS`].
     #[must_use]
     pub fn min_mean_read_bytes(&self) -> Option<u64> {
         let windows = self.device_by_second.windows(self.window() + 1);
@@ -83,27 +83,27 @@ impl Sample {
     }
 }
 
-/// A run as it is kept.
+/// The stored results of a run.
 #[derive(Debug, Serialize)]
 pub struct Results {
-    /// When and where.
+    /// The time and place of the run.
     #[serde(flatten)]
     pub origin: Origin,
-    /// How it was started.
+    /// The command line.
     pub command: String,
-    /// The programs that measured, with their versions.
+    /// The versions of the programs that were used.
     pub versions: Vec<String>,
-    /// How much was done.
+    /// The sizes of the run.
     pub plan: Plan,
-    /// How long all of it took.
+    /// The duration of the run.
     pub seconds: f64,
-    /// What it came to.
+    /// The measurements.
     #[serde(flatten)]
     pub outcome: Outcome<Sample>,
 }
 
 impl Results {
-    /// Puts what a run came to together with when and where that was.
+    /// Combines the measurements of a run with its origin and plan.
     #[must_use]
     pub fn new(origin: Origin, plan: Plan, started: Instant, outcome: Outcome<Sample>) -> Self {
         let fio = first_line(Command::new("fio").arg("--version"));
@@ -119,7 +119,7 @@ impl Results {
         }
     }
 
-    /// The measurements of one side of a case.
+    /// Returns the measurements of one side of a case.
     pub fn of(&self, case: &str, peer: Peer) -> impl Iterator<Item = &Sample> {
         self.outcome
             .samples
@@ -127,7 +127,7 @@ impl Results {
             .filter(move |sample| sample.case == case && sample.peer == peer.name())
     }
 
-    /// The median of what `value` finds in them.
+    /// Returns the median of `value` over these measurements.
     pub fn median(
         &self,
         case: &str,
@@ -138,13 +138,13 @@ impl Results {
         median(&values)
     }
 
-    /// The median of the rates.
+    /// Returns the median of the rates.
     #[must_use]
     pub fn rate(&self, case: &str, peer: Peer) -> Option<f64> {
         self.median(case, peer, |sample| Some(sample.megabytes_per_second()))
     }
 
-    /// The cases that were measured, in order.
+    /// Returns the cases that were measured, in order.
     #[must_use]
     pub fn cases(&self) -> Vec<(Disk, &str)> {
         let mut cases: Vec<(Disk, &str)> = Vec::new();
@@ -157,7 +157,7 @@ impl Results {
         cases
     }
 
-    /// Writes it to `folder`, under its date and commit, and returns the file's path.
+    /// Writes the results to `folder`, under date and commit, and returns the file's path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         self.origin.save_samples(self, folder, "readahead", "case")
     }

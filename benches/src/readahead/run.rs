@@ -1,4 +1,4 @@
-//! A run: rounds of cases, and in each the peers in turn.
+//! A run: rounds of cases, and in each case the peers in turn.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,7 +41,7 @@ pub struct Run {
     image: PathBuf,
 }
 
-/// Why nothing of this can be measured here, if so.
+/// Returns the reason why this machine cannot run the benches, if there is one.
 #[must_use]
 pub fn missing() -> Option<String> {
     let needed = [
@@ -54,7 +54,7 @@ pub fn missing() -> Option<String> {
 }
 
 impl Run {
-    /// Makes the image in a folder of its own below `work_folder`. `interrupted` ends the run
+    /// Builds the image in a new directory below `work_folder`. Setting `interrupted` ends the run
     /// early, with everything unmounted.
     pub fn new(
         plan: Plan,
@@ -79,7 +79,7 @@ impl Run {
         })
     }
 
-    /// Runs everything. A side that fails is noted, and the run goes on.
+    /// Runs everything. If a side fails, the failure is recorded, and the run continues.
     #[must_use]
     pub fn measure(&self) -> Outcome<Sample> {
         let mut outcome = Outcome::default();
@@ -140,7 +140,7 @@ impl Run {
             .collect()
     }
 
-    /// Mounts the image afresh by way of `peer`, and runs the workload of `case`.
+    /// Mounts the image with `peer`, with empty caches, and runs the workload of `case`.
     fn measure_peer(&self, case: Case, peer: Peer, round: usize) -> Result<Vec<Sample>> {
         evict(&self.image)?;
         let limits = Limits {
@@ -219,7 +219,7 @@ impl Run {
         }
     }
 
-    /// What reads the streams, and for how long.
+    /// Returns the command that reads the streams, and its duration.
     fn streams_command(&self, workload: Workload, mounted: &Mounted) -> (Command, Duration) {
         let (duration, request_bytes, starts, pace) = if workload == Workload::Thrashing {
             let paced = self.plan.paced;

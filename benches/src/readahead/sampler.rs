@@ -1,4 +1,4 @@
-//! What a device has read, at the end of each second and at last, while something else runs.
+//! Samples of the reads of a device, at the end of each second and at the end, while other work runs.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -8,8 +8,8 @@ use anyhow::{Result, anyhow};
 
 use crate::readahead::device::{Device, Reads};
 
-/// Runs `work`, and returns what it did and what `device` had read since then: at first nothing,
-/// then at the end of each second, and in the end.
+/// Runs `work`, and returns its result and samples of the reads of `device` since its start: first zero,
+/// then at the end of each second, and at the end.
 pub fn while_running<T>(
     device: &Device,
     work: impl FnOnce() -> Result<T>,

@@ -1,7 +1,7 @@
-//! The readers of our own: many streams at once, in a process of their own.
+//! Larder's own readers: many concurrent streams, in a separate process.
 //!
-//! Each checks the pages that it reads. A stream at a pace knows when each of its requests is due,
-//! and, where it has fallen behind, goes on without a pause until it has caught up.
+//! Each reader checks the pages that it reads. A stream with a rate limit knows when each of its
+//! requests is due. If it is late, it continues without pauses until it has caught up.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -16,7 +16,7 @@ use crate::readahead::image::stream_file;
 use crate::tree::{BIG_FILE_NUMBER, PAGE_BYTES, wrong_pages};
 use crate::work::Reading;
 
-/// Enough for a reader, so that hundreds of them fit into a small group.
+/// Sufficient for a reader, and small enough for hundreds of them in a small group.
 const STACK_BYTES: usize = 128 << 10;
 
 /// Many streams, each on a file of its own.
@@ -34,8 +34,8 @@ pub struct Streams {
     pub bytes_per_second: u64,
 }
 
-/// Reads `bytes` of the large file with so many `readers`, each from start to end of its region:
-/// at once, with a descriptor each, or in turns through a single one.
+/// Reads `bytes` of the large file with this number of `readers`, each from start to end of its region:
+/// concurrently with a descriptor each, or in turns through a single descriptor.
 pub fn interleaved(
     file: &Path,
     bytes: u64,
@@ -74,7 +74,8 @@ pub fn interleaved(
 }
 
 impl Streams {
-    /// Runs them over the files below `folder`, each again from its start when it has ended.
+    /// Runs the streams on the files below `folder`. A stream that reaches the end of its file starts
+    /// again.
     pub fn run(self, folder: &Path) -> Result<Reading> {
         let duration = Duration::from_millis(self.milliseconds);
         let seconds = usize::try_from(self.milliseconds.div_ceil(1000))?;
@@ -120,7 +121,7 @@ impl Streams {
             wrong += reader.read(request % requests.max(1) * self.request_bytes)?;
             let second = usize::try_from(started.elapsed().as_secs())?;
             let Some(bytes) = by_second.get(second) else {
-                break; // What ends after the deadline does not count.
+                break; // Requests that end after the deadline do not count.
             };
             bytes.fetch_add(self.request_bytes, Relaxed);
         }
@@ -144,7 +145,7 @@ impl Reader {
         })
     }
 
-    /// Reads one request, and returns how many of its pages are wrong.
+    /// Reads one request, and returns the number of wrong pages.
     fn read(&mut self, offset_bytes: u64) -> Result<u64> {
         self.file.read_exact_at(&mut self.buf, offset_bytes)?;
         let page = offset_bytes / PAGE_BYTES as u64;
@@ -152,7 +153,7 @@ impl Reader {
     }
 }
 
-/// Runs `work` for each of `items` in a thread of its own, and adds up.
+/// Runs `work` for each of `items` in a separate thread, and adds the results.
 fn in_threads<T: Send>(
     items: impl Iterator<Item = T>,
     work: impl Fn(T) -> Result<u64> + Sync,

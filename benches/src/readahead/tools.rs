@@ -1,6 +1,6 @@
-//! The two programs that others have written: fio and sysbench.
+//! The two external programs: fio and sysbench.
 //!
-//! Neither may give the kernel hints (`fadvise_hint`) or drop what is cached (`invalidate`), as
+//! Neither may give hints to the kernel (`fadvise_hint`) or drop cached pages (`invalidate`), because
 //! iozone does neither.
 
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::readahead::case::Pattern;
 use crate::readahead::plan::{REQUEST_BYTES, Sizes};
 use crate::work::Reading;
 
-/// Requests from one to the next of [`Pattern::Stride`], as iozone has it.
+/// The distance of the requests of [`Pattern::Stride`] in requests, as in iozone.
 const STRIDE: u64 = 17;
 
 impl Pattern {
-    /// How many bytes it reads.
+    /// Returns the number of bytes that it reads.
     #[must_use]
     pub fn bytes(self, sizes: &Sizes) -> u64 {
         match self {
@@ -30,7 +30,7 @@ impl Pattern {
     }
 
     fn fio_args(self) -> Vec<String> {
-        // Behind the colon: how far to go on from the end of the request before.
+        // The number after the colon is the distance from the end of the previous request.
         let rw = match self {
             Self::Read | Self::Pread => "read".to_owned(),
             Self::Reverse => format!("read:-{}", 2 * REQUEST_BYTES),
@@ -49,7 +49,7 @@ impl Pattern {
     }
 }
 
-/// Has fio read `file` in `pattern`. `command` runs fio.
+/// Reads `file` in `pattern` with fio. `command` runs fio.
 pub fn fio(
     mut command: Command,
     pattern: Pattern,
@@ -79,8 +79,8 @@ fn fio_result(json: &[u8]) -> Result<Reading> {
     })
 }
 
-/// Has sysbench read `file` at random with `threads`. `command` runs sysbench; the script of ours
-/// goes to `folder`.
+/// Reads `file` at random with `threads` threads of sysbench. `command` runs sysbench. Larder's script
+/// is written to `folder`.
 pub fn sysbench(
     mut command: Command,
     threads: u32,

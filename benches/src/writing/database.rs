@@ -1,4 +1,4 @@
-//! sysbench's OLTP load on a `MariaDB` server whose data lies on the mount.
+//! sysbench's OLTP load on a `MariaDB` server whose data is stored on the mount.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::child;
 use crate::plan::Plan;
 
-/// How long the server may take to start and to end.
+/// The time limit for the server to start, and to end.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Making the tables and running the load, beside the load's own time.
+/// The time limit for creating the tables and running the load, in addition to the load's own time.
 const DEADLINE: Duration = Duration::from_mins(10);
 
-/// Why there is no database to be measured, if so.
+/// Returns the reason why no database can be measured, if there is one.
 #[must_use]
 pub fn missing() -> Option<String> {
     if !is_root() {
@@ -34,7 +34,7 @@ pub fn missing() -> Option<String> {
     .find_map(|name| Requirement::Tool(name).missing())
 }
 
-/// Transactions a second. The socket and the logs go to `folder`.
+/// Returns the transactions per second. The socket and the logs are created in `folder`.
 pub(super) fn transactions(root: &Path, plan: &Plan, folder: &Path) -> Result<f64> {
     let data = root.join("database");
     let log = folder.join("database.log");
@@ -56,7 +56,7 @@ pub(super) fn transactions(root: &Path, plan: &Plan, folder: &Path) -> Result<f6
     rate(&String::from_utf8_lossy(&text))
 }
 
-/// The figure in a line such as `transactions:   1234   (123.40 per sec.)`.
+/// Returns the figure in a line such as `transactions:   1234   (123.40 per sec.)`.
 fn rate(text: &str) -> Result<f64> {
     text.lines()
         .find_map(|line| {
@@ -67,7 +67,7 @@ fn rate(text: &str) -> Result<f64> {
         .with_context(|| format!("sysbench said {text:?}"))
 }
 
-/// A `MariaDB` server, ended when dropped.
+/// A `MariaDB` server, which is stopped on drop.
 struct Database {
     child: Child,
     socket: PathBuf,

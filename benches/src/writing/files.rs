@@ -1,4 +1,5 @@
-//! Writers in processes of their own: what `larder-benches write-sequential` and `write-files` do.
+//! Writers in separate processes: the subcommands `write-sequential` and `write-files` of
+//! `larder-benches`.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,21 +13,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 
-/// Bytes of each small file.
+/// The size of each small file.
 const SMALL_BYTES: usize = 4096;
-/// Bytes that the growing files grow by.
+/// The number of bytes by which a growing file grows at a time.
 const PIECE_BYTES: usize = 16 << 10;
-/// Files that grow at once.
+/// The number of files that grow concurrently.
 const GROWING_FILES: u32 = 4;
 
-/// What was written, and how long that took.
+/// The amount written, and the elapsed time.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Written {
     /// Files.
     pub files: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Seconds, syncs included.
+    /// Seconds, including syncs.
     pub seconds: f64,
 }
 
@@ -50,7 +51,7 @@ pub fn write_sequential(path: &Path, bytes: u64) -> Result<Written> {
     })
 }
 
-/// Has `processes` processes write `files_each` small files each, all at once.
+/// Runs `processes` concurrent processes, each of which writes `files_each` small files.
 pub fn write_files(folder: &Path, processes: u32, files_each: u32) -> Result<Written> {
     let harness = std::env::current_exe()?;
     for process in 0..processes {
@@ -89,7 +90,7 @@ pub fn write_files_of_one(folder: &Path, files: u32) -> Result<()> {
     Ok(())
 }
 
-/// Lets several files grow at once, in small pieces, to the plan's `write_bytes` together.
+/// Extends several files concurrently in small pieces, up to the plan's `write_bytes` in total.
 pub(super) fn append_at_once(folder: &Path, plan: &Plan) -> Result<()> {
     let pieces = plan.write_bytes / u64::from(GROWING_FILES) / PIECE_BYTES as u64;
     thread::scope(|scope| {
@@ -117,7 +118,7 @@ fn append(path: &Path, pieces: u64) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that no file system can leave out.
+/// Returns bytes that no file system can omit.
 fn content(len: usize, part: u64) -> Vec<u8> {
     larder_testkit::Random::new(larder_testkit::Seed(0xb14e).part(part)).bytes(len)
 }

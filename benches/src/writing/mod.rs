@@ -1,15 +1,16 @@
-//! Writing beside the peers: each workload on a fresh image, which e2fsck must find clean afterwards.
+//! Write workloads compared with the peers: each on a new image, which e2fsck must find clean
+//! afterwards.
 //!
 //! | workload | what is timed or counted |
 //! |---|---|
-//! | untar, remove | `tar -xf` of the tree of small files, then `rm -r` of what it made |
+//! | untar, remove | `tar -xf` of the tree of small files, then `rm -r` of that tree |
 //! | write-sequential | one file of the plan's size in requests of 1 MiB, and one fsync |
 //! | overwrite-random | 4 KiB at random in such a file, then one fsync |
 //! | fsync-files | create, write 4 KiB, fsync, close; by one process, and by 16 |
-//! | database | sysbench's `oltp_read_write` on a `MariaDB` server whose data lies on the mount |
-//! | extents | mean extents of a file, by filefrag on the kernel's mount, after an untar beside several files that grow in small pieces at once |
+//! | database | sysbench's `oltp_read_write` on a `MariaDB` server whose data is stored on the mount |
+//! | extents | mean extents of a file, by filefrag on the kernel's mount, after an untar concurrent with several files that grow in small pieces |
 //!
-//! Nothing is cold: what is written was not there before.
+//! Nothing is read cold: the workloads start with an empty file system.
 
 pub mod database;
 pub mod files;
@@ -25,24 +26,24 @@ use crate::plan::Plan;
 use crate::scratch::{Scratch, Size};
 pub use work::make_archive;
 
-/// What the writing workloads need beside a peer.
+/// The inputs of the writing workloads, except the peer.
 #[derive(Debug)]
 pub struct Writing<'r> {
     /// The programs.
     pub programs: &'r Programs,
-    /// How much is done.
+    /// The sizes.
     pub plan: &'r Plan,
     /// The archive of small files, made by [`make_archive`].
     pub archive: &'r Path,
-    /// Where images and logs go.
+    /// The directory of images and logs.
     pub folder: &'r Path,
 }
 
 impl Writing<'_> {
-    /// Runs the workload that yields `first` and what is measured with it.
+    /// Runs the workload that yields `first` and the measures of its group.
     ///
     /// # Errors
-    /// What failed; also if e2fsck does not find the image clean.
+    /// Returns the failure, also if e2fsck does not find the image clean.
     pub fn measure(&self, first: Measure, peer: Peer) -> Result<Vec<(Measure, f64)>> {
         let scratch = Scratch::make(self.folder, size(self.plan))?;
         let log = self.folder.join("work.log");

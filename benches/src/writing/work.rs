@@ -1,4 +1,4 @@
-//! The workloads: what is run on a mount, and how its time is taken.
+//! The workloads: the commands on a mount, and their timing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::tree;
 use crate::work::result_of;
 use crate::writing::files::Written;
 
-/// The slowest peer takes minutes for what others do in seconds.
+/// The slowest peer takes minutes where others take seconds.
 const DEADLINE: Duration = Duration::from_mins(10);
-/// What the archive holds, and `rm -r` removes.
+/// The directory in the archive, which `rm -r` removes.
 const TREE: &str = "tree";
-/// The file that is written from start to end.
+/// The file that is written sequentially.
 const BIG: &str = "written.bin";
 
-/// Makes the archive of the plan's tree of small files in `folder`.
+/// Creates the archive of the plan's tree of small files in `folder`.
 pub fn make_archive(folder: &Path, plan: &Plan) -> Result<PathBuf> {
     let parent = folder.join("to-archive");
     tree::make_small_files(&parent.join(TREE), plan.files)?;
@@ -40,14 +40,14 @@ pub fn make_archive(folder: &Path, plan: &Plan) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// Unpacks `archive`. In seconds.
+/// Unpacks `archive`. Returns the time in seconds.
 pub(super) fn untar(root: &Path, archive: &Path, log: &Path) -> Result<f64> {
     let mut command = Command::new(child::find("tar")?);
     command.arg("-xf").arg(archive).arg("-C").arg(root);
     child::run_for(DEADLINE, command, log, |_| {})
 }
 
-/// Removes what [`untar`] made. In seconds.
+/// Removes the tree that [`untar`] created. Returns the time in seconds.
 pub(super) fn remove(root: &Path, log: &Path) -> Result<f64> {
     let mut command = Command::new(child::find("rm")?);
     command.arg("-r").arg(root.join(TREE));
@@ -56,7 +56,7 @@ pub(super) fn remove(root: &Path, log: &Path) -> Result<f64> {
     Ok(seconds)
 }
 
-/// Writes the big file and syncs it. In 10^6 bytes a second.
+/// Writes the big file and syncs it. Returns the rate in 10^6 bytes per second.
 pub(super) fn write_sequential(
     programs: &Programs,
     root: &Path,
@@ -72,8 +72,8 @@ pub(super) fn write_sequential(
     Ok(megabytes(written.bytes) / written.seconds)
 }
 
-/// Overwrites 4 KiB at a time of the big file with fio, in random order, and syncs once. In writes
-/// a second.
+/// Overwrites the big file with fio, 4 KiB at a time in random order, and syncs once. Returns the writes
+/// per second.
 pub(super) fn overwrite_random(root: &Path, plan: &Plan, log: &Path) -> Result<f64> {
     let bytes = u64::from(plan.overwrites) * 4096;
     let mut command = Command::new(child::find("fio")?);
@@ -89,13 +89,13 @@ pub(super) fn overwrite_random(root: &Path, plan: &Plan, log: &Path) -> Result<f
         .arg(format!("--filename={}", root.join(BIG).display()))
         .arg(format!("--size={}", plan.write_bytes))
         .arg(format!("--io_size={bytes}"));
-    // The process's own time: fio's does not count the fsync.
+    // The time of the process: fio's time excludes the fsync.
     let (seconds, json) = child::output_of(DEADLINE, command, log)?;
     Ok(as_f64(fio::job(&json)?.write.total_ios) / seconds)
 }
 
-/// Creates, writes, syncs and closes files in `processes` processes at once, `files` in all. In
-/// files a second.
+/// Creates, writes, syncs and closes `files` files in total, in `processes` concurrent processes.
+/// Returns the files per second.
 pub(super) fn fsync_files(
     programs: &Programs,
     root: &Path,

@@ -1,27 +1,28 @@
-//! How much a run does.
+//! The sizes of a run.
 
 use larder_lab::xattr_bench::{BenchConfig, Case};
 use serde::Serialize;
 
-/// The size of everything in a run.
+/// The sizes of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Numbers of processes.
+    /// The numbers of processes.
     pub processes: Vec<u32>,
-    /// Sizes of the pool of values.
+    /// The sizes of the pool of values.
     pub values: Vec<u32>,
-    /// Files of each process.
+    /// The number of files of each process.
     pub files: u32,
-    /// Sets by all processes together.
+    /// The number of calls by all processes together.
     pub sets: u32,
-    /// Rounds; the medians count.
+    /// The number of rounds. Results are medians over them.
     pub rounds: usize,
-    /// What chance is drawn from.
+    /// The seed of everything random.
     pub seed: u64,
 }
 
 impl Plan {
-    /// The numbers of processes in the letter; values that are few, many, and mostly unique.
+    /// Returns the full run: the numbers of processes in the letter, and values that are few, many, and
+    /// mostly unique.
     #[must_use]
     pub fn full() -> Self {
         Self {
@@ -34,7 +35,7 @@ impl Plan {
         }
     }
 
-    /// Fewer processes, half as many sets, one round: to try a change.
+    /// Returns a run with fewer processes, half of the calls, and one round, to try a change.
     #[must_use]
     pub fn quick() -> Self {
         Self {
@@ -45,7 +46,7 @@ impl Plan {
         }
     }
 
-    /// A second's worth: what the test runs.
+    /// Returns a run of a second, for the test.
     #[must_use]
     pub fn tiny() -> Self {
         Self {
@@ -57,7 +58,7 @@ impl Plan {
         }
     }
 
-    /// All cases, the processes of one pool after the other.
+    /// Returns all cases, ordered by pool and then by the number of processes.
     #[must_use]
     pub fn cases(&self) -> Vec<Case> {
         let of = |&values: &u32| {
@@ -70,7 +71,7 @@ impl Plan {
         self.values.iter().flat_map(of).collect()
     }
 
-    /// One run of a case.
+    /// Returns the configuration of one run of a case.
     pub(super) fn config(&self, case: Case) -> BenchConfig {
         BenchConfig {
             operations: self.sets / case.processes,

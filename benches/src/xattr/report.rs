@@ -8,13 +8,13 @@ use crate::report::{figure, judged};
 use crate::xattr::results::Results;
 use crate::xattr::side::Side;
 
-/// How many times as long as ours a set is to take fuse2fs, for any number of processes.
+/// The minimum time of a call in fuse2fs relative to Larder, for any number of processes.
 const LEAST_OF_FUSE2FS: f64 = 3.0;
 
-/// How many times as long as with nothing shared a set may take us where hardly a value repeats.
+/// The maximum time of a call relative to `mbcache=off`, where values seldom repeat.
 const MOST_OF_OFF: f64 = 1.05;
 
-/// All tables, one for each size of the pool.
+/// Returns all tables, one for each size of the pool.
 #[must_use]
 pub fn page(results: &Results) -> String {
     let plan = &results.plan;

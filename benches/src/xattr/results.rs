@@ -1,4 +1,4 @@
-//! What a run came to, as it is kept.
+//! The results of a run, as they are stored.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,37 +21,37 @@ pub struct Sample {
     pub case: Case,
     /// The side.
     pub side: Side,
-    /// Sets by all processes.
+    /// Calls by all processes.
     pub sets: u32,
-    /// From the start of all processes to the last one's end.
+    /// The time from the start of all processes to the end of the last one.
     pub seconds: f64,
 }
 
 impl Sample {
-    /// How long a set took, in microseconds, whoever of the processes made it.
+    /// Returns the mean time per call in microseconds, over the calls of all processes.
     #[must_use]
     pub fn microseconds_a_set(&self) -> f64 {
         self.seconds * 1e6 / f64::from(self.sets)
     }
 }
 
-/// A run as it is kept.
+/// The stored results of a run.
 #[derive(Debug, Serialize)]
 pub struct Results {
-    /// When and where.
+    /// The time and place of the run.
     #[serde(flatten)]
     pub origin: Origin,
-    /// The version of fuse2fs, as it tells it.
+    /// The version that fuse2fs reports.
     pub fuse2fs: Option<String>,
-    /// How much was done.
+    /// The sizes of the run.
     pub plan: Plan,
-    /// What it came to.
+    /// The measurements.
     #[serde(flatten)]
     pub outcome: Outcome<Sample>,
 }
 
 impl Results {
-    /// Puts what a run came to together with when and where that was.
+    /// Combines the measurements of a run with its origin and plan.
     #[must_use]
     pub fn new(origin: Origin, plan: Plan, outcome: Outcome<Sample>) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Results {
         }
     }
 
-    /// The median of how long a set took one side in a case.
+    /// Returns the median time of a call for one side in a case.
     #[must_use]
     pub fn microseconds(&self, case: Case, side: Side) -> Option<f64> {
         let of_case = |sample: &&Sample| sample.case == case && sample.side == side;
@@ -71,13 +71,13 @@ impl Results {
         median(&values)
     }
 
-    /// How many times as long it took `side` as `other`.
+    /// Returns the time of `side` relative to that of `other`.
     #[must_use]
     pub fn ratio(&self, case: Case, side: Side, other: Side) -> Option<f64> {
         Some(self.microseconds(case, side)? / self.microseconds(case, other)?)
     }
 
-    /// Writes it to `folder`, under its date and commit, and returns the file's path.
+    /// Writes the results to `folder`, under date and commit, and returns the file's path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         self.origin.save_samples(self, folder, "xattr", "processes")
     }

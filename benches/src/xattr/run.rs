@@ -1,4 +1,4 @@
-//! A run: rounds of cases, and in each the sides in turn.
+//! A run: rounds of cases, and in each case the sides in turn.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,41 +14,41 @@ use crate::xattr::plan::Plan;
 use crate::xattr::results::Sample;
 use crate::xattr::side::Side;
 
-/// The subcommand of the harness that runs as one of the processes.
+/// The subcommand of the harness that runs one of the processes.
 pub const WORKER: &str = "xattr-worker";
 
-/// What is run, with what, and where.
+/// The parameters of a run.
 #[derive(Debug)]
 pub struct Run<'r> {
-    /// How much is done.
+    /// The sizes.
     pub plan: &'r Plan,
     /// The cases.
     pub cases: &'r [Case],
     /// The programs.
     pub programs: &'r Programs,
-    /// Where images and logs go.
+    /// The directory of images and logs.
     pub folder: &'r Path,
     /// Ends the run early, with everything unmounted.
     pub interrupted: &'r AtomicBool,
-    /// Told of each case.
+    /// Called with the name of each case.
     pub progress: fn(&str),
 }
 
-/// Why nothing of this can be measured here, if so.
+/// Returns the reason why this machine cannot run the benches, if there is one.
 #[must_use]
 pub fn missing() -> Option<String> {
     let needed = [Requirement::Tool("mke2fs"), Requirement::Tool("e2fsck")];
     needed.into_iter().find_map(Requirement::missing)
 }
 
-/// What a case is called.
+/// Returns the name of a case.
 #[must_use]
 pub fn name(case: Case) -> String {
     format!("values-{}-processes-{}", case.values, case.processes)
 }
 
 impl Run<'_> {
-    /// Runs everything. A side that fails is noted, and the run goes on.
+    /// Runs everything. If a side fails, the failure is recorded, and the run continues.
     #[must_use]
     pub fn measure(&self) -> Outcome<Sample> {
         let mut outcome = Outcome::default();

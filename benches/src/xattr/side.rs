@@ -4,11 +4,11 @@ use crate::named::named;
 use crate::peer::Peer;
 
 named! {
-    /// One of those that are compared.
+    /// One of the compared sides.
     Side {
         /// `larder mount`.
         Larder: "larder",
-        /// The same, where nothing is shared.
+        /// The same with `-o mbcache=off`, without sharing.
         LarderOff: "larder-off",
         /// fuse2fs.
         Fuse2fs: "fuse2fs",
@@ -18,7 +18,7 @@ named! {
 }
 
 impl Side {
-    /// Who mounts the image.
+    /// Returns the peer that mounts the image.
     #[must_use]
     pub const fn peer(self) -> Peer {
         match self {
@@ -28,7 +28,7 @@ impl Side {
         }
     }
 
-    /// With which options, beside `rw`.
+    /// Returns the mount options, besides `rw`.
     pub(super) const fn options(self) -> &'static [&'static str] {
         match self {
             Self::LarderOff => &["mbcache=off"],
