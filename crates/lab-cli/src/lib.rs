@@ -1,7 +1,7 @@
-//! The command `larder-lab`, which `larder lab` runs: arguments and output, nothing else.
+//! The command `larder-lab`, which `larder lab` runs: only arguments and output.
 //!
-//! A library so that the manual pages and the shells' completions are made from
-//! the same definition, [`command`], that parses. Exit codes and failures are those of `larder`.
+//! It is a library so that the manual pages and the shell completions are generated from the same
+//! definition that parses, [`command`]. Exit codes and failures are those of `larder`.
 
 #![forbid(unsafe_code)]
 
@@ -14,13 +14,13 @@ use larder_console::tell_usage;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// The definition of the command line, for manual pages and completions.
+/// Returns the definition of the command line, for manual pages and completions.
 #[must_use]
 pub fn command() -> clap::Command {
     commands::Cli::command()
 }
 
-/// Runs the command with `args`, the first of which is the program's name.
+/// Runs the command with `args`, which start with the program's name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     if let [_, first, job] = &*args

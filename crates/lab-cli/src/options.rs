@@ -1,4 +1,4 @@
-//! Options that several commands have, and how their values are read.
+//! Options that several commands share, and the parsing of their values.
 
 mod names;
 
@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 
-// Without a comment of its own for help: that would take the place of a command's.
+// This structure has no doc comment, because it would replace the help of a command.
 #[derive(Debug, Args)]
 pub(crate) struct ResultArgs {
     /// Write JSON, one object, instead of tables
@@ -23,7 +23,7 @@ pub(crate) struct ResultArgs {
     pub output: Option<PathBuf>,
 }
 
-/// Reads what chance is drawn from.
+/// Parses a seed.
 pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
         format!(
@@ -33,7 +33,7 @@ pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Reads the one of `all` that has the given name.
+/// Returns a parser that selects one of `all` by name.
 pub(crate) fn choice<T: Copy + Send + Sync + 'static>(
     all: &'static [T],
     name: fn(T) -> &'static str,
@@ -44,7 +44,7 @@ pub(crate) fn choice<T: Copy + Send + Sync + 'static>(
     })
 }
 
-/// Each of `items` once, in the order given.
+/// Returns each of `items` once, in the given order.
 pub(crate) fn each_once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut once = Vec::new();
     for item in items {

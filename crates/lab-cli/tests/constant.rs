@@ -1,4 +1,4 @@
-//! `larder lab constant`: its figures, and arguments that make no sense.
+//! Tests of `larder lab constant`: its figures, and invalid arguments.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! `larder lab hash` and `larder lab tune`, and the same sweep on Dask.
+//! Tests of `larder lab hash` and `larder lab tune`, and the same sweep on Dask.
 
 mod support;
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{assert_fails, binary, lab, lab_ok};
 
-/// A trace of names and of pages, lookups alone.
+/// Writes a trace of names and pages with lookups only.
 fn write_trace(path: &Path) {
     let mut writer = TraceWriter::create(path, &TraceInfo::default()).unwrap();
     for (kind, cache) in [
@@ -48,7 +48,7 @@ fn hash_of_keys_made_up_prints_a_row_for_each_function_beside_chance() {
     assert!(text.contains("dentry cache: 10000 lookups, 80.0% hit, up to 2000 objects"));
     assert_eq!(text.matches("\n chance ").count(), 2, "{text}");
     assert!(text.matches("\n*").count() >= 1, "{text}");
-    // Eight published for dentries, in both words, and ours, in two sizes.
+    // Eight published functions for dentries, in both words, and Larder's own, in two sizes.
     assert_eq!(text.matches("dentry-").count(), 16, "{text}");
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(80), "{text}");
@@ -60,7 +60,7 @@ fn hash_of_pages_compares_trees_and_judges_our_own_function() {
     let choice = ["--functions", "larder,rbtree,mult", "--bits", "10,13"];
     let text = lab_ok(args.into_iter().chain(choice));
     assert_eq!(text.matches("larder ").count(), 2, "{text}");
-    // Trees have no buckets, so no sizes.
+    // Trees have no buckets, and therefore no sizes.
     assert_eq!(text.matches("rbtree").count(), 1, "{text}");
     assert!(text.contains("larder's own function, golden: "), "{text}");
     assert!(text.contains("chance's; at most 2% above: met."), "{text}");
@@ -146,7 +146,7 @@ fn tune_prints_what_to_mount_with() {
     );
 }
 
-/// What a sweep counts, the same wherever it runs.
+/// Fields of a sweep that are the same on every machine.
 const FIELDS: [&str; 7] = [
     "cache",
     "function",
@@ -169,7 +169,7 @@ fn sweep_on_a_cluster_has_the_figures_of_a_sweep_here() {
     };
     let (dir, trace) = traced();
     let output = dir.path().join("sweep.csv");
-    // Its first argument is "lab", as larder's.
+    // Its first argument is "lab", as for `larder`.
     let larder = dir.path().join("larder");
     let script = format!("#!/bin/sh\nshift\nexec '{}' \"$@\"\n", binary().display());
     fs::write(&larder, script).unwrap();

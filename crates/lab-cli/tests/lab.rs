@@ -1,4 +1,4 @@
-//! `larder lab`: simulations, which need no image, no root and no FUSE.
+//! Tests of `larder lab`: simulations, which need no image, no root and no FUSE.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use support::{assert_fails, lab, lab_ok, text};
 
-/// A workload that takes no time to simulate.
+/// A workload whose simulation is very short.
 const SMALL: [&str; 6] = [
     "readahead",
     "--workload",
@@ -218,7 +218,7 @@ fn reproduce_without_output_writes_nothing() {
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert!(text(&done.stdout).contains("iozone"));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-    // The figures of --timed are in the report alone.
+    // The figures of --timed are only in the report.
     let refused = lab(["reproduce", "wu2007", "--quick", "--timed"]);
     assert_fails(&refused, 2, &["--output"]);
 }

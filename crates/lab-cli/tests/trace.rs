@@ -1,4 +1,4 @@
-//! `larder lab trace`.
+//! Tests of `larder lab trace`.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use support::{assert_fails, lab, lab_ok};
 
-/// A trace of ten lookups in one row group, of which nothing was found.
+/// Starts a trace of ten lookups in one row group, all of which miss.
 fn begin(path: &Path, info: &TraceInfo) -> TraceWriter {
     let mut writer = TraceWriter::create(path, info).unwrap();
     for index in 0..10 {

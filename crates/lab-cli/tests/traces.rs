@@ -1,5 +1,5 @@
-//! `larder lab import`, `export` and `record`: traces from other programs, for them, and from the
-//! kernel.
+//! Tests of `larder lab import`, `export` and `record`: traces from other programs, for other
+//! programs, and from the kernel.
 
 mod support;
 
@@ -185,7 +185,7 @@ fn recording_without_root_says_what_else_can_be_done() {
     assert_fails(&output, 1, &["root", "hint:", "--record"]);
 }
 
-/// Whether the kernel can be recorded here.
+/// Returns whether the kernel can be recorded here.
 fn can_record(dir: &TempDir) -> bool {
     let probe = path(dir, "probe.parquet");
     let output = lab(["record", "--kernel", "--output", &probe, "--", "true"]);
@@ -195,8 +195,8 @@ fn can_record(dir: &TempDir) -> bool {
     output.status.success()
 }
 
-/// Begins to record `script` to `trace`: the recording, its process, and what it prints behind the
-/// script's "begun", which says that everything is set up.
+/// Starts a recording of `script` to `trace`. Returns the recording, its process ID, and its output
+/// after the script's "begun", which means that everything is set up.
 fn begin(trace: &str, script: &str) -> (Child, Pid, Lines<BufReader<ChildStdout>>) {
     let mut recording = Command::new(binary())
         .args(["record", "--kernel", "--output", trace, "--"])
@@ -210,7 +210,7 @@ fn begin(trace: &str, script: &str) -> (Child, Pid, Lines<BufReader<ChildStdout>
     (recording, pid, lines)
 }
 
-/// Exports the lookups of pages from `trace`, which must work; returns what is said of that.
+/// Exports the lookups of pages from `trace`, which must succeed, and returns the output.
 fn exported_pages(dir: &TempDir, trace: &str) -> String {
     lab_ok(["export", trace, &path(dir, "out"), "--cache", "page"])
 }
@@ -237,7 +237,7 @@ fn command_is_recorded_and_its_exit_code_is_passed_on() {
 #[test]
 fn recording_of_nothing_says_why_that_may_be() {
     let dir = TempDir::new().unwrap();
-    // Nothing is run from there.
+    // No program is executed from there.
     let elsewhere = "/dev/shm";
     if !can_record(&dir) || !Path::new(elsewhere).exists() {
         return;
@@ -263,10 +263,10 @@ fn command_that_does_not_end_is_killed_at_the_second_signal() {
         return;
     }
     let trace = path(&dir, "kernel.parquet");
-    // It goes on printing.
+    // It continues to print.
     let (mut recording, pid, _lines) =
         begin(&trace, "trap '' INT TERM; echo begun; exec sleep 1000");
-    // Two kinds, since of one the second may be lost in the first.
+    // Two different signals, since two of the same kind may be merged.
     kill_process(pid, Signal::INT).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     assert_eq!(recording.wait().unwrap().code(), Some(128 + 9));

@@ -1,4 +1,4 @@
-//! `larder lab sdm`, and the tables that its recorded operations reproduce.
+//! Tests of `larder lab sdm`, and of the tables that its recorded operations reproduce.
 
 #[path = "../../fuse/tests/mounted/mod.rs"]
 mod mounted;
@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 use support::{Fixture, User, assert_clean, assert_fails, can_make_images, can_mount, lab, lab_ok};
 
-/// Whether all commands of the script are installed; tells if not.
+/// Returns whether all commands of the script are installed, and prints a message if not.
 fn has_commands() -> bool {
     sdm::check_commands()
         .inspect_err(|error| tell_skipped(error))

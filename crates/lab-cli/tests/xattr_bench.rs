@@ -1,4 +1,5 @@
-//! `larder lab xattr-bench`: its arguments, what it writes, and directories of mounted file systems.
+//! Tests of `larder lab xattr-bench`: its arguments, its output, and directories of mounted file
+//! systems.
 
 #[path = "../../fuse/tests/mounted/mod.rs"]
 mod mounted;
@@ -19,7 +20,7 @@ use support::{
 };
 use tempfile::TempDir;
 
-/// A bench that takes no time.
+/// A very short bench.
 const SMALL: [&str; 4] = ["xattr-bench", "--ops=60", "--runs=2", "--files=20"];
 
 fn small_with<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -30,7 +31,7 @@ fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Runs the small bench by three processes on a directory, and gives its figures.
+/// Runs the small bench with three processes on a directory, and returns its figures.
 fn on_directory(dir: &Path, fs_type: &str) -> Value {
     let dir = dir.to_str().unwrap();
     let text = lab_ok(small_with(&["--processes=3", "--target", dir, "--json"]));
@@ -200,7 +201,7 @@ fn directory_of_a_mount_of_ours_keeps_what_was_set_and_is_left_as_it_was() {
     assert_clean(&fixture.image());
 }
 
-/// A bench on a directory that would not end, when its processes are setting attributes.
+/// A bench on a directory that does not end by itself, whose processes are setting attributes.
 struct Endless {
     bench: Child,
     dir: TempDir,

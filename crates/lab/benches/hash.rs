@@ -1,7 +1,7 @@
-//! Events replayed by the second, on one processor.
+//! Measures events replayed per second on one processor.
 //!
-//! Run it with `cargo bench -p larder-lab --bench hash`. Under the tests it runs small, to see that
-//! it works; times mean something in the bench profile only.
+//! Run it with `cargo bench -p larder-lab --bench hash`. Under the tests it runs with small sizes, to
+//! verify that it works. Times are only meaningful in the bench profile.
 
 use larder_cache::hash::Function;
 use larder_cache::tape::{CacheKind, Operation};
@@ -11,15 +11,16 @@ use larder_lab::hash::{
 use larder_trace::TraceEvent;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Tables that are replayed beside one: what they take more is their replaying alone, and no decoding.
+/// Number of additional tables in the second measurement. The additional time is that of their replay
+/// alone, without decoding.
 const FURTHER: u64 = 4;
 
-/// Passes over the lookups that hit, beside one, in which all objects come: what they take more is
-/// lookups alone.
+/// Number of additional passes over the lookups that hit, after one pass that inserts all objects. The
+/// additional time is that of lookups alone.
 const FURTHER_PASSES: u64 = 3;
 
-/// Keys made up, as a trace tells of them that a cache was recorded in: all objects come, and are
-/// looked up again and again.
+/// Generated keys, as in a trace that a cache recorded: all objects are inserted, and looked up
+/// repeatedly.
 struct Recorded {
     keys: Keys,
     objects: u64,
@@ -27,7 +28,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Lookups that hit, in a pass.
+    /// Returns the number of lookups that hit in one pass.
     fn hits(&self) -> u64 {
         self.keys.events() - self.objects
     }
@@ -66,21 +67,21 @@ impl Source for Recorded {
     }
 }
 
-/// The processor time of all threads, in seconds: the machine may be busy with others.
+/// Returns the processor time of all threads, in seconds, which does not include other processes.
 #[expect(clippy::cast_precision_loss, reason = "for display")]
 fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// What `work` takes of the processor, and what comes of it.
+/// Returns the processor time of `work`, and its result.
 fn time<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let before = processor_seconds();
     let result = work();
     (processor_seconds() - before, result)
 }
 
-/// What a replay in so many tables takes.
+/// Returns the processor time of a replay in this number of tables.
 fn replay_in(
     tables: u64,
     source: &Recorded,
@@ -116,7 +117,7 @@ fn measure(kind: KeyKind, objects: u32) {
     };
     let replay_in = |tables, source| replay_in(tables, source, wanted, (&surveys, table));
     let further = |source| replay_in(1 + FURTHER, source) - replay_in(1, source);
-    // Inserts are in both, and so are the lookups that a replay times alone.
+    // Both include insertions, and the lookups that a replay times alone.
     let seconds = further(&long) - further(&short);
     println!(
         "{kind}, {objects} objects, million a second of one processor: survey {:.1} events, decoding \
@@ -129,7 +130,7 @@ fn measure(kind: KeyKind, objects: u32) {
 fn main() {
     let is_bench = std::env::args().any(|argument| argument == "--bench");
     let objects = if is_bench { 1_000_000 } else { 1000 };
-    // One processor replays; another one decodes meanwhile.
+    // One processor replays, while another one decodes.
     rayon::ThreadPoolBuilder::new()
         .num_threads(1)
         .build_global()

@@ -1,8 +1,8 @@
-//! What a recording costs whoever reads cached pages, and whoever tells a tape of anything.
+//! Measures the cost of a recording for readers of cached pages, and for callers of a tape.
 //!
-//! Run it with `cargo bench -p larder-lab --bench record`. Under the tests it runs small, to see that
-//! it works; times mean something in the bench profile only. The volume with a tape and the one without
-//! take turns, so that what else the machine does befalls both.
+//! Run it with `cargo bench -p larder-lab --bench record`. Under the tests it runs with small sizes, to
+//! verify that it works. Times are only meaningful in the bench profile. The volume with a tape and the
+//! one without take turns, so that other load on the machine affects both.
 
 use larder::{Ino, OpenOptions, Volume};
 use larder_cache::hash::HashKey;
@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Pages of the file that is read.
+/// Number of pages of the file that is read.
 const PAGES: u64 = 4096;
 const PAGE_BYTES: u64 = 4096;
-/// Events told in a row: as many as have room until the writer comes.
+/// Number of events in one sequence: as many as fit until the writer runs.
 const TOLD: u64 = 30_000;
-/// So long the writer has to make room for the next.
+/// Time for the writer to make room for the next sequence.
 const PAUSE: Duration = Duration::from_millis(20);
 
 fn main() {
@@ -41,7 +41,7 @@ fn main() {
     println!("{} events recorded, {} lost", outcome.events, outcome.lost);
 }
 
-/// Reads cached pages at random, recorded and not.
+/// Reads cached pages at random, with and without recording.
 fn read_pages(dir: &Path, recorder: &TraceRecorder, rounds: usize, reads: u64) {
     let image = make_image(dir);
     let open = |tape| {
@@ -56,7 +56,7 @@ fn read_pages(dir: &Path, recorder: &TraceRecorder, rounds: usize, reads: u64) {
     let volumes = [open(None), open(Some(recorder.tape()))];
     let mut times = [Vec::new(), Vec::new()];
     let mut page = [0; 4096];
-    // The first round brings the pages in.
+    // The first round reads the pages into the cache.
     for round in 0..=rounds {
         for ((volume, ino), times) in volumes.iter().zip(&mut times) {
             let mut random = Random::new(Seed(round as u64));
@@ -82,7 +82,7 @@ fn read_pages(dir: &Path, recorder: &TraceRecorder, rounds: usize, reads: u64) {
     );
 }
 
-/// Tells `tape` of lookups that hit, and of inserts.
+/// Reports lookups that hit, and insertions, to `tape`.
 fn tell(tape: &Arc<dyn Tape>, threads: u64, rounds: usize) {
     for operation in [Operation::Lookup { hit: true }, Operation::Insert] {
         let told = |object: u64| {
@@ -115,7 +115,7 @@ fn tell(tape: &Arc<dyn Tape>, threads: u64, rounds: usize) {
     }
 }
 
-/// An image with a file of [`PAGES`].
+/// Creates an image with a file of [`PAGES`].
 fn make_image(dir: &Path) -> std::path::PathBuf {
     let (tree, image) = (dir.join("tree"), dir.join("image"));
     std::fs::create_dir(&tree).expect("a folder");
@@ -140,7 +140,7 @@ fn nanoseconds(mut times: Vec<Duration>, each: u64) -> Nanoseconds {
     }
 }
 
-/// Processor time of this thread so far.
+/// Returns the processor time of this thread so far.
 fn processor_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime)
         .try_into()

@@ -1,8 +1,9 @@
-//! How many page accesses the simulator does in a second of processor time.
+//! Measures the simulator's page accesses per second of processor time.
 //!
-//! `cargo bench -p larder-lab --bench simulate` runs the table below; workloads given as arguments
-//! are run instead, on `sata-2007` with 128 MiB. Under the tests each runs tiny. Counts are
-//! asserted, time is only reported: an access is one page of one request, read or written.
+//! `cargo bench -p larder-lab --bench simulate` runs the table below. Workloads given as arguments
+//! are run instead, on `sata-2007` with 128 MiB. Under the tests all of them run with tiny sizes.
+//! Counts are asserted, while time is only reported. An access is one page of one request, read or
+//! written.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ const CASES: &[(&str, &str, u64)] = &[
     ("tar", "sata-2007", 2048),
 ];
 
-/// The same, tiny.
+/// The same cases with tiny sizes.
 const TINY_CASES: &[(&str, &str, u64)] = &[
     ("reread:file=8M", "sata-2007", 16),
     ("random:requests=100", "nvme", 1),
@@ -86,7 +87,7 @@ fn run(workload: &str, device: &str, memory_mib: u64) {
     }
 }
 
-/// What this thread has used of a processor: what others do meanwhile does not count.
+/// Returns the processor time of this thread, which does not include other threads.
 fn processor_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime)
         .try_into()

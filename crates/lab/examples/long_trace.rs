@@ -1,9 +1,9 @@
-//! Writes a trace of pages, as long as is asked for: to see what a long one takes to replay.
+//! Writes a trace of pages with a given length, to measure how long its replay takes.
 //!
 //! `cargo run --release -p larder-lab --example long_trace -- FILE EVENTS OBJECTS`
 //!
-//! Objects come, are read in runs, and now and then one goes and comes again: there are never more
-//! than `OBJECTS`, however many `EVENTS`.
+//! Objects are inserted and read in runs, and occasionally one is removed and inserted again. There
+//! are never more than `OBJECTS`, whatever the number of `EVENTS`.
 
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::trace::Error;
@@ -14,13 +14,13 @@ use std::env::args;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Pages of a file.
+/// Number of pages of a file.
 const FILE_PAGES: u64 = 256;
 
-/// Pages that are read in a row.
+/// Number of consecutive pages in a run.
 const RUN_PAGES: u64 = 16;
 
-/// A run in so many begins with a page that goes and comes again.
+/// One run in this many begins with a page that is removed and inserted again.
 const CHURN_EVERY: u64 = 8;
 
 fn main() -> ExitCode {

@@ -1,5 +1,5 @@
-//! Keys replayed in the real table, held against programs of a few lines, distributions, and what was
-//! recorded.
+//! Replays keys in the real table, and compares the results with short models, with distributions, and
+//! with recordings.
 
 use larder_block::MemoryDevice;
 use larder_cache::Caches;
@@ -22,7 +22,7 @@ use larder_trace::{Overflow, TraceEvent, TraceRecorder};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Events of one cache, in memory.
+/// In-memory events of one cache.
 struct Events {
     events: Vec<TraceEvent>,
     tells_changes: bool,
@@ -79,7 +79,7 @@ fn replay_all(
     replay(source, wanted, &surveys, &combinations, &mut |_| {}).unwrap()
 }
 
-/// Changes and lookups at random, told as the table of `function` would be asked.
+/// Returns random changes and lookups, as calls of the table of `function`.
 fn random_events(seed: Seed, count: usize, objects: u64) -> Vec<TraceEvent> {
     let mut random = Random::new(seed);
     let mut there = std::collections::BTreeSet::new();
@@ -204,7 +204,7 @@ fn chance_is_what_functions_drawn_at_random_walk_in_the_mean() {
     let rounds = 40;
     let mut sum = 0.0;
     for _ in 0..rounds {
-        // A function is a number drawn for each key.
+        // A random function: a number drawn for each key.
         let mut drawn: HashMap<HashKey, u32> = HashMap::new();
         let mut chains: HashMap<u32, Vec<HashKey>> = HashMap::new();
         let (mut lookups, mut links) = (0.0, 0.0);
@@ -279,7 +279,8 @@ fn uniform_keys_pass_at_5_percent_about_95_percent_of_the_time() {
             p_value(histogram.chi_square()) > 0.05
         })
         .count();
-    // Of 400 tests that pass with 0.95, 380 do, with a deviation of 4.4: four to either side.
+    // Of 400 tests that pass with probability 0.95, 380 pass, with a deviation of 4.4: four deviations
+    // to either side.
     assert!((362..=398).contains(&passed), "{passed}, seed {seed}");
 }
 
@@ -363,7 +364,7 @@ fn report_of_a_sweep_is_one_page_with_its_plots_and_figures_for_programs() {
     assert!(files[0].content.contains("hash table histogram:"));
 }
 
-/// Asks small caches at random, so that most of what comes drives something out.
+/// Calls small caches at random, so that most insertions evict an entry.
 fn ask(caches: &Caches, seed: Seed) {
     let mut random = Random::new(seed);
     for _ in 0..20_000 {
@@ -412,8 +413,8 @@ fn recorded_and_replayed_runs_of_threads_differ_by_lookups_that_were_overtaken()
     });
 }
 
-/// Lets so many threads ask caches, and hands what was recorded, what replaying it counts, and what the
-/// trace tells to `check`, for each cache.
+/// Uses caches in this number of threads. Passes the report, the counts of a replay, and the survey of
+/// the trace to `check`, for each cache.
 fn record_and_replay(seed: Seed, threads: u64, check: impl Fn(&Report, Counts, Survey)) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace.parquet");

@@ -1,5 +1,5 @@
-//! However long a trace is, surveying and replaying it take the memory of the objects that are there at
-//! a time. Alone in its process, whose memory is looked at.
+//! Surveying and replaying a trace uses memory for the objects present at one time, whatever its
+//! length. The test has a process of its own, whose memory is measured.
 
 use larder_cache::hash::Function;
 use larder_cache::tape::{CacheKind, Operation};
@@ -7,16 +7,16 @@ use larder_lab::hash::{Combination, Each, Error, Room, Source, Wanted, replay, s
 use larder_testkit::memory::{peak_resident_bytes, resident_bytes};
 use larder_trace::TraceEvent;
 
-/// Objects at a time.
+/// Number of objects at one time.
 const OBJECTS: u64 = 1000;
-/// Objects in all: what is kept of so many would take more than is allowed.
+/// Total number of objects. Keeping data of all of them would exceed the limit.
 const ALL: u64 = 2_000_000;
-/// Events handed on at once.
+/// Number of events in one batch.
 const BATCH: usize = 1 << 16;
-/// The batches that are decoded ahead, and what the allocator keeps.
+/// Memory for the batches that are decoded ahead, and for the allocator.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Each object comes, is looked up, and goes when [`OBJECTS`] more have come.
+/// Each object is inserted, looked up, and removed after [`OBJECTS`] more insertions.
 struct Passing;
 
 impl Source for Passing {

@@ -1,4 +1,5 @@
-//! The kernel's caches, recorded end to end: a file system of its own, a file whose pages are known.
+//! Records the kernel's caches end to end: on a separate file system, with a file whose pages are
+//! known.
 
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 const PAGES: usize = 64;
 const PAGE_BYTES: usize = 4096;
 
-/// A file system with a file of [`PAGES`] pages, nothing of which is cached.
+/// A file system with a file of [`PAGES`] pages, none of which is cached.
 struct Target {
     mount: LoopMount,
     file: PathBuf,
@@ -23,7 +24,7 @@ struct Target {
     _folder: TempDir,
 }
 
-/// The file system, unless this machine cannot record it.
+/// Returns the file system, unless this machine cannot record it.
 fn target() -> Option<Target> {
     if skip(&[Requirement::LoopMount, Requirement::Tool("mke2fs")]) {
         return None;
@@ -72,7 +73,7 @@ fn record(recorder: KernelRecorder, mut action: impl FnMut()) -> (Vec<TraceEvent
     (events, summary.unwrap())
 }
 
-/// The pages of the file that `operation` befell.
+/// Returns the pages of the file with events of `operation`.
 fn pages(target: &Target, events: &[TraceEvent], operation: Operation) -> BTreeSet<u64> {
     let of_file = events.iter().filter(|event| {
         event.cache == CacheKind::Page && event.inode == target.ino && event.operation == operation
@@ -105,7 +106,7 @@ fn file_read_on_a_mount_has_each_page_inserted_and_found_and_nothing_lost() {
         summary.counts.read_bytes >= (PAGES * PAGE_BYTES) as u64,
         "{summary:?}"
     );
-    // Nothing of any other file system.
+    // No events of any other file system.
     let device = events[0].device;
     assert!(
         events.iter().all(|event| event.device == device),
@@ -119,7 +120,7 @@ fn command_and_its_children_are_recorded_and_nobody_else() {
     let Some(target) = target() else { return };
     let recorder = KernelRecorder::start(&config(None, Processes::Spawned)).unwrap();
     let mut shell = Command::new("sh");
-    // A child of the command, which is no process of its own unless something follows.
+    // The shell only forks a separate process for dd if another command follows.
     shell.args([
         "-c",
         "dd if=\"$0\" of=/dev/null bs=4096 count=1 2>/dev/null; exit 7",
@@ -127,7 +128,7 @@ fn command_and_its_children_are_recorded_and_nobody_else() {
     let mut child = recorder.spawn(shell.arg(&target.file)).unwrap();
     let (events, _) = record(recorder, || {
         assert_eq!(child.wait().unwrap().code(), Some(7));
-        // This process, which is not recorded.
+        // This process is not recorded.
         fs::read(target.mount.path().join("file")).unwrap();
     });
     let found = pages(&target, &events, Operation::Lookup { hit: true });
@@ -150,7 +151,7 @@ fn page_dropped_by_another_process_is_told_where_a_process_is_recorded() {
     let (events, summary) = record(recorder, || {
         use std::io::Write as _;
         input.write_all(b"go\n").unwrap();
-        // The shell reads once more when cat has ended: the pipe is empty again.
+        // The shell reads this line after cat has exited. Then the pipe is empty again.
         input.write_all(b"end\n").unwrap();
         assert!(reader.wait().unwrap().success());
         let file = fs::File::open(&target.file).unwrap();

@@ -1,4 +1,4 @@
-//! The quick reproduction of Lever 2000, and the replay that it consists of.
+//! Tests the quick reproduction of Lever 2000, and its replay.
 
 use larder::{CacheKind, OpenOptions, Volume};
 use larder_block::MemoryDevice;
@@ -13,7 +13,7 @@ use std::io::Read;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// The quick reproduction, made once; none where there is no mke2fs.
+/// Returns the quick reproduction, which runs only once; `None` without mke2fs.
 fn quick() -> Option<&'static Lever2000> {
     static QUICK: OnceLock<Option<Lever2000>> = OnceLock::new();
     let made = QUICK.get_or_init(
@@ -144,7 +144,7 @@ fn quick_reproduction_judges_nothing_that_needs_all_scripts() {
     }
 }
 
-/// An ext4 in memory, with what users of `operations` share; none where there is no mke2fs.
+/// Returns an ext4 in memory with the shared files of `operations`; `None` without mke2fs.
 fn volume(operations: &Operations) -> Option<Volume> {
     let mut bytes = Vec::new();
     match mke2fs::formatted(64 << 20, "-t ext4") {

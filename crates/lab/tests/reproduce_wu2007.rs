@@ -1,5 +1,4 @@
-//! The reproduction of Wu 2007: small, so that it runs with the tests, and beside the report that
-//! is published.
+//! Tests the reproduction of Wu 2007: a small one, and the published report.
 
 use std::sync::LazyLock;
 
@@ -13,7 +12,7 @@ const SMALL: Size = Size {
     seed: 2007,
 };
 
-/// Thrashing is not small in it: its streams and its memory are the document's at any size.
+/// Thrashing is not scaled in it: its streams and its memory always have the document's sizes.
 static RESULTS: LazyLock<Wu2007> = LazyLock::new(|| reproduce(SMALL, |_, _| {}).unwrap());
 
 /// The committed report.
@@ -82,7 +81,7 @@ fn thrashing_streams_get_much_more_under_ondemand_than_under_legacy() {
     assert!(gain.largest.gain() > 3.0, "{gain:?}");
 }
 
-/// What the report says of the cause.
+/// The cause that the report states.
 #[test]
 fn legacy_recovers_from_thrashing_only_where_the_queue_gets_congested() {
     let [modelled, never_congested, ..] = &*RESULTS.thrashing_variants else {
@@ -105,7 +104,7 @@ fn legacy_recovers_from_thrashing_only_where_the_queue_gets_congested() {
 #[test]
 fn published_thrashing_is_what_the_code_measures() {
     assert_eq!(PUBLISHED["seed"], SMALL.seed);
-    // Written and read, as the published ones were: reading may round.
+    // Serialized and parsed like the published results, since parsing may round.
     let measured: Value = serde_json::from_str(&serde_json::to_string(&*RESULTS).unwrap()).unwrap();
     for part in ["thrashing", "thrashing_variants", "thrashing_gain"] {
         assert!(
@@ -115,7 +114,7 @@ fn published_thrashing_is_what_the_code_measures() {
     }
 }
 
-/// The counts depend on no device, and are cheap enough to be made again.
+/// The counts do not depend on a device, and are cheap to reproduce.
 #[test]
 fn published_counts_are_what_the_code_counts() {
     let size = Size {

@@ -1,4 +1,4 @@
-//! The workload of real commands, in a directory of its own.
+//! Tests the workload of real commands, in a separate directory.
 
 use larder_lab::output::Report as _;
 use larder_lab::sdm::{self, Error, SdmConfig};
@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Whether all commands are installed; tells if not.
+/// Returns whether all commands are installed, and prints a message if not.
 fn has_commands() -> bool {
     sdm::check_commands()
         .inspect_err(|error| tell_skipped(error))

@@ -1,4 +1,4 @@
-//! Readers that share an open file, and with it the state of its readahead.
+//! Tests readers that share an open file, and thus its readahead state.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ const REQUESTS: u64 = 100;
 const REQUEST_BYTES: u64 = 16 << 10;
 const HOT_BYTES: u64 = 2 << 20;
 
-/// Two readers of one open file, each of which reads a cached part, then a piece that no one else
-/// reads, and so on. Their first reads are left out.
+/// Runs two readers of one open file, which alternately read a cached part and a piece that no
+/// other reader reads. Their first reads are omitted.
 fn two_readers(policy: PolicyName) -> RunReport {
     let mut simulator = Simulator::new(SimulatorConfig {
         policy,
@@ -56,7 +56,7 @@ fn read(offset_bytes: u64) -> Operation {
 }
 
 /// After many hits, 2.6.20 reads the first missing page alone, and the rest of the request in one
-/// piece: another reader must not make it forget how far it is.
+/// piece. Another reader must not reset this state.
 #[test]
 fn readers_of_one_open_file_leave_each_other_their_requests_whole() {
     let report = two_readers(PolicyName::Legacy);

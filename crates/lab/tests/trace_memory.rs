@@ -1,5 +1,5 @@
-//! However long a trace is, writing and reading it take the same memory. Alone in its process, whose
-//! memory is looked at.
+//! Writing and reading a trace uses the same memory, whatever its length. The test has a process of
+//! its own, whose memory is measured.
 
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::trace::{Tolerance, TraceReader};
@@ -7,9 +7,9 @@ use larder_testkit::memory::{peak_resident_bytes, resident_bytes};
 use larder_testkit::{Random, Seed};
 use larder_trace::{Batch, TraceEvent, TraceInfo, TraceWriter};
 
-/// As many as take 20 times the memory that is allowed, as rows.
+/// As rows, these events would take 20 times the memory that is allowed.
 const EVENTS: u64 = 20_000_000;
-/// A row group, its pages, and what the allocator keeps.
+/// Memory for a row group, its pages, and the allocator.
 const MOST_BYTES: u64 = 160 << 20;
 
 #[test]

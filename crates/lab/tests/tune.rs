@@ -1,4 +1,4 @@
-//! Tables recommended for keys whose answer is known.
+//! Tests recommendations for keys with a known answer.
 
 use larder::tables::Finder;
 use larder::{OpenOptions, Tables, Volume};
@@ -16,7 +16,7 @@ use larder_trace::TraceEvent;
 const CACHE: CacheKind = CacheKind::Buffer;
 const MEMORY: u64 = 16 << 20;
 
-/// Events that tell all changes, handed on all at once.
+/// Events including all changes, which are passed in a single batch.
 struct Events(Vec<TraceEvent>);
 
 impl Source for Events {
@@ -38,7 +38,7 @@ impl Source for Events {
     }
 }
 
-/// Blocks come, each is looked up `rounds` times, and they go.
+/// Returns events in which blocks are inserted, looked up `rounds` times, and removed.
 fn life(blocks: &(impl Iterator<Item = u64> + Clone), rounds: usize) -> Vec<TraceEvent> {
     let all = |operation| {
         blocks.clone().map(move |index| {
@@ -80,12 +80,12 @@ fn advise(source: &dyn Source, memory_bytes: u64) -> Advice {
     tune(source, Conditions::new(memory_bytes), &mut |_| {}).unwrap()
 }
 
-/// What a mount reads after `-o`.
+/// Parses the value of `-o`.
 fn tables(option: &str) -> Tables {
     option.strip_prefix("tables=").unwrap().parse().unwrap()
 }
 
-/// A volume with caches of [`MEMORY`].
+/// Opens a volume with caches of [`MEMORY`].
 fn open(tables: Tables) -> Option<Volume> {
     if skip(&["mke2fs", "debugfs", "tune2fs", "e2fsck"].map(Requirement::Tool)) {
         return None;
@@ -100,7 +100,7 @@ fn open(tables: Tables) -> Option<Volume> {
 #[test]
 fn strided_blocks_get_a_function_that_spreads_them_and_not_the_one_that_piles_them_up() {
     let source = Keys::new(KeyKind::Strided, CACHE, 3000, 1);
-    // With room for all of them.
+    // With room for all objects.
     let advice = advise(&source, 4 * MEMORY);
     let [of] = &advice.caches[..] else {
         panic!("{:?}", advice.caches);
@@ -119,7 +119,7 @@ fn strided_blocks_get_a_function_that_spreads_them_and_not_the_one_that_piles_th
 
 #[test]
 fn first_half_has_no_say_in_what_the_second_is_judged_on() {
-    // Twice as many objects, a quarter as far apart and of other numbers, and fewer lookups of each.
+    // Twice as many objects, a quarter as far apart, with other numbers, and fewer lookups of each.
     let mut events = life(&(0..4000).map(|block| 1 + 16 * block), 4);
     let second = Events(life(&(0..2000).map(|block| 7 + 64 * block), 10));
     assert_eq!(events.len(), second.0.len());
@@ -138,7 +138,7 @@ fn first_half_has_no_say_in_what_the_second_is_judged_on() {
         let chance = alone[&CACHE].chance(table.bits).lookup;
         assert!((table.chance_links - chance).abs() < 1e-9, "{table:?}");
     }
-    // What is timed is of the second half, too.
+    // The timed lookups are also in the second half.
     let half = both.events() / 2;
     let late = survey_from(&both, wanted, half).unwrap();
     assert_eq!(late[&CACHE].peak_objects, 4000);
@@ -154,7 +154,7 @@ fn segments_of_a_trace_in_one_batch_are_as_large_as_each_other() {
     let surveys = survey(&source, Wanted::default().and(CACHE, Room::AsTold)).unwrap();
     let outcome = replayed(&source, &surveys, Finder::Larder, 10);
     assert_eq!(outcome.segments.len() as u64, SEGMENTS);
-    // 375 events each: the first of 1000 insertions, then 10,000 lookups.
+    // 375 events in each segment: 1000 insertions first, then 10,000 lookups.
     let lookups: Vec<_> = outcome
         .segments
         .iter()
@@ -191,7 +191,7 @@ fn table_of_today_is_as_large_as_a_mount_makes_it() {
     }
 }
 
-/// Keys of all caches, one cache after the other, so that all are in both halves.
+/// Keys of all caches, one cache after the other, repeated so that all are in both halves.
 struct Together([Keys; 4]);
 
 impl Together {
@@ -233,7 +233,7 @@ fn volume_opens_with_the_tables_advised_and_has_them() {
     let Some(_as_advised) = open(tables(&advice.mount_option)) else {
         return;
     };
-    // And with all changes, also those that are not worth it here.
+    // Also applies all changes, including those that are not recommended here.
     for of in &mut advice.caches {
         of.is_worth_it = true;
     }
@@ -244,7 +244,7 @@ fn volume_opens_with_the_tables_advised_and_has_them() {
     for ((cache, stats), advice) in volume.stats().caches().into_iter().zip(&advice.caches) {
         assert_eq!(cache, advice.cache);
         assert_eq!(stats.finder, advice.best.function, "{cache:?}");
-        // Long names have a table of their own, with an eighth of the buckets.
+        // Long names have a separate table with an eighth of the buckets.
         assert_eq!(stats.buckets.ilog2(), advice.best.bits, "{cache:?}");
     }
 }

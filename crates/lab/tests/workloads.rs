@@ -1,4 +1,4 @@
-//! What each workload asks for, without running it.
+//! Tests the operations of each workload, without running it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use larder_readahead::PolicyName;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// The readers of a workload.
+/// Returns the readers of a workload.
 fn jobs_of(text: &str) -> Jobs {
     jobs_of_on(text, "instant")
 }
@@ -31,7 +31,7 @@ fn jobs_of_on(text: &str, device: &str) -> Jobs {
     workload.jobs(&files, 1)
 }
 
-/// All operations, one reader after the other.
+/// Returns all operations, one reader after the other.
 fn operations(text: &str) -> Vec<Operation> {
     let readers = jobs_of(text).readers;
     readers
@@ -40,7 +40,7 @@ fn operations(text: &str) -> Vec<Operation> {
         .collect()
 }
 
-/// File, offset and length of each read.
+/// Returns the file, offset and length of each read.
 fn reads(text: &str) -> Vec<(u32, u64, u64)> {
     let place = |operation| match operation {
         Operation::Read {
@@ -53,7 +53,7 @@ fn reads(text: &str) -> Vec<(u32, u64, u64)> {
     operations(text).into_iter().filter_map(place).collect()
 }
 
-/// How often each byte range of one file is read, as sorted ranges that follow one another.
+/// Verifies that the sorted reads are contiguous and cover one file exactly once.
 fn assert_covers_once(mut reads: Vec<(u64, u64)>, size_bytes: u64, what: &str) {
     reads.sort_unstable();
     let mut end_bytes = 0;
@@ -156,7 +156,7 @@ fn transactions_read_the_middle_of_the_table_most_and_sometimes_two_pages_in_a_r
             .iter()
             .all(|(_, at, len)| at % len == 0 && *len == 4 * PAGE_BYTES)
     );
-    // A hundredth of the table, in its middle.
+    // One hundredth of the table, in its middle.
     let pages = page(2400 * MIB);
     let is_hot = |at: u64| page(at).abs_diff(pages / 2) <= pages / 200 + 1;
     let hot = reads.iter().filter(|(_, at, _)| is_hot(*at)).count();
@@ -177,7 +177,7 @@ fn transactions_read_the_middle_of_the_table_most_and_sometimes_two_pages_in_a_r
 
 #[test]
 fn transaction_on_a_table_of_any_size_takes_no_more_memory() {
-    // All at once it would be some 800 million reads.
+    // The complete list would have some 800 million reads.
     let jobs = jobs_of_on(
         "oltp:file=900G,rows=1000000,range=1000000,transactions=1",
         "object-30ms",

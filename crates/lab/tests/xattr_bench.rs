@@ -1,4 +1,4 @@
-//! xattr-bench as programs use it: measured figures, and the report that is made of them.
+//! Tests xattr-bench as a library: measured figures, and the report.
 
 use larder::MbCacheVariant;
 use larder_lab::output::Report as _;

@@ -59,7 +59,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
     let writer = OracleGeneralWriter::create(&args.output, cache)
         .map_err(|error| not_made("OUTPUT", &args.output, &Error::Io(error)))?;
     let records = export(&mut reader, writer).map_err(|error| {
-        // Half of an export has no next accesses.
+        // An incomplete export has no next accesses.
         let _ = fs::remove_file(&args.output);
         failed(&error)
     })?;
@@ -80,7 +80,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cache whose lookups are exported: the one that was asked for, or the only one there is.
+/// Returns the cache whose lookups are exported: the requested one, or the only one in the trace.
 fn choose(args: &ExportArgs, summary: &TraceSummary) -> Result<CacheKind> {
     let caches = summary.caches.iter();
     let there: Vec<_> = caches.filter(|(_, events)| events.lookups > 0).collect();

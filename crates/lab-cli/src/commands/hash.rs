@@ -92,9 +92,9 @@ pub(crate) struct KeysArgs {
     pub objects: Option<u32>,
 }
 
-/// Reads memory, in which one object of any cache has room.
+/// Parses a memory size, which must have room for one object of any cache.
 fn parse_memory(text: &str) -> Result<u64, String> {
-    /// A page and its slot have room.
+    /// A page and its slot fit.
     const LEAST_BYTES: u64 = 8 << 10;
     match size::parse(text)? {
         bytes if bytes < LEAST_BYTES => Err(format!(
@@ -104,7 +104,7 @@ fn parse_memory(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Keys that are made up, if it is not said how many.
+/// Default number of generated keys.
 const MADE_UP_KEYS: u32 = 100_000;
 
 pub(super) fn run(args: &HashArgs) -> Result<ExitCode> {
@@ -124,7 +124,7 @@ pub(super) fn run(args: &HashArgs) -> Result<ExitCode> {
     })
 }
 
-/// A bar of events replayed, of which there are `total` or, where this is 0, who knows how many.
+/// Returns a progress bar of replayed events. `total` is their number, or 0 if it is unknown.
 pub(super) fn replaying(total: u64, template: &str) -> ProgressBar {
     let bar = progress(total);
     if let Ok(style) = ProgressStyle::with_template(template) {
@@ -133,7 +133,7 @@ pub(super) fn replaying(total: u64, template: &str) -> ProgressBar {
     bar
 }
 
-/// Where keys are from, and the caches whose keys are asked for.
+/// Returns the source of keys, and the caches whose keys are requested.
 fn source(args: &KeysArgs, caches: &[CacheKind]) -> Result<(Box<dyn Source>, Vec<CacheKind>)> {
     if let Some(kind) = args.keys {
         let cache = match caches {
@@ -150,7 +150,7 @@ fn source(args: &KeysArgs, caches: &[CacheKind]) -> Result<(Box<dyn Source>, Vec
         let keys = Keys::new(kind, cache, objects, args.seed);
         return Ok((Box::new(keys), vec![cache]));
     }
-    // The command line asks for one or the other.
+    // The command line requires exactly one of the two.
     let path = args.trace.as_deref().unwrap_or(Path::new(""));
     let trace = open(path, args.salvage)?;
     let caches = match caches {
@@ -160,7 +160,7 @@ fn source(args: &KeysArgs, caches: &[CacheKind]) -> Result<(Box<dyn Source>, Vec
     Ok((Box::new(trace), caches))
 }
 
-/// The trace at `path`; warns of what is missing of it.
+/// Opens the trace at `path`, and warns of missing events.
 pub(super) fn open(path: &Path, salvage: bool) -> Result<TraceFile> {
     let trace = TraceFile::open(path, tolerance(salvage)).map_err(|error| failure(&error))?;
     let losses = trace.losses();
@@ -170,7 +170,7 @@ pub(super) fn open(path: &Path, salvage: bool) -> Result<TraceFile> {
     Ok(trace)
 }
 
-/// The tables of `caches`, with the objects that are asked for.
+/// Returns the tables of `caches`, with the requested number of objects.
 fn wanted(args: &KeysArgs, caches: &[CacheKind]) -> Wanted {
     caches.iter().fold(Wanted::default(), |wanted, cache| {
         let room = match (args.memory, args.objects) {
@@ -182,7 +182,7 @@ fn wanted(args: &KeysArgs, caches: &[CacheKind]) -> Wanted {
     })
 }
 
-/// Surveys the trace, in which those caches must be that were asked for by name.
+/// Surveys the trace, which must contain the caches that were requested by name.
 fn survey(source: &dyn Source, wanted: Wanted, named: &[CacheKind]) -> Result<Surveys> {
     let surveys = hash::survey(source, wanted).map_err(|error| failure(&error))?;
     let missing = named.iter().find(|cache| !surveys.contains_key(cache));
@@ -201,7 +201,7 @@ fn combinations(
     let mut combinations = Vec::new();
     for (cache, survey) in surveys {
         for function in functions.of(*cache) {
-            // Trees have no buckets, and chains of roots as a mount would have.
+            // Trees have no buckets, and as many chains of roots as on a mount.
             let bits = match function {
                 Finder::RedBlackTrees => vec![Sizes::fitting(survey)],
                 _ => sizes.of(survey),
@@ -240,7 +240,7 @@ fn print_text(out: &mut dyn Write, report: &HashReport, histograms: bool) -> io:
     writeln!(out, "\n{}", report.uncounted)
 }
 
-/// What a trace that cannot be replayed means for the command line.
+/// Converts an error of replaying a trace to a failure of the command.
 pub(super) fn failure(error: &Error) -> Failure {
     use larder_lab::trace::Error as Trace;
     let message = error.to_string();

@@ -49,7 +49,7 @@ pub(crate) struct ImportArgs {
     pub json: bool,
 }
 
-/// What is read at once.
+/// Size of a read in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Serialize)]
@@ -89,7 +89,7 @@ pub(super) fn run(args: &ImportArgs) -> Result<ExitCode> {
     });
     let finished = imported.and_then(|skipped| Ok((written.finish(0)?, skipped)));
     let (rows, skipped) = finished.map_err(|error| {
-        // Half of an import is of no use, and in the way of another.
+        // An incomplete import is useless, and would prevent another one to the same file.
         let _ = fs::remove_file(&args.output);
         failure(&args.input, &error)
     })?;

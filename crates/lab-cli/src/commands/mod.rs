@@ -1,4 +1,4 @@
-//! The subcommands, one module each: their arguments, and what they do.
+//! The subcommands, one module each: their arguments and their implementation.
 
 mod constant;
 mod export;
@@ -99,7 +99,7 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
     }
 }
 
-/// What to do with a trace that another program has written anew, if that is why it cannot be read.
+/// Returns a hint for a trace that cannot be read because another program rewrote it.
 fn rewritten_hint(error: &Error) -> Option<&'static str> {
     match error {
         Error::NoVersion => Some(
@@ -111,7 +111,7 @@ fn rewritten_hint(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// What `--salvage` asks for.
+/// Returns the tolerance that `--salvage` selects.
 fn tolerance(salvage: bool) -> Tolerance {
     if salvage {
         Tolerance::UpToLastRowGroup
@@ -120,7 +120,7 @@ fn tolerance(salvage: bool) -> Tolerance {
     }
 }
 
-/// A pipe that can be read from once this program is asked to end: files are to be removed then.
+/// Returns a pipe that becomes readable on a signal to terminate, so that files can be removed.
 fn interrupt() -> io::Result<PipeReader> {
     let (reader, writer) = io::pipe()?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -129,7 +129,8 @@ fn interrupt() -> io::Result<PipeReader> {
     Ok(reader)
 }
 
-/// A bar of `total` runs, 0 if that is not known yet, on standard error, if that is a terminal.
+/// Returns a progress bar of `total` runs (0 if the number is unknown) on standard error, if that
+/// is a terminal.
 fn progress(total: u64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -145,7 +146,7 @@ fn progress(total: u64) -> ProgressBar {
     bar
 }
 
-/// How many runs there will be, once it is known.
+/// Sets the number of runs, once it is known.
 fn set_total(bar: &ProgressBar, total: u64) {
     if bar.length() == Some(total) {
         return;
@@ -156,7 +157,7 @@ fn set_total(bar: &ProgressBar, total: u64) {
     }
 }
 
-/// Writes what a command measured in the forms that `args` ask for; `print_text` prints the tables.
+/// Writes the results of a command in the forms that `args` select; `print_text` prints the tables.
 fn write_results(
     report: &impl Report,
     args: &ResultArgs,
@@ -178,7 +179,7 @@ fn write_results(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes one file, which `option` named, and notes if that replaces another.
+/// Writes one file, which `option` specified, and prints a note if it replaces another.
 fn write(option: &str, path: &Path, content: &str) -> Result<()> {
     let is_there = fs::metadata(path).is_ok_and(|present| present.is_file());
     fs::write(path, content).map_err(|error| {
@@ -193,7 +194,7 @@ fn write(option: &str, path: &Path, content: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes a report into `dir`, which is made if need be.
+/// Writes a report to `dir`, which is created if necessary.
 fn write_report(dir: &Path, files: &[ReportFile]) -> Result<()> {
     fs::create_dir_all(dir).map_err(|error| {
         Failure::with_hint(

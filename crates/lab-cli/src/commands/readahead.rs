@@ -58,13 +58,13 @@ pub(crate) struct ReadaheadArgs {
     pub plot: Option<PathBuf>,
 }
 
-/// The names that `--device` takes.
+/// Returns a parser of the names for `--device`.
 fn device_names() -> impl TypedValueParser<Value = &'static DeviceModel> {
     let names = DEVICE_MODELS.iter().map(|model| model.name);
     PossibleValuesParser::new(names).try_map(|name| DeviceModel::named(&name))
 }
 
-/// Reads the size of the largest window, which is at least a page.
+/// Parses the size of the largest window, which is at least one page.
 fn parse_window(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
         bytes if bytes < PAGE_BYTES => Err(format!(
@@ -97,7 +97,7 @@ pub(super) fn run(args: &ReadaheadArgs) -> Result<ExitCode> {
     })
 }
 
-/// What a simulation that cannot be made means for the command line.
+/// Converts an error of creating a simulation to a failure of the command.
 fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     match error {

@@ -68,7 +68,7 @@ pub(crate) struct RecordArgs {
     pub command: Vec<OsString>,
 }
 
-/// Reads the size of the buffer: of a page at least, and no more than there can be memory for.
+/// Parses the size of the buffer: at least one page, with an upper limit on memory.
 fn parse_buffer(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
         bytes @ 0x1000..=0x4_0000_0000 => Ok(bytes),
@@ -76,9 +76,9 @@ fn parse_buffer(text: &str) -> Result<u64, String> {
     }
 }
 
-/// How long a command that is asked to end may take.
+/// Time that a command has to exit after the signal to terminate.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often it is looked at meanwhile.
+/// Interval at which it is checked meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Serialize)]
@@ -187,7 +187,7 @@ fn info(args: &RecordArgs) -> TraceInfo {
     }
 }
 
-/// What a recording ends with.
+/// The conditions that end a recording.
 struct End {
     interrupt: PipeReader,
     deadline: Option<Instant>,
@@ -196,7 +196,7 @@ struct End {
 }
 
 impl End {
-    /// Waits for `wait` at most, and says whether the end has come.
+    /// Waits for at most `wait`, and returns whether the recording must end.
     fn has_come(&mut self, wait: Duration) -> bool {
         let left = self
             .deadline
@@ -207,10 +207,10 @@ impl End {
             tv_sec: wait.as_secs().cast_signed(),
             tv_nsec: wait.subsec_nanos().into(),
         };
-        // A poll that is interrupted by the signal finds the pipe readable the next time.
+        // If the signal interrupts the poll, the pipe is readable in the next one.
         let is_interrupted = matches!(poll(&mut interrupt, Some(&timeout)), Ok(1..));
         if is_interrupted {
-            // A byte is a signal; the next one is to be told from it.
+            // Each byte is a signal. It is consumed, so that the next one can be detected.
             let _ = self.interrupt.read(&mut [0]);
         }
         if let Some(child) = &mut self.child {
@@ -219,14 +219,14 @@ impl End {
         is_interrupted || left.is_some_and(|left| left.is_zero()) || self.status.is_some()
     }
 
-    /// Ends the command, if it runs on: who recorded it was asked to end. It is killed if it does not
-    /// end in time, or at the next signal.
+    /// Terminates the command, if it still runs, after a signal to end the recording. It is killed if it
+    /// does not exit in time, or at the next signal.
     fn finish_child(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none()
             && let Some(child) = &self.child
             && let Some(pid) = Pid::from_raw(child.id().cast_signed())
         {
-            // It may have ended meanwhile.
+            // It may have exited meanwhile.
             let _ = kill_process(pid, Signal::TERM);
             self.deadline = Some(Instant::now() + GRACE);
             while !self.has_come(LOOK) {}
@@ -241,13 +241,13 @@ impl End {
     }
 }
 
-/// The command's exit code, as a shell tells it.
+/// Returns the command's exit code in the convention of shells.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// Why there may be nothing in the trace.
+/// Returns possible reasons for an empty trace.
 fn nothing(args: &RecordArgs, summary: &KernelSummary) -> String {
     let mut reasons = vec!["nothing was read or written meanwhile"];
     if args.mount.is_some() {
@@ -311,7 +311,7 @@ fn print(args: &RecordArgs, rows: Rows, summary: &KernelSummary) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// What a kernel that cannot be recorded means for the command line.
+/// Converts an error of recording the kernel to a failure of the command.
 fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     let hint = match error {

@@ -58,7 +58,7 @@ pub(crate) enum Document {
     Lever2000,
 }
 
-/// What sizes are divided by for a quick look.
+/// Divisor of sizes for `--quick`.
 const QUICK_DIVISOR: u64 = 32;
 
 pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
@@ -79,7 +79,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The files of a report, the text first, and what is printed of it.
+/// The files of a report, the text first, and its printed summary.
 type Report = (Vec<ReportFile>, String);
 
 fn wu2007(args: &ReproduceArgs) -> Result<Report> {
@@ -136,7 +136,7 @@ fn lever2000(args: &ReproduceArgs) -> Result<Report> {
     Ok((results.report()?, results.summary()))
 }
 
-/// Refuses `--timed` for a document that is timed as it is.
+/// Rejects `--timed` for a document that is always timed.
 fn check_untimed(args: &ReproduceArgs, document: &str) -> Result<()> {
     if !args.timed {
         return Ok(());
@@ -146,7 +146,7 @@ fn check_untimed(args: &ReproduceArgs, document: &str) -> Result<()> {
     )))
 }
 
-/// One more run of `total` is done.
+/// Advances the progress bar by one of `total` runs.
 fn advance(bar: &ProgressBar, total: usize) {
     set_total(bar, u64::try_from(total).unwrap_or(u64::MAX));
     bar.inc(1);

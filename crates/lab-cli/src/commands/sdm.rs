@@ -88,7 +88,7 @@ pub(super) fn run(args: &SdmArgs) -> Result<ExitCode> {
     })
 }
 
-/// What a workload that cannot be run means for the command line.
+/// Converts an error of running the workload to a failure of the command.
 fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     match error {

@@ -100,7 +100,7 @@ pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
     }
 }
 
-/// What to do with a trace that is not whole.
+/// Hint for an incomplete trace.
 const SALVAGE: &str = "if it is still being recorded, wait until it is unmounted or ended; else larder lab \
                        trace salvage writes what is left to a new trace";
 
@@ -217,7 +217,7 @@ fn salvage(args: &TraceSalvageArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a trace that cannot be read means for the command line.
+/// Converts an error of reading a trace to a failure of the command.
 fn failure(path: &Path, error: &Error) -> Failure {
     let message = format!("{}: {error}", path.display());
     if let Some(hint) = rewritten_hint(error) {

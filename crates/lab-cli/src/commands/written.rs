@@ -9,19 +9,19 @@ use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The trace, and how many rows it has.
+/// The trace, and its number of rows.
 #[derive(Debug)]
 pub(super) struct Written {
     writer: TraceWriter,
     rows: Rows,
 }
 
-/// Rows of each cache.
+/// Number of rows of each cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rows([u64; CacheKind::ALL.len()]);
 
 impl Written {
-    /// Makes the trace at `path`; `option` named it.
+    /// Creates the trace at `path`, which `option` specified.
     pub(super) fn create(option: &str, path: &Path, info: &TraceInfo) -> Result<Self> {
         let writer = TraceWriter::create(path, info)
             .map_err(|error| not_made(option, path, &error.into()))?;
@@ -36,7 +36,7 @@ impl Written {
         Ok(self.writer.push(event)?)
     }
 
-    /// Ends the trace, of which `lost` events are missing.
+    /// Finishes the trace, with the number of `lost` events.
     pub(super) fn finish(mut self, lost: u64) -> Result<Rows, Error> {
         self.writer.info_mut().lost = lost;
         self.writer.finish()?;
@@ -53,7 +53,7 @@ impl Rows {
         CacheKind::ALL.into_iter().zip(self.0)
     }
 
-    /// `page 12, …` for people; those that there are none of are left out.
+    /// Formats the numbers for people as `page 12, …`, without caches that have no rows.
     pub(super) fn to_text(self) -> String {
         let some = self.by_cache().filter(|(_, rows)| *rows > 0);
         let texts: Vec<String> = some
@@ -73,13 +73,13 @@ impl Serialize for Rows {
     }
 }
 
-/// Now, as traces have it.
+/// Returns the present time in the unit of traces.
 pub(super) fn now_unix_s() -> Option<i64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(since.as_secs()).ok()
 }
 
-/// A file that cannot be made; `option` named it.
+/// Returns the failure of a file that cannot be created; `option` specified it.
 pub(super) fn not_made(option: &str, path: &Path, error: &Error) -> Failure {
     let message = format!("cannot write {}: {error}", path.display());
     let exists = matches!(error, Error::Io(error) if error.kind() == io::ErrorKind::AlreadyExists);

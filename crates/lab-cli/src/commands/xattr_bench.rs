@@ -86,7 +86,7 @@ pub(crate) struct XattrBenchArgs {
 }
 
 impl XattrBenchArgs {
-    /// What is given, each once, or stands for it.
+    /// Returns the given or default numbers, each once.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.numbers(&self.processes, &Case::PROCESSES, 1)
     }
@@ -110,14 +110,14 @@ impl XattrBenchArgs {
     }
 }
 
-/// What `--target` names.
+/// The value of `--target`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TargetName {
     /// The cache alone.
     Engine,
     /// A volume in this process.
     Volume,
-    /// A directory.
+    /// A directory of a mounted file system.
     Directory(PathBuf),
 }
 
@@ -134,8 +134,8 @@ impl FromStr for TargetName {
     }
 }
 
-/// What this program is given in place of a command, before the job, to be one process of a bench.
-/// People do not run it, so it is no command that help and shells would tell of.
+/// The first argument of a process of a bench on a directory, followed by its job. It is not a command, so
+/// that it does not appear in help and completions.
 pub(crate) const WORKER: &str = "xattr-bench-worker";
 
 pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {
@@ -161,7 +161,7 @@ pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// One process of a bench on a directory, which has its job as JSON. Who started it tells of errors.
+/// Runs one process of a bench on a directory, with its job as JSON. The parent process reports errors.
 pub(crate) fn work(job: &OsStr) -> ExitCode {
     let job = serde_json::from_slice(job.as_encoded_bytes());
     match job.map(|job| xattr_bench::work(&job)) {
@@ -192,7 +192,7 @@ fn cases(args: &XattrBenchArgs) -> Result<Vec<Case>> {
     Ok(Case::matrix(&args.processes(), &all_files, &all_values))
 }
 
-/// What is driven, and what all of it is called.
+/// Returns the targets, and their common name.
 fn targets(args: &XattrBenchArgs) -> Result<(String, Vec<Target>)> {
     let of_variants = |target: fn(MbCacheVariant) -> Target| {
         let variants = args.variant.clone().unwrap_or_else(Names::all);
@@ -208,7 +208,7 @@ fn targets(args: &XattrBenchArgs) -> Result<(String, Vec<Target>)> {
     }
 }
 
-/// A directory, and the type of the file system that it lies in.
+/// Returns a directory, with the type of its file system.
 fn described(path: &Path) -> Result<String> {
     let mount = mount_of(path)?;
     let fs_type = mount.map_or_else(|| "?".to_owned(), |mount| mount.fs_type);
@@ -238,7 +238,7 @@ fn directory(path: &Path, has_variant: bool) -> Result<Target> {
     })
 }
 
-/// This program, once more.
+/// Returns this program as a worker.
 pub(super) fn worker() -> Result<Worker> {
     Ok(Worker {
         program: std::env::current_exe()?,
@@ -261,7 +261,7 @@ fn print_text(out: &mut dyn Write, bench: &XattrBench) -> io::Result<()> {
     Ok(())
 }
 
-/// What a bench that cannot be run means for the command line.
+/// Converts an error of running a bench to a failure of the command.
 fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     let hint = match error {

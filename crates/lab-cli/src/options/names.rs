@@ -1,4 +1,4 @@
-//! Lists of names, separated by commas, or all that there are.
+//! Lists of names, separated by commas, or `all`.
 
 use super::each_once;
 use clap::builder::{PossibleValue, TypedValueParser};
@@ -9,17 +9,17 @@ use std::fmt::Display;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// Stands for every name in a list.
+/// Selects every name in a list.
 const ALL_NAMES: &str = "all";
 
-/// What has one of a few names.
+/// A type whose values have names.
 pub(crate) trait Named:
     FromStr<Err: Display> + Clone + PartialEq + Send + Sync + 'static
 {
-    /// All that there are.
+    /// All values.
     const ALL: &'static [Self];
 
-    /// The name.
+    /// Returns the name.
     fn name(&self) -> &'static str;
 }
 
@@ -39,7 +39,7 @@ impl Named for MbCacheVariant {
     }
 }
 
-/// What was named, each once, in the order given.
+/// The selected values, each once, in the given order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names<T>(pub Vec<T>);
 
@@ -66,7 +66,7 @@ impl<T: Named> FromStr for Names<T> {
     }
 }
 
-/// Reads [`Names`], and tells the help and shells the names that a list is made of.
+/// Parses [`Names`], and reports the possible names to help and completions.
 #[derive(Clone, Debug)]
 pub(crate) struct NamesParser<T>(PhantomData<T>);
 

@@ -1,4 +1,4 @@
-//! What the tests of `larder-lab` share.
+//! Helpers that the tests of `larder-lab` share.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -11,12 +11,12 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The binary.
+/// Returns the path of the binary.
 pub fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_larder-lab"))
 }
 
-/// A command line for the binary.
+/// Returns a command line for the binary.
 pub fn command(user: User) -> Command {
     command_of(binary(), "larder-lab", user)
 }
@@ -26,7 +26,7 @@ pub fn lab<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     command(User::Same).args(args).output().unwrap()
 }
 
-/// Runs `larder-lab`, which must succeed, and returns what it wrote.
+/// Runs `larder-lab`, which must succeed, and returns its output.
 pub fn lab_ok<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
     let output = lab(args);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -1,7 +1,7 @@
-//! Imports: what is read of a small file of each format, and of files that are none.
+//! Imports a small file of each format, and files of no format.
 //!
-//! Beside each `NAME.txt` lies `NAME.events`, worked out by hand: the events, one on each line, then what is
-//! skipped.
+//! Next to each `NAME.txt` is `NAME.events`, which was derived manually: the events, one on each line, and
+//! then the skipped lines.
 
 use larder_cache::dentry::name_hash;
 use larder_cache::tape::{CacheKind, Operation};
@@ -55,7 +55,7 @@ fn events(format: Format, cache: Option<CacheKind>, bytes: &[u8]) -> (Vec<TraceE
     (events, skipped.unwrap())
 }
 
-/// As in the files of what is expected: what is 0 is left out.
+/// Formats an event as in the files of expected events: fields that are 0 are omitted.
 fn line(event: &TraceEvent) -> String {
     let cache = format!("{:?}", event.cache).to_lowercase();
     let mut line = format!("{} {cache} lookup", event.time_ns);
@@ -84,7 +84,7 @@ fn file_of_each_format_gives_the_events_worked_out_by_hand() {
             let (count, first) = (lines_skipped.count, lines_skipped.first_number);
             lines.push(format!("skipped {count}: {reason}, first {first}"));
         }
-        // Names stand in the file, where their hashes would tell a reader nothing.
+        // The files contain names, since their hashes would not be readable.
         let expected: Vec<String> = expected.lines().map(hashed).collect();
         assert_eq!(lines, expected, "{format}");
         let is_lookup = |event: &TraceEvent| event.operation == Operation::Lookup { hit: false };
@@ -92,7 +92,7 @@ fn file_of_each_format_gives_the_events_worked_out_by_hand() {
     }
 }
 
-/// Puts the hash of a name in the place of `name=…`.
+/// Replaces `name=…` with the hash of the name.
 fn hashed(line: &str) -> String {
     match line.split_once("name=") {
         Some((before, name)) => format!("{before}name_hash={}", name_hash(name.as_bytes())),
@@ -135,7 +135,7 @@ fn oracle_general_gives_objects_and_seconds() {
     assert_eq!(reasons, [("a record cut short", 3)]);
 }
 
-/// What is wrong with `bytes`, which have no lookup in `format`.
+/// Returns the error for `bytes`, which have no lookup in `format`.
 fn foreign(format: Format, bytes: &[u8]) -> Foreign {
     let result = import(format, None, bytes, &mut |event| panic!("{event:?}"));
     match result {
@@ -153,7 +153,7 @@ fn file_of_another_format_is_refused_and_told_by_its_look() {
                 continue;
             }
             let foreign = foreign(said, text.as_bytes());
-            // Anything could be keys.
+            // Any text could be keys.
             let looks = (format != Format::Keys).then_some(Looks::Format(format));
             assert_eq!(foreign.looks, looks, "{format}, said to be {said}");
         }
@@ -198,7 +198,7 @@ fn damaged_files_neither_panic_nor_grow() {
                 Ok(())
             });
             let lines = bytes.split(|&byte| byte == b'\n').count() as u64;
-            // No line can ask for more than 2 GiB, nor lead through more names than it has letters.
+            // No line can request more than 2 GiB, or traverse more names than it has letters.
             let most = lines * ((1 << 19) + 1) + 2 * bytes.len() as u64;
             assert!(count <= most, "{format}, seed {seed}");
             let is_read = matches!(result, Ok(_) | Err(Error::Foreign(_)));
@@ -207,7 +207,7 @@ fn damaged_files_neither_panic_nor_grow() {
     }
 }
 
-/// `bytes` with some of them changed, left out, or doubled, and perhaps the end missing.
+/// Returns `bytes` with some of them changed, removed or duplicated, and possibly truncated.
 fn damaged(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=random.below(4) {

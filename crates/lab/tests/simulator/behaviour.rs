@@ -1,4 +1,4 @@
-//! Single readers and small groups, where one can say what must come out.
+//! Tests of single readers and small groups with predictable results.
 
 use std::cell::RefCell;
 use std::iter;
@@ -20,8 +20,8 @@ fn sequential_reader_of_an_instant_device_hits_after_the_first_page() {
             let reader = thread(sequential(0, 16 * MIB, request_bytes));
             let report = run_checked(&mut simulator, jobs(&files, vec![reader]), &[16 * MIB]);
             let pages = report.pages;
-            // The page that its first request misses; what is in flight when the reader gets
-            // there is so only because it is as fast as the device.
+            // The page that its first request misses. Other pages are in flight when the reader
+            // reaches them only because it is as fast as the device.
             assert_eq!(
                 pages.page_misses - pages.page_misses_in_flight,
                 1,
@@ -124,7 +124,7 @@ fn paced_reader_of_an_idle_device_gets_its_rate() {
 fn reader_that_is_late_goes_on_at_once_and_makes_up_for_nothing() {
     let mut simulator = simulator(PolicyName::Off, "network-1ms", 64 * MIB);
     let files = simulator.add_files(&[8 * MIB]).unwrap();
-    // Each second request is cached: the cold ones take longer than the interval.
+    // Every second request is cached. The cold ones take longer than the interval.
     let operations = (0..50).flat_map(|page| [read(0, page * PAGE_BYTES, 10); 2]);
     let reader = ReaderJob {
         start: Duration::ZERO,
@@ -195,7 +195,7 @@ fn readers_short_of_memory_get_it_in_the_order_they_came() {
     let ended = Rc::new(RefCell::new(Vec::new()));
     let readers = (0..READERS).map(|number| {
         let ended = Rc::clone(&ended);
-        // Asked for a second operation, it has done the first.
+        // When the second operation is drawn, the first is done.
         let end = iter::from_fn(move || {
             ended.borrow_mut().push(number);
             None

@@ -1,4 +1,4 @@
-//! One seed, one result, to the byte.
+//! Tests that the same seed gives byte-identical results.
 
 use larder_instruments::simulated::DeviceModel;
 use larder_lab::compare::{CompareConfig, compare};
@@ -8,7 +8,7 @@ use larder_readahead::PolicyName;
 
 use crate::support::{MIB, run_named};
 
-/// Each kind of workload, small; and the device that it runs on.
+/// A small workload of each kind, and its device.
 pub const SMALL: &[(&str, &str)] = &[
     ("sequential:file=8M", "sata-2007"),
     ("reread:file=8M,request=5000", "network-1ms"),

@@ -1,5 +1,5 @@
-//! The simulator: what a run counts adds up, one seed gives one result, no reader waits for ever,
-//! and what is known of each policy shows.
+//! Tests of the simulator: counts are consistent, the same seed gives the same result, no reader
+//! waits forever, and known properties of each policy are visible.
 
 mod behaviour;
 mod determinism;

@@ -1,4 +1,4 @@
-//! Small random workloads in little memory: every one ends, and adds up.
+//! Small random workloads in little memory: each one ends with consistent counts.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use proptest::sample::select;
 
 use crate::support::{run_checked, simulator};
 
-/// Where the properties start unless `LARDER_SEED` says otherwise; each prints the one it used.
+/// The first seed of the properties, unless `LARDER_SEED` is set. Each property prints the seed
+/// that it used.
 const SEED: u64 = 2007;
 
-/// Open files, two of which are the same file.
+/// Sizes of the open files, two of which are the same file.
 const SIZES: [u64; 3] = [300 * PAGE_BYTES + 17, 40 * PAGE_BYTES, 40 * PAGE_BYTES];
 
 fn operation() -> impl Strategy<Value = Operation> {

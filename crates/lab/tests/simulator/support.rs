@@ -1,4 +1,4 @@
-//! Simulators, readers, and the checks that every run has to pass.
+//! Simulators, readers, and checks for every run.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use larder_readahead::PolicyName;
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
 
-/// A machine with windows of up to 1 MiB.
+/// Returns a machine with windows of up to 1 MiB.
 pub fn simulator(policy: PolicyName, device: &str, memory_bytes: u64) -> Simulator {
     Simulator::new(SimulatorConfig {
         policy,
@@ -26,7 +26,7 @@ pub fn simulator(policy: PolicyName, device: &str, memory_bytes: u64) -> Simulat
     .unwrap()
 }
 
-/// A thread that begins at once and does one operation after the other.
+/// Returns a thread that begins immediately and executes its operations without pauses.
 pub fn thread(operations: impl IntoIterator<Item = Operation> + 'static) -> ReaderJob {
     ReaderJob {
         start: Duration::ZERO,
@@ -57,14 +57,14 @@ pub fn flush(file: u32) -> Operation {
     }
 }
 
-/// Reads of the first `len_bytes` of a file in order.
+/// Returns sequential reads of the first `len_bytes` of a file.
 pub fn sequential(file: u32, len_bytes: u64, request_bytes: u64) -> Vec<Operation> {
     (0..len_bytes / request_bytes)
         .map(|number| read(file, number * request_bytes, request_bytes))
         .collect()
 }
 
-/// Readers on `files`, each opened once.
+/// Returns readers on `files`, each opened once.
 pub fn jobs(files: &[FileId], readers: Vec<ReaderJob>) -> Jobs {
     Jobs {
         open_files: files.to_vec(),
@@ -73,7 +73,7 @@ pub fn jobs(files: &[FileId], readers: Vec<ReaderJob>) -> Jobs {
     }
 }
 
-/// What readers were told to do, as far as they got.
+/// The operations that readers have drawn so far.
 #[derive(Debug, Default)]
 struct Asked {
     requests: Cell<u64>,
@@ -83,7 +83,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Notes an operation on a file of `size_bytes`.
+    /// Records an operation on a file of `size_bytes`.
     fn note(&self, operation: Operation, size_bytes: impl Fn(OpenFileId) -> u64) {
         let add = |cell: &Cell<u64>, more| cell.set(cell.get() + more);
         let within = |file, offset_bytes: u64, len_bytes: u64| {
@@ -124,8 +124,8 @@ impl Asked {
     }
 }
 
-/// Runs `jobs` on files of these sizes, and checks that each reader got all that it asked for and
-/// that the counts add up.
+/// Runs `jobs` on files of these sizes, and verifies that each reader received all requested data
+/// and that the counts are consistent.
 pub fn run_checked(simulator: &mut Simulator, jobs: Jobs, sizes_bytes: &[u64]) -> RunReport {
     let asked = Rc::new(Asked::default());
     let size_of: Rc<[u64]> = sizes_bytes.into();
@@ -157,8 +157,8 @@ pub fn run_checked(simulator: &mut Simulator, jobs: Jobs, sizes_bytes: &[u64]) -
     report
 }
 
-/// Checks that every page that was read ahead was used, was evicted, or is still there unused;
-/// which empties the cache.
+/// Verifies that every page that was read ahead was used, was evicted, or is still cached and
+/// unused. This empties the cache.
 fn check_pages(simulator: &mut Simulator, files: &[FileId]) {
     simulator.settle();
     let frames = simulator.config().memory_bytes / PAGE_BYTES;
@@ -169,7 +169,7 @@ fn check_pages(simulator: &mut Simulator, files: &[FileId]) {
         unused <= simulator.cached_pages(),
         "unused pages are cached"
     );
-    // What is dropped unused counts as wasted.
+    // Pages that are dropped unused count as wasted.
     for file in files {
         simulator.evict(*file);
     }

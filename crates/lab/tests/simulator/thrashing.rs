@@ -1,11 +1,12 @@
-//! Too little memory: what is read ahead is evicted before its reader comes.
+//! Too little memory: pages that are read ahead are evicted before their reader needs them.
 
 use larder_lab::run_report::RunReport;
 use larder_readahead::PolicyName;
 
 use crate::support::{MIB, run_named};
 
-/// The document's test: one 100 KB/s stream more each second, up to 200, in 128 MB.
+/// Runs the document's test: streams of 100 KB/s in 128 MB, where each second adds one stream, up
+/// to 200.
 fn thrashing(policy: PolicyName) -> RunReport {
     run_named("streams", policy, "sata-2007", 128 * MIB)
 }
@@ -18,7 +19,7 @@ fn most_throughput(report: &RunReport) -> f64 {
     rates.fold(0.0, f64::max)
 }
 
-/// The least mean size of a device read in one second, of those in which there were many.
+/// Returns the smallest mean size of a device read in one second, among seconds with many reads.
 fn least_mean_read(report: &RunReport) -> f64 {
     let loaded = report.samples.iter().filter(|sample| sample.streams >= 50);
     loaded

@@ -1,4 +1,5 @@
-//! Writers: dirty memory has a limit, flushes wait, and what is written reaches the device once.
+//! Tests of writers: dirty memory is limited, flushes wait, and written data reaches the device
+//! once.
 
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ fn page_written_in_part_is_read_first_and_whole_ones_are_not() {
     let writer = thread([
         write(0, 100, 10),
         write(0, PAGE_BYTES + 1, 3 * PAGE_BYTES),
-        // To the end of the file, whose last page is not full.
+        // Up to the end of the file, whose last page is partial.
         write(0, 9 * PAGE_BYTES, PAGE_BYTES + 5),
     ]);
     let report = run_checked(&mut simulator, jobs(&files, vec![writer]), &[size_bytes]);
@@ -117,7 +118,7 @@ fn flush_of_a_page_that_is_being_written_already_writes_it_again() {
 fn file_test_flushes_all_files_after_every_hundred_requests_and_in_the_end() {
     let workload = "fileio:threads=1,requests=250,total=64M,files=4";
     let report = run_named(workload, PolicyName::OnDemand, "sata-2007", 256 * MIB);
-    // After 100 and 200, and in the end.
+    // After 100 and 200 requests, and at the end.
     assert_eq!(report.requests, 250 + 3 * 4);
     assert_eq!(report.bytes_read, 150 * 64 * KIB);
     assert_eq!(report.bytes_written, 100 * 64 * KIB);

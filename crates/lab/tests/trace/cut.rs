@@ -1,4 +1,4 @@
-//! Traces whose writer was killed, and files that were cut.
+//! Traces whose writer was killed, and truncated files.
 
 use super::{events, info, read, read_rest, write};
 use larder_lab::trace::{Error, Tolerance, TraceReader};
@@ -24,7 +24,7 @@ fn trace_whose_writer_stopped_is_read_up_to_the_last_row_group() {
             writer.write_row_group().unwrap();
         }
     }
-    // As if by SIGKILL: nothing more reaches the file.
+    // Simulates SIGKILL: no more data reaches the file.
     std::mem::forget(writer);
 
     let whole = read(&path, Tolerance::Whole);
@@ -36,8 +36,8 @@ fn trace_whose_writer_stopped_is_read_up_to_the_last_row_group() {
     assert!(read_rest(&mut reader).unwrap() == events[..3 * ROWS]);
 }
 
-/// A file of two row groups, without its footer, and then `count` ends of checkpoints whose footers are
-/// `footer_bytes` long, as they say.
+/// Writes a file of two row groups without its footer, followed by `count` ends of checkpoints, which
+/// declare footers of `footer_bytes`.
 fn with_ends(path: &Path, events: &[TraceEvent], count: usize, footer_bytes: u32) {
     let mut writer = TraceWriter::create(path, &info()).unwrap();
     for group in events.chunks(ROWS) {
@@ -66,7 +66,7 @@ fn ends_of_checkpoints_that_are_none_are_passed_over_but_not_without_limit() {
     let few = dir.path().join("few");
     with_ends(&few, &events, 1000, 1000);
     assert!(read(&few, Tolerance::UpToLastRowGroup).unwrap() == events);
-    // Summed one by one, the footers of these are 2 TB.
+    // The declared footers have a total of 2 TB.
     let many = dir.path().join("many");
     with_ends(&many, &events, 500_000, 4_000_000);
     let read = read(&many, Tolerance::UpToLastRowGroup);

@@ -1,4 +1,4 @@
-//! Traces with other bytes than were written, and files that are no traces.
+//! Damaged traces, and files that are not traces.
 
 use super::{events, read, write};
 use larder_cache::tape::Operation;
@@ -31,7 +31,7 @@ fn trace_with_other_bits_gives_its_own_rows_or_an_error() {
         }
         fs::write(&path, &mutated).unwrap();
         match read(&path, Tolerance::Whole) {
-            // What was hit is behind a row group, and of use to nobody now.
+            // The damage is after a row group, in bytes that are no longer needed.
             Ok(read) => assert!(read == events, "{part}: other rows"),
             Err(_) => refused += 1,
         }
@@ -68,7 +68,7 @@ fn trace_with_a_damaged_row_group_in_the_middle_is_as_long_as_what_can_be_read()
         told.contains("1 row groups behind it were not read"),
         "{told}"
     );
-    // The halves are of what is read, and the report says that it is not all.
+    // The halves are those of the readable part, and the report states that events are missing.
     let advice = tune(&trace, Conditions::new(16 << 20), &mut |_| {}).unwrap();
     let events = events(seed, 2 * ROWS);
     let is_lookup = |event: &&TraceEvent| matches!(event.operation, Operation::Lookup { .. });

@@ -1,4 +1,5 @@
-//! Traces: what is written is read, whole or cut short; what is damaged is told.
+//! Tests of traces: written events are read back, from complete and from truncated traces, and
+//! damage is reported.
 
 mod cut;
 mod damage;
@@ -15,7 +16,7 @@ use larder_testkit::{Random, Seed};
 use larder_trace::{Batch, TraceEvent, TraceInfo, TraceWriter};
 use std::path::Path;
 
-/// Events as a cache tells them: numbers near those before, each kind.
+/// Returns events like those of a cache: of each kind, with numbers close to earlier ones.
 fn events(seed: Seed, count: usize) -> Vec<TraceEvent> {
     let mut random = Random::new(seed);
     let mut time_ns = 0;
@@ -42,7 +43,7 @@ fn events(seed: Seed, count: usize) -> Vec<TraceEvent> {
     (0..count).map(|_| event()).collect()
 }
 
-/// Writes `events`, `rows` in each row group.
+/// Writes `events`, with `rows` in each row group.
 fn write(path: &Path, events: &[TraceEvent], rows: usize) {
     let mut writer = TraceWriter::create(path, &info()).unwrap();
     for group in events.chunks(rows) {
@@ -63,7 +64,7 @@ fn info() -> TraceInfo {
     }
 }
 
-/// All events of a trace.
+/// Returns all events of a trace.
 fn read(path: &Path, tolerance: Tolerance) -> Result<Vec<TraceEvent>, Error> {
     read_rest(&mut TraceReader::open(path, tolerance)?)
 }

@@ -1,4 +1,4 @@
-//! Traces as other programs read them: `pyarrow`, `DuckDB`, Polars.
+//! Reads traces with other programs: `pyarrow`, `DuckDB`, Polars.
 
 use super::{events, write};
 use larder_cache::tape::{CacheKind, Operation};
@@ -6,7 +6,7 @@ use larder_testkit::{Seed, tell_skipped, tool};
 use std::path::Path;
 use std::process::Command;
 
-/// Each makes `rows` of the file that it is given.
+/// Each script creates `rows` from its input file.
 const PYARROW: &str = "
 import sys, pyarrow.parquet as parquet
 table = parquet.read_table(sys.argv[1])
@@ -22,7 +22,7 @@ const POLARS: &str = "
 import sys, polars
 rows = polars.read_parquet(sys.argv[1]).to_dicts()
 ";
-/// Prints how many rows there are, hits of pages, and sums that depend on the order.
+/// Prints the number of rows, the hits of pages, and sums that depend on the order.
 const SUMS: &str = "
 hits = sum(row['hit'] for row in rows if row['cache'] == 0)
 names = ['time', 'device', 'inode', 'index', 'name_hash', 'operation']

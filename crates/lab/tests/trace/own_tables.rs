@@ -1,5 +1,5 @@
-//! The tables of a recorded volume, ours and trees, in a replay: what they walked there, and what chance
-//! would.
+//! Replays the tables of a recorded volume, Larder's own and trees, and compares the links with the
+//! recording and with chance.
 
 use super::replay::{make_image, record};
 use larder::CacheKind;
@@ -9,14 +9,14 @@ use larder_lab::hash::{Combination, Room, TraceFile, Wanted, replay, survey};
 use larder_lab::trace::Tolerance;
 use larder_testkit::{Requirement, Seed, skip};
 
-/// Enough that nothing is evicted.
+/// Enough memory to avoid evictions.
 const MEMORY: u64 = 64 << 20;
 
-/// What our functions may walk more than chance, as a share of that.
+/// The share of links in excess of chance that Larder's own functions may walk.
 const OVER_CHANCE: f64 = 0.02;
 
-/// Records a volume with these `tables`, and hands each cache's figures, what a table of `finder` and of
-/// the same size counts in a replay, and the links of a lookup by chance, to `check`.
+/// Records a volume with these `tables`. Passes each cache's figures, the counts of a replay with `finder`
+/// and the same size, and the mean links of a lookup by chance to `check`.
 fn record_and_replay(
     tables: &str,
     finder: Finder,
@@ -37,7 +37,7 @@ fn record_and_replay(
     let surveys = survey(&trace, wanted).unwrap();
     println!("seed {seed}");
     for (cache, of) in stats.caches() {
-        // Long names have a table of their own, with an eighth of the buckets, and are not asked for here.
+        // Long names have a separate table with an eighth of the buckets, which is not used here.
         let bits = of.buckets.max(1).ilog2();
         let table = Combination {
             cache,
@@ -75,7 +75,7 @@ fn own_functions_walk_at_most_2_percent_more_than_chance_in_a_volume_and_in_a_re
             of.objects
         );
         assert!(in_volume <= OVER_CHANCE && in_replay <= OVER_CHANCE);
-        // The function of names has a secret, for which another one stands.
+        // The hash of names has a secret key, so another function represents it.
         if cache != CacheKind::Dentry {
             assert_eq!(replayed, recorded, "{cache:?}");
         }

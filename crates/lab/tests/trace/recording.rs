@@ -1,4 +1,4 @@
-//! Recording by several threads.
+//! Recording with several threads.
 
 use super::read_rest;
 use larder_cache::hash::HashKey;
@@ -18,8 +18,8 @@ fn insert(cache: CacheKind, object: u64, index: u64) -> Event {
     }
 }
 
-/// Has threads tell of numbers: each of its own, and now and then one of a common row, which a
-/// lock puts in order as that of a bucket does.
+/// Records numbers in several threads: each thread's own numbers, and occasionally one of a common
+/// sequence, which a lock orders as a bucket's lock does.
 fn record(overflow: Overflow) -> (TraceReader, larder_trace::Recorded) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");

@@ -1,4 +1,5 @@
-//! What was recorded of a volume, done again by other code, gives the volume's counts.
+//! Repeats a recording of a volume with a separate implementation, and compares the counts with the
+//! volume's.
 
 use super::read_rest;
 use larder::{Ino, OpenOptions, Tables, Volume};
@@ -15,7 +16,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// A hash table in a few lines: chains, the latest first.
+/// A short hash table: chains with the latest entry first.
 #[derive(Default)]
 struct Chains {
     buckets: HashMap<u32, Vec<HashKey>>,
@@ -58,7 +59,7 @@ impl Chains {
     }
 }
 
-/// Looks names up and reads files, so many that a small cache evicts.
+/// Looks up names and reads files, so many that a small cache evicts.
 fn use_volume(volume: &Volume, random: &mut Random) {
     let mut found = vec![Ino(2)];
     let mut next = 0;
@@ -81,14 +82,14 @@ fn use_volume(volume: &Volume, random: &mut Random) {
     let mut page = [0; 4096];
     for _ in 0..20_000 {
         let ino = *random.choose(&found).unwrap();
-        // Directories and links are refused.
+        // Directories and links return an error.
         let _ = volume.read_at(ino, &mut page, random.below(7) * 4096);
         let name = format!("absent{}", random.below(3000));
         assert!(volume.lookup(Ino(2), name.as_bytes()).is_err());
     }
 }
 
-/// An image of 20 directories of 40 files of some pages each.
+/// Creates an image with 20 directories of 40 files, with several pages each.
 pub fn make_image(dir: &Path) -> PathBuf {
     let (tree, image) = (dir.join("tree"), dir.join("image"));
     for directory in 0..20_usize {
@@ -103,7 +104,7 @@ pub fn make_image(dir: &Path) -> PathBuf {
     image
 }
 
-/// Records a volume with these `tables`, whose caches have `memory_bytes`, in use.
+/// Records the use of a volume with these `tables`, whose caches have `memory_bytes`.
 pub fn record(
     image: &Path,
     path: &Path,

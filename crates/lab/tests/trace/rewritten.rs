@@ -1,4 +1,4 @@
-//! Traces that another program has written anew: with the columns, some keys, and no sums.
+//! Traces that another program rewrote: with the columns, some metadata keys, and no checksums.
 
 use super::{events, info, read_rest, write};
 use larder_cache::tape::Operation;
@@ -20,7 +20,7 @@ const ROWS: usize = 200;
 const MUTATIONS: u64 = 500;
 const VERSION: (&str, &str) = ("larder.trace.version", "1");
 
-/// The columns in another order, all of which may lack values, as other programs write them.
+/// Returns a schema with the columns in another order, all optional, as other programs write them.
 fn schema() -> Arc<Type> {
     let columns = [
         ("hit", Physical::BOOLEAN, None),
@@ -146,7 +146,8 @@ fn trace_without_sums_with_other_bits_gives_rows_or_an_error() {
         let part = seed.part(number);
         let mut random = Random::new(part);
         let mut mutated = bytes.clone();
-        // The footer, and the headers of pages, say most.
+        // Damages the footer and the headers of pages most often, since they have the greatest
+        // effect.
         let from = if number % 2 == 0 {
             0
         } else {
@@ -171,7 +172,7 @@ fn trace_without_sums_with_other_bits_gives_rows_or_an_error() {
     );
 }
 
-/// Each makes `out` of the trace `trace`, whose pages alone it keeps.
+/// Each script creates `out` from the trace `trace`, with the events of pages only.
 const PYARROW: &str = "
 import sys, pyarrow.parquet as pq
 trace = pq.read_table(sys.argv[1])
@@ -191,7 +192,7 @@ pl.scan_parquet(sys.argv[1]).filter(pl.col('cache') == 0).collect().write_parque
 #[test]
 fn trace_that_other_programs_rewrote_is_read() {
     let dir = tempfile::tempdir().unwrap();
-    // DuckDB knows the format by the extension.
+    // DuckDB detects the format from the extension.
     let path = dir.path().join("trace.parquet");
     let rewritten = dir.path().join("rewritten.parquet");
     let events = events(Seed::from_environment(11), 5000);

@@ -1,4 +1,4 @@
-//! What is written is read.
+//! Tests that written events are read back.
 
 use super::{events, info, read, write};
 use larder_cache::tape::{CacheKind, Operation};
