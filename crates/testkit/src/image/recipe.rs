@@ -11,7 +11,7 @@ pub struct Recipe {
     pub size_mib: u32,
     /// Arguments of mke2fs, without `-E`, separated by spaces.
     pub mkfs: &'static str,
-    /// Whether metadata may have checksums. Without them, damage is detected later.
+    /// Whether metadata may have checksums. Without them, damaged blocks reach the parsers.
     pub checksums: bool,
     /// Changes to the empty file system.
     pub before: &'static [Change],
