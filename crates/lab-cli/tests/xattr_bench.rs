@@ -230,7 +230,7 @@ impl Endless {
         endless
     }
 
-    /// The processes that it has started.
+    /// Returns the processes that it has started.
     fn processes(&self) -> Vec<Pid> {
         let id = self.bench.id();
         let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
@@ -280,7 +280,7 @@ fn processes_of_a_bench_that_is_killed_end() {
     }
 }
 
-/// Whether a process is there, and is not one that has ended but nobody asked about.
+/// Returns whether a process exists and is not a zombie.
 fn is_running(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
     stat.is_ok_and(|stat| !stat.contains(") Z "))

@@ -1,4 +1,4 @@
-//! Imports a small file of each format, and files of no format.
+//! Imports a small file of each format, and files in unknown formats.
 //!
 //! Next to each `NAME.txt` is `NAME.events`, which was derived manually: the events, one on each line, and
 //! then the skipped lines.

@@ -6,7 +6,7 @@ use larder_cache::number_hash::NumberHash;
 use larder_cache::tape::CacheKind;
 use std::collections::HashSet;
 
-/// What the keys that are made up are drawn from.
+/// Seed of the generated keys.
 const SEED: u64 = 2000;
 
 /// The keys of one cache.

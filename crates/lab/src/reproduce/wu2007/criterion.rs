@@ -119,7 +119,7 @@ fn one_decimal(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Published, ours, noise; direction, size.
+    /// Published change, simulated change, noise; direction, size.
     const CASES: &[(f64, f64, f64, bool, bool)] = &[
         // Both are within the noise, whatever their distance.
         (0.0, 0.0, 1.2, true, true),
