@@ -11,7 +11,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use support::{Mountpoint, NOBODY, User, can_mount, has_root, text, tool};
+use support::{
+    Mountpoint, NOBODY, User, can_mount, has_root, in_own_namespace, is_fuse_open,
+    open_fuse_device, text, tool,
+};
 
 /// The root of the repository.
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -73,11 +76,18 @@ fn install_programs(directory: &Path) {
     }
 }
 
-/// Runs the commands of the page at `path`, which is relative to the repository.
+/// Runs the commands of the page at `path`, which is relative to the repository. `test` is the name of
+/// the calling test.
 #[track_caller]
-fn run_page(path: &str) {
+fn run_page(path: &str, test: &str) {
     if !can_mount(User::Nobody) {
         return;
+    }
+    if !is_fuse_open() {
+        if !has_root() || !in_own_namespace(test) {
+            return;
+        }
+        open_fuse_device();
     }
     let page = fs::read_to_string(Path::new(REPOSITORY).join(path)).unwrap();
     let sessions = sessions(&page);
@@ -154,35 +164,38 @@ impl Drop for MountsBelow {
 
 #[test]
 fn readme_commands_succeed() {
-    run_page("README.md");
+    run_page("README.md", "readme_commands_succeed");
 }
 
 #[test]
 fn mounting_guide_commands_succeed() {
-    run_page("docs/guide/mounting.md");
+    run_page("docs/guide/mounting.md", "mounting_guide_commands_succeed");
 }
 
 #[test]
 fn writing_guide_commands_succeed() {
-    run_page("docs/guide/writing.md");
+    run_page("docs/guide/writing.md", "writing_guide_commands_succeed");
 }
 
 #[test]
 fn tuning_guide_commands_succeed() {
-    run_page("docs/guide/tuning.md");
+    run_page("docs/guide/tuning.md", "tuning_guide_commands_succeed");
 }
 
 #[test]
 fn troubleshooting_guide_commands_succeed() {
-    run_page("docs/guide/troubleshooting.md");
+    run_page(
+        "docs/guide/troubleshooting.md",
+        "troubleshooting_guide_commands_succeed",
+    );
 }
 
 #[test]
 fn library_guide_commands_succeed() {
-    run_page("docs/guide/library.md");
+    run_page("docs/guide/library.md", "library_guide_commands_succeed");
 }
 
 #[test]
 fn lab_guide_commands_succeed() {
-    run_page("docs/guide/lab.md");
+    run_page("docs/guide/lab.md", "lab_guide_commands_succeed");
 }
