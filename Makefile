@@ -18,7 +18,7 @@ TEST_PACKAGES := fuse2fs sysbench
 BENCH_PACKAGES := $(TEST_PACKAGES) tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
-.PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables real-use python-tools fuzz sanitize debug-symbols install install-fuse2fs record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables real-use python-tools fuzz debug-symbols install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,17 +82,6 @@ fuzz: deps ## Fuzz every parser of bytes from outside, and volumes that are writ
 	cd fuzz && cargo +nightly run --locked --example seeds
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
 		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) $(FUZZ_LIMITS); done
-
-SANITIZED_TARGET := x86_64-unknown-linux-gnu
-# The address sanitizer works with the standard library as it is delivered. The thread sanitizer must
-# see the synchronization inside the standard library, so that is compiled too.
-sanitize: deps ## Run the tests of cache, volume and fuse under the address and thread sanitizers (nightly toolchain)
-	cargo +nightly --version >/dev/null || rustup toolchain install nightly --profile minimal
-	rustup component add rust-src --toolchain nightly
-	RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitize/address \
-		cargo +nightly test --locked --no-fail-fast --target $(SANITIZED_TARGET) --lib --tests -p larder-cache -p larder -p larder-fuse
-	RUSTFLAGS="-Zsanitizer=thread" TSAN_OPTIONS="halt_on_error=1" CARGO_TARGET_DIR=target/sanitize/thread \
-		cargo +nightly test --locked --no-fail-fast -Zbuild-std --target $(SANITIZED_TARGET) --lib --tests -p larder-cache -p larder -p larder-fuse
 
 debug-symbols: build ## Write the debug information of the release programs to target/debug-symbols
 	@scripts/install-packages binutils
