@@ -15,7 +15,7 @@ PROGRAMS := $(LARDER) target/release/larder-lab
 RUN_PACKAGES := e2fsprogs fuse3 util-linux tmux strace gcc ed groff spell
 # What the tests of the benches run too.
 TEST_PACKAGES := fuse2fs sysbench
-BENCH_PACKAGES := $(TEST_PACKAGES) tar findutils fio mariadb-server
+BENCH_PACKAGES := $(TEST_PACKAGES) squashfuse squashfs-tools tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
 .PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables real-use python-tools fuzz debug-symbols install install-fuse2fs record-readahead reproduce deps bench-deps clean
@@ -55,7 +55,7 @@ real-use: deps build ## Use a writable mount hard, as root: fsx, pjdfstest, stre
 	test -x target/tools/bin/pjdfstest || $(CARGO) install --locked --root target/tools pjdfstest@0.2
 	LARDER=$(LARDER) scripts/real-use $(STEPS)
 
-bench: deps bench-deps build ## Measure against the kernel, fuse2fs and the FUSE floor; keeps raw results
+bench: deps bench-deps build ## Measure against the kernel, fuse2fs, squashfuse and the FUSE floor; keeps raw results
 	$(CARGO) run --release --locked -p larder-benches -- $(BENCH_ARGS)
 
 bench-readahead: deps bench-deps build ## Measure each readahead policy beside the kernel's, as root; writes docs/reproduce/real.md

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | larder | `larder mount` with its defaults |
 //! | fuse2fs | the mount over libext2fs |
+//! | squashfuse | the mount of squashfs archives, which can only be read |
 //! | kernel | the kernel's ext4 on a loop device |
 //! | floor | a FUSE server with constant content, through the same transport as Larder's |
 //! | device | the image file itself, read as the workload reads the big file |

@@ -20,6 +20,8 @@ named! {
         Larder: "larder",
         /// fuse2fs.
         Fuse2fs: "fuse2fs",
+        /// squashfuse, which reads a squashfs archive of the same files.
+        Squashfuse: "squashfuse",
         /// The kernel's ext4 on a loop device.
         Kernel: "kernel",
         /// The FUSE server whose content is a constant.
@@ -37,7 +39,10 @@ impl Peer {
     /// Returns whether it serves the content of the image, which can be checked.
     #[must_use]
     pub const fn has_content(self) -> bool {
-        matches!(self, Self::Larder | Self::Fuse2fs | Self::Kernel)
+        matches!(
+            self,
+            Self::Larder | Self::Fuse2fs | Self::Squashfuse | Self::Kernel
+        )
     }
 }
 
@@ -78,7 +83,13 @@ impl Programs {
             Peer::Fuse2fs if tool::find("fuse2fs").is_none() => {
                 Some("fuse2fs is not installed".to_owned())
             }
-            Peer::Larder | Peer::Fuse2fs | Peer::Floor => fuse(),
+            Peer::Squashfuse if tool::find("squashfuse").is_none() => {
+                Some("squashfuse is not installed".to_owned())
+            }
+            Peer::Squashfuse if tool::find("mksquashfs").is_none() => {
+                Some("mksquashfs is not installed".to_owned())
+            }
+            Peer::Larder | Peer::Fuse2fs | Peer::Squashfuse | Peer::Floor => fuse(),
             Peer::Kernel => (!can_loop_mount()).then(|| "needs root and loop devices".to_owned()),
             Peer::Device | Peer::Volume | Peer::Syscall => None,
         }
@@ -114,7 +125,7 @@ impl Mounted {
             });
         }
         let place = Place {
-            image: &tree.image,
+            image: tree.image_for(peer),
             options: "ro".to_owned(),
             folder,
         };
@@ -196,8 +207,8 @@ fn serve(
                 .args(["--foreground", "-o", &place.options]);
             (command, vec![larder, "umount".into()])
         }
-        Peer::Fuse2fs => {
-            let mut command = user.command(&child::find("fuse2fs")?);
+        Peer::Fuse2fs | Peer::Squashfuse => {
+            let mut command = user.command(&child::find(peer.name())?);
             command
                 .arg(place.image)
                 .arg(&mountpoint)

@@ -7,9 +7,10 @@ use crate::peer::Peer;
 use crate::results::{Results, Samples};
 
 /// The columns of values. System calls use the kernel's mount, so they share its column.
-const COLUMNS: [(&str, &[Peer]); 5] = [
+const COLUMNS: [(&str, &[Peer]); 6] = [
     ("larder", &[Peer::Larder, Peer::Volume]),
     ("fuse2fs", &[Peer::Fuse2fs]),
+    ("squashfuse", &[Peer::Squashfuse]),
     ("kernel", &[Peer::Kernel, Peer::Syscall]),
     ("floor", &[Peer::Floor]),
     ("device", &[Peer::Device]),
@@ -44,7 +45,7 @@ fn heading(results: &Results) -> String {
     );
     let _ = write!(text, "{:24}", "");
     for (name, _) in COLUMNS {
-        let _ = write!(text, "{name:>11}");
+        let _ = write!(text, "{name:>12}");
     }
     let _ = writeln!(
         text,
@@ -59,7 +60,7 @@ fn row(measure: Measure, samples: &Samples) -> String {
     for (_, peers) in COLUMNS {
         let value = peers.iter().find_map(|peer| samples.median(measure, *peer));
         let value = value.map_or("-".to_owned(), |value| number(value, measure.unit()));
-        let _ = write!(text, "{value:>11}");
+        let _ = write!(text, "{value:>12}");
     }
     let unit = match measure.unit() {
         Unit::Seconds => "s",
@@ -82,7 +83,7 @@ fn row(measure: Measure, samples: &Samples) -> String {
     let _ = write!(text, "  {unit:<5}{gain:>11}");
     for (index, target) in measure.targets().iter().enumerate() {
         if index > 0 {
-            let _ = write!(text, "\n{:97}", "");
+            let _ = write!(text, "\n{:114}", "");
         }
         text.push_str(&reached(measure, *target, unit, samples));
     }

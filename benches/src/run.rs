@@ -213,7 +213,7 @@ impl Run {
             };
             return writing.measure(first, peer);
         }
-        self.make_cold()?;
+        self.make_cold(self.tree.image_for(peer))?;
         if peer == Peer::Device {
             let image = self.tree.image.clone();
             return Ok(vec![(first, self.read(first, peer, user, &image, round)?)]);
@@ -249,9 +249,9 @@ impl Run {
         }
     }
 
-    fn make_cold(&self) -> Result<()> {
-        evict(&self.tree.image)?;
-        let left_bytes = resident_bytes(&self.tree.image)?.unwrap_or(0);
+    fn make_cold(&self, image: &Path) -> Result<()> {
+        evict(image)?;
+        let left_bytes = resident_bytes(image)?.unwrap_or(0);
         ensure!(
             left_bytes <= COLD_BYTES,
             "{left_bytes} bytes of the image cannot be evicted"

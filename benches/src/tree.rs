@@ -1,4 +1,4 @@
-//! The files that every workload reads, and the ext4 image that contains them.
+//! The files that every workload reads, and the images that contain them.
 //!
 //! There are small files of 0 to 16 KiB, [`FILES_PER_FOLDER`] per directory, four directories deep, so
 //! that each path has five components, and one big file. Names, sizes and content depend only on the
@@ -8,12 +8,15 @@
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::seed::mix;
 use larder_testkit::{Random, Seed};
 
+use crate::child;
+use crate::peer::Peer;
 use crate::plan::Plan;
 
 /// Name of the big file, at the root.
@@ -31,8 +34,11 @@ const SEED: Seed = Seed(0x1a4d_e4be);
 /// The image and its contents.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// The image.
+    /// The ext4 image.
     pub image: PathBuf,
+    /// The squashfs archive, with the compression that mksquashfs chooses (gzip). It exists if
+    /// mksquashfs is installed.
+    squashfs: PathBuf,
     /// The number of names that `find` lists, including the root and `lost+found`.
     pub entries: u64,
     /// Size of the big file.
@@ -49,15 +55,42 @@ impl Tree {
         write_pages(&source.join(BIG_FILE), BIG_FILE_NUMBER, plan.big_file_bytes)?;
         let image = folder.join("image.ext4");
         make_image(&source, &image, plan)?;
+        let squashfs = folder.join("image.squashfs");
+        if let Ok(mksquashfs) = child::find("mksquashfs") {
+            make_squashfs(&mksquashfs, &source, &squashfs)?;
+        }
         fs::remove_dir_all(&source)?;
         let own = 3; // the root, lost+found and the big file
         Ok(Self {
             image,
+            squashfs,
             entries: u64::from(plan.files) + folders + own,
             big_file_bytes: plan.big_file_bytes,
             deep_paths,
         })
     }
+
+    /// Returns the image that `peer` mounts.
+    #[must_use]
+    pub fn image_for(&self, peer: Peer) -> &Path {
+        match peer {
+            Peer::Squashfuse => &self.squashfs,
+            _ => &self.image,
+        }
+    }
+}
+
+/// Archives `source`, with a directory `lost+found`, so that the archive has the same names as the image.
+fn make_squashfs(mksquashfs: &Path, source: &Path, squashfs: &Path) -> Result<()> {
+    fs::create_dir(source.join("lost+found"))?;
+    let output = Command::new(mksquashfs)
+        .args([source, squashfs])
+        .args(["-noappend", "-no-progress", "-quiet"])
+        .output()
+        .context("run mksquashfs")?;
+    let messages = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "mksquashfs: {}", messages.trim());
+    Ok(())
 }
 
 /// Writes a file in which each page begins with a number that only `file` and its index determine.
