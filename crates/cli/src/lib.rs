@@ -26,7 +26,7 @@ mod threads;
 
 use clap::{CommandFactory, Parser};
 use commands::lab;
-use larder_console::tell_usage;
+use larder_console::print_usage;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -56,8 +56,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     } else {
         match args::Cli::try_parse_from(args) {
             Ok(cli) => commands::run(cli.command),
-            Err(error) => return tell_usage(&error, 2),
+            Err(error) => return print_usage(&error, 2),
         }
     };
-    done.unwrap_or_else(|failure| failure.tell(1))
+    done.unwrap_or_else(|failure| failure.print(1))
 }

@@ -1,6 +1,6 @@
 //! The address where the metrics of a mount are served.
 
-use larder_console::{Result, tell_note};
+use larder_console::{Result, print_note};
 use larder_observe::Metrics;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -23,10 +23,10 @@ pub(crate) fn bind(wanted: SocketAddr) -> Result<Metrics> {
     let metrics = Metrics::bind(wanted)?;
     let address = metrics.address();
     if wanted.port() == 0 {
-        tell_note(&format!("metrics at http://{address}/metrics"));
+        print_note(&format!("metrics at http://{address}/metrics"));
     }
     if !address.ip().is_loopback() {
-        tell_note(&format!(
+        print_note(&format!(
             "metrics at {address} are open to whoever reaches it, from other machines too"
         ));
     }

@@ -7,7 +7,7 @@ use crate::commands::mount;
 use crate::failure::Access;
 use crate::mount_options::Options;
 use clap::Parser;
-use larder_console::{Failure, Result, tell_note};
+use larder_console::{Failure, Result, print_note};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,15 +54,15 @@ struct HelperArgs {
 pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     let args = match HelperArgs::try_parse_from(args) {
         Ok(args) => args,
-        Err(error) => return larder_console::tell_usage(&error, USAGE_FAILED),
+        Err(error) => return larder_console::print_usage(&error, USAGE_FAILED),
     };
     match mounted(&args) {
         Ok(code) => ExitCode::from(code),
         Err(failure @ Failure::Usage { .. }) => {
-            failure.tell(USAGE_FAILED);
+            failure.print(USAGE_FAILED);
             ExitCode::from(USAGE_FAILED)
         }
-        Err(failure) => failure.tell(MOUNT_FAILED),
+        Err(failure) => failure.print(MOUNT_FAILED),
     }
 }
 
@@ -79,7 +79,7 @@ fn mounted(args: &HelperArgs) -> Result<u8> {
     // mount(8) passes `rw` even if it was not requested, and then falls back to read-only itself.
     options.access = options.access.filter(|access| *access == Access::Read);
     if args.verbose > 0 && (args.no_mtab || args.namespace.is_some() || args.fs_type.is_some()) {
-        tell_note("-n, -N and -t make no difference here");
+        print_note("-n, -N and -t make no difference here");
     }
     if args.fake {
         return Ok(0);

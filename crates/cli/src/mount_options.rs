@@ -4,7 +4,7 @@ use crate::args::{MountArgs, VolumeArgs};
 use crate::failure::Access;
 use crate::{metrics, threads};
 use larder::{DataMode, ErrorsMode, MbCacheVariant, OpenOptions, PolicyName};
-use larder_console::{Failure, Result, name, size, tell_note};
+use larder_console::{Failure, Result, name, print_note, size};
 use larder_fuse::MountOptions;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
@@ -192,7 +192,7 @@ impl Options {
             "writeback_cache" => self.mount.writeback_cache = true,
             "direct_device" => self.volume.direct_device = true,
             "noload" | "norecovery" => self.volume.noload = true,
-            "nobarrier" => tell_note(NO_BARRIER),
+            "nobarrier" => print_note(NO_BARRIER),
             // ext4's names for this option.
             "no_mbcache" | "nombcache" => self.volume.mbcache = MbCacheVariant::Off,
             "suid" => self.mount.suid = true,
@@ -227,7 +227,7 @@ impl Options {
             "mbcache" => self.volume.mbcache = named(key, value)?,
             "tables" => self.volume.tables = named(key, value)?,
             "metrics" => self.metrics = Some(parsed(key, value, metrics::parse)?),
-            "barrier" if value == "0" => tell_note(NO_BARRIER),
+            "barrier" if value == "0" => print_note(NO_BARRIER),
             _ => return Ok(false),
         }
         Ok(true)

@@ -5,7 +5,7 @@ use crate::failure::{self, Access};
 use crate::{background, mount_helper};
 use larder::{OpenOptions, Volume};
 use larder_block::{Error as DeviceError, LockHolder, lock_holder};
-use larder_console::{Failure, Result, tell_note, tell_warning};
+use larder_console::{Failure, Result, print_note, print_warning};
 use larder_ext4::Error as Ext4Error;
 use std::fs;
 use std::io;
@@ -34,7 +34,7 @@ pub(crate) fn open_or_read(image: &Path, options: &mut OpenOptions) -> Result<Vo
     };
     options.read_write = false;
     let volume = open(image, options)?;
-    tell_warning(&format!(
+    print_warning(&format!(
         "image {} is mounted read-only: {why}",
         image.display()
     ));
@@ -71,7 +71,7 @@ fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume>
             Some(holder) if !is_ending(image, &holder) => return opened,
             Some(holder) if !is_told => {
                 is_told = true;
-                tell_note(&format!(
+                print_note(&format!(
                     "waiting for process {} ({}) to finish with image {}",
                     holder.pid,
                     holder.name,

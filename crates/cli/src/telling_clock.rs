@@ -1,7 +1,7 @@
 //! The system's clock for opening images for writing: it reports waits.
 
 use larder::{Clock, SystemClock, Timestamp};
-use larder_console::tell_note;
+use larder_console::print_note;
 use std::time::Duration;
 
 /// Works as [`SystemClock`], and prints on the terminal why it waits.
@@ -14,7 +14,7 @@ impl Clock for TellingClock {
     }
 
     fn wait(&self, time: Duration) {
-        tell_note(&format!(
+        print_note(&format!(
             "waiting {} s to see whether another host has the image mounted",
             time.as_secs_f64().ceil()
         ));

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 #[derive(Debug)]
 pub enum Failure {
     /// A failure with a message.
-    Told {
+    Message {
         /// What failed.
         message: String,
         /// What the user can do about it.
@@ -32,7 +32,7 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 impl Failure {
     /// Returns a failure with a message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self::Told {
+        Self::Message {
             message: message.into(),
             hint: None,
         }
@@ -56,7 +56,7 @@ impl Failure {
 
     /// Returns a failure with a message and a hint.
     pub fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Told {
+        Self::Message {
             message: message.into(),
             hint: Some(hint.into()),
         }
@@ -66,7 +66,7 @@ impl Failure {
     #[must_use]
     pub fn at(self, path: &[u8]) -> Self {
         match self {
-            Self::Told { message, hint } => Self::Told {
+            Self::Message { message, hint } => Self::Message {
                 message: format!("{}: {message}", name::escaped(path)),
                 hint,
             },
@@ -80,12 +80,12 @@ impl Failure {
         clippy::must_use_candidate,
         reason = "the caller may have an exit code of its own"
     )]
-    pub fn tell(&self, failed: u8) -> ExitCode {
+    pub fn print(&self, failed: u8) -> ExitCode {
         match self {
-            Self::Told { message, hint } | Self::Usage { message, hint } => {
-                tell_error(message);
+            Self::Message { message, hint } | Self::Usage { message, hint } => {
+                print_error(message);
                 if let Some(hint) = hint {
-                    tell("hint", hint);
+                    print_line("hint", hint);
                 }
                 let is_usage = matches!(self, Self::Usage { .. });
                 ExitCode::from(if is_usage { 2 } else { failed })
@@ -96,26 +96,26 @@ impl Failure {
 }
 
 /// Prints one line `error:`; the command continues.
-pub fn tell_error(message: &str) {
-    tell("error", message);
+pub fn print_error(message: &str) {
+    print_line("error", message);
 }
 
 /// Prints one line `warning:`.
-pub fn tell_warning(message: &str) {
-    tell("warning", message);
+pub fn print_warning(message: &str) {
+    print_line("warning", message);
 }
 
 /// Prints one line `hint:`.
-pub fn tell_hint(message: &str) {
-    tell("hint", message);
+pub fn print_hint(message: &str) {
+    print_line("hint", message);
 }
 
 /// Prints one line `note:`.
-pub fn tell_note(message: &str) {
-    tell("note", message);
+pub fn print_note(message: &str) {
+    print_line("note", message);
 }
 
-fn tell(what: &str, message: &str) {
+fn print_line(what: &str, message: &str) {
     // If standard error is closed, the failure cannot be reported.
     let _ = writeln!(io::stderr(), "{what}: {message}");
 }
@@ -138,7 +138,7 @@ impl From<larder_observe::Error> for Failure {
 
 impl From<larder_fuse::Error> for Failure {
     fn from(error: larder_fuse::Error) -> Self {
-        Self::Told {
+        Self::Message {
             message: error.to_string(),
             hint: error.hint(),
         }
@@ -148,7 +148,7 @@ impl From<larder_fuse::Error> for Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Told { message, .. } | Self::Usage { message, .. } => f.write_str(message),
+            Self::Message { message, .. } | Self::Usage { message, .. } => f.write_str(message),
             Self::BrokenPipe => f.write_str("broken pipe"),
         }
     }

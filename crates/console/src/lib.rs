@@ -14,6 +14,6 @@ pub mod time;
 mod usage;
 
 pub use cache::Cache;
-pub use failure::{Failure, Result, tell_error, tell_hint, tell_note, tell_warning};
+pub use failure::{Failure, Result, print_error, print_hint, print_note, print_warning};
 pub use json::write_json;
-pub use usage::tell_usage;
+pub use usage::print_usage;

@@ -10,7 +10,7 @@ mod options;
 
 use clap::{CommandFactory, Parser};
 use commands::xattr_bench;
-use larder_console::tell_usage;
+use larder_console::print_usage;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return xattr_bench::work(job);
     }
     match commands::Cli::try_parse_from(args) {
-        Ok(cli) => commands::run(&cli.command).unwrap_or_else(|failure| failure.tell(1)),
-        Err(error) => tell_usage(&error, 2),
+        Ok(cli) => commands::run(&cli.command).unwrap_or_else(|failure| failure.print(1)),
+        Err(error) => print_usage(&error, 2),
     }
 }

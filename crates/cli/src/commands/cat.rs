@@ -21,7 +21,7 @@ pub(super) fn run(args: &CatArgs) -> Result<ExitCode> {
         match write_file(&volume, path.as_bytes(), &mut piece, &mut out) {
             Ok(()) => {}
             Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
-            Err(failure) => code = failure.tell(1),
+            Err(failure) => code = failure.print(1),
         }
     }
     out.flush()?;

@@ -114,9 +114,9 @@ struct Standalone {
 pub(crate) fn run_standalone(args: Vec<OsString>) -> ExitCode {
     match Standalone::try_parse_from(args) {
         Ok(standalone) => {
-            run(&standalone.args).unwrap_or_else(|failure| failure.tell(MOUNT_FAILED))
+            run(&standalone.args).unwrap_or_else(|failure| failure.print(MOUNT_FAILED))
         }
-        Err(error) => larder_console::tell_usage(&error, USAGE_FAILED),
+        Err(error) => larder_console::print_usage(&error, USAGE_FAILED),
     }
 }
 
@@ -124,7 +124,7 @@ pub(super) fn run(args: &Fuse2fsArgs) -> Result<ExitCode> {
     let options = match options(args) {
         Ok(options) => options,
         Err(failure) => {
-            failure.tell(USAGE_FAILED);
+            failure.print(USAGE_FAILED);
             return Ok(ExitCode::from(USAGE_FAILED));
         }
     };
@@ -132,7 +132,7 @@ pub(super) fn run(args: &Fuse2fsArgs) -> Result<ExitCode> {
         logging::start(None)?;
         return match mount::serve(&args.image, &args.mountpoint, options, false) {
             Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(failure @ Failure::Told { .. }) => Ok(failure.tell(MOUNT_FAILED)),
+            Err(failure @ Failure::Message { .. }) => Ok(failure.print(MOUNT_FAILED)),
             Err(failure) => Err(failure),
         };
     }

@@ -42,7 +42,7 @@ pub(super) fn run(args: &LsArgs) -> Result<ExitCode> {
     if args.long || args.json {
         for entry in &mut entries {
             if let Err(error) = entry.look(&volume) {
-                code = failure::of_path(&entry.name, &error).tell(1);
+                code = failure::of_path(&entry.name, &error).print(1);
             }
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn run(args: &MkdirArgs) -> Result<ExitCode> {
                 make(volume, path, permissions)
             };
             if let Err(failure) = made {
-                code = failure.tell(1);
+                code = failure.print(1);
             }
         }
         Ok(code)

@@ -6,7 +6,7 @@ use crate::mount_options::Options;
 use crate::recording::Recording;
 use crate::telling_clock::TellingClock;
 use crate::{metrics, opening};
-use larder_console::{Failure, Result, logging, tell_note};
+use larder_console::{Failure, Result, logging, print_note};
 use larder_fuse::{Server, Unmounted, Unmounter, check_mount};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -99,7 +99,7 @@ pub(super) fn serve(
         if let Some(departure) = departure {
             departure.leave()?;
         } else if io::stderr().is_terminal() {
-            tell_note(&format!("mounted on {}; Ctrl-C unmounts", at.display()));
+            print_note(&format!("mounted on {}; Ctrl-C unmounts", at.display()));
         }
         if let Some(unserved) = unserved {
             unserved.keep();

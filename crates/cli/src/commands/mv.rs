@@ -45,7 +45,7 @@ fn move_all(
                 .map_err(|error| of_path(source, &error))
         });
         if let Err(failure) = moved {
-            code = failure.tell(1);
+            code = failure.print(1);
         }
     }
     Ok(code)

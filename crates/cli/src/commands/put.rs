@@ -8,7 +8,7 @@ use super::unnamed::Unnamed;
 use crate::args::PutArgs;
 use crate::failure::of_path;
 use larder::{FileKind, Ino, Make, Metadata, SetAttributes, Volume, XattrMode};
-use larder_console::{Failure, Result, name, tell_note};
+use larder_console::{Failure, Result, name, print_note};
 use larder_ext4::ondisk::inode::InodeFlags;
 use rustix::io::Errno;
 use std::fs::File;
@@ -115,7 +115,7 @@ fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
     fill(volume, file.ino(), source.input, failed)?;
     file.give_name(&target).map_err(failed)?;
     if let Some(replaced) = replaced.filter(|replaced| replaced.links > 1) {
-        tell_note(&format!(
+        print_note(&format!(
             "{} has the new content; the file's other names in the image ({}) keep the old one",
             name::escaped(path),
             replaced.links - 1

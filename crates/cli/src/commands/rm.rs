@@ -4,7 +4,7 @@ use super::place::{self, split};
 use crate::args::RmArgs;
 use crate::failure::of_path;
 use larder::{FileKind, Ino, Volume};
-use larder_console::{Failure, Result, name, tell_error};
+use larder_console::{Failure, Result, name, print_error};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ pub(super) fn run(args: &RmArgs) -> Result<ExitCode> {
             match remove(volume, args, path.as_bytes()) {
                 Ok(true) => {}
                 Ok(false) => code = ExitCode::from(1),
-                Err(failure) => code = failure.tell(1),
+                Err(failure) => code = failure.print(1),
             }
         }
         Ok(code)
@@ -68,7 +68,7 @@ struct Level {
 fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8]) -> bool {
     let mut is_whole = true;
     let mut tell = |path: &[u8], error: &larder::Error| {
-        of_path(path, error).tell(1);
+        of_path(path, error).print(1);
         is_whole = false;
     };
     let mut entered = HashSet::from([ino]);
@@ -91,7 +91,7 @@ fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8])
         match volume.metadata(ino) {
             Ok(metadata) if metadata.kind == FileKind::Directory => {
                 if !entered.insert(ino) {
-                    tell_error(&format!(
+                    print_error(&format!(
                         "{}: has two names: the image is damaged, see what e2fsck says",
                         name::escaped(&path)
                     ));

@@ -8,7 +8,7 @@ use larder::{
     WritingStats,
 };
 use larder_console::size::human;
-use larder_console::{Result, name, tell_note, write_json};
+use larder_console::{Result, name, print_note, write_json};
 use larder_fuse::find_mount;
 use larder_observe::exposition;
 use std::io::{self, Write};
@@ -42,12 +42,12 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
 /// Prints a note on why there were no lookups, or no lookups of pages, yet.
 fn tell_why_no_lookups(stats: &Stats) {
     if stats.caches().iter().all(|(_, cache)| cache.lookups == 0) {
-        tell_note(
+        print_note(
             "no lookups yet: the kernel answers from its own caches what it knows, and asks larder \
              for the rest only",
         );
     } else if stats.page.lookups == 0 {
-        tell_note(
+        print_note(
             "no pages were looked up yet: the kernel caches pages itself, and large reads go past \
              larder's page cache; mount with --direct-io to have larder serve every read",
         );

@@ -1,13 +1,13 @@
 //! `larder umount`.
 
 use crate::args::UmountArgs;
-use larder_console::{Result, tell_note};
+use larder_console::{Result, print_note};
 use larder_fuse::{Unmounted, unmount};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &UmountArgs) -> Result<ExitCode> {
     if unmount(&args.mountpoint, args.lazy)? == Unmounted::WhenUnused {
-        tell_note("detached; it ends when its last file is closed");
+        print_note("detached; it ends when its last file is closed");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use super::written::not_made;
 use super::{rewritten_hint, tolerance};
 use clap::Args;
 use larder::CacheKind;
-use larder_console::{Cache, Failure, Result, tell_warning, write_json};
+use larder_console::{Cache, Failure, Result, print_warning, write_json};
 use larder_lab::trace::export::oracle_general::OracleGeneralWriter;
 use larder_lab::trace::{Error, TraceReader, TraceSummary};
 use larder_trace::Batch;
@@ -75,7 +75,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
     }
     let losses = reader.losses();
     if !losses.are_none() {
-        tell_warning(&format!("{}: {losses}", args.trace.display()));
+        print_warning(&format!("{}: {losses}", args.trace.display()));
     }
     Ok(ExitCode::SUCCESS)
 }

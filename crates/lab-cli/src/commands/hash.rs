@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args};
 use indicatif::{ProgressBar, ProgressStyle};
 use larder::CacheKind;
 use larder::tables::Finder;
-use larder_console::{Failure, Result, count, size, tell_warning};
+use larder_console::{Failure, Result, count, print_warning, size};
 use larder_lab::hash::{
     self, Combination, Error, Functions, HashReport, KeyKind, Keys, Room, Sizes, Source, Surveys,
     TraceFile, Wanted, room_of,
@@ -165,7 +165,7 @@ pub(super) fn open(path: &Path, salvage: bool) -> Result<TraceFile> {
     let trace = TraceFile::open(path, tolerance(salvage)).map_err(|error| failure(&error))?;
     let losses = trace.losses();
     if !losses.are_none() {
-        tell_warning(&format!("{}: {losses}", trace.title()));
+        print_warning(&format!("{}: {losses}", trace.title()));
     }
     Ok(trace)
 }

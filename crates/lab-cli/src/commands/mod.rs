@@ -21,7 +21,7 @@ use export::ExportArgs;
 use hash::HashArgs;
 use import::ImportArgs;
 use indicatif::{ProgressBar, ProgressStyle};
-use larder_console::{Failure, Result, logging, tell_note};
+use larder_console::{Failure, Result, logging, print_note};
 use larder_lab::output::{Report, ReportFile};
 use larder_lab::trace::{Error, Tolerance};
 use list::ListArgs;
@@ -189,7 +189,7 @@ fn write(option: &str, path: &Path, content: &str) -> Result<()> {
         )
     })?;
     if is_there {
-        tell_note(&format!("replaced {}", path.display()));
+        print_note(&format!("replaced {}", path.display()));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::interrupt;
 use super::written::{Rows, Written, now_unix_s};
 use clap::Args;
-use larder_console::{Failure, Result, count, size, tell_note, tell_warning, write_json};
+use larder_console::{Failure, Result, count, print_note, print_warning, size, write_json};
 use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
 use larder_trace::TraceInfo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -129,7 +129,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
         status: None,
     };
     if args.command.is_empty() && args.seconds.is_none() && io::stderr().is_terminal() {
-        tell_note("recording until Ctrl-C");
+        print_note("recording until Ctrl-C");
     }
     let outcome = recorder.run(&mut |wait| end.has_come(wait), &mut |event| {
         written.push(&event)
@@ -141,13 +141,13 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
         .map_err(|error| failure(&Error::Trace(error)))?;
     print(args, rows, &summary)?;
     if summary.lost > 0 {
-        tell_warning(&format!(
+        print_warning(&format!(
             "{} events of the kernel were lost, since its buffers were full; give more with --buffer",
             summary.lost
         ));
     }
     if rows.is_empty() {
-        tell_warning(&nothing(args, &summary));
+        print_warning(&nothing(args, &summary));
     }
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
 }

@@ -3,7 +3,7 @@
 use super::rewritten_hint;
 use clap::{Args, Subcommand};
 use larder::{Operation, Timestamp};
-use larder_console::{Failure, Result, tell_note, time, write_json};
+use larder_console::{Failure, Result, print_note, time, write_json};
 use larder_lab::output::Table;
 use larder_lab::trace::{self, Error, Tolerance, TraceReader, TraceSummary};
 use larder_trace::columns::name_of_operation;
@@ -207,7 +207,7 @@ fn salvage(args: &TraceSalvageArgs) -> Result<ExitCode> {
         _ => failure(&args.file, &error),
     })?;
     let why = salvaged.shortened.as_deref();
-    tell_note(&format!(
+    print_note(&format!(
         "{} events in {}; {}: {}",
         salvaged.events,
         args.output.display(),

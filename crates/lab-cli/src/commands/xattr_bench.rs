@@ -4,7 +4,7 @@ use super::{interrupt, progress, write, write_results};
 use crate::options::{Names, NamesParser, ResultArgs, each_once, parse_seed};
 use clap::Args;
 use larder::MbCacheVariant;
-use larder_console::{Failure, Result, count, tell_warning};
+use larder_console::{Failure, Result, count, print_warning};
 use larder_fuse::mount_of;
 use larder_lab::mke2fs;
 use larder_lab::output::Report as _;
@@ -156,7 +156,7 @@ pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {
     }
     let code = write_results(&bench, &args.results, |out| print_text(out, &bench))?;
     if let Some(warning) = bench.warning() {
-        tell_warning(&warning);
+        print_warning(&warning);
     }
     Ok(code)
 }

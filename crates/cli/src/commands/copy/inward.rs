@@ -15,7 +15,7 @@ use crate::commands::unnamed::Unnamed;
 use crate::failure::without_inode;
 use indicatif::ProgressBar;
 use larder::{DeviceNumber, FileKind, Ino, Make, NewFile, Volume};
-use larder_console::{Failure, Result, name, tell_error, tell_hint};
+use larder_console::{Failure, Result, name, print_error, print_hint};
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -97,7 +97,7 @@ fn copy_all(
     }
     progress.finish_and_clear();
     if copy.has_filled_image {
-        tell_hint(
+        print_hint(
             "nothing in the image was changed for the files named above; a copy needs room beside the \
              file that it replaces, and larder rm makes room",
         );
@@ -363,7 +363,7 @@ impl<'a> InwardCopy<'a> {
         self.has_failed = true;
         let path = name::escaped(path.as_os_str().as_bytes());
         self.progress
-            .suspend(|| tell_error(&format!("{path}: {failure}")));
+            .suspend(|| print_error(&format!("{path}: {failure}")));
     }
 }
 

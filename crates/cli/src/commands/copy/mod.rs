@@ -98,7 +98,7 @@ fn outward(
             Ok(is_whole) => has_failed |= !is_whole,
             Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
             Err(failure) => {
-                progress.suspend(|| failure.tell(1));
+                progress.suspend(|| failure.print(1));
                 has_failed = true;
             }
         }

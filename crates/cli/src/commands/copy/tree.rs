@@ -300,7 +300,7 @@ impl<'a> TreeCopy<'a> {
         self.has_failed = true;
         let source = name::escaped(source);
         self.progress
-            .suspend(|| larder_console::tell_error(&format!("{source}: {failure}")));
+            .suspend(|| larder_console::print_error(&format!("{source}: {failure}")));
     }
 }
 

@@ -9,7 +9,7 @@ use super::change::Change;
 use super::screen::Screen;
 use crate::args::TopArgs;
 use larder::CacheKind;
-use larder_console::{Failure, Result, tell_note};
+use larder_console::{Failure, Result, print_note};
 use larder_fuse::Error;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
@@ -213,7 +213,7 @@ impl<'a> View<'a> {
         match self.lost {
             None => Ok(ExitCode::SUCCESS),
             Some(error @ (Error::NotMounted(_) | Error::Absent(_))) => {
-                tell_note(&error.to_string());
+                print_note(&error.to_string());
                 Ok(ExitCode::SUCCESS)
             }
             Some(error) => Err(Failure::from(error)),
