@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 fn write(path: &Path, events: u64, objects: u64) -> Result<(), Error> {
     let info = TraceInfo {
         source: format!("{events} events of {objects} pages, made up"),
-        tells_changes: true,
+        records_changes: true,
         ..TraceInfo::default()
     };
     let mut writer = TraceWriter::create(path, &info)?;

@@ -29,7 +29,8 @@ pub struct TraceInfo {
     pub began_unix_s: Option<i64>,
     /// Whether insertions and removals are recorded too, so that a replay knows exactly what was
     /// cached.
-    pub tells_changes: bool,
+    #[serde(rename = "tells_changes")]
+    pub records_changes: bool,
     /// The recorded tables. Unknown ones are missing.
     pub tables: BTreeMap<CacheKind, TableInfo>,
     /// Events that were lost because they arrived faster than they were written.

@@ -118,7 +118,7 @@ impl TraceRecorder {
         let info = TraceInfo {
             source: source.to_owned(),
             began_unix_s: seconds,
-            tells_changes: true,
+            records_changes: true,
             ..TraceInfo::default()
         };
         let writer = TraceWriter::create(path, &info)?;

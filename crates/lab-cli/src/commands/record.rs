@@ -182,7 +182,7 @@ fn info(args: &RecordArgs) -> TraceInfo {
     TraceInfo {
         source,
         began_unix_s: now_unix_s(),
-        tells_changes: true,
+        records_changes: true,
         ..TraceInfo::default()
     }
 }

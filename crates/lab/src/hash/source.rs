@@ -68,7 +68,7 @@ impl TraceFile {
         Ok(Self {
             path: path.to_owned(),
             tolerance,
-            tells_changes: reader.info().tells_changes,
+            tells_changes: reader.info().records_changes,
             losses: reader.losses(),
             events,
         })

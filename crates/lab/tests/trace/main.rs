@@ -59,7 +59,7 @@ fn info() -> TraceInfo {
     TraceInfo {
         source: "a test".to_owned(),
         began_unix_s: Some(961_000_000),
-        tells_changes: true,
+        records_changes: true,
         ..TraceInfo::default()
     }
 }

@@ -50,7 +50,7 @@ fn events_of_many_threads_are_in_the_order_of_time_and_of_their_locks() {
     let told = THREADS * (EVENTS + EVENTS / 16);
     assert_eq!((recorded.events, recorded.lost), (told, 0));
     assert_eq!(reader.info().lost, 0);
-    assert!(reader.info().tells_changes);
+    assert!(reader.info().records_changes);
     let mut next = [0; 5];
     let mut time_ns = 0;
     for event in read_rest(&mut reader).unwrap() {

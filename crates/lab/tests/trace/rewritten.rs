@@ -111,7 +111,7 @@ fn trace_that_was_rewritten_is_read_without_the_sums_that_it_copied() {
     ] {
         rewrite(&path, &events, keys);
         let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
-        assert_eq!(reader.info().tells_changes, keys.len() > 1);
+        assert_eq!(reader.info().records_changes, keys.len() > 1);
         assert!(read_rest(&mut reader).unwrap() == events, "{seed}");
         let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
         assert!(!TraceSummary::of(&mut reader).unwrap().is_summed);

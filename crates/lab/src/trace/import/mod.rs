@@ -4,7 +4,7 @@
 //! Each format is a stream of lines or records that is read once, from front to back. A line without a lookup
 //! is skipped, and counted with the reason. Ambiguous lines are not interpreted. A file without any lookup,
 //! such as a file of another format, cannot be imported. Imports only contain lookups, without hits and
-//! misses: [`TraceInfo::tells_changes`] is false, and a replay completes them.
+//! misses: [`TraceInfo::records_changes`] is false, and a replay completes them.
 //!
 //! | format | result | unknown |
 //! |---|---|---|
@@ -17,7 +17,7 @@
 //! # Cost
 //! Memory for one line of at most 1 MiB, and for the names that occurred (`fio`, `strace`, `msr`).
 //!
-//! [`TraceInfo::tells_changes`]: larder_trace::TraceInfo::tells_changes
+//! [`TraceInfo::records_changes`]: larder_trace::TraceInfo::records_changes
 
 mod blkparse;
 mod fio;
