@@ -154,13 +154,13 @@ pub trait CachedFile {
     fn get(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
 
     /// Claims a page that was not found. After [`Claim::Missing`], the driver calls
-    /// [`CachedFile::bring_in_page`]. After that, and after [`Claim::InFlight`], it calls
+    /// [`CachedFile::fill_page`]. After that, and after [`Claim::InFlight`], it calls
     /// [`CachedFile::wait`].
     fn claim(&mut self, page: PageIndex) -> Claim<Self::Page>;
 
     /// Brings in the claimed page, unless a window did so. Returns true if it carried the marker,
     /// which is removed.
-    fn bring_in_page(&mut self, page: PageIndex) -> bool;
+    fn fill_page(&mut self, page: PageIndex) -> bool;
 
     /// Waits for the claimed page. Returns `None` if its read failed, so it must be claimed again.
     fn wait(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
@@ -260,7 +260,7 @@ impl Driver {
                 Claim::InFlight { is_marked } => is_marked,
                 Claim::Missing => {
                     self.consult(file, request, Trigger::Miss, index);
-                    file.bring_in_page(index)
+                    file.fill_page(index)
                 }
             };
             if is_marked {

@@ -168,7 +168,7 @@ impl CachedFile for FileReader<'_> {
         }
     }
 
-    fn bring_in_page(&mut self, page: PageIndex) -> bool {
+    fn fill_page(&mut self, page: PageIndex) -> bool {
         self.machine.counts.lookups_after_miss += 1;
         self.spent.lookup();
         self.step = self.machine.await_page(self.file, page.0, self.spent);

@@ -256,7 +256,7 @@ impl CachedFile for Reader<'_> {
         Claim::Missing
     }
 
-    fn bring_in_page(&mut self, page: PageIndex) -> bool {
+    fn fill_page(&mut self, page: PageIndex) -> bool {
         start_pages(self, page.0..page.0 + 1, None);
         self.take_marker(page)
     }

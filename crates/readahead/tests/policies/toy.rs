@@ -190,7 +190,7 @@ impl CachedFile for ToyFile {
         Claim::Missing
     }
 
-    fn bring_in_page(&mut self, page: PageIndex) -> bool {
+    fn fill_page(&mut self, page: PageIndex) -> bool {
         self.resident.0.insert(page.0);
         self.marked.remove(&page.0)
     }

@@ -208,7 +208,7 @@ impl<'r> CachedFile for StreamedFile<'r> {
         }
     }
 
-    fn bring_in_page(&mut self, _: PageIndex) -> bool {
+    fn fill_page(&mut self, _: PageIndex) -> bool {
         self.own.is_marked
     }
 

@@ -213,7 +213,7 @@ impl CachedFile for SparseFile<'_> {
         Claim::Missing
     }
 
-    fn bring_in_page(&mut self, page: PageIndex) -> bool {
+    fn fill_page(&mut self, page: PageIndex) -> bool {
         start_pages(self, page.0..page.0 + 1, None);
         false
     }
