@@ -119,14 +119,14 @@ impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
         }
     }
 
-    fn told(key: &Name<N>) -> HashKey {
-        told(key.parent, key.words.iter().copied())
+    fn tape_key(key: &Name<N>) -> HashKey {
+        tape_key(key.parent, key.words.iter().copied())
     }
 
-    fn told_in(slot: &Slot<W>) -> HashKey {
+    fn tape_key_in(slot: &Slot<W>) -> HashKey {
         let last = name_of_last(slot.word(N));
         let words = (1..N).map(|i| slot.word(i)).chain([last]);
-        told(upper(slot.word(0)), words)
+        tape_key(upper(slot.word(0)), words)
     }
 
     #[inline]
@@ -150,7 +150,7 @@ impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
 
 /// Returns the key that a tape gets for the name in `words` in the directory `parent`.
 #[cold]
-fn told(parent: u32, words: impl Iterator<Item = u64>) -> HashKey {
+fn tape_key(parent: u32, words: impl Iterator<Item = u64>) -> HashKey {
     Hashed {
         parent,
         name: name_hash::of_words(words),

@@ -101,11 +101,11 @@ pub trait Layout<const W: usize>: Debug + Send + Sync + 'static {
     fn hashed_in(slot: &Slot<W>) -> Self::Hashed;
     /// Returns `key` in the form that a tape gets.
     #[inline]
-    fn told(key: &Self::Key<'_>) -> HashKey {
+    fn tape_key(key: &Self::Key<'_>) -> HashKey {
         Self::hashed(key).into()
     }
     /// Returns the key in `slot` in the form that a tape gets.
-    fn told_in(slot: &Slot<W>) -> HashKey {
+    fn tape_key_in(slot: &Slot<W>) -> HashKey {
         Self::hashed_in(slot).into()
     }
     /// Returns true if `slot` has `key`. This may be called for a slot that is being changed; any result
@@ -225,7 +225,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     #[inline]
     pub fn get(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
         let (found, links) = self.walk(key, |_, index, state| self.arena.pin(index, state));
-        self.count(|| L::told(key), found.is_some(), links);
+        self.count(|| L::tape_key(key), found.is_some(), links);
         found
     }
 
@@ -250,7 +250,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 Arena::judge_copy(slot, state, after).map(|()| value)
             }
         });
-        self.count(|| L::told(key), found.is_some(), links);
+        self.count(|| L::tape_key(key), found.is_some(), links);
         found
     }
 
@@ -464,7 +464,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// Counts the entry in slot `index` of a locked chain, and reports its insertion.
     fn note_inserted(&self, index: u32) {
         self.counters.insert();
-        let key = || L::told_in(self.arena.slot(index));
+        let key = || L::tape_key_in(self.arena.slot(index));
         self.tracepoint.tell(Operation::Insert, key);
     }
 
@@ -497,7 +497,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     fn unlink_locked(&self, locked: &mut Locked<'_>, index: u32) {
         self.unlink_moved(locked, index);
         self.counters.remove();
-        let key = || L::told_in(self.arena.slot(index));
+        let key = || L::tape_key_in(self.arena.slot(index));
         self.tracepoint.tell(Operation::Remove, key);
     }
 
