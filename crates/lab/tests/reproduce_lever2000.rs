@@ -3,7 +3,7 @@
 use larder::{CacheKind, OpenOptions, Volume};
 use larder_block::MemoryDevice;
 use larder_lab::mke2fs;
-use larder_lab::operations::{Error, Operations, Players, share};
+use larder_lab::operations::{Error, Operations, UserHomes, create_shared_files};
 use larder_lab::output::Report as _;
 use larder_lab::reproduce::lever2000::{self, Lever2000, Size, Verdict};
 use larder_lab::sdm;
@@ -168,17 +168,17 @@ fn recorded_operations_return_what_was_recorded_for_users_at_once_and_again() {
         return;
     };
     for _ in 0..2 {
-        let players = Players::new(&volume, &operations, 4, 1).unwrap();
+        let homes = UserHomes::new(&volume, &operations, 4, 1).unwrap();
         thread::scope(|scope| {
             let users = (0..4).map(|user| {
-                let user = players.user(user);
+                let user = homes.user(user);
                 scope.spawn(|| user.replay(&volume))
             });
             for user in users.collect::<Vec<_>>() {
                 user.join().unwrap().unwrap();
             }
         });
-        players.remove(&volume).unwrap();
+        homes.remove(&volume).unwrap();
     }
     volume.close().unwrap();
 }
@@ -190,8 +190,8 @@ fn operation_that_returns_something_else_is_named() {
     let Some(volume) = volume(&operations) else {
         return;
     };
-    let players = Players::new(&volume, &operations, 1, 1).unwrap();
-    let error = players.user(0).replay(&volume).unwrap_err();
+    let homes = UserHomes::new(&volume, &operations, 1, 1).unwrap();
+    let error = homes.user(0).replay(&volume).unwrap_err();
     assert!(
         matches!(error, Error::Differs { number: 11, .. }),
         "{error}"
@@ -211,6 +211,6 @@ fn script_that_is_recorded_now_is_replayed_too() {
     let Some(volume) = volume(&operations) else {
         return;
     };
-    let players = Players::new(&volume, &operations, 1, 1).unwrap();
-    players.user(0).replay(&volume).unwrap();
+    let homes = UserHomes::new(&volume, &operations, 1, 1).unwrap();
+    homes.user(0).replay(&volume).unwrap();
 }

@@ -36,7 +36,7 @@ mod tests;
 
 pub use error::Error;
 pub(crate) use replay::NEW;
-pub use replay::{Players, share};
+pub use replay::{UserHomes, create_shared_files};
 
 use larder::Ino;
 use serde::{Deserialize, Serialize};

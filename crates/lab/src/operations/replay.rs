@@ -31,7 +31,7 @@ pub(crate) const NEW: NewFile = NewFile {
 
 /// The homes of users on a volume, and the operations that they replay.
 #[derive(Debug)]
-pub struct Players<'o> {
+pub struct UserHomes<'o> {
     operations: &'o Operations,
     homes: Vec<Ino>,
     seed: u64,
@@ -41,14 +41,18 @@ pub struct Players<'o> {
 ///
 /// # Errors
 /// Those of the volume.
-pub fn share(volume: &Volume, operations: &Operations, seed: u64) -> Result<(), Error> {
+pub fn create_shared_files(
+    volume: &Volume,
+    operations: &Operations,
+    seed: u64,
+) -> Result<(), Error> {
     let (directories, files) = operations.before.of(|path| !is_own(path));
     make(volume, Ino::ROOT, &directories, &files, &content(seed, 0))
 }
 
-impl<'o> Players<'o> {
+impl<'o> UserHomes<'o> {
     /// Creates a home for each of `users`, with content from `seed`, in addition to the files that they
-    /// [share].
+    /// share ([`create_shared_files`]).
     ///
     /// # Errors
     /// Those of the volume, usually that it is full.

@@ -13,7 +13,7 @@ use super::kernels::Kernel;
 use super::spool::Spool;
 use super::{Error, Size};
 use crate::mke2fs;
-use crate::operations::{Name, Operations, Players, share};
+use crate::operations::{Name, Operations, UserHomes, create_shared_files};
 use larder::{OpenOptions, Volume};
 use larder_block::BlockDevice;
 use larder_instruments::OverlayDevice;
@@ -43,7 +43,7 @@ impl Image {
     pub(super) fn new(operations: Operations, users: u32, size: &Size) -> Result<Self, Error> {
         let device = Arc::new(formatted()?);
         let volume = Volume::open_device(Arc::clone(&device) as _, &options())?;
-        share(&volume, &operations, size.seed)?;
+        create_shared_files(&volume, &operations, size.seed)?;
         let spool = Spool::make(&volume, users)?;
         volume.close()?;
         drop(volume);
@@ -75,7 +75,7 @@ impl Image {
         let options = options_of(kernel, memory_bytes);
         let device = Arc::new(self.device.clone());
         let volume = Volume::open_device(Arc::clone(&device) as _, &options)?;
-        let names = Players::new(&volume, &self.operations, users, self.seed)?.files();
+        let names = UserHomes::new(&volume, &self.operations, users, self.seed)?.files();
         volume.close()?;
         drop(volume);
         Ok((Volume::open_device(device, &options)?, names))

@@ -9,7 +9,7 @@
 use super::image::Image;
 use super::kernels::{Kernel, Memory, PublishedTable};
 use super::{Error, Size};
-use crate::operations::Players;
+use crate::operations::UserHomes;
 use crate::run_report::quotient;
 use crate::sdm::Runs;
 use crate::together::together;
@@ -156,13 +156,13 @@ impl Image {
 
     /// Executes one run.
     fn run(&self, volume: &Volume, users: u32, memory: Memory) -> Result<Load, Error> {
-        let players = Players::new(volume, &self.operations, users, self.seed)?;
+        let homes = UserHomes::new(volume, &self.operations, users, self.seed)?;
         let before = CacheKind::ALL.map(|cache| volume.histogram(cache));
         let reads_before = volume.stats().device.reads;
         let (elapsed, ends) = together(users, |user| {
-            let player = players.user(user);
+            let replayer = homes.user(user);
             move || -> Result<(), Error> {
-                player.replay(volume)?;
+                replayer.replay(volume)?;
                 if memory == Memory::Much {
                     self.spool.list(volume, user)?;
                 }
@@ -172,7 +172,7 @@ impl Image {
         let full = CacheKind::ALL.map(|cache| volume.histogram(cache));
         let device_reads = volume.stats().device.reads - reads_before;
         ends.into_iter().collect::<Result<(), _>>()?;
-        players.remove(volume)?;
+        homes.remove(volume)?;
         let caches = before.into_iter().zip(full).map(|(before, full)| {
             let (counts, earlier) = (full.counts, before.counts);
             CacheFigures {
