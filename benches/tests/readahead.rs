@@ -14,7 +14,7 @@ use larder_benches::readahead::report;
 use larder_benches::readahead::results::{Results, Sample};
 use larder_benches::readahead::run::{Run, missing};
 use larder_readahead::PolicyName;
-use larder_testkit::tell_skipped;
+use larder_testkit::report_skipped;
 
 /// The journal, directories and maps, and readahead past the end of a file.
 const OVERHEAD_BYTES: u64 = 4 << 20;
@@ -82,7 +82,7 @@ fn each_peer(results: &Results, case: Case, check: impl Fn(Peer, &Sample)) {
     for peer in PEERS {
         let samples: Vec<&Sample> = results.of(&case.name(), peer).collect();
         if samples.is_empty() {
-            tell_skipped(format_args!("{} of {}", case.name(), peer.name()));
+            report_skipped(format_args!("{} of {}", case.name(), peer.name()));
             continue;
         }
         assert_eq!(samples.len(), 1);
@@ -101,7 +101,7 @@ fn each_peer(results: &Results, case: Case, check: impl Fn(Peer, &Sample)) {
 #[test]
 fn readers_of_a_tiny_file_read_all_of_it_once_from_the_device() {
     if let Some(reason) = missing() {
-        return tell_skipped(reason);
+        return report_skipped(reason);
     }
     let plan = Plan::tiny();
     let on = |workload, disk| Case { workload, disk };
@@ -151,7 +151,7 @@ fn readers_of_a_tiny_file_read_all_of_it_once_from_the_device() {
 #[test]
 fn streams_on_a_tiny_image_are_measured_second_by_second() {
     if let Some(reason) = missing() {
-        return tell_skipped(reason);
+        return report_skipped(reason);
     }
     let plan = Plan::tiny();
     let cases = [

@@ -9,7 +9,7 @@ use larder_benches::hash_table::results::Results;
 use larder_benches::hash_table::run::{Case, Measured, Run};
 use larder_benches::hash_table::side::Side;
 use larder_benches::origin::Origin;
-use larder_testkit::tell_skipped;
+use larder_testkit::report_skipped;
 
 /// Measures `plan`, with every side in every case.
 fn measure(plan: &Plan, interrupted: bool) -> anyhow::Result<Measured> {
@@ -35,7 +35,7 @@ fn every_side_finds_what_is_there_and_is_told_of_in_each_case_it_can_do() {
     println!("{page}");
     for case in Case::all() {
         if let Some(reason) = missing().filter(|_| case.workload.recorded().is_some()) {
-            tell_skipped(format_args!("{}: {reason}", case.name()));
+            report_skipped(format_args!("{}: {reason}", case.name()));
             continue;
         }
         for side in Side::ALL {

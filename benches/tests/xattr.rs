@@ -10,12 +10,12 @@ use larder_benches::xattr::report;
 use larder_benches::xattr::results::Results;
 use larder_benches::xattr::run::{Run, missing, name};
 use larder_benches::xattr::side::Side;
-use larder_testkit::tell_skipped;
+use larder_testkit::report_skipped;
 
 #[test]
 fn attributes_set_by_processes_are_measured_on_each_side_and_leave_clean_images() {
     if let Some(reason) = missing() {
-        return tell_skipped(reason);
+        return report_skipped(reason);
     }
     let programs = Programs::beside(env!("CARGO_BIN_EXE_larder-benches").into());
     let folder = tempfile::tempdir().unwrap();
@@ -41,7 +41,7 @@ fn attributes_set_by_processes_are_measured_on_each_side_and_leave_clean_images(
     println!("{page}");
     for side in Side::ALL {
         if let Some(reason) = programs.missing(side.peer()) {
-            tell_skipped(format_args!("{}: {reason}", side.name()));
+            report_skipped(format_args!("{}: {reason}", side.name()));
             continue;
         }
         for case in &cases {

@@ -364,7 +364,7 @@ fn attribute_that_does_not_fit_leaves_what_was_there() {
         rustix::fs::setxattr(&source, format!("user.large{number}"), &[b'x'; 3000], flags)
     });
     if set.is_err() {
-        larder_testkit::tell_skipped("files in /dev/shm have no large attributes");
+        larder_testkit::report_skipped("files in /dev/shm have no large attributes");
         return;
     }
     let before = all_about_conf(&fixture);
@@ -399,7 +399,7 @@ fn directory_whose_attributes_do_not_fit_is_not_copied() {
         rustix::fs::setxattr(tree.join("large"), name, &[b'x'; 3000], flags)
     });
     if set.is_err() {
-        larder_testkit::tell_skipped("files in /dev/shm have no large attributes");
+        larder_testkit::report_skipped("files in /dev/shm have no large attributes");
         return;
     }
     let output = larder([

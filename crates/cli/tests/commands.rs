@@ -481,7 +481,7 @@ fn cp_names_the_attribute_that_does_not_fit_and_goes_on() {
         rustix::fs::XattrFlags::empty(),
     );
     if probe.is_ok() || probe == Err(rustix::io::Errno::NOTSUP) {
-        larder_testkit::tell_skipped("attributes of any size fit here, or none");
+        larder_testkit::report_skipped("attributes of any size fit here, or none");
         return;
     }
     fs::set_permissions(

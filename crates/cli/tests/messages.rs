@@ -370,7 +370,7 @@ fn options_that_need_root_are_told() {
     assert_fails(&mount("dev"), 1, &["the option dev needs root"]);
     let config = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
     if config.lines().any(|line| line.trim() == "user_allow_other") {
-        larder_testkit::tell_skipped("this system lets everyone use allow_other");
+        larder_testkit::report_skipped("this system lets everyone use allow_other");
         return;
     }
     let refused = mount("allow_other");

@@ -163,7 +163,7 @@ fn space_of_16_tib_is_opened_and_claimed_with_a_handful_of_reads() {
     let arguments = "-t ext4 -b 4096 -O ^has_journal,^resize_inode,sparse_super2 \
                      -E lazy_itable_init=1,num_backup_sb=0,nodiscard -N 1000000";
     if make_image(&path, arguments, "16383G").is_err() {
-        larder_testkit::tell_skipped("no mke2fs, or no sparse file of 16 TiB");
+        larder_testkit::report_skipped("no mke2fs, or no sparse file of 16 TiB");
         return;
     }
     let file = FileDevice::open_writable(&path, FileRange::default()).unwrap();

@@ -283,7 +283,7 @@ fn attributes_and_flags_are_seen() {
         ("user.empty", b""),
     ] {
         if let Err(errno) = rustix::fs::setxattr(&file, name, value, XattrFlags::empty()) {
-            larder_testkit::tell_skipped(format_args!(
+            larder_testkit::report_skipped(format_args!(
                 "the folder for tests takes no attributes: {errno}"
             ));
             return;
@@ -363,7 +363,7 @@ fn access_lists_are_enforced() {
         XattrFlags::empty(),
     );
     if let Err(errno) = set {
-        larder_testkit::tell_skipped(format_args!(
+        larder_testkit::report_skipped(format_args!(
             "the folder for tests takes no access lists: {errno}"
         ));
         return;

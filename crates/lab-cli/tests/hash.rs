@@ -4,7 +4,7 @@ mod support;
 
 use larder::CacheKind;
 use larder_lab::hash::{KeyKind, Keys, Source};
-use larder_testkit::tell_skipped;
+use larder_testkit::report_skipped;
 use larder_trace::{TraceInfo, TraceWriter};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -165,7 +165,7 @@ fn sweep_on_a_cluster_has_the_figures_of_a_sweep_here() {
         imported.is_ok_and(|output| output.status.success())
     };
     let Some(python) = larder_testkit::tool::python().filter(has_dask) else {
-        return tell_skipped("python3 has no dask: make python-tools");
+        return report_skipped("python3 has no dask: make python-tools");
     };
     let (dir, trace) = traced();
     let output = dir.path().join("sweep.csv");

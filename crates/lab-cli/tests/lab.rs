@@ -199,7 +199,7 @@ fn reproduce_kara2016_quick_judges_every_finding_and_says_that_it_is_none() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let not_measured = json["not_measured"].as_array().unwrap();
     for part in not_measured {
-        larder_testkit::tell_skipped(part);
+        larder_testkit::report_skipped(part);
     }
     let tables = json["ours"].as_array().unwrap().len() + not_measured.len();
     assert_eq!(tables, 4, "simulated, volume, engine, kernel");

@@ -3,7 +3,7 @@
 
 mod support;
 
-use larder_testkit::tell_skipped;
+use larder_testkit::report_skipped;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -190,7 +190,7 @@ fn can_record(dir: &TempDir) -> bool {
     let probe = path(dir, "probe.parquet");
     let output = lab(["record", "--kernel", "--output", &probe, "--", "true"]);
     if !output.status.success() {
-        tell_skipped(String::from_utf8_lossy(&output.stderr).trim());
+        report_skipped(String::from_utf8_lossy(&output.stderr).trim());
     }
     output.status.success()
 }
@@ -288,7 +288,7 @@ fn recording_that_is_interrupted_ends_its_trace_and_leaves_nothing_in_the_kernel
     exported_pages(&dir, &trace);
     let instances = Path::new("/sys/kernel/tracing/instances");
     if !instances.exists() {
-        return tell_skipped("tracefs is not mounted where it usually is");
+        return report_skipped("tracefs is not mounted where it usually is");
     }
     let own = format!("larder-record-{}-", recording.id());
     let names = fs::read_dir(instances)

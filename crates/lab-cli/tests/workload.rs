@@ -8,7 +8,7 @@ use larder::OpenOptions;
 use larder_fuse::MountOptions;
 use larder_lab::operations::{Operation, Operations};
 use larder_lab::sdm;
-use larder_testkit::{Requirement, skip, tell_skipped};
+use larder_testkit::{Requirement, skip, report_skipped};
 use mounted::Mounted;
 use serde_json::Value;
 use std::fs;
@@ -18,7 +18,7 @@ use support::{Fixture, User, assert_clean, assert_fails, can_make_images, can_mo
 /// Returns whether all commands of the script are installed, and prints a message if not.
 fn has_commands() -> bool {
     sdm::check_commands()
-        .inspect_err(|error| tell_skipped(error))
+        .inspect_err(|error| report_skipped(error))
         .is_ok()
 }
 

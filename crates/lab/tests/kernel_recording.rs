@@ -4,7 +4,7 @@
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
 use larder_testkit::e2fsprogs::make_image_of;
-use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped};
+use larder_testkit::{Access, LoopMount, Requirement, skip, report_skipped};
 use larder_trace::TraceEvent;
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +31,7 @@ fn target() -> Option<Target> {
     }
     let probe = KernelRecorder::start(&config(None, Processes::Spawned));
     if let Err(error @ (Error::NoTracefs(_) | Error::NoTracepoint(_) | Error::NotRoot)) = probe {
-        tell_skipped(error);
+        report_skipped(error);
         return None;
     }
     let folder = TempDir::new().unwrap();

@@ -7,7 +7,7 @@ use larder_lab::operations::{Error, Operations, UserHomes, create_shared_files};
 use larder_lab::output::Report as _;
 use larder_lab::reproduce::lever2000::{self, Lever2000, Size, Verdict};
 use larder_lab::sdm;
-use larder_testkit::tell_skipped;
+use larder_testkit::report_skipped;
 use std::fs;
 use std::io::Read;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +20,7 @@ fn quick() -> Option<&'static Lever2000> {
         || match lever2000::reproduce(Size::quick(2000), |_, _| ()) {
             Ok(results) => Some(results),
             Err(lever2000::Error::Mke2fs(missing)) => {
-                tell_skipped(&missing);
+                report_skipped(&missing);
                 None
             }
             Err(error) => panic!("{error}"),
@@ -150,7 +150,7 @@ fn volume(operations: &Operations) -> Option<Volume> {
     match mke2fs::formatted(64 << 20, "-t ext4") {
         Ok(mut image) => image.read_to_end(&mut bytes).unwrap(),
         Err(missing) => {
-            tell_skipped(&missing);
+            report_skipped(&missing);
             return None;
         }
     };
@@ -204,7 +204,7 @@ fn script_that_is_recorded_now_is_replayed_too() {
     let recorded = sdm::check_commands().and_then(|()| sdm::record(dir.path(), 2000, None));
     let operations = match recorded {
         Ok(operations) => operations,
-        Err(missing @ sdm::Error::Missing { .. }) => return tell_skipped(&missing),
+        Err(missing @ sdm::Error::Missing { .. }) => return report_skipped(&missing),
         Err(error) => panic!("{error}"),
     };
     assert!(fs::read_dir(dir.path()).unwrap().next().is_none());

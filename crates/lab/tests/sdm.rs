@@ -2,7 +2,7 @@
 
 use larder_lab::output::Report as _;
 use larder_lab::sdm::{self, Error, SdmConfig};
-use larder_testkit::{Seed, tell_skipped};
+use larder_testkit::{Seed, report_skipped};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Returns whether all commands are installed, and prints a message if not.
 fn has_commands() -> bool {
     sdm::check_commands()
-        .inspect_err(|error| tell_skipped(error))
+        .inspect_err(|error| report_skipped(error))
         .is_ok()
 }
 

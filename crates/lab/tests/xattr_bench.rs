@@ -5,7 +5,7 @@ use larder_lab::output::Report as _;
 use larder_lab::xattr_bench::{
     BenchConfig, Case, Error, Measured, Target, Worker, XattrBench, measure_all,
 };
-use larder_testkit::tell_skipped;
+use larder_testkit::report_skipped;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -210,7 +210,7 @@ fn value_that_is_not_there_after_a_run_is_told() {
     match measure_all("dir", &[target], &one, &CONFIG, &mut || ()).unwrap_err() {
         Error::Lost { process, file } => assert_eq!((process, file), (0, 0)),
         Error::Attribute { source, .. } if source.kind() == ErrorKind::Unsupported => {
-            tell_skipped("the directory for temporary files has no attributes");
+            report_skipped("the directory for temporary files has no attributes");
         }
         error => panic!("{error}"),
     }

@@ -59,14 +59,14 @@ pub fn can_loop_mount() -> bool {
 pub fn skip(requirements: &[Requirement]) -> bool {
     let missing = requirements.iter().find_map(|needed| needed.missing());
     if let Some(reason) = &missing {
-        tell_skipped(reason);
+        report_skipped(reason);
     }
     missing.is_some()
 }
 
 /// Prints that the running test, or a part of it, is skipped, and the reason. The text bypasses the
 /// capture of the test runner, which prints the output of failed tests only.
-pub fn tell_skipped(reason: impl Display) {
+pub fn report_skipped(reason: impl Display) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("test");
     // A failure to print must not fail the test.

@@ -7,7 +7,7 @@
 use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, layout};
 use larder_testkit::full::{Campaign, FILES, InProcess, Limits, Mix, Session, Step, Tally};
-use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped, test_layouts};
+use larder_testkit::{Access, LoopMount, Requirement, skip, report_skipped, test_layouts};
 use std::sync::Arc;
 
 const MIX: Mix = Mix::ALL;
@@ -52,7 +52,7 @@ fn follow_the_model(name: &str, seed: u64, mix: Mix) {
         return;
     }
     if let Some(reason) = Requirement::LoopMount.missing() {
-        tell_skipped(format!("comparison with the kernel: {reason}"));
+        report_skipped(format!("comparison with the kernel: {reason}"));
     }
     let layout = layout(name).unwrap_or_else(|| panic!("no layout {name}"));
     let limits = Limits::of(layout);

@@ -13,7 +13,7 @@ use larder_testkit::operation::{
     Generator, Listing, Mix, Operation, Performer, kind_of_failure, shrink,
 };
 use larder_testkit::{
-    Access, Comparison, Oracle, Requirement, Seed, VolumeSource, compare, skip, tell_skipped,
+    Access, Comparison, Oracle, Requirement, Seed, VolumeSource, compare, skip, report_skipped,
     test_layouts,
 };
 use rustix::io::Errno;
@@ -117,7 +117,7 @@ fn follow_the_model(name: &str, seed: u64, mix: Mix) {
         return;
     }
     if let Some(reason) = Requirement::LoopMount.missing() {
-        tell_skipped(format!("comparison with the kernel: {reason}"));
+        report_skipped(format!("comparison with the kernel: {reason}"));
     }
     let layout = layout(name).unwrap_or_else(|| panic!("no layout {name}"));
     let sequences =

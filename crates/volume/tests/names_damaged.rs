@@ -175,7 +175,7 @@ fn change_names(volume: &Volume, random: &mut Random) {
 #[test]
 fn names_of_damaged_images_are_changed_or_refused() {
     if tool::find("mke2fs").is_none() {
-        larder_testkit::tell_skipped("no mke2fs");
+        larder_testkit::report_skipped("no mke2fs");
         return;
     }
     let seed = Seed::from_environment(0x6e64_6d67);

@@ -8,7 +8,7 @@ use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
 use larder_testkit::deal::{Deal, Rules, Space};
 use larder_testkit::e2fsprogs::free_space;
 use larder_testkit::oracle::{DirectorySource, Source};
-use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, tell_skipped};
+use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, report_skipped};
 use std::sync::Arc;
 
 /// Returns a layout with the given options of mke2fs.
@@ -131,7 +131,7 @@ fn blocks_of_attributes_are_those_of_perfect_sharing() {
     }
     let by_kernel = Requirement::LoopMount.missing();
     if let Some(reason) = &by_kernel {
-        tell_skipped(format!("comparison with the kernel: {reason}"));
+        report_skipped(format!("comparison with the kernel: {reason}"));
     }
     let seed = Seed::from_environment(0x7000);
     println!("seed {seed}");

@@ -6,7 +6,7 @@ use larder_block::BlockDevice;
 use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
 use larder_testkit::seed::Random;
-use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, tell_skipped};
+use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, report_skipped};
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -273,7 +273,7 @@ fn check_with_tools(device: &OverlayDevice, models: &[Model]) {
     let image = ImageFile::new(device).unwrap();
     image.check().unwrap();
     if let Some(reason) = Requirement::LoopMount.missing() {
-        tell_skipped(format!("comparison with the kernel: {reason}"));
+        report_skipped(format!("comparison with the kernel: {reason}"));
         return;
     }
     let mount = LoopMount::new(image.path(), Access::ReadOnly, &[]).unwrap();

@@ -9,7 +9,7 @@ use larder_ext4::ondisk::xattr::BlockHeader;
 use larder_ext4::{
     Error, FileKind, FileTypeByte, Filesystem, FsBlock, Handle, Ino, Inode, XattrMode, XattrOffer,
 };
-use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped};
+use larder_testkit::{Access, LoopMount, Requirement, skip, report_skipped};
 use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lsetxattr};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -147,7 +147,7 @@ pub fn check(writable: &Writable, models: &BTreeMap<String, (Ino, Model)>) {
     writable.fs.close().expect("closed");
     writable.assert_clean();
     if writable.fs.superblock().block_size_bytes() > 4096 {
-        tell_skipped("the kernel mounts no blocks larger than its pages");
+        report_skipped("the kernel mounts no blocks larger than its pages");
         return;
     }
     writable.on_file(|path| {

@@ -76,7 +76,7 @@ impl Image {
     /// returns `None`.
     pub fn mount(&self, options: &str) -> Option<Mount> {
         if !rustix::process::geteuid().is_root() {
-            larder_testkit::tell_skipped("mounting needs root");
+            larder_testkit::report_skipped("mounting needs root");
             return None;
         }
         let point = self.dir.path().join("mount");

@@ -2,7 +2,7 @@
 
 use super::{events, write};
 use larder_cache::tape::{CacheKind, Operation};
-use larder_testkit::{Seed, tell_skipped, tool};
+use larder_testkit::{Seed, report_skipped, tool};
 use std::path::Path;
 use std::process::Command;
 
@@ -78,12 +78,12 @@ fn other_readers_read_what_was_written() {
     ]
     .join(" ");
     let Some(python) = tool::python() else {
-        return tell_skipped("python3 is not installed");
+        return report_skipped("python3 is not installed");
     };
     for (name, script) in [("pyarrow", PYARROW), ("duckdb", DUCKDB), ("polars", POLARS)] {
         match read_by(&python, script, &trace) {
             Some(read) => assert_eq!(read, expected, "{name}"),
-            None => tell_skipped(format!("python3 has no {name}: make python-tools")),
+            None => report_skipped(format!("python3 has no {name}: make python-tools")),
         }
     }
 }

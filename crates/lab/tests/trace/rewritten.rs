@@ -3,7 +3,7 @@
 use super::{events, info, read_rest, write};
 use larder_cache::tape::Operation;
 use larder_lab::trace::{Error, Tolerance, TraceReader, TraceSummary};
-use larder_testkit::{Random, Seed, tell_skipped, tool};
+use larder_testkit::{Random, Seed, report_skipped, tool};
 use larder_trace::TraceEvent;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
@@ -202,7 +202,7 @@ fn trace_that_other_programs_rewrote_is_read() {
         .filter(|event| event.cache as u8 == 0)
         .collect();
     let Some(python) = tool::python() else {
-        return tell_skipped("python3 is not installed");
+        return report_skipped("python3 is not installed");
     };
     for (name, script) in [("pyarrow", PYARROW), ("duckdb", DUCKDB), ("polars", POLARS)] {
         let mut run = Command::new(&python);
@@ -213,7 +213,7 @@ fn trace_that_other_programs_rewrote_is_read() {
             .unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         if errors.contains("ModuleNotFoundError") {
-            tell_skipped(format!("python3 has no {name}: make python-tools"));
+            report_skipped(format!("python3 has no {name}: make python-tools"));
             continue;
         }
         assert!(output.status.success(), "{name}: {errors}");

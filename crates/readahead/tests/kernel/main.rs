@@ -11,7 +11,7 @@ mod walk;
 use larder_testkit::readahead::groups::{self, Group};
 use larder_testkit::readahead::{Folios, Golden, Outcome, Recorder};
 use larder_testkit::seed::{SEED_VARIABLE, Seed};
-use larder_testkit::tell_skipped;
+use larder_testkit::report_skipped;
 use replay::Replay;
 use std::path::PathBuf;
 
@@ -186,7 +186,7 @@ fn modern_on_seeded_patterns_chooses_what_the_running_kernel_chooses() {
 fn skip_live() -> bool {
     let missing = larder_testkit::readahead::missing();
     if let Some(reason) = &missing {
-        tell_skipped(reason);
+        report_skipped(reason);
     }
     missing.is_some()
 }

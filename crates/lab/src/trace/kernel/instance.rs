@@ -202,7 +202,7 @@ mod tests {
     fn instance_is_removed_when_it_is_dropped() {
         let tracefs = match Tracefs::mount() {
             Ok(tracefs) => tracefs,
-            Err(reason) => return larder_testkit::tell_skipped(reason),
+            Err(reason) => return larder_testkit::report_skipped(reason),
         };
         let instance = Instance::new(&tracefs, 1 << 12).unwrap();
         let folder = instance.folder.clone();
