@@ -71,7 +71,11 @@ fn assert_counts(samples: &Samples, measures: &[Measure], plan: &Plan) {
                 *peer
             };
             if programs.missing(needs).is_some() || (as_user && User::Nobody.missing().is_some()) {
-                larder_testkit::report_skipped(format_args!("{} of {}", measure.name(), peer.name()));
+                larder_testkit::report_skipped(format_args!(
+                    "{} of {}",
+                    measure.name(),
+                    peer.name()
+                ));
                 continue;
             }
             let values = samples.of(*measure, *peer);

@@ -8,7 +8,7 @@ use larder::OpenOptions;
 use larder_fuse::MountOptions;
 use larder_lab::operations::{Operation, Operations};
 use larder_lab::sdm;
-use larder_testkit::{Requirement, skip, report_skipped};
+use larder_testkit::{Requirement, report_skipped, skip};
 use mounted::Mounted;
 use serde_json::Value;
 use std::fs;

@@ -6,7 +6,7 @@
 use larder_cache::hash::Function;
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::hash::{
-    Combination, Each, Error, KeyKind, Keys, Room, Source, Surveys, Wanted, replay, survey,
+    Capacity, Combination, Each, Error, KeyKind, Keys, Source, Surveys, Wanted, replay, survey,
 };
 use larder_trace::TraceEvent;
 use rustix::time::{ClockId, clock_gettime};
@@ -107,7 +107,7 @@ fn measure(kind: KeyKind, objects: u32) {
         passes,
     };
     let (short, long) = (source(1), source(1 + FURTHER_PASSES));
-    let wanted = Wanted::default().and(cache, Room::AsTold);
+    let wanted = Wanted::default().with(cache, Capacity::AsRecorded);
     let (surveyed, surveys) = time(|| survey(&short, wanted));
     let surveys = surveys.expect("keys made up can be read");
     let table = Combination {

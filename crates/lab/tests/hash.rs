@@ -12,8 +12,8 @@ use larder_cache::table::{Counts, HashFunction};
 use larder_cache::tables::Finder;
 use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_lab::hash::{
-    Combination, Each, Error, HashReport, KeyKind, Keys, Outcome, Room, Source, Survey, TraceFile,
-    Wanted, p_value, replay, survey,
+    Capacity, Combination, Each, Error, HashReport, KeyKind, Keys, Outcome, Source, Survey,
+    TraceFile, Wanted, p_value, replay, survey,
 };
 use larder_lab::output::Report as _;
 use larder_lab::trace::Tolerance;
@@ -63,10 +63,10 @@ fn event(cache: CacheKind, operation: Operation, key: HashKey) -> TraceEvent {
 fn replay_all(
     source: &dyn Source,
     cache: CacheKind,
-    room: Room,
+    capacity: Capacity,
     of: &[(impl Into<Finder> + Copy, u32)],
 ) -> Vec<Outcome> {
-    let wanted = Wanted::default().and(cache, room);
+    let wanted = Wanted::default().with(cache, capacity);
     let surveys = survey(source, wanted).unwrap();
     let combinations: Vec<_> = of
         .iter()
@@ -154,7 +154,7 @@ fn replay_of_a_trace_counts_what_a_table_of_ten_lines_counts() {
         (Function::BufferSteiner, 11),
         (Function::Golden, 10),
     ];
-    let outcomes = replay_all(&source, CacheKind::Buffer, Room::AsTold, &tables);
+    let outcomes = replay_all(&source, CacheKind::Buffer, Capacity::AsRecorded, &tables);
     for (outcome, (function, bits)) in outcomes.iter().zip(tables) {
         let mut model = Model::default();
         let mut fullest = (0, BTreeMap::new());
@@ -196,7 +196,7 @@ fn chance_is_what_functions_drawn_at_random_walk_in_the_mean() {
         events: random_events(seed, 20_000, 2000),
         tells_changes: true,
     };
-    let wanted = Wanted::default().and(CacheKind::Buffer, Room::AsTold);
+    let wanted = Wanted::default().with(CacheKind::Buffer, Capacity::AsRecorded);
     let surveys = survey(&source, wanted).unwrap();
     let bits = 9;
     let chance = surveys[&CacheKind::Buffer].chance(bits).lookup;
@@ -256,7 +256,7 @@ fn histogram_of_a_known_key_set_is_that_of_a_program_of_ten_lines() {
         *expected.entry(bucket).or_insert(0_u64) += 1;
     }
     let table = [(Function::BufferMult11, 12)];
-    let outcomes = replay_all(&source, CacheKind::Buffer, Room::AsTold, &table);
+    let outcomes = replay_all(&source, CacheKind::Buffer, Capacity::AsRecorded, &table);
     let lengths: BTreeMap<_, _> = outcomes[0].histogram.lengths().collect();
     assert_eq!(lengths, expected);
 }
@@ -288,10 +288,10 @@ fn uniform_keys_pass_at_5_percent_about_95_percent_of_the_time() {
 fn lookups_alone_are_completed_within_the_room_there_is() {
     let source = Keys::new(KeyKind::Pages, CacheKind::Page, 5000, 3);
     let tables = [(Function::Golden, 10), (Function::PageReference, 11)];
-    let all = replay_all(&source, CacheKind::Page, Room::AsTold, &tables);
+    let all = replay_all(&source, CacheKind::Page, Capacity::AsRecorded, &tables);
     assert!(all.iter().all(|one| one.counts.misses == 5000));
     assert!(all.iter().all(|one| one.histogram.objects() == 5000));
-    let few = replay_all(&source, CacheKind::Page, Room::Objects(1000), &tables);
+    let few = replay_all(&source, CacheKind::Page, Capacity::Objects(1000), &tables);
     assert!(few.iter().all(|one| one.histogram.objects() == 1000));
     assert_eq!(few[0].counts.hits, few[1].counts.hits);
     assert!(few[0].counts.misses > 15_000, "{:?}", few[0].counts);
@@ -308,13 +308,13 @@ fn hit_of_what_came_before_the_recording_is_missed_once_and_told() {
         events: vec![lookup(1), lookup(2), lookup(1), lookup(1)],
         tells_changes: true,
     };
-    let wanted = Wanted::default().and(CacheKind::Page, Room::AsTold);
+    let wanted = Wanted::default().with(CacheKind::Page, Capacity::AsRecorded);
     let surveys = survey(&source, wanted).unwrap();
     assert_eq!(surveys[&CacheKind::Page].contradictions, 2);
     let outcomes = replay_all(
         &source,
         CacheKind::Page,
-        Room::AsTold,
+        Capacity::AsRecorded,
         &[(Function::Golden, 4)],
     );
     assert_eq!((outcomes[0].counts.hits, outcomes[0].counts.misses), (2, 2));
@@ -323,7 +323,7 @@ fn hit_of_what_came_before_the_recording_is_missed_once_and_told() {
 #[test]
 fn report_of_a_sweep_is_one_page_with_its_plots_and_figures_for_programs() {
     let source = Keys::new(KeyKind::Names, CacheKind::Dentry, 3000, 1);
-    let wanted = Wanted::default().and(CacheKind::Dentry, Room::AsTold);
+    let wanted = Wanted::default().with(CacheKind::Dentry, Capacity::AsRecorded);
     let surveys = survey(&source, wanted).unwrap();
     let tables = [Function::DentryReference, Function::Golden].map(|function| {
         [10, 12].map(|bits| Combination {
@@ -442,9 +442,14 @@ fn record_and_replay(seed: Seed, threads: u64, check: impl Fn(&Report, Counts, S
     let trace = TraceFile::open(&path, Tolerance::Whole).unwrap();
     for (function, bits, report) in reports {
         println!("{function}, seed {seed}");
-        let wanted = Wanted::default().and(report.cache, Room::AsTold);
+        let wanted = Wanted::default().with(report.cache, Capacity::AsRecorded);
         let surveys = survey(&trace, wanted).unwrap();
-        let outcomes = replay_all(&trace, report.cache, Room::AsTold, &[(function, bits)]);
+        let outcomes = replay_all(
+            &trace,
+            report.cache,
+            Capacity::AsRecorded,
+            &[(function, bits)],
+        );
         check(&report, outcomes[0].counts, surveys[&report.cache]);
     }
 }

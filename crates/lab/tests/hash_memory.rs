@@ -3,7 +3,7 @@
 
 use larder_cache::hash::Function;
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::hash::{Combination, Each, Error, Room, Source, Wanted, replay, survey};
+use larder_lab::hash::{Capacity, Combination, Each, Error, Source, Wanted, replay, survey};
 use larder_testkit::memory::{peak_resident_bytes, resident_bytes};
 use larder_trace::TraceEvent;
 
@@ -59,7 +59,7 @@ impl Source for Passing {
 #[test]
 fn long_trace_is_replayed_in_the_memory_of_its_objects_at_a_time() {
     let before = resident_bytes();
-    let wanted = Wanted::default().and(CacheKind::Page, Room::AsTold);
+    let wanted = Wanted::default().with(CacheKind::Page, Capacity::AsRecorded);
     let surveys = survey(&Passing, wanted).unwrap();
     let survey = surveys[&CacheKind::Page];
     assert_eq!(survey.peak_objects, OBJECTS + 1);

@@ -4,7 +4,7 @@
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
 use larder_testkit::e2fsprogs::make_image_of;
-use larder_testkit::{Access, LoopMount, Requirement, skip, report_skipped};
+use larder_testkit::{Access, LoopMount, Requirement, report_skipped, skip};
 use larder_trace::TraceEvent;
 use std::collections::BTreeSet;
 use std::fs;

@@ -5,7 +5,7 @@ use larder::{OpenOptions, Tables, Volume};
 use larder_cache::hash::{Function, HashKey};
 use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_lab::hash::{
-    Combination, Each, Error, KeyKind, Keys, Outcome, Room, SEGMENTS, Source, Surveys, Wanted,
+    Capacity, Combination, Each, Error, KeyKind, Keys, Outcome, SEGMENTS, Source, Surveys, Wanted,
     replay, survey, survey_from,
 };
 use larder_lab::tune::{Advice, Conditions, mount_option, tune};
@@ -61,7 +61,7 @@ fn life(blocks: &(impl Iterator<Item = u64> + Clone), rounds: usize) -> Vec<Trac
 }
 
 fn replayed(source: &dyn Source, surveys: &Surveys, function: Finder, bits: u32) -> Outcome {
-    let wanted = Wanted::default().and(CACHE, Room::AsTold);
+    let wanted = Wanted::default().with(CACHE, Capacity::AsRecorded);
     let table = Combination {
         cache: CACHE,
         function,
@@ -105,7 +105,7 @@ fn strided_blocks_get_a_function_that_spreads_them_and_not_the_one_that_piles_th
     let [of] = &advice.caches[..] else {
         panic!("{:?}", advice.caches);
     };
-    let surveys = survey(&source, Wanted::default().and(CACHE, Room::AsTold)).unwrap();
+    let surveys = survey(&source, Wanted::default().with(CACHE, Capacity::AsRecorded)).unwrap();
     let terrible = replayed(
         &source,
         &surveys,
@@ -129,7 +129,7 @@ fn first_half_has_no_say_in_what_the_second_is_judged_on() {
     let [of] = &advice.caches[..] else {
         panic!("{:?}", advice.caches);
     };
-    let wanted = Wanted::default().and(CACHE, Room::AsTold);
+    let wanted = Wanted::default().with(CACHE, Capacity::AsRecorded);
     let alone = survey(&second, wanted).unwrap();
     assert_eq!(of.lookups, alone[&CACHE].lookups);
     for table in [of.best, of.today] {
@@ -151,7 +151,7 @@ fn first_half_has_no_say_in_what_the_second_is_judged_on() {
 #[test]
 fn segments_of_a_trace_in_one_batch_are_as_large_as_each_other() {
     let source = Events(life(&(0..1000), 10));
-    let surveys = survey(&source, Wanted::default().and(CACHE, Room::AsTold)).unwrap();
+    let surveys = survey(&source, Wanted::default().with(CACHE, Capacity::AsRecorded)).unwrap();
     let outcome = replayed(&source, &surveys, Finder::Larder, 10);
     assert_eq!(outcome.segments.len() as u64, SEGMENTS);
     // 375 events in each segment: 1000 insertions first, then 10,000 lookups.

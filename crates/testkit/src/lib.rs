@@ -27,5 +27,5 @@ pub use error::{Error, Result};
 pub use image::{Image, MATRIX, Recipe};
 pub use mount::{Access, Attached, LoopMount};
 pub use oracle::{Comparison, DirectorySource, Fields, Oracle, Source, VolumeSource, compare};
-pub use requirement::{Requirement, skip, report_skipped};
+pub use requirement::{Requirement, report_skipped, skip};
 pub use seed::{Random, Seed};

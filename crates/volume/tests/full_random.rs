@@ -7,7 +7,7 @@
 use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, layout};
 use larder_testkit::full::{Campaign, FILES, InProcess, Limits, Mix, Session, Step, Tally};
-use larder_testkit::{Access, LoopMount, Requirement, skip, report_skipped, test_layouts};
+use larder_testkit::{Access, LoopMount, Requirement, report_skipped, skip, test_layouts};
 use std::sync::Arc;
 
 const MIX: Mix = Mix::ALL;

@@ -13,7 +13,7 @@ use larder_testkit::operation::{
     Generator, Listing, Mix, Operation, Performer, kind_of_failure, shrink,
 };
 use larder_testkit::{
-    Access, Comparison, Oracle, Requirement, Seed, VolumeSource, compare, skip, report_skipped,
+    Access, Comparison, Oracle, Requirement, Seed, VolumeSource, compare, report_skipped, skip,
     test_layouts,
 };
 use rustix::io::Errno;

@@ -8,7 +8,7 @@ use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
 use larder_testkit::deal::{Deal, Rules, Space};
 use larder_testkit::e2fsprogs::free_space;
 use larder_testkit::oracle::{DirectorySource, Source};
-use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, report_skipped};
+use larder_testkit::{Access, LoopMount, Requirement, Seed, report_skipped, skip};
 use std::sync::Arc;
 
 /// Returns a layout with the given options of mke2fs.

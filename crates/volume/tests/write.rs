@@ -6,7 +6,7 @@ use larder_block::BlockDevice;
 use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
 use larder_testkit::seed::Random;
-use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, report_skipped};
+use larder_testkit::{Access, LoopMount, Requirement, Seed, report_skipped, skip};
 use rustix::io::Errno;
 use std::sync::Arc;
 

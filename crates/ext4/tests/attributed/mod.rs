@@ -9,7 +9,7 @@ use larder_ext4::ondisk::xattr::BlockHeader;
 use larder_ext4::{
     Error, FileKind, FileTypeByte, Filesystem, FsBlock, Handle, Ino, Inode, XattrMode, XattrOffer,
 };
-use larder_testkit::{Access, LoopMount, Requirement, skip, report_skipped};
+use larder_testkit::{Access, LoopMount, Requirement, report_skipped, skip};
 use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lsetxattr};
 use std::collections::BTreeMap;
 use std::path::Path;

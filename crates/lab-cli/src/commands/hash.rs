@@ -8,8 +8,8 @@ use larder::CacheKind;
 use larder::tables::Finder;
 use larder_console::{Failure, Result, count, print_warning, size};
 use larder_lab::hash::{
-    self, Combination, Error, Functions, HashReport, KeyKind, Keys, Room, Sizes, Source, Surveys,
-    TraceFile, Wanted, room_of,
+    self, Capacity, Combination, Error, Functions, HashReport, KeyKind, Keys, Sizes, Source,
+    Surveys, TraceFile, Wanted, capacity_of,
 };
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -173,12 +173,12 @@ pub(super) fn open(path: &Path, salvage: bool) -> Result<TraceFile> {
 /// Returns the tables of `caches`, with the requested number of objects.
 fn wanted(args: &KeysArgs, caches: &[CacheKind]) -> Wanted {
     caches.iter().fold(Wanted::default(), |wanted, cache| {
-        let room = match (args.memory, args.objects) {
-            (Some(bytes), _) => Room::Objects(room_of(*cache, bytes)),
-            (None, Some(objects)) if args.keys.is_none() => Room::Objects(objects.into()),
-            _ => Room::AsTold,
+        let capacity = match (args.memory, args.objects) {
+            (Some(bytes), _) => Capacity::Objects(capacity_of(*cache, bytes)),
+            (None, Some(objects)) if args.keys.is_none() => Capacity::Objects(objects.into()),
+            _ => Capacity::AsRecorded,
         };
-        wanted.and(*cache, room)
+        wanted.with(*cache, capacity)
     })
 }
 

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// The objects of a cache with a given capacity.
 #[derive(Debug)]
 pub(super) struct Completion {
-    room: usize,
+    capacity: usize,
     places: HashMap<Key, usize, NumberHash>,
     objects: Vec<Object>,
     hand: usize,
@@ -27,10 +27,10 @@ struct Object {
 }
 
 impl Completion {
-    /// Creates a cache with room for `room` objects, at least one.
-    pub(super) fn new(room: u64) -> Self {
+    /// Creates a cache with room for `capacity` objects, at least one.
+    pub(super) fn new(capacity: u64) -> Self {
         Self {
-            room: usize::try_from(room).unwrap_or(usize::MAX).max(1),
+            capacity: usize::try_from(capacity).unwrap_or(usize::MAX).max(1),
             places: HashMap::default(),
             objects: Vec::new(),
             hand: 0,
@@ -51,7 +51,7 @@ impl Completion {
             key,
             is_referenced: false,
         };
-        let place = if self.objects.len() < self.room {
+        let place = if self.objects.len() < self.capacity {
             self.objects.push(object);
             self.objects.len() - 1
         } else {

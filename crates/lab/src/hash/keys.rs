@@ -13,7 +13,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Mean number of lookups of an object after its insertion.
-const LOOKUPS_AN_OBJECT: u64 = 4;
+const LOOKUPS_PER_OBJECT: u64 = 4;
 
 /// Number of events in one batch.
 const BATCH: usize = 1 << 16;
@@ -199,7 +199,7 @@ impl Source for Keys {
     }
 
     fn events(&self) -> u64 {
-        self.hashed.len() as u64 * (1 + LOOKUPS_AN_OBJECT)
+        self.hashed.len() as u64 * (1 + LOOKUPS_PER_OBJECT)
     }
 
     fn tells_changes(&self) -> bool {
@@ -208,7 +208,7 @@ impl Source for Keys {
 
     fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
         let mut random = generator(self.seed, 1);
-        let again = self.hashed.len() as u64 * LOOKUPS_AN_OBJECT;
+        let again = self.hashed.len() as u64 * LOOKUPS_PER_OBJECT;
         let mut drawn = (0..again).map(|_| self.hashed[random.random_range(0..self.hashed.len())]);
         let first = self.hashed.iter().copied();
         let mut events = first

@@ -5,6 +5,7 @@
 //! events is surveyed once for the figures that do not depend on the function ([`Survey`]), then replayed in
 //! the caches' own table for each function and size ([`replay()`]). [`HashReport`] compares the results.
 
+mod capacity;
 mod choice;
 mod completion;
 pub mod constant;
@@ -16,7 +17,6 @@ mod plots;
 mod ranks;
 mod replay;
 mod report;
-mod room;
 mod row;
 mod source;
 mod step;
@@ -25,17 +25,17 @@ mod sweep;
 mod timing;
 mod trees;
 
+pub use capacity::capacity_of;
 pub(crate) use choice::own_function;
 pub use choice::{Functions, Sizes};
 pub use error::Error;
 pub use keys::{KeyKind, Keys};
 pub(crate) use replay::BUCKET_BYTES;
 pub use report::HashReport;
-pub use room::room_of;
 pub(crate) use row::Row;
 pub use row::p_value;
 pub(crate) use source::Prefix;
-pub use source::{Each, Room, Source, TraceFile, Wanted};
+pub use source::{Capacity, Each, Source, TraceFile, Wanted};
 pub use survey::Survey;
 pub(crate) use sweep::segment_end;
 pub use sweep::{Combination, Outcome, SEGMENTS, Surveys, replay, survey, survey_from};

@@ -272,7 +272,7 @@ fn mark_fastest(rows: &mut [Row]) {
             continue;
         };
         let mut others = times.iter().flatten();
-        row.is_fastest = !others.any(|other| other.is_surely_less(time));
+        row.is_fastest = !others.any(|other| other.is_significantly_less(time));
     }
 }
 

@@ -174,15 +174,15 @@ impl Source for Prefix<'_> {
 /// The tables whose events are needed, and the rule for their objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    rooms: [Option<Room>; CacheKind::ALL.len()],
+    capacities: [Option<Capacity>; CacheKind::ALL.len()],
 }
 
 /// The rule for which objects a table contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum Capacity {
     /// The objects that the trace inserts and removes, or all that it looks up, if it records no
     /// insertions and removals.
-    AsTold,
+    AsRecorded,
     /// A cache with room for this number of objects, in which a clock hand evicts.
     Objects(u64),
 }
@@ -190,13 +190,13 @@ pub enum Room {
 impl Wanted {
     /// Adds `cache`, with this rule.
     #[must_use]
-    pub fn and(mut self, cache: CacheKind, room: Room) -> Self {
-        self.rooms[cache as usize] = Some(room);
+    pub fn with(mut self, cache: CacheKind, capacity: Capacity) -> Self {
+        self.capacities[cache as usize] = Some(capacity);
         self
     }
 
     fn has(&self, cache: CacheKind) -> bool {
-        self.rooms[cache as usize].is_some()
+        self.capacities[cache as usize].is_some()
     }
 
     /// Returns the tables.
@@ -206,8 +206,8 @@ impl Wanted {
 
     /// Returns whether insertions and removals are derived from the lookups, in all tables.
     pub(super) fn completes(&self, source: &dyn Source) -> bool {
-        let mut rooms = self.rooms.iter().flatten();
-        !source.tells_changes() || rooms.all(|room| *room != Room::AsTold)
+        let mut capacities = self.capacities.iter().flatten();
+        !source.tells_changes() || capacities.all(|capacity| *capacity != Capacity::AsRecorded)
     }
 }
 
@@ -299,13 +299,13 @@ struct Sorter {
 
 impl Sorter {
     fn new(source: &dyn Source, wanted: Wanted) -> Self {
-        let completion = |room: Option<Room>| match room? {
-            Room::Objects(objects) => Some(Completion::new(objects)),
-            Room::AsTold => (!source.tells_changes()).then(|| Completion::new(u64::MAX)),
+        let completion = |capacity: Option<Capacity>| match capacity? {
+            Capacity::Objects(objects) => Some(Completion::new(objects)),
+            Capacity::AsRecorded => (!source.tells_changes()).then(|| Completion::new(u64::MAX)),
         };
         Self {
             wanted,
-            completions: wanted.rooms.map(completion),
+            completions: wanted.capacities.map(completion),
         }
     }
 

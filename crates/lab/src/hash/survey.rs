@@ -144,7 +144,7 @@ impl Surveyor {
         self.survey
     }
 
-    fn look_up(&mut self, key: Key, told_hit: bool) {
+    fn look_up(&mut self, key: Key, recorded_hit: bool) {
         self.survey.lookups += 1;
         let stamp = self.stamps.get(&key).copied();
         if let Some(stamp) = stamp {
@@ -153,10 +153,10 @@ impl Surveyor {
         } else {
             self.survey.objects_on_misses += u64::from(self.ranks.present());
         }
-        if stamp.is_some() != told_hit {
+        if stamp.is_some() != recorded_hit {
             self.survey.contradictions += 1;
-            if told_hit {
-                self.come(key);
+            if recorded_hit {
+                self.add_object(key);
             }
         }
     }
@@ -166,7 +166,7 @@ impl Surveyor {
         if self.stamps.contains_key(&key) {
             self.survey.contradictions += 1;
         } else {
-            self.come(key);
+            self.add_object(key);
         }
     }
 
@@ -178,7 +178,7 @@ impl Surveyor {
         }
     }
 
-    fn come(&mut self, key: Key) {
+    fn add_object(&mut self, key: Key) {
         if self.ranks.is_full() {
             for stamp in self.stamps.values_mut() {
                 *stamp = self.ranks.older(*stamp);

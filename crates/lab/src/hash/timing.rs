@@ -48,7 +48,7 @@ impl LookupTime {
     }
 
     /// Returns whether it is significantly less than `other`.
-    pub fn is_surely_less(self, other: Self) -> bool {
+    pub fn is_significantly_less(self, other: Self) -> bool {
         let noise = NOISE_MADS * self.mad_ns.hypot(other.mad_ns);
         other.median_ns - self.median_ns > noise + SAME * other.median_ns
     }
@@ -103,9 +103,9 @@ mod tests {
         assert!((steady.median_ns - 10.0).abs() < 1e-12);
         assert!((steady.mad_ns - 0.1).abs() < 1e-12);
         let time = |median_ns, mad_ns| LookupTime { median_ns, mad_ns };
-        assert!(steady.is_surely_less(time(11.0, 0.1)));
-        assert!(!steady.is_surely_less(time(11.0, 0.2)));
-        assert!(!time(10.0, 0.0).is_surely_less(time(10.3, 0.0)));
-        assert!(!time(11.0, 0.1).is_surely_less(steady));
+        assert!(steady.is_significantly_less(time(11.0, 0.1)));
+        assert!(!steady.is_significantly_less(time(11.0, 0.2)));
+        assert!(!time(10.0, 0.0).is_significantly_less(time(10.3, 0.0)));
+        assert!(!time(11.0, 0.1).is_significantly_less(steady));
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn choose(
     let fastest = times.min_by(|a, b| a.median_ns.total_cmp(&b.median_ns));
     let is_as_fast = |row: &Row| {
         let times = fastest.zip(row.time());
-        times.is_none_or(|(fastest, time)| !fastest.is_surely_less(time))
+        times.is_none_or(|(fastest, time)| !fastest.is_significantly_less(time))
     };
     let as_fast = rows.iter().filter(|(_, row)| is_as_fast(row));
     let best = as_fast.min_by(|(a, of_a), (b, of_b)| {

@@ -30,8 +30,8 @@ use bootstrap::Interval;
 use shrinking::ShrinkingAdvice;
 
 use crate::hash::{
-    Combination, Error, LookupTime, Outcome, Prefix, Room, SEGMENTS, Source, Survey, Timing,
-    Wanted, replay, room_of, segment_end, survey, survey_from,
+    Capacity, Combination, Error, LookupTime, Outcome, Prefix, SEGMENTS, Source, Survey, Timing,
+    Wanted, capacity_of, replay, segment_end, survey, survey_from,
 };
 use crate::run_report::{as_f64, quotient, ratio};
 use crate::trace::Losses;
@@ -220,16 +220,16 @@ pub fn tune(
 /// the memory.
 fn wanted(source: &dyn Source, memory_bytes: u64) -> Wanted {
     let each = memory_bytes / CacheKind::ALL.len() as u64;
-    let room = |cache| {
+    let capacity = |cache| {
         if source.tells_changes() {
-            Room::AsTold
+            Capacity::AsRecorded
         } else {
-            Room::Objects(room_of(cache, each))
+            Capacity::Objects(capacity_of(cache, each))
         }
     };
     let caches = CacheKind::ALL.into_iter();
     caches.fold(Wanted::default(), |wanted, cache| {
-        wanted.and(cache, room(cache))
+        wanted.with(cache, capacity(cache))
     })
 }
 
@@ -256,7 +256,7 @@ fn judge([best, today]: [&Outcome; 2], survey: &Survey, seed: u64) -> CacheAdvic
     let best = Judged::new(best, &of_best, survey);
     let today = Judged::new(today, &of_today, survey);
     let times = best.time().zip(today.time());
-    let is_faster = times.is_some_and(|(best, today)| best.is_surely_less(today));
+    let is_faster = times.is_some_and(|(best, today)| best.is_significantly_less(today));
     let is_long_enough = gain_links.low.is_some();
     CacheAdvice {
         cache,

@@ -10,7 +10,7 @@
 //! eager shrinking is recommended only where it pays even then.
 
 use super::{SURE, certainty};
-use crate::hash::{Combination, Error, Outcome, Room, Source, Surveys, Wanted, replay, survey};
+use crate::hash::{Capacity, Combination, Error, Outcome, Source, Surveys, Wanted, replay, survey};
 use crate::run_report::{as_f64, ratio};
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
@@ -55,7 +55,7 @@ pub(super) fn advise(
         return Ok(None);
     };
     let mut with_room = |objects: u64| -> Result<Outcome, Error> {
-        let wanted = Wanted::default().and(cache, Room::Objects(objects.max(1)));
+        let wanted = Wanted::default().with(cache, Capacity::Objects(objects.max(1)));
         let surveys = survey(source, wanted)?;
         let mut outcomes = replay(source, wanted, &surveys, &[table], tick)?;
         Ok(outcomes.remove(0))

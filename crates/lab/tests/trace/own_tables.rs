@@ -5,7 +5,7 @@ use super::replay::{make_image, record};
 use larder::CacheKind;
 use larder::tables::Finder;
 use larder_cache::table::Counts;
-use larder_lab::hash::{Combination, Room, TraceFile, Wanted, replay, survey};
+use larder_lab::hash::{Capacity, Combination, TraceFile, Wanted, replay, survey};
 use larder_lab::trace::Tolerance;
 use larder_testkit::{Requirement, Seed, skip};
 
@@ -32,7 +32,7 @@ fn record_and_replay(
     let trace = TraceFile::open(&path, Tolerance::Whole).unwrap();
     let caches = CacheKind::ALL.into_iter();
     let wanted = caches.fold(Wanted::default(), |wanted, cache| {
-        wanted.and(cache, Room::AsTold)
+        wanted.with(cache, Capacity::AsRecorded)
     });
     let surveys = survey(&trace, wanted).unwrap();
     println!("seed {seed}");

@@ -10,8 +10,8 @@ mod walk;
 
 use larder_testkit::readahead::groups::{self, Group};
 use larder_testkit::readahead::{Folios, Golden, Outcome, Recorder};
-use larder_testkit::seed::{SEED_VARIABLE, Seed};
 use larder_testkit::report_skipped;
+use larder_testkit::seed::{SEED_VARIABLE, Seed};
 use replay::Replay;
 use std::path::PathBuf;
 

@@ -14,7 +14,7 @@ const INODE_BYTES: u64 = InodeCache::<RAW_INODE_WORDS>::SLOT_BYTES as u64;
 
 /// Returns the number of objects of `cache` that fit in `bytes` of memory.
 #[must_use]
-pub fn room_of(cache: CacheKind, bytes: u64) -> u64 {
+pub fn capacity_of(cache: CacheKind, bytes: u64) -> u64 {
     bytes / object_bytes(cache)
 }
 
