@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn table_of_mount_options_says_what_named_tables_are() {
+    fn table_of_mount_options_describes_named_tables() {
         let cli = Cli::command();
         let mount = cli.find_subcommand("mount").expect("there is a mount");
         let help = mount.get_after_help().expect("a table").to_string();

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_that_is_no_text_keeps_its_bytes() {
+    fn non_utf8_name_keeps_its_bytes() {
         let json = serde_json::to_value(Name::new(b"a\xff")).unwrap();
         assert_eq!(json["name"], "a\u{fffd}");
         assert_eq!(json["name_hex"], "61ff");

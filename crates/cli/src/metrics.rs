@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn port_alone_is_one_of_the_loopback() {
+    fn port_without_address_means_loopback() {
         for (text, address) in [
             ("9520", "127.0.0.1:9520"),
             ("0", "127.0.0.1:0"),
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn address_that_makes_no_sense_is_refused() {
+    fn invalid_address_is_rejected() {
         for text in [
             "",
             "65536",

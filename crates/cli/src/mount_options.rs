@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn mount_is_for_writing_unless_ro_or_noload_is_given() {
+    fn mount_is_read_write_unless_ro_or_noload_is_given() {
         for (list, expected) in [
             ("", true),
             ("rw", true),
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_of_tables_has_a_name_and_can_be_changed() {
+    fn named_tables_are_read_and_can_be_changed() {
         for (name, tables) in Tables::NAMED {
             let options = parsed(&format!("tables={name},ro")).unwrap();
             assert_eq!(options.volume.tables, tables, "{name}");
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mount_and_fstab_pass_is_accepted() {
+    fn options_of_mount_and_fstab_are_accepted() {
         parsed("defaults,noauto,user,users,nofail,_netdev,x-systemd.automount,X-mount.mkdir")
             .unwrap();
         parsed("nodelalloc,nobarrier,barrier=0,barrier=1,barrier,discard,nodiscard").unwrap();
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_name_their_option() {
+    fn invalid_value_error_names_option() {
         for (list, option) in [
             ("offset=x", "offset"),
             ("threads=0", "threads"),

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number_of_threads_is_taken_within_its_bounds_alone() {
+    fn number_of_threads_out_of_range_is_rejected() {
         assert_eq!(parse("1").map(NonZeroUsize::get), Ok(1));
         assert_eq!(parse("256").map(NonZeroUsize::get), Ok(256));
         assert_eq!(parse_readahead("0"), Ok(0));

@@ -47,7 +47,7 @@ fn stats(mountpoint: &Path) -> Value {
 }
 
 #[test]
-fn equal_attributes_take_one_block_and_one_inode_with_every_variant_but_off() {
+fn equal_attributes_share_one_block_and_one_inode_unless_off() {
     for variant in MbCacheVariant::ALL {
         let Some((fixture, at)) = ready_for_large_values() else {
             return;
@@ -104,7 +104,7 @@ fn equal_attributes_take_one_block_and_one_inode_with_every_variant_but_off() {
 }
 
 #[test]
-fn stats_tell_each_figure_of_shared_attributes() {
+fn stats_include_shared_attributes() {
     let Some((fixture, at)) = ready_for_large_values() else {
         return;
     };
@@ -165,7 +165,7 @@ fn stats_tell_each_figure_of_shared_attributes() {
 }
 
 #[test]
-fn fuse2fs_takes_the_option_too() {
+fn fuse2fs_accepts_mbcache_option() {
     let Some((fixture, at)) = ready_for_large_values() else {
         return;
     };

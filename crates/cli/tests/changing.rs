@@ -51,7 +51,7 @@ fn told(tree: &Path) -> String {
 }
 
 #[test]
-fn tree_copied_in_and_out_again_is_the_same() {
+fn tree_copied_in_and_out_is_unchanged() {
     if !can_make_images() {
         return;
     }
@@ -107,7 +107,7 @@ fn tree_copied_in_and_out_again_is_the_same() {
 }
 
 #[test]
-fn copy_into_an_image_goes_where_cp_would_put_it() {
+fn copy_into_image_uses_destination_of_cp() {
     if !can_make_images() {
         return;
     }
@@ -176,7 +176,7 @@ fn image_is_not_copied_into_itself() {
 }
 
 #[test]
-fn put_writes_anew_and_keeps_what_the_file_is() {
+fn put_replaces_content_of_one_name() {
     if !can_make_images() {
         return;
     }
@@ -349,7 +349,7 @@ fn copy_that_fails_changes_nothing() {
 }
 
 #[test]
-fn attribute_that_does_not_fit_leaves_what_was_there() {
+fn copy_whose_attribute_does_not_fit_changes_nothing() {
     if !can_make_images() {
         return;
     }
@@ -381,7 +381,7 @@ fn attribute_that_does_not_fit_leaves_what_was_there() {
 }
 
 #[test]
-fn directory_whose_attributes_do_not_fit_is_not_copied() {
+fn directory_is_not_copied_if_its_attributes_do_not_fit() {
     if !can_make_images() {
         return;
     }
@@ -419,7 +419,7 @@ fn directory_whose_attributes_do_not_fit_is_not_copied() {
 }
 
 #[test]
-fn killed_put_leaves_what_was_there() {
+fn killed_put_changes_nothing() {
     if !can_make_images() {
         return;
     }
@@ -455,7 +455,7 @@ fn killed_put_leaves_what_was_there() {
 }
 
 #[test]
-fn tree_that_does_not_fit_is_copied_whole_file_by_whole_file() {
+fn tree_that_does_not_fit_leaves_only_complete_files() {
     if !can_make_images() {
         return;
     }
@@ -516,7 +516,7 @@ fn tree_that_does_not_fit_is_copied_whole_file_by_whole_file() {
 }
 
 #[test]
-fn put_leaves_a_new_file_what_the_old_one_had() {
+fn put_keeps_owner_permissions_and_attributes() {
     if !can_make_images() {
         return;
     }
@@ -560,7 +560,7 @@ fn put_leaves_a_new_file_what_the_old_one_had() {
 }
 
 #[test]
-fn file_that_does_not_know_its_size_is_copied() {
+fn file_of_unknown_size_is_copied() {
     if !can_make_images() {
         return;
     }
@@ -573,7 +573,7 @@ fn file_that_does_not_know_its_size_is_copied() {
 }
 
 #[test]
-fn links_of_a_file_that_is_replaced_meanwhile_stay_one_file() {
+fn hard_links_are_kept_if_the_first_copy_is_replaced() {
     if !can_make_images() {
         return;
     }

@@ -73,7 +73,7 @@ fn ls_json_has_the_documented_keys() {
 }
 
 #[test]
-fn stat_tells_of_a_link_itself() {
+fn stat_does_not_follow_symbolic_link() {
     if !can_make_images() {
         return;
     }
@@ -108,7 +108,7 @@ fn stat_tells_of_a_link_itself() {
 }
 
 #[test]
-fn cat_writes_files_one_after_the_other() {
+fn cat_writes_files_in_order() {
     if !can_make_images() {
         return;
     }
@@ -127,7 +127,7 @@ fn cat_writes_files_one_after_the_other() {
 }
 
 #[test]
-fn cat_goes_on_after_a_failure_and_exits_with_one() {
+fn cat_continues_after_failure_and_exits_with_one() {
     if !can_make_images() {
         return;
     }
@@ -285,7 +285,7 @@ fn walk(root: &Path, directory: &Path, paths: &mut BTreeSet<std::path::PathBuf>)
 }
 
 #[test]
-fn cp_goes_into_a_directory_or_takes_its_place() {
+fn cp_copies_into_directory_or_to_new_name() {
     if !can_make_images() {
         return;
     }
@@ -313,7 +313,7 @@ fn cp_goes_into_a_directory_or_takes_its_place() {
 }
 
 #[test]
-fn cp_does_not_write_through_links_that_are_in_the_way() {
+fn cp_does_not_follow_links_in_destination() {
     if !can_make_images() {
         return;
     }
@@ -342,7 +342,7 @@ fn cp_does_not_write_through_links_that_are_in_the_way() {
 }
 
 #[test]
-fn cp_onto_a_link_writes_what_the_link_names() {
+fn cp_onto_link_writes_its_target() {
     if !can_make_images() {
         return;
     }
@@ -404,7 +404,7 @@ fn cp_onto_a_fifo_or_a_device_writes_into_it() {
 }
 
 #[test]
-fn cp_to_standard_output_goes_down_the_pipe() {
+fn cp_to_dev_stdout_writes_to_pipe() {
     if !can_make_images() {
         return;
     }
@@ -426,8 +426,8 @@ fn cp_to_standard_output_goes_down_the_pipe() {
 }
 
 #[test]
-fn cp_that_finds_no_space_leaves_what_was_there() {
-    let name = "cp_that_finds_no_space_leaves_what_was_there";
+fn cp_without_space_keeps_existing_files() {
+    let name = "cp_without_space_keeps_existing_files";
     if !can_make_images() || !support::has_root() || !support::in_own_namespace(name) {
         return;
     }
@@ -467,7 +467,7 @@ fn cp_that_finds_no_space_leaves_what_was_there() {
 }
 
 #[test]
-fn cp_names_the_attribute_that_does_not_fit_and_goes_on() {
+fn cp_reports_attribute_that_does_not_fit_and_continues() {
     if !can_make_images() {
         return;
     }
@@ -534,7 +534,7 @@ fn cp_does_not_overwrite_the_image() {
 }
 
 #[test]
-fn cp_of_an_image_with_a_name_twice_stays_inside() {
+fn cp_of_image_with_duplicate_name_stays_in_destination() {
     if !can_make_images() {
         return;
     }
@@ -614,7 +614,7 @@ fn cp_as_another_user_drops_set_id_bits_of_foreign_owners() {
 }
 
 #[test]
-fn names_that_are_no_text_can_be_given() {
+fn non_utf8_names_are_accepted() {
     if !can_make_images() {
         return;
     }

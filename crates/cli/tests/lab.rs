@@ -49,7 +49,7 @@ fn assert_ran(output: &Output, printed: &str) {
 }
 
 #[test]
-fn lab_runs_larder_lab_beside_larder_or_else_in_path_with_all_arguments() {
+fn lab_runs_larder_lab_from_own_directory_or_path() {
     let installed = Installed::new();
     install_lab(installed.path.path(), "path");
     let args = ["lab", "record", "--kernel", "--", "sh", "-c", "true; false"];
@@ -71,7 +71,7 @@ fn lab_runs_larder_lab_beside_larder_or_else_in_path_with_all_arguments() {
 }
 
 #[test]
-fn lab_without_larder_lab_says_what_to_install() {
+fn lab_without_larder_lab_hints_at_install() {
     let installed = Installed::new();
     for args in [&["lab", "list"][..], &["help", "lab"]] {
         assert_fails(&installed.run(args), 1, &["larder-lab", "hint: install"]);

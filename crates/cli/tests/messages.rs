@@ -13,7 +13,7 @@ use support::{
 };
 
 #[test]
-fn arguments_that_make_no_sense_exit_with_two() {
+fn invalid_arguments_exit_with_two() {
     assert_eq!(larder(["frobnicate"]).status.code(), Some(2));
     assert_eq!(larder::<&str>([]).status.code(), Some(2));
     assert_fails(
@@ -70,7 +70,7 @@ fn unknown_mount_option_is_named() {
 }
 
 #[test]
-fn tables_that_there_are_not_are_answered_with_those_that_there_are() {
+fn unknown_table_lists_alternatives() {
     for (option, parts) in [
         (
             "tables=E",
@@ -89,13 +89,13 @@ fn tables_that_there_are_not_are_answered_with_those_that_there_are() {
 }
 
 #[test]
-fn standard_output_as_a_destination_of_cp_is_refused_with_what_to_use() {
+fn cp_to_standard_output_hints_at_cat() {
     let output = larder(["cp", "x.img", "/etc/fstab", "-"]);
     assert_fails(&output, 2, &["standard output", "hint: larder cat"]);
 }
 
 #[test]
-fn failure_at_a_path_names_the_path_and_no_inode() {
+fn failure_at_path_names_path_without_inode() {
     if !can_make_images() || !has_root() {
         return;
     }
@@ -110,7 +110,7 @@ fn failure_at_a_path_names_the_path_and_no_inode() {
 }
 
 #[test]
-fn readahead_policy_that_does_not_exist_is_named() {
+fn unknown_readahead_policy_lists_alternatives() {
     for option in [["--readahead", "psychic"], ["-o", "ro,readahead=psychic"]] {
         let output = larder(["mount", option[0], option[1], "x.img", "/mnt"]);
         let wanted = [
@@ -126,7 +126,7 @@ fn readahead_policy_that_does_not_exist_is_named() {
 }
 
 #[test]
-fn variant_of_mbcache_that_does_not_exist_is_answered_with_those_that_do() {
+fn unknown_mbcache_variant_lists_alternatives() {
     let names = MbCacheVariant::ALL.map(MbCacheVariant::as_str);
     for program in ["larder", "mount.larder", "fuse2fs"] {
         let mut command = command(program, User::Same);
@@ -156,7 +156,7 @@ fn variant_of_mbcache_that_does_not_exist_is_answered_with_those_that_do() {
 }
 
 #[test]
-fn path_through_a_file_is_told() {
+fn path_through_file_is_reported() {
     if !can_make_images() {
         return;
     }
@@ -174,7 +174,7 @@ fn path_through_a_file_is_told() {
 }
 
 #[test]
-fn image_that_does_not_exist_is_named() {
+fn missing_image_is_named() {
     let output = larder(["info", "/nonexistent/image"]);
     assert_fails(
         &output,
@@ -184,7 +184,7 @@ fn image_that_does_not_exist_is_named() {
 }
 
 #[test]
-fn image_that_is_closed_to_the_user_is_named() {
+fn unreadable_image_is_named() {
     if !can_make_images() || !has_root() {
         return;
     }
@@ -205,7 +205,7 @@ fn image_that_is_closed_to_the_user_is_named() {
 }
 
 #[test]
-fn file_that_is_no_image_is_named() {
+fn file_that_is_not_an_image_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, vec![7; 1 << 20]).unwrap();
@@ -218,7 +218,7 @@ fn file_that_is_no_image_is_named() {
 }
 
 #[test]
-fn image_that_another_process_locks_is_named() {
+fn locked_image_is_named() {
     if !can_make_images() {
         return;
     }
@@ -241,7 +241,7 @@ fn image_that_another_process_locks_is_named() {
 }
 
 #[test]
-fn path_that_is_not_in_the_image_is_named() {
+fn missing_path_is_named() {
     if !can_make_images() {
         return;
     }
@@ -259,7 +259,7 @@ fn path_that_is_not_in_the_image_is_named() {
 }
 
 #[test]
-fn mount_points_that_cannot_be_used_are_told_apart() {
+fn unusable_mount_points_have_distinct_errors() {
     if !can_mount(User::Same) {
         return;
     }
@@ -281,7 +281,7 @@ fn mount_points_that_cannot_be_used_are_told_apart() {
 }
 
 #[test]
-fn mount_point_in_use_is_told() {
+fn mount_point_in_use_is_reported() {
     if !can_mount(User::Same) {
         return;
     }
@@ -309,8 +309,8 @@ fn mount_point_in_use_is_told() {
 }
 
 #[test]
-fn missing_fusermount_is_told() {
-    let name = "missing_fusermount_is_told";
+fn missing_fusermount_is_reported() {
+    let name = "missing_fusermount_is_reported";
     if !can_mount(User::Nobody) || !has_root() || !support::in_own_namespace(name) {
         return;
     }
@@ -343,7 +343,7 @@ fn missing_fusermount_is_told() {
 }
 
 #[test]
-fn options_that_need_root_are_told() {
+fn options_that_need_root_are_reported() {
     if !can_mount(User::Nobody) {
         return;
     }
@@ -386,10 +386,10 @@ fn options_that_need_root_are_told() {
 }
 
 #[test]
-fn missing_fuse_device_is_told() {
+fn missing_fuse_device_is_reported() {
     if !can_mount(User::Same)
         || !has_root()
-        || !support::in_own_namespace("missing_fuse_device_is_told")
+        || !support::in_own_namespace("missing_fuse_device_is_reported")
     {
         return;
     }
@@ -412,7 +412,7 @@ fn missing_fuse_device_is_told() {
 }
 
 #[test]
-fn umount_of_what_is_no_mount_is_told() {
+fn umount_of_unmounted_path_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let output = larder(["umount".as_ref(), dir.path().as_os_str()]);
     assert_fails(&output, 1, &["error:", "is not mounted"]);
@@ -429,7 +429,7 @@ fn umount_of_what_is_no_mount_is_told() {
 }
 
 #[test]
-fn stats_of_what_is_no_larder_mount_is_told() {
+fn stats_of_other_file_system_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let output = larder(["stats".as_ref(), dir.path().as_os_str()]);
     assert_fails(&output, 1, &["is not mounted"]);
@@ -437,7 +437,7 @@ fn stats_of_what_is_no_larder_mount_is_told() {
 }
 
 #[test]
-fn damaged_superblock_without_a_backup_is_told_with_a_hint() {
+fn damaged_superblock_without_backup_is_reported_with_hint() {
     if !can_make_images() {
         return;
     }

@@ -110,7 +110,7 @@ fn samples(body: &str) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn metrics_of_a_live_mount_are_those_of_its_statistics() {
+fn metrics_equal_statistics() {
     if !can_mount(User::Same) {
         return;
     }
@@ -154,7 +154,7 @@ fn metrics_of_a_live_mount_are_those_of_its_statistics() {
 }
 
 #[test]
-fn hostile_clients_keep_nobody_from_the_metrics() {
+fn hostile_clients_do_not_block_metrics() {
     if !can_mount(User::Same) {
         return;
     }
@@ -210,7 +210,7 @@ fn hostile_clients_keep_nobody_from_the_metrics() {
 }
 
 #[test]
-fn address_in_use_is_told_before_anything_is_mounted() {
+fn address_in_use_is_reported_before_mounting() {
     if !can_mount(User::Same) {
         return;
     }
@@ -246,7 +246,7 @@ fn address_in_use_is_told_before_anything_is_mounted() {
 }
 
 #[test]
-fn address_that_others_reach_is_warned_of() {
+fn address_beyond_loopback_prints_note() {
     if !can_mount(User::Same) {
         return;
     }

@@ -107,7 +107,7 @@ fn mounted_file_can_be_read_anywhere_and_its_holes_found() {
 }
 
 #[test]
-fn read_only_mount_refuses_to_be_written() {
+fn writes_to_read_only_mount_fail() {
     if !can_mount(User::Same) || !has_root() {
         return;
     }
@@ -165,7 +165,7 @@ fn mount_type_follows_the_subtype() {
 }
 
 #[test]
-fn stats_are_the_owners_and_roots() {
+fn stats_are_restricted_to_owner_and_root() {
     if !can_mount(User::Same) || !has_root() {
         return;
     }
@@ -304,7 +304,7 @@ fn server_ends_when_the_system_unmounts() {
 }
 
 #[test]
-fn killed_server_is_cleaned_up_after() {
+fn umount_removes_mount_of_killed_server() {
     if !can_mount(User::Same) || !has_root() {
         return;
     }
@@ -461,12 +461,12 @@ fn mount_by_type_has_the_flags_that_root_gives() {
 }
 
 #[test]
-fn whole_life_of_a_mount_without_root() {
+fn mount_without_root_works_end_to_end() {
     if !can_mount(User::Nobody) {
         return;
     }
     if !support::is_fuse_open() {
-        if !has_root() || !in_own_namespace("whole_life_of_a_mount_without_root") {
+        if !has_root() || !in_own_namespace("mount_without_root_works_end_to_end") {
             return;
         }
         open_fuse_device();
@@ -612,7 +612,7 @@ fn mount_by_type_and_fstab_work() {
 }
 
 #[test]
-fn helper_takes_the_flags_of_mount() {
+fn helper_accepts_flags_of_mount() {
     let helper = |args: &[&str]| {
         command("mount.larder", User::Same)
             .args(args)
@@ -641,7 +641,7 @@ fn helper_takes_the_flags_of_mount() {
 }
 
 #[test]
-fn names_that_are_no_text_can_be_read() {
+fn non_utf8_names_can_be_read() {
     if !can_mount(User::Same) || !has_root() {
         return;
     }

@@ -27,7 +27,7 @@ fn open_on_detached_mount(fixture: &Fixture, mountpoint: &Path) -> File {
 }
 
 #[test]
-fn command_waits_for_a_server_whose_mount_is_gone() {
+fn command_waits_for_server_of_detached_mount() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
@@ -56,7 +56,7 @@ fn command_waits_for_a_server_whose_mount_is_gone() {
 }
 
 #[test]
-fn command_that_waits_in_vain_names_the_server() {
+fn command_that_times_out_names_server() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
@@ -214,7 +214,7 @@ fn image_with_a_feature_that_cannot_be_written_is_mounted_read_only() {
 }
 
 #[test]
-fn stats_without_lookups_say_why() {
+fn stats_without_lookups_print_note() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };

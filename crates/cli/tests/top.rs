@@ -118,7 +118,7 @@ fn mounted_with(option: &str) -> (Fixture, Mountpoint) {
 }
 
 #[test]
-fn view_shows_what_happens_and_obeys_its_keys() {
+fn view_shows_activity_and_accepts_keys() {
     if !can_play_terminals() {
         return;
     }
@@ -156,7 +156,7 @@ fn view_shows_what_happens_and_obeys_its_keys() {
 }
 
 #[test]
-fn terminal_is_given_back_on_every_way_out() {
+fn terminal_is_restored_on_every_exit() {
     if !can_play_terminals() {
         return;
     }
@@ -178,7 +178,7 @@ fn terminal_is_given_back_on_every_way_out() {
 }
 
 #[test]
-fn view_tells_that_the_mount_went_away() {
+fn view_reports_unmount_and_lost_server() {
     if !can_play_terminals() {
         return;
     }
@@ -207,7 +207,7 @@ fn view_tells_that_the_mount_went_away() {
 }
 
 #[test]
-fn signal_ends_the_view_and_gives_the_terminal_back() {
+fn signal_ends_view_and_restores_terminal() {
     if !can_play_terminals() {
         return;
     }
@@ -229,7 +229,7 @@ fn signal_ends_the_view_and_gives_the_terminal_back() {
 }
 
 #[test]
-fn figures_are_written_as_text_where_there_is_no_terminal() {
+fn figures_are_written_as_text_without_terminal() {
     if !can_mount(User::Same) {
         return;
     }
@@ -280,7 +280,7 @@ fn figures_are_written_as_text_where_there_is_no_terminal() {
 }
 
 #[test]
-fn histogram_as_json_has_what_chance_gives_each_row() {
+fn json_histogram_has_poisson_buckets() {
     if !can_mount(User::Same) {
         return;
     }
@@ -342,7 +342,7 @@ fn pages_in_trees_are_shown_by_their_depth() {
 }
 
 #[test]
-fn what_is_no_mount_of_ours_is_refused() {
+fn other_file_systems_are_rejected() {
     let output = larder(["top", "/proc"]);
     assert_fails(
         &output,

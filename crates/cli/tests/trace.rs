@@ -86,7 +86,7 @@ fn mount_in_the_background_is_recorded_until_it_is_unmounted() {
 }
 
 #[test]
-fn recording_ends_whole_on_ctrl_c_and_is_salvaged_after_a_kill() {
+fn recording_is_complete_after_ctrl_c_and_salvaged_after_kill() {
     if !can_mount(User::Same) || !has_root() {
         return;
     }
@@ -133,7 +133,7 @@ fn record_in_little_room(fixture: &Fixture, mountpoint: &Path, trace: &Path) {
 }
 
 #[test]
-fn recording_whose_file_is_full_is_told_by_stats_and_umount_and_says_what_it_lost() {
+fn stats_and_umount_report_full_recording() {
     if !can_mount(User::Same) {
         return;
     }

@@ -22,7 +22,7 @@ fn cat(fixture: &Fixture, path: &str) -> String {
 }
 
 #[test]
-fn what_is_written_through_a_mount_is_on_the_image_after_umount() {
+fn written_files_are_on_image_after_umount() {
     let Some((fixture, at)) = ready() else {
         return;
     };
@@ -120,7 +120,7 @@ fn image_that_may_not_be_written_hints_at_ro() {
 }
 
 #[test]
-fn file_without_a_name_lives_as_long_as_it_is_open() {
+fn removed_file_is_kept_while_open() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
@@ -148,7 +148,7 @@ fn file_without_a_name_lives_as_long_as_it_is_open() {
 }
 
 #[test]
-fn deleted_file_gives_its_space_back_while_mounted() {
+fn deleted_file_frees_space_while_mounted() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
@@ -166,7 +166,7 @@ fn deleted_file_gives_its_space_back_while_mounted() {
 }
 
 #[test]
-fn set_id_bits_go_when_somebody_else_writes() {
+fn set_id_bits_are_cleared_when_another_user_writes() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
@@ -198,7 +198,7 @@ fn set_id_bits_go_when_somebody_else_writes() {
 }
 
 #[test]
-fn killed_server_loses_nothing_that_was_synced() {
+fn synced_changes_survive_killed_server() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
@@ -339,7 +339,7 @@ fn name_of_the_journal_cannot_be_written_through() {
 }
 
 #[test]
-fn mount_takes_the_arguments_of_fuse2fs() {
+fn fuse2fs_arguments_are_accepted() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };

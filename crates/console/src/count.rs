@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_make_no_sense_are_refused_with_what_to_write() {
+    fn invalid_counts_are_rejected_with_example() {
         for text in [
             "",
             "k",
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_out_of_range_are_refused_with_the_range() {
+    fn counts_out_of_range_are_rejected_with_range() {
         let users = within(1_u32..=1024);
         assert_eq!(users("1k"), Ok(1000));
         for text in ["0", "2k", "5000m"] {

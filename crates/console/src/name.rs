@@ -70,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_names_stay_as_they_are() {
+    fn plain_names_are_unchanged() {
         for name in ["hello.txt", "två ord", "日本語", "a'b\"c"] {
             assert_eq!(escaped(name.as_bytes()), name);
         }
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_escaped() {
+    fn non_utf8_bytes_are_escaped() {
         assert_eq!(escaped(b"a\xffb"), "a\\377b");
         assert_eq!(escaped(b"\x1b[31m"), "\\033[31m");
         assert_eq!(escaped(b"a\nb\\c"), "a\\nb\\\\c");

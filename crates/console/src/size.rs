@@ -84,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_make_no_sense_are_refused() {
+    fn invalid_sizes_are_rejected() {
         for text in ["", "M", "-1", "1.5G", "1X", "1Mi", "99999999999G", "0x10"] {
             assert!(parse(text).is_err(), "{text:?}");
         }
     }
 
     #[test]
-    fn sizes_are_written_for_people() {
+    fn sizes_are_formatted_with_units() {
         assert_eq!(human(0), "0 B");
         assert_eq!(human(1023), "1023 B");
         assert_eq!(human(1024), "1.0 KiB");

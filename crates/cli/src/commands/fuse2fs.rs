@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_may_come_in_any_order() {
+    fn arguments_are_accepted_in_any_order() {
         for args in [
             ["x.img", "/mnt", "-o", "ro,offset=512", "-f"],
             ["-f", "-o", "ro,offset=512", "x.img", "/mnt"],

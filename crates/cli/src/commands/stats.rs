@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_are_shown_with_no_buckets_and_tables_by_the_name_they_were_given() {
+    fn trees_show_no_buckets_and_tables_show_given_name() {
         let mut stats = Stats::default();
         stats.tables = "D+page=rbtree".parse().unwrap();
         stats.page.finder = Finder::RedBlackTrees;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_attributes_are_shown_with_each_cache_there_is_in_80_columns() {
+    fn shared_attributes_fit_80_columns() {
         let mut stats = Stats::default();
         assert!(!shown(&stats).contains("attributes"));
         stats.attributes = Some(AttributeStats {
@@ -325,7 +325,7 @@ device ";
     }
 
     #[test]
-    fn recording_is_shown_where_there_is_one_and_why_it_ended() {
+    fn recording_shows_counts_and_failure() {
         let mut stats = Stats::default();
         assert!(!shown(&stats).contains("recording"));
         stats.recording = Some(RecordingStats {
@@ -345,7 +345,7 @@ recording  12 events to disk.trace, 3 lost
     }
 
     #[test]
-    fn writing_is_shown_where_there_is_any_and_why_it_ended() {
+    fn writing_shows_dirty_bytes_and_read_only_reason() {
         let mut stats = Stats::default();
         assert!(!shown(&stats).contains("writing"));
         stats.device.flushes = 7;

@@ -444,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn source_that_stands_for_a_directorys_content_has_no_name() {
+    fn path_of_directory_content_has_no_name() {
         for (source, name) in [
             ("a/b", Some("b")),
             ("a/b//", Some("b")),

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn symbolic_link_in_the_way_is_replaced_and_its_target_stays() {
+    fn symbolic_link_is_replaced_and_its_target_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let outside = tempfile::NamedTempFile::new().unwrap();
         let link = dir.path().join("link");
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_file_has_a_name_of_its_own_and_is_removed() {
+    fn unfinished_file_has_unique_name_and_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let parent = opened(dir.path());
         let first = Unfinished::new(parent.as_fd());

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn line_of_json_has_rates_once_there_is_something_to_compare_with() {
+    fn json_has_rates_from_second_line_on() {
         let (before, mut now) = (sample(0, "dentry"), sample(2, "dentry"));
         now.at = before.at + Duration::from_secs(2);
         let line = json(&Change::new(None, &now));

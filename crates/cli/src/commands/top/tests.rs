@@ -133,7 +133,7 @@ fn first_screen_has_no_rates_and_marks_the_chosen_cache() {
 
 /// Tests the pages of a mount with `-o tables=D+page=rbtree` on the smallest screen.
 #[test]
-fn trees_show_how_deep_their_pages_lie_and_as_many_columns() {
+fn trees_are_shown_by_depth() {
     let mut now = sample(0, "page");
     now.stats.tables = "D+page=rbtree".parse().unwrap();
     now.stats.page.finder = Finder::RedBlackTrees;
@@ -166,7 +166,7 @@ fn help_fits_the_smallest_screen() {
 }
 
 #[test]
-fn screen_that_is_too_small_says_so() {
+fn too_small_screen_shows_required_size() {
     let now = sample(0, "page");
     let change = Change::new(None, &now);
     for (width, height) in [(79, 24), (80, 23), (20, 8)] {
@@ -181,7 +181,7 @@ fn screen_that_is_too_small_says_so() {
 }
 
 #[test]
-fn notice_says_why_figures_are_old_and_why_nothing_is_written() {
+fn notice_shows_read_only_reason_and_failed_query() {
     let mut now = sample(0, "page");
     now.stats.writing.as_mut().unwrap().read_only_because = Some("the disk\x1b[2J is full".into());
     let change = Change::new(None, &now);
@@ -194,7 +194,7 @@ fn notice_says_why_figures_are_old_and_why_nothing_is_written() {
 }
 
 #[test]
-fn notice_tells_of_a_recording_and_of_its_end() {
+fn notice_shows_recording_and_its_failure() {
     let mut now = sample(0, "page");
     now.stats.recording = Some(RecordingStats {
         file: "/tmp/disk.trace".to_owned(),
@@ -216,7 +216,7 @@ fn notice_tells_of_a_recording_and_of_its_end() {
 }
 
 #[test]
-fn screen_without_colours_has_none_and_the_other_says_the_same() {
+fn colours_do_not_change_text() {
     let now = sample(0, "page");
     let change = Change::new(None, &now);
     let plain = drawn(80, 24, screen(&change));
@@ -240,7 +240,7 @@ fn screen_without_colours_has_none_and_the_other_says_the_same() {
 }
 
 #[test]
-fn mount_made_anew_has_no_rates_below_zero() {
+fn rates_after_remount_are_not_negative() {
     let (before, now) = (sample(50, "page"), sample(0, "page"));
     let now = Sample {
         at: before.at + Duration::from_secs(1),

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrow_keys_go_around_the_caches() {
+    fn arrow_keys_cycle_through_caches() {
         let press = |code| wish(KeyEvent::new(code, KeyModifiers::NONE));
         for (key, from, to) in [
             (KeyCode::Down, CacheKind::Page, CacheKind::Buffer),
