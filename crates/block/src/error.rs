@@ -34,7 +34,7 @@ pub enum Error {
     },
     /// The range is not inside the device. Errno: `EIO`.
     #[error(
-        "{len_bytes} bytes at byte {offset_bytes} pass the end of the device at byte {size_bytes}"
+        "{len_bytes} bytes at offset {offset_bytes} are past the end of the device ({size_bytes} bytes)"
     )]
     OutOfRange {
         /// First byte of the request.
@@ -45,7 +45,7 @@ pub enum Error {
         size_bytes: u64,
     },
     /// A read from the device failed. Errno: that of the cause, or `EIO` if it has none.
-    #[error("read of {len_bytes} bytes at byte {offset_bytes} failed: {source}")]
+    #[error("cannot read {len_bytes} bytes at offset {offset_bytes}: {source}")]
     Io {
         /// First byte of the request.
         offset_bytes: u64,
@@ -55,7 +55,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A write to the device failed. Errno: that of the cause, or `EIO` if it has none.
-    #[error("write of {len_bytes} bytes at byte {offset_bytes} failed: {source}")]
+    #[error("cannot write {len_bytes} bytes at offset {offset_bytes}: {source}")]
     Write {
         /// First byte of the write.
         offset_bytes: u64,
@@ -65,9 +65,9 @@ pub enum Error {
         source: io::Error,
     },
     /// Earlier writes could not be made durable. Errno: `EIO`.
-    #[error("flushing the device failed: {0}")]
+    #[error("cannot flush the device: {0}")]
     Flush(io::Error),
     /// The device was opened for reading only. Errno: `EROFS`.
-    #[error("the device was opened for reading only")]
+    #[error("the device is open for reading only")]
     ReadOnly,
 }

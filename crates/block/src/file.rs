@@ -361,7 +361,7 @@ fn write_error(offset_bytes: u64, len_bytes: u64, errno: Errno) -> Error {
 fn shrunk() -> io::Error {
     io::Error::new(
         io::ErrorKind::UnexpectedEof,
-        "the file has been cut short since it was opened",
+        "the file was truncated after it was opened",
     )
 }
 
@@ -589,7 +589,7 @@ mod tests {
         let before = file.as_file().metadata().unwrap().blocks();
         let device = writable(&file, 0);
         if !device.discard(4096, (1 << 20) - 8192).unwrap() {
-            return eprintln!("skipped: no holes can be punched here");
+            return eprintln!("skipped: the file system cannot punch holes");
         }
         let metadata = file.as_file().metadata().unwrap();
         assert_eq!(metadata.len(), 1 << 20);

@@ -38,7 +38,7 @@ mod tests {
         let losetup = |args: &[&str]| Command::new("losetup").args(args).arg(file.path()).output();
         let output = match losetup(&["--find", "--show"]) {
             Ok(output) if output.status.success() => output,
-            _ => return eprintln!("skipped: no loop device can be had here"),
+            _ => return eprintln!("skipped: no loop device is available"),
         };
         let device = String::from_utf8(output.stdout).unwrap();
         let opened = FileDevice::open_writable(file.path(), FileRange::default());

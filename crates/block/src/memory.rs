@@ -29,7 +29,7 @@ impl MemoryDevice {
 
 /// Returns the index in the vector of an offset that is inside it.
 fn index(offset_bytes: u64) -> usize {
-    usize::try_from(offset_bytes).expect("lies inside a vector")
+    usize::try_from(offset_bytes).expect("the offset is inside the vector")
 }
 
 impl BlockDevice for MemoryDevice {

@@ -28,8 +28,8 @@ pub enum Error {
     },
     /// The requested tables are too large for the budget. Errno: `EINVAL`.
     #[error(
-        "tables of {bytes} bytes are more than half of the {budget_bytes} that the caches have: \
-         choose fewer buckets, or more memory"
+        "the hash tables need {bytes} bytes, more than half of the caches' {budget_bytes} bytes: \
+         choose fewer buckets or a larger cache size"
     )]
     Tables {
         /// The size of their buckets.

@@ -114,8 +114,8 @@ impl RecordingStats {
         } = self;
         failure.as_ref().map(|why| {
             format!(
-                "the trace {file} cannot be written any more: {why}; it has the first {events} events, and \
-                 {lost} are lost"
+                "the trace {file} cannot be written any more: {why}; it contains the first {events} events, \
+                 and {lost} more were lost"
             )
         })
     }

@@ -471,7 +471,7 @@ mod tests {
             assert_eq!(parsed(list).unwrap().volume.mbcache, expected, "{list}");
         }
         let failure = parsed("mbcache=psychic").unwrap_err().to_string();
-        assert!(failure.contains("`psychic`"), "{failure}");
+        assert!(failure.contains("'psychic'"), "{failure}");
         for variant in MbCacheVariant::ALL {
             assert!(failure.contains(variant.as_str()), "{failure}");
         }
@@ -491,7 +491,7 @@ mod tests {
         }
         let failure = parsed("tables=E").unwrap_err().to_string();
         assert!(
-            failure.contains("`E`") && failure.contains("reference"),
+            failure.contains("'E'") && failure.contains("reference"),
             "{failure}"
         );
         assert!(

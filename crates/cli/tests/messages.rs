@@ -74,7 +74,7 @@ fn unknown_table_lists_alternatives() {
     for (option, parts) in [
         (
             "tables=E",
-            &["`E` is no name of tables", "reference, A"][..],
+            &["unknown tables 'E'; available: larder, reference, A"][..],
         ),
         (
             "tables=D+page=mlt",
@@ -140,7 +140,7 @@ fn unknown_mbcache_variant_lists_alternatives() {
         let stderr = text(&output.stderr);
         assert!(!output.status.success(), "{program}: {stderr}");
         assert!(
-            stderr.contains("error: option mbcache: `psychic`"),
+            stderr.contains("error: option mbcache: unknown mbcache variant 'psychic'"),
             "{stderr}"
         );
         for name in names {

@@ -236,7 +236,7 @@ fn image_cut_off_opens_and_names_the_block_that_is_missing() {
         text.contains(&format!("block {table} of inode 9")),
         "{text}"
     );
-    assert!(text.contains("pass the end of the device"), "{text}");
+    assert!(text.contains("are past the end of the device"), "{text}");
 }
 
 #[test]

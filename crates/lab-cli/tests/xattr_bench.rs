@@ -132,7 +132,7 @@ fn arguments_that_make_no_sense_are_told_with_what_helps() {
         (
             2,
             &["--variant=clock,LRU"],
-            &["--variant", "`LRU`", "list-lru", "all"],
+            &["--variant", "'LRU'", "list-lru", "all"],
         ),
         (
             2,

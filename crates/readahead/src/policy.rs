@@ -99,7 +99,7 @@ impl FromStr for PolicyName {
 
 /// An error: no policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no readahead policy is called {name:?}; there are {}", known())]
+#[error("unknown readahead policy '{name}'; available: {}", known())]
 pub struct UnknownPolicy {
     name: String,
 }
@@ -117,11 +117,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_that_is_unknown_is_refused_with_those_that_are_known() {
+    fn unknown_policy_lists_alternatives() {
         let error = "wildcard".parse::<PolicyName>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#"no readahead policy is called "wildcard"; there are off, legacy, ondemand, modern"#
+            "unknown readahead policy 'wildcard'; available: off, legacy, ondemand, modern"
         );
     }
 }

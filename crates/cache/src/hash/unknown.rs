@@ -85,10 +85,10 @@ impl UnknownFunction {
 
 impl fmt::Display for UnknownFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no hash function", self.name)?;
+        write!(f, "unknown hash function '{}'", self.name)?;
         match self.nearest() {
-            Some(nearest) => write!(f, "; did you mean {nearest}? There are:")?,
-            None => write!(f, ". There are:")?,
+            Some(nearest) => write!(f, "; did you mean {nearest}? Available:")?,
+            None => write!(f, "; available:")?,
         }
         for cache in CacheKind::ALL {
             self.write_group(f, &[cache])?;

@@ -26,7 +26,7 @@ pub enum Variant {
 /// An error: no variant has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no variant of mbcache: choose one of {names}",
+    "unknown mbcache variant '{0}'; available: {names}",
     names = Variant::ALL.map(Variant::as_str).join(", ")
 )]
 pub struct UnknownVariant(String);

@@ -11,29 +11,29 @@ use std::str::FromStr;
 #[non_exhaustive]
 pub enum UnknownTables {
     /// No named tables have this name.
-    #[error("`{0}` is no name of tables: choose one of {names}", names = choice(&Tables::NAMED))]
+    #[error("unknown tables '{0}'; available: {names}", names = choice(&Tables::NAMED))]
     Base(String),
     /// No part of tables has this name.
     #[error(
-        "`{0}` changes no table: say page=, buffer=, dentry= or inode=FUNCTION[/SIZE], \
-         sizes=RULE or shrink="
+        "invalid setting '{0}' of tables; use page=, buffer=, dentry= or inode=FUNCTION[/SIZE], \
+         sizes=RULE, or shrink=MODE"
     )]
     Part(String),
     /// No function of this cache has this name.
-    #[error("{cache}: {1}\n  or     larder, our own{more}", cache = .0.as_str(), more = more_functions(*.0))]
+    #[error("{cache}: {1}\n  or     larder, the default{more}", cache = .0.as_str(), more = more_functions(*.0))]
     Function(CacheKind, UnknownFunction),
     /// No table has this size.
     #[error(
-        "`{0}` is no size of a table: choose 0 to {most}, for 2 to so many buckets, or one of {names}",
+        "invalid table size '{0}'; use 0 to {most} (the log2 of the number of buckets), or one of {names}",
         most = TableSize::MOST_BITS,
         names = choice(&TableSize::RULES)
     )]
     Size(String),
     /// No rule has this name.
-    #[error("`{0}` is no rule of sizes: choose one of {names}", names = choice(&TableSize::RULES))]
+    #[error("unknown size rule '{0}'; available: {names}", names = choice(&TableSize::RULES))]
     Rule(String),
     /// No way of shrinking dentries has this name.
-    #[error("dentries are not shrunk `{0}`: choose one of {names}", names = choice(&Shrinking::NAMED))]
+    #[error("unknown shrink mode '{0}'; available: {names}", names = choice(&Shrinking::NAMED))]
     Shrinking(String),
     /// A size was given for red-black trees.
     #[error("rbtree has no size: trees have no buckets")]

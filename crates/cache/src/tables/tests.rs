@@ -11,7 +11,7 @@ fn parsed(text: &str) -> Tables {
 
 /// Compares with section 4 of the paper, kernel by kernel: buffer, page, inode, dentry.
 #[test]
-fn combinations_are_those_of_the_paper() {
+fn named_tables_match_the_paper() {
     let kernels = [
         (
             "reference",
@@ -80,9 +80,9 @@ fn combinations_are_those_of_the_paper() {
 }
 
 #[test]
-fn parts_change_what_they_say_and_nothing_else() {
+fn part_changes_only_its_setting() {
     for (text, expected) in [
-        ("", "`` is no name of tables"),
+        ("", "unknown tables ''"),
         ("larder", "larder"),
         ("shrink=normal", "larder"),
         (
@@ -120,45 +120,45 @@ fn parts_change_what_they_say_and_nothing_else() {
 }
 
 #[test]
-fn unknown_function_lists_those_of_its_cache_by_kind_and_the_one_that_was_meant() {
+fn unknown_function_lists_those_of_its_cache_and_suggests_the_nearest() {
     let error = "dentry=mlt-11".parse::<Tables>().unwrap_err().to_string();
     let expected = "\
-dentry: `mlt-11` is no hash function; did you mean dentry-mult-11? There are:
+dentry: unknown hash function 'mlt-11'; did you mean dentry-mult-11? Available:
   dentry dentry-reference[-64], dentry-add[-64], dentry-mult-11[-64],
          dentry-mult-17[-64]
   any    golden, hash-32, hash-64, murmur3-32, murmur3-64, xxh3-avalanche,
          xxh3-rrmxmx, lowbias32, splitmix64, moremur, table-driven[-64],
          crc32c, tabulation
-  or     larder, our own";
+  or     larder, the default";
     assert_eq!(error, expected, "\n{error}");
 }
 
 #[test]
-fn errors_list_what_there_is() {
+fn errors_list_alternatives() {
     for (text, named) in [
-        ("E", vec!["`E`", "larder", "reference", "A", "D"]),
+        ("E", vec!["unknown tables 'E'", "larder", "reference", "A", "D"]),
         (
             "A+pages=mult",
-            vec!["`pages=mult`", "page=", "inode=", "sizes=", "shrink="],
+            vec!["'pages=mult'", "page=", "inode=", "sizes=", "shrink="],
         ),
-        ("A+eager", vec!["`eager`", "shrink="]),
+        ("A+eager", vec!["'eager'", "shrink="]),
         (
             "page=steiner",
             vec![
                 "page",
-                "`steiner`",
+                "'steiner'",
                 "page-mult",
                 "golden",
                 "rbtree",
                 "larder",
             ],
         ),
-        ("inode=rbtree", vec!["inode", "`rbtree`", "inode-modified"]),
+        ("inode=rbtree", vec!["inode", "'rbtree'", "inode-modified"]),
         ("page=rbtree/14", vec!["rbtree", "no size"]),
-        ("inode=mult/25", vec!["`25`", "24", "2.2.16", "today"]),
-        ("inode=mult/", vec!["``", "2.2.16"]),
-        ("sizes=14", vec!["`14`", "2.2.16", "today"]),
-        ("shrink=gently", vec!["`gently`", "normal", "eager"]),
+        ("inode=mult/25", vec!["'25'", "24", "2.2.16", "today"]),
+        ("inode=mult/", vec!["''", "2.2.16"]),
+        ("sizes=14", vec!["unknown size rule '14'", "2.2.16", "today"]),
+        ("shrink=gently", vec!["unknown shrink mode 'gently'", "normal", "eager"]),
     ] {
         let error = text.parse::<Tables>().unwrap_err().to_string();
         for part in named {
@@ -183,7 +183,7 @@ fn choice(cache: CacheKind) -> impl Strategy<Value = TableChoice> {
 
 proptest! {
     #[test]
-    fn tables_are_read_back_from_their_text(
+    fn tables_printed_and_parsed_are_unchanged(
         (_, named) in proptest::sample::select(Tables::NAMED.to_vec()),
         page in prop_oneof![
             choice(CacheKind::Page).prop_map(Pages::Hashed),
@@ -201,7 +201,7 @@ proptest! {
 }
 
 #[test]
-fn rules_give_what_the_kernels_said_at_start() {
+fn size_rules_match_the_kernels_boot_messages() {
     let bits = |rule: TableSize, cache, mebibytes: u64| {
         rule.bits(
             cache,

@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(all.len(), published.len() + today.len());
         let error = "golden,nonsense".parse::<Functions>().unwrap_err();
         assert!(
-            error.starts_with("`nonsense` is no hash function"),
+            error.starts_with("unknown hash function 'nonsense'"),
             "{error}"
         );
     }

@@ -74,7 +74,7 @@ fn variants_are_found_by_their_names() {
     }
     let error = "LRU".parse::<Variant>().unwrap_err().to_string();
     assert!(
-        error.contains("`LRU`") && error.contains("list-lru"),
+        error.contains("'LRU'") && error.contains("list-lru"),
         "{error}"
     );
 }
