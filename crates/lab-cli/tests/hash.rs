@@ -106,7 +106,11 @@ fn hash_says_what_is_wrong_and_what_to_do() {
     let nothing = ["hash", "--keys", "pages", "--memory", "0"];
     assert_fails(&lab(nothing), 2, &["too little", "8K"]);
     let unknown = ["hash", "--keys", "pages", "--functions", "best"];
-    assert_fails(&lab(unknown), 2, &["unknown hash function 'best'", "golden"]);
+    assert_fails(
+        &lab(unknown),
+        2,
+        &["unknown hash function 'best'", "golden"],
+    );
     let inodes = ["hash", "--trace", &trace, "--cache", "inode"];
     assert_fails(&lab(inodes), 1, &["no lookups of the inode cache", "hint:"]);
     let absent = ["hash", "--trace", "/nonexistent"];

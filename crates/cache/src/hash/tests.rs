@@ -145,7 +145,10 @@ fn name_of_function_is_read_back_and_is_its_own() {
 #[test]
 fn unknown_function_lists_every_function_once() {
     let error = "sha1".parse::<Function>().unwrap_err().to_string();
-    assert!(error.starts_with("unknown hash function 'sha1'; available:"), "{error}");
+    assert!(
+        error.starts_with("unknown hash function 'sha1'; available:"),
+        "{error}"
+    );
     // Functions in words of 64 bits share an entry with the others of their name.
     let words = error.split([' ', ',', '\n']);
     let named: Vec<String> = words

@@ -136,7 +136,10 @@ dentry: unknown hash function 'mlt-11'; did you mean dentry-mult-11? Available:
 #[test]
 fn errors_list_alternatives() {
     for (text, named) in [
-        ("E", vec!["unknown tables 'E'", "larder", "reference", "A", "D"]),
+        (
+            "E",
+            vec!["unknown tables 'E'", "larder", "reference", "A", "D"],
+        ),
         (
             "A+pages=mult",
             vec!["'pages=mult'", "page=", "inode=", "sizes=", "shrink="],
@@ -157,8 +160,14 @@ fn errors_list_alternatives() {
         ("page=rbtree/14", vec!["rbtree", "no size"]),
         ("inode=mult/25", vec!["'25'", "24", "2.2.16", "today"]),
         ("inode=mult/", vec!["''", "2.2.16"]),
-        ("sizes=14", vec!["unknown size rule '14'", "2.2.16", "today"]),
-        ("shrink=gently", vec!["unknown shrink mode 'gently'", "normal", "eager"]),
+        (
+            "sizes=14",
+            vec!["unknown size rule '14'", "2.2.16", "today"],
+        ),
+        (
+            "shrink=gently",
+            vec!["unknown shrink mode 'gently'", "normal", "eager"],
+        ),
     ] {
         let error = text.parse::<Tables>().unwrap_err().to_string();
         for part in named {
