@@ -5,7 +5,7 @@ use crate::options::choice;
 use clap::Args;
 use larder_console::{Cache, Failure, Result, write_json};
 use larder_lab::trace::Error;
-use larder_lab::trace::import::{self, Format, Looks, Skipped};
+use larder_lab::trace::import::{self, Format, DetectedFormat, Skipped};
 use larder_trace::TraceInfo;
 use serde::Serialize;
 use std::fs::{self, File};
@@ -124,14 +124,14 @@ fn failure(input: &Path, error: &Error) -> Failure {
         return Failure::new(message);
     };
     let format = foreign.format;
-    let hint = match foreign.looks {
-        Some(Looks::Format(other)) => {
+    let hint = match foreign.detected {
+        Some(DetectedFormat::Format(other)) => {
             format!("it looks like {other}: larder lab import {other} {input} OUTPUT")
         }
-        Some(Looks::Compressed(by)) => {
+        Some(DetectedFormat::Compressed(by)) => {
             format!("{by} made it: {by} -dc {input} | larder lab import {format} - OUTPUT")
         }
-        Some(Looks::Parquet) => {
+        Some(DetectedFormat::Parquet) => {
             "it is Parquet, as larder's traces are, which need no import".to_owned()
         }
         None => "FORMAT must be what INPUT is written in: larder lab import --help".to_owned(),

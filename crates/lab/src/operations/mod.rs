@@ -53,7 +53,7 @@ const SDM: &str = include_str!("sdm.operations");
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// Opens a file, which receives this number.
-    Open(String, u32, How),
+    Open(String, u32, OpenMode),
     /// Reads from an open file: offset, bytes.
     Read(u32, u64, u64),
     /// Writes to an open file: offset, bytes.
@@ -86,7 +86,7 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of open(2)")]
-pub struct How {
+pub struct OpenMode {
     /// Opens for reading.
     pub read: bool,
     /// Opens for writing.
@@ -99,9 +99,9 @@ pub struct How {
     pub truncate: bool,
 }
 
-impl From<How> for String {
-    fn from(how: How) -> Self {
-        let flags = [how.read, how.write, how.create, how.exclusive, how.truncate];
+impl From<OpenMode> for String {
+    fn from(mode: OpenMode) -> Self {
+        let flags = [mode.read, mode.write, mode.create, mode.exclusive, mode.truncate];
         let letters = flags.into_iter().zip("rwcxt".chars());
         letters
             .filter_map(|(is_set, letter)| is_set.then_some(letter))
@@ -109,23 +109,23 @@ impl From<How> for String {
     }
 }
 
-impl TryFrom<String> for How {
+impl TryFrom<String> for OpenMode {
     type Error = String;
 
     fn try_from(letters: String) -> Result<Self, String> {
-        let mut how = Self::default();
+        let mut mode = Self::default();
         for letter in letters.chars() {
             let flag = match letter {
-                'r' => &mut how.read,
-                'w' => &mut how.write,
-                'c' => &mut how.create,
-                'x' => &mut how.exclusive,
-                't' => &mut how.truncate,
+                'r' => &mut mode.read,
+                'w' => &mut mode.write,
+                'c' => &mut mode.create,
+                'x' => &mut mode.exclusive,
+                't' => &mut mode.truncate,
                 _ => return Err(format!("`{letter}` is no way to open a file")),
             };
             *flag = true;
         }
-        Ok(how)
+        Ok(mode)
     }
 }
 

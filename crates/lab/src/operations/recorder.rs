@@ -7,7 +7,7 @@
 //! settings, are omitted. A program in the tree that is executed, and a file that is mapped, count as
 //! read completely.
 
-use super::{Done, Error, How, Operation};
+use super::{Done, Error, OpenMode, Operation};
 use crate::trace::import::strace::{Call, Descriptor, Outcome, PathArgument, Start};
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -68,20 +68,20 @@ impl Recorder {
     /// Begins a command, with files of the home as its standard input and output.
     pub fn begin(&mut self, input: Option<&str>, output: Option<&str>) {
         let own = |path: &str| format!("home/{path}");
-        let read = How {
+        let read = OpenMode {
             read: true,
-            ..How::default()
+            ..OpenMode::default()
         };
-        let write = How {
+        let write = OpenMode {
             write: true,
             create: true,
             truncate: true,
-            ..How::default()
+            ..OpenMode::default()
         };
-        for (number, path, how) in [(0, input, read), (1, output, write)] {
+        for (number, path, mode) in [(0, input, read), (1, output, write)] {
             if let Some(path) = path {
                 let open = Open {
-                    file: self.open(own(path), how, false),
+                    file: self.open(own(path), mode, false),
                     close_on_exec: false,
                 };
                 self.inherited.insert(number, open);
@@ -160,13 +160,13 @@ impl Recorder {
         Some(Rc::clone(&descriptors.get(&number)?.file))
     }
 
-    fn open(&mut self, path: String, how: How, appends: bool) -> Shared {
+    fn open(&mut self, path: String, mode: OpenMode, appends: bool) -> Shared {
         self.opened += 1;
         let number = self.opened;
-        if how.truncate || !self.sizes.contains_key(&path) {
+        if mode.truncate || !self.sizes.contains_key(&path) {
             self.sizes.insert(path.clone(), 0);
         }
-        let open = Operation::Open(path.clone(), number, how);
+        let open = Operation::Open(path.clone(), number, mode);
         self.done.push(Done(open, 0));
         Rc::new(RefCell::new(OpenFile {
             number,
@@ -255,11 +255,11 @@ impl Recorder {
         }
         if let Some(path) = self.first_path(call)? {
             let size = self.sizes.get(&path).copied().unwrap_or(0);
-            let how = How {
+            let mode = OpenMode {
                 read: true,
-                ..How::default()
+                ..OpenMode::default()
             };
-            let file = self.open(path, how, false);
+            let file = self.open(path, mode, false);
             self.read_all(&file, 0, size);
             self.close(Open {
                 file,
@@ -277,7 +277,7 @@ impl Recorder {
             self.push(call, Operation::List(path));
             return Ok(());
         }
-        let how = How {
+        let mode = OpenMode {
             read: !call.has_flag("O_WRONLY"),
             write: call.has_flag("O_WRONLY") || call.has_flag("O_RDWR"),
             create: call.has_flag("O_CREAT") || &*call.name == "creat",
@@ -286,11 +286,11 @@ impl Recorder {
         };
         let Some(number) = call.returned() else {
             let number = self.opened + 1;
-            self.push(call, Operation::Open(path, number, how));
+            self.push(call, Operation::Open(path, number, mode));
             return Ok(());
         };
         let open = Open {
-            file: self.open(path, how, call.has_flag("O_APPEND")),
+            file: self.open(path, mode, call.has_flag("O_APPEND")),
             close_on_exec: call.has_flag("O_CLOEXEC"),
         };
         self.put(descriptors, number, open);

@@ -7,7 +7,7 @@
 //! queried next. Therefore the inode cache is queried more often here than in the kernel, and mostly
 //! hits.
 
-use super::{Done, Error, How, Name, Operation, Operations, SizedFile};
+use super::{Done, Error, OpenMode, Name, Operation, Operations, SizedFile};
 use crate::workload::chance::generator;
 use larder::{DirEntry, FileKind, Ino, NewFile, OpenFile, RenameFlags, SetAttributes, Volume};
 use rand::RngCore;
@@ -171,7 +171,7 @@ impl User<'_> {
     /// Returns the result of the operation; `None` if it refers to a file that is not open.
     fn perform(&mut self, volume: &Volume, operation: &Operation) -> Option<larder::Result<i64>> {
         match operation {
-            Operation::Open(path, file, how) => done(self.open(volume, path, *file, *how)),
+            Operation::Open(path, file, mode) => done(self.open(volume, path, *file, *mode)),
             Operation::Read(file, offset, bytes) => {
                 let opened = self.open.get(file)?;
                 Some(read(&opened.file, &mut self.buffer, *offset, *bytes))
@@ -225,17 +225,17 @@ impl User<'_> {
         }
     }
 
-    fn open(&mut self, volume: &Volume, path: &str, file: u32, how: How) -> larder::Result<()> {
+    fn open(&mut self, volume: &Volume, path: &str, file: u32, mode: OpenMode) -> larder::Result<()> {
         let (parent, name) = self.parent(volume, path)?;
         let ino = match volume.lookup(parent, name) {
-            Err(error) if how.create && error.errno() == Errno::NOENT => {
+            Err(error) if mode.create && error.errno() == Errno::NOENT => {
                 volume.create(parent, name, &NEW)?.ino
             }
-            Ok(_) if how.exclusive => volume.create(parent, name, &NEW)?.ino,
+            Ok(_) if mode.exclusive => volume.create(parent, name, &NEW)?.ino,
             found => found?,
         };
         volume.hold(ino)?;
-        if how.truncate {
+        if mode.truncate {
             volume.truncate(ino, 0)?;
         }
         let opened = Opened {

@@ -14,10 +14,10 @@ fn operations_that_are_written_are_read_again() {
 #[test]
 fn every_way_to_open_a_file_is_its_letters() {
     for letters in ["", "r", "rw", "wct", "wcx", "rwcxt"] {
-        let how = How::try_from(letters.to_owned()).unwrap();
-        assert_eq!(String::from(how), letters);
+        let mode = OpenMode::try_from(letters.to_owned()).unwrap();
+        assert_eq!(String::from(mode), letters);
     }
-    assert!(How::try_from("rq".to_owned()).is_err());
+    assert!(OpenMode::try_from("rq".to_owned()).is_err());
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use larder_cache::dentry::name_hash;
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::trace::Error;
-use larder_lab::trace::import::{Foreign, Format, Looks, Skipped, import};
+use larder_lab::trace::import::{Foreign, Format, DetectedFormat, Skipped, import};
 use larder_testkit::Seed;
 use larder_testkit::seed::Random;
 use larder_trace::TraceEvent;
@@ -154,8 +154,8 @@ fn file_of_another_format_is_refused_and_told_by_its_look() {
             }
             let foreign = foreign(said, text.as_bytes());
             // Any text could be keys.
-            let looks = (format != Format::Keys).then_some(Looks::Format(format));
-            assert_eq!(foreign.looks, looks, "{format}, said to be {said}");
+            let detected = (format != Format::Keys).then_some(DetectedFormat::Format(format));
+            assert_eq!(foreign.detected, detected, "{format}, said to be {said}");
         }
     }
     let records = [0_u32, 1].map(|second| {
@@ -164,14 +164,14 @@ fn file_of_another_format_is_refused_and_told_by_its_look() {
         record[16..].copy_from_slice(&(-1_i64).to_le_bytes());
         record
     });
-    let looks = Some(Looks::Format(Format::OracleGeneral));
+    let detected = Some(DetectedFormat::Format(Format::OracleGeneral));
     for said in [Format::Keys, Format::Msr] {
-        assert_eq!(foreign(said, records.as_flattened()).looks, looks, "{said}");
+        assert_eq!(foreign(said, records.as_flattened()).detected, detected, "{said}");
     }
     for said in Format::ALL {
         let compressed = foreign(said, b"\x28\xb5\x2f\xfd\x04\0rest");
-        assert_eq!(compressed.looks, Some(Looks::Compressed("zstd")), "{said}");
-        assert_eq!(foreign(said, b"").looks, None, "{said}");
+        assert_eq!(compressed.detected, Some(DetectedFormat::Compressed("zstd")), "{said}");
+        assert_eq!(foreign(said, b"").detected, None, "{said}");
     }
 }
 

@@ -100,7 +100,7 @@ fn object(key: HashKey) -> u64 {
 /// Fills in the next accesses of the entries whose hashes are at least `first`. If there are more than `most`
 /// entries, returns the hash at which the next pass must begin.
 fn fill_in(file: &File, records: u64, first: u64, most: usize) -> io::Result<Option<u64>> {
-    let mut last_met: HashMap<u64, u64> = HashMap::new();
+    let mut last_seen: HashMap<u64, u64> = HashMap::new();
     let mut end = None::<u64>;
     let mut bytes = Vec::new();
     for piece in (0..records.div_ceil(PIECE)).rev() {
@@ -110,22 +110,22 @@ fn fill_in(file: &File, records: u64, first: u64, most: usize) -> io::Result<Opt
         let offset = from * RECORD_BYTES as u64;
         file.read_exact_at(&mut bytes, offset)?;
         let chunks = bytes.as_chunks_mut::<RECORD_BYTES>().0;
-        for (behind, bytes) in (0..count).rev().zip(chunks.iter_mut().rev()) {
-            let number = from + behind;
+        for (place, bytes) in (0..count).rev().zip(chunks.iter_mut().rev()) {
+            let number = from + place;
             let record = Record::of_bytes(bytes);
             let hash = mix(record.object);
             if hash < first || end.is_some_and(|end| hash >= end) {
                 continue;
             }
-            let next = last_met.insert(record.object, number);
+            let next = last_seen.insert(record.object, number);
             let next_access = next.map_or(-1, u64::cast_signed);
             *bytes = Record {
                 next_access,
                 ..record
             }
             .to_bytes();
-            if last_met.len() > most {
-                end = Some(halve(&mut last_met));
+            if last_seen.len() > most {
+                end = Some(halve(&mut last_seen));
             }
         }
         file.write_all_at(&bytes, offset)?;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn lookups_have_the_number_of_the_next_one_of_the_same_entry() {
+    fn record_has_the_number_of_the_next_lookup_of_its_entry() {
         let folder = TempDir::new().unwrap();
         let keys = keys(&[(12, 0), (12, 1), (12, 0), (13, 0), (12, 0)]);
         let records = records(&export(CacheKind::Page, &keys, &folder));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_exported_and_imported_are_the_same() {
+    fn exported_numbers_are_imported_unchanged() {
         let folder = TempDir::new().unwrap();
         let seed = Seed::from_environment(0xe8);
         let mut random = Random::new(seed);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn next_accesses_are_the_same_in_many_passes_as_in_one() {
+    fn several_passes_find_the_same_next_accesses_as_one() {
         let folder = TempDir::new().unwrap();
         let seed = Seed::from_environment(0x4a);
         let mut random = Random::new(seed);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_two_large_numbers_differ() {
+    fn keys_of_large_numbers_are_distinct_objects() {
         let large = u64::from(u32::MAX) + 1;
         let keys = keys(&[(1, large), (large, 1), (large, large), (1, 1), (0, large)]);
         let mut objects: Vec<u64> = keys.into_iter().map(object).collect();

@@ -4,7 +4,7 @@
 //! seconds, process, action, type of request, first sector, sectors. Only the action `Q`, the queueing of a
 //! request, is imported; later actions concern the same request.
 
-use super::Tell;
+use super::EventSink;
 use super::lines::Line;
 use super::pages::{self, Span};
 use super::skipped::{FOREIGN, Skipped};
@@ -28,8 +28,8 @@ const SUMMARY: [&str; 9] = [
     "Skips: ",
 ];
 
-pub(super) fn import(reader: impl BufRead, tell: &mut Tell<'_>) -> Result<Skipped, Error> {
-    pages::import(reader, tell, request)
+pub(super) fn import(reader: impl BufRead, emit: &mut EventSink<'_>) -> Result<Skipped, Error> {
+    pages::import(reader, emit, request)
 }
 
 fn request(line: Line<'_>) -> Result<Span, &'static str> {

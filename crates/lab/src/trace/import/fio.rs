@@ -6,7 +6,7 @@
 //!
 //! Inodes are numbered in the order of the first occurrence of their files.
 
-use super::Tell;
+use super::EventSink;
 use super::lines::Line;
 use super::pages::{self, Span};
 use super::skipped::{FOREIGN, Skipped};
@@ -25,9 +25,9 @@ struct Log {
     inodes: HashMap<Box<[u8]>, u64>,
 }
 
-pub(super) fn import(reader: impl BufRead, tell: &mut Tell<'_>) -> Result<Skipped, Error> {
+pub(super) fn import(reader: impl BufRead, emit: &mut EventSink<'_>) -> Result<Skipped, Error> {
     let mut log = Log::default();
-    pages::import(reader, tell, |line| log.access(line))
+    pages::import(reader, emit, |line| log.access(line))
 }
 
 impl Log {

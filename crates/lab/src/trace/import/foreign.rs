@@ -16,11 +16,11 @@ use std::io::{self, BufRead};
 const HEAD_BYTES: usize = 8 << 10;
 
 /// Magic numbers of other formats.
-const MAGIC: [(&[u8], Looks); 4] = [
-    (b"\x28\xb5\x2f\xfd", Looks::Compressed("zstd")),
-    (b"\x1f\x8b\x08", Looks::Compressed("gzip")),
-    (b"\xfd7zXZ\0", Looks::Compressed("xz")),
-    (b"PAR1\x15", Looks::Parquet),
+const MAGIC: [(&[u8], DetectedFormat); 4] = [
+    (b"\x28\xb5\x2f\xfd", DetectedFormat::Compressed("zstd")),
+    (b"\x1f\x8b\x08", DetectedFormat::Compressed("gzip")),
+    (b"\xfd7zXZ\0", DetectedFormat::Compressed("xz")),
+    (b"PAR1\x15", DetectedFormat::Parquet),
 ];
 
 /// A file without lookups in the given format.
@@ -31,12 +31,12 @@ pub struct Foreign {
     /// The lines that were skipped.
     pub skipped: Skipped,
     /// The detected format, if it is unambiguous.
-    pub looks: Option<Looks>,
+    pub detected: Option<DetectedFormat>,
 }
 
 /// The detected format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Looks {
+pub enum DetectedFormat {
     /// A format that can be imported.
     Format(Format),
     /// Compressed output of this program, which decompresses it with `-dc`.
@@ -72,11 +72,11 @@ pub(super) fn check(format: Format, head: &[u8]) -> Result<(), Foreign> {
 impl Foreign {
     pub(super) fn new(format: Format, skipped: Skipped, head: &[u8]) -> Self {
         let formats = Format::ALL.into_iter();
-        let by_content = || formats.map(Looks::Format).find(|looks| looks.fits(head));
+        let by_content = || formats.map(DetectedFormat::Format).find(|detected| detected.matches(head));
         Self {
             format,
             skipped,
-            looks: by_magic(head).or_else(by_content),
+            detected: by_magic(head).or_else(by_content),
         }
     }
 
@@ -90,15 +90,15 @@ impl Foreign {
     }
 }
 
-fn by_magic(head: &[u8]) -> Option<Looks> {
+fn by_magic(head: &[u8]) -> Option<DetectedFormat> {
     let mut all = MAGIC.into_iter();
     all.find(|(magic, _)| head.starts_with(magic))
-        .map(|(_, looks)| looks)
+        .map(|(_, detected)| detected)
 }
 
-impl Looks {
+impl DetectedFormat {
     /// Returns whether a file with this `head` definitely has this format.
-    fn fits(self, head: &[u8]) -> bool {
+    fn matches(self, head: &[u8]) -> bool {
         let Self::Format(format) = self else {
             return false;
         };
@@ -106,13 +106,13 @@ impl Looks {
             // Any text could be keys.
             Format::Keys => false,
             Format::OracleGeneral => oracle_general::are_plausible(head),
-            _ => makes_sense(format, head),
+            _ => is_mostly(format, head),
         }
     }
 }
 
 /// Returns whether `head` contains lookups, and more than half of its lines have `format`.
-fn makes_sense(format: Format, head: &[u8]) -> bool {
+fn is_mostly(format: Format, head: &[u8]) -> bool {
     let mut is_empty = true;
     let skipped = read(format, None, head, &mut |_| {
         is_empty = false;

@@ -11,7 +11,7 @@
 
 use super::lines::Lines;
 use super::skipped::Skipped;
-use super::{Tell, lookup};
+use super::{EventSink, lookup};
 use crate::trace::Error;
 use larder_cache::dentry::name_hash;
 use larder_cache::tape::CacheKind;
@@ -20,7 +20,7 @@ use std::io::BufRead;
 pub(super) fn import(
     reader: impl BufRead,
     cache: Option<CacheKind>,
-    tell: &mut Tell<'_>,
+    emit: &mut EventSink<'_>,
 ) -> Result<Skipped, Error> {
     let mut lines = Lines::new(reader);
     let mut skipped = Skipped::default();
@@ -49,7 +49,7 @@ pub(super) fn import(
             _ => (CacheKind::Dentry, 0, name_hash(text).into()),
         };
         let cache = cache.unwrap_or(usual);
-        tell(lookup(0, cache, object, index))?;
+        emit(lookup(0, cache, object, index))?;
     }
     Ok(skipped)
 }

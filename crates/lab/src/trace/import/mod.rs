@@ -32,7 +32,7 @@ mod skipped;
 pub(crate) mod strace;
 
 pub(super) use blkparse::device_number;
-pub use foreign::{Foreign, Looks};
+pub use foreign::{Foreign, DetectedFormat};
 pub use format::Format;
 pub(super) use oracle_general::{RECORD_BYTES, Record};
 pub use skipped::Skipped;
@@ -44,26 +44,26 @@ use larder_trace::TraceEvent;
 use std::io::BufRead;
 
 /// Receives imported events.
-pub type Tell<'a> = dyn FnMut(TraceEvent) -> Result<(), Error> + 'a;
+pub type EventSink<'a> = dyn FnMut(TraceEvent) -> Result<(), Error> + 'a;
 
-/// Reads `reader`, which has `format`, to its end, and calls `tell` with each event. Returns the
+/// Reads `reader`, which has `format`, to its end, and calls `emit` with each event. Returns the
 /// lines that were skipped. `cache` is the cache of the keys in formats that do not determine it;
 /// `None` selects the default.
 ///
 /// # Errors
-/// Those of reading, and those of `tell`; and [`Error::Foreign`] if there is no lookup.
+/// Those of reading, and those of `emit`; and [`Error::Foreign`] if there is no lookup.
 pub fn import(
     format: Format,
     cache: Option<CacheKind>,
     mut reader: impl BufRead,
-    tell: &mut Tell<'_>,
+    emit: &mut EventSink<'_>,
 ) -> Result<Skipped, Error> {
     let head = foreign::head(&mut reader)?;
     foreign::check(format, &head)?;
     let mut is_empty = true;
     let skipped = read(format, cache, reader, &mut |event| {
         is_empty = false;
-        tell(event)
+        emit(event)
     })?;
     if is_empty {
         return Err(Foreign::new(format, skipped, &head).into());
@@ -75,15 +75,15 @@ fn read(
     format: Format,
     cache: Option<CacheKind>,
     reader: impl BufRead,
-    tell: &mut Tell<'_>,
+    emit: &mut EventSink<'_>,
 ) -> Result<Skipped, Error> {
     match format {
-        Format::Blkparse => blkparse::import(reader, tell),
-        Format::Fio => fio::import(reader, tell),
-        Format::Strace => strace::import(reader, tell),
-        Format::Msr => msr::import(reader, tell),
-        Format::OracleGeneral => oracle_general::import(reader, cache, tell),
-        Format::Keys => keys::import(reader, cache, tell),
+        Format::Blkparse => blkparse::import(reader, emit),
+        Format::Fio => fio::import(reader, emit),
+        Format::Strace => strace::import(reader, emit),
+        Format::Msr => msr::import(reader, emit),
+        Format::OracleGeneral => oracle_general::import(reader, cache, emit),
+        Format::Keys => keys::import(reader, cache, emit),
     }
 }
 

@@ -4,7 +4,7 @@
 //! host, disk, operation, offset and length in bytes, response time. A host's disks are devices whose major
 //! number is the host's number, in order of first occurrence.
 
-use super::Tell;
+use super::EventSink;
 use super::lines::Line;
 use super::pages::{self, Span};
 use super::skipped::{FOREIGN, Skipped};
@@ -25,9 +25,9 @@ struct Seen {
     began: Option<u64>,
 }
 
-pub(super) fn import(reader: impl BufRead, tell: &mut Tell<'_>) -> Result<Skipped, Error> {
+pub(super) fn import(reader: impl BufRead, emit: &mut EventSink<'_>) -> Result<Skipped, Error> {
     let mut seen = Seen::default();
-    pages::import(reader, tell, |line| seen.request(line))
+    pages::import(reader, emit, |line| seen.request(line))
 }
 
 impl Seen {

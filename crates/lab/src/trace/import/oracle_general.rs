@@ -5,7 +5,7 @@
 //! inodes unless another cache is given.
 
 use super::skipped::Skipped;
-use super::{Tell, lookup};
+use super::{EventSink, lookup};
 use crate::trace::Error;
 use larder_cache::tape::CacheKind;
 use std::io::{BufRead, Read as _};
@@ -62,7 +62,7 @@ pub(super) fn are_plausible(bytes: &[u8]) -> bool {
 pub(super) fn import(
     mut reader: impl BufRead,
     cache: Option<CacheKind>,
-    tell: &mut Tell<'_>,
+    emit: &mut EventSink<'_>,
 ) -> Result<Skipped, Error> {
     let mut skipped = Skipped::default();
     let cache = cache.unwrap_or(CacheKind::Inode);
@@ -83,7 +83,7 @@ pub(super) fn import(
         let since = record
             .clock_time_s
             .saturating_sub(*began_s.get_or_insert(record.clock_time_s));
-        tell(lookup(
+        emit(lookup(
             u64::from(since) * 1_000_000_000,
             cache,
             0,

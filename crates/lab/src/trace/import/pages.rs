@@ -2,7 +2,7 @@
 
 use super::lines::{Line, Lines};
 use super::skipped::Skipped;
-use super::{Tell, lookup};
+use super::{EventSink, lookup};
 use crate::trace::Error;
 use larder_cache::tape::CacheKind;
 use std::io::BufRead;
@@ -46,7 +46,7 @@ pub(super) struct Span {
 /// Imports a text. `parse` converts each line to a span, or returns the reason to skip it.
 pub(super) fn import(
     reader: impl BufRead,
-    tell: &mut Tell<'_>,
+    emit: &mut EventSink<'_>,
     mut parse: impl FnMut(Line<'_>) -> Result<Span, &'static str>,
 ) -> Result<Skipped, Error> {
     let mut lines = Lines::new(reader);
@@ -59,7 +59,7 @@ pub(super) fn import(
         match parsed {
             Ok((span, pages)) => {
                 for page in pages {
-                    tell(lookup(span.time_ns, span.cache, span.object, page))?;
+                    emit(lookup(span.time_ns, span.cache, span.object, page))?;
                 }
             }
             Err(reason) => skipped.line(reason, line),

@@ -82,72 +82,72 @@ impl Translator {
         }
     }
 
-    /// Calls `tell` with the events that `tracepoint` with `fields` at `time` means.
+    /// Calls `emit` with the events that `tracepoint` with `fields` at `time` means.
     pub(super) fn translate(
         &mut self,
         time: u64,
         tracepoint: Tracepoint,
         fields: [u64; FIELDS],
-        tell: &mut dyn FnMut(TraceEvent),
+        emit: &mut dyn FnMut(TraceEvent),
     ) {
         let [device, second, third, fourth] = fields;
         let Ok(device) = u32::try_from(device) else {
             return;
         };
-        let mut told = Told {
+        let mut output = Output {
             time_ns: time.saturating_sub(self.began_ns),
             resident: &mut self.resident,
-            tell,
+            emit,
         };
         let page = |index| page(device, second, index);
         match tracepoint {
             Tracepoint::AddFolio | Tracepoint::DeleteFolio => {
                 let count = 1 << fourth.min(MAX_ORDER);
-                let comes = tracepoint == Tracepoint::AddFolio;
+                let is_insertion = tracepoint == Tracepoint::AddFolio;
                 match self.devices.of_page(device, second) {
                     Some(of_blocks) => {
                         let size = self.devices.block_bytes(of_blocks, self.page_bytes);
                         let in_page = (self.page_bytes / size).max(1);
                         let first = third.saturating_mul(in_page);
                         for block in range(first, count * in_page) {
-                            told.block(buffer(of_blocks, block), comes);
+                            output.block(buffer(of_blocks, block), is_insertion);
                         }
                     }
-                    None => range(third, count).for_each(|index| told.page(page(index), comes)),
+                    None => range(third, count).for_each(|index| output.page(page(index), is_insertion)),
                 }
             }
             Tracepoint::SyncReadahead => {
                 self.counts.sync_windows += 1;
                 if self.devices.of_page(device, second).is_none() {
-                    told.lookup(page(third));
+                    output.lookup(page(third));
                 }
             }
             Tracepoint::AsyncReadahead => self.counts.async_windows += 1,
-            Tracepoint::Fault => told.lookup(page(third)),
+            Tracepoint::Fault => output.lookup(page(third)),
             Tracepoint::GetPages if self.devices.of_page(device, second).is_none() => {
-                told.found(page(third));
+                output.found(page(third));
                 let others = fourth.saturating_sub(third).min(MAX_PAGES);
                 let others = range(third.saturating_add(1), others).map(page);
-                others.for_each(|key| told.lookup_if_there(key));
+                others.for_each(|key| output.lookup_if_cached(key));
             }
             Tracepoint::GetPages => {}
             Tracepoint::MapPages => {
                 let count = fourth.saturating_add(1).saturating_sub(third);
                 let pages = range(third, count.min(MAX_PAGES)).map(page);
-                pages.for_each(|key| told.lookup_if_there(key));
+                pages.for_each(|key| output.lookup_if_cached(key));
             }
             Tracepoint::TouchBuffer => {
                 self.devices.block_bytes.insert(device, third);
-                told.found(buffer(device, second));
+                output.found(buffer(device, second));
             }
             Tracepoint::LoadInode => {
                 let key = inode(device, second);
-                told.gone(key);
-                told.lookup(key);
-                told.comes(key);
+                output.removed(key);
+                output.lookup(key);
+                output.inserted(key);
             }
-            Tracepoint::AllocateInode => told.comes(inode(device, second)),
-            Tracepoint::EvictInode => told.gone(inode(device, second)),
+            Tracepoint::AllocateInode => output.inserted(inode(device, second)),
+            Tracepoint::EvictInode => output.removed(inode(device, second)),
             Tracepoint::QueueBio => self.counts.request(second * SECTOR_BYTES, third),
         }
     }
@@ -219,15 +219,15 @@ fn range(first: u64, count: u64) -> std::ops::Range<u64> {
 }
 
 /// The events of one time.
-struct Told<'a> {
+struct Output<'a> {
     time_ns: u64,
     resident: &'a mut Resident,
-    tell: &'a mut dyn FnMut(TraceEvent),
+    emit: &'a mut dyn FnMut(TraceEvent),
 }
 
-impl Told<'_> {
-    fn tell(&mut self, key: Key, operation: Operation) {
-        (self.tell)(TraceEvent {
+impl Output<'_> {
+    fn emit(&mut self, key: Key, operation: Operation) {
+        (self.emit)(TraceEvent {
             time_ns: self.time_ns,
             cache: key.cache,
             operation,
@@ -238,49 +238,49 @@ impl Told<'_> {
         });
     }
 
-    fn comes(&mut self, key: Key) {
+    fn inserted(&mut self, key: Key) {
         if self.resident.insert(key) {
-            self.tell(key, Operation::Insert);
+            self.emit(key, Operation::Insert);
         }
     }
 
-    fn gone(&mut self, key: Key) {
+    fn removed(&mut self, key: Key) {
         if self.resident.remove(key) {
-            self.tell(key, Operation::Remove);
+            self.emit(key, Operation::Remove);
         }
     }
 
     fn lookup(&mut self, key: Key) {
         let hit = self.resident.contains(key);
-        self.tell(key, Operation::Lookup { hit });
+        self.emit(key, Operation::Lookup { hit });
     }
 
-    fn lookup_if_there(&mut self, key: Key) {
+    fn lookup_if_cached(&mut self, key: Key) {
         if self.resident.contains(key) {
-            self.tell(key, Operation::Lookup { hit: true });
+            self.emit(key, Operation::Lookup { hit: true });
         }
     }
 
     /// Records a lookup that found `key`, which may have been cached before the recording.
     fn found(&mut self, key: Key) {
-        self.comes(key);
+        self.inserted(key);
         self.lookup(key);
     }
 
-    fn page(&mut self, key: Key, comes: bool) {
-        if comes {
-            self.comes(key);
+    fn page(&mut self, key: Key, is_insertion: bool) {
+        if is_insertion {
+            self.inserted(key);
         } else {
-            self.gone(key);
+            self.removed(key);
         }
     }
 
     /// A block is inserted only after a lookup.
-    fn block(&mut self, key: Key, comes: bool) {
-        if comes && !self.resident.contains(key) {
+    fn block(&mut self, key: Key, is_insertion: bool) {
+        if is_insertion && !self.resident.contains(key) {
             self.lookup(key);
         }
-        self.page(key, comes);
+        self.page(key, is_insertion);
     }
 }
 

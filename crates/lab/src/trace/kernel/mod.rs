@@ -162,20 +162,20 @@ impl KernelRecorder {
         })
     }
 
-    /// Calls `tell` with each event until `stop` returns true. `stop` receives a duration for which it
+    /// Calls `emit` with each event until `stop` returns true. `stop` receives a duration for which it
     /// may wait.
     pub fn run(
         mut self,
         stop: &mut dyn FnMut(Duration) -> bool,
-        tell: &mut dyn FnMut(TraceEvent) -> Result<(), super::Error>,
+        emit: &mut dyn FnMut(TraceEvent) -> Result<(), super::Error>,
     ) -> Result<KernelSummary, Error> {
         while !stop(ROUND) {
             let complete = self.read(now_ns())?;
-            self.tell(complete, tell)?;
+            self.emit(complete, emit)?;
         }
         self.switch(false)?;
         while self.read(u64::MAX)? != u64::MAX {}
-        self.tell(u64::MAX, tell)?;
+        self.emit(u64::MAX, emit)?;
         let lost = self.sources.iter().map(Source::lost);
         Ok(KernelSummary {
             events: self.events,
@@ -202,10 +202,10 @@ impl KernelRecorder {
     }
 
     /// Reports the events up to `complete`.
-    fn tell(
+    fn emit(
         &mut self,
         complete: u64,
-        tell: &mut dyn FnMut(TraceEvent) -> Result<(), super::Error>,
+        emit: &mut dyn FnMut(TraceEvent) -> Result<(), super::Error>,
     ) -> Result<(), Error> {
         self.held.sort_by_key(|raw| raw.time);
         let end = self.held.partition_point(|raw| raw.time <= complete);
@@ -219,7 +219,7 @@ impl KernelRecorder {
             self.translator
                 .translate(time, tracepoint, fields, &mut |event| {
                     if result.is_ok() {
-                        result = tell(event);
+                        result = emit(event);
                     }
                 });
         }

@@ -49,8 +49,8 @@ fn numbers_in(folder: &Path) -> Vec<u32> {
 /// contain parentheses.
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, behind) = stat.rsplit_once(')')?;
-    behind.split_whitespace().nth(1)?.parse().ok()
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -58,14 +58,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tree_of_a_process_has_its_threads() {
+    fn process_tree_contains_all_threads() {
         let threads = of_trees(&[std::process::id()]).unwrap();
         assert!(threads.contains(&std::process::id()));
         assert!(threads.contains(&rustix::thread::gettid().as_raw_pid().cast_unsigned()));
     }
 
     #[test]
-    fn process_that_is_not_there_is_refused() {
+    fn missing_process_is_an_error() {
         assert!(matches!(
             of_trees(&[u32::MAX]),
             Err(Error::NoProcess(u32::MAX))

@@ -35,7 +35,7 @@ pub(super) struct Threads(HashMap<u32, Thread>);
 
 impl Threads {
     /// Records the origin of `pid`.
-    pub(super) fn born(&mut self, pid: u32, birth: Birth) {
+    pub(super) fn add_thread(&mut self, pid: u32, birth: Birth) {
         let parent = self.thread(birth.parent);
         let descriptors = if birth.shares_files {
             Rc::clone(&parent.descriptors)
@@ -55,7 +55,7 @@ impl Threads {
     }
 
     /// Removes `pid`.
-    pub(super) fn ended(&mut self, pid: u32) {
+    pub(super) fn remove_thread(&mut self, pid: u32) {
         self.0.remove(&pid);
     }
 

@@ -9,7 +9,7 @@
 
 use super::super::pages::of_span;
 use super::super::skipped::Skipped;
-use super::super::{Tell, lookup};
+use super::super::{EventSink, lookup};
 use super::Calls;
 use super::call::{Call, Descriptor, Outcome, Start};
 use super::files::{OpenFile, Threads};
@@ -28,7 +28,7 @@ const PATH_BYTES: usize = 4096;
 /// Imports all calls of `reader`.
 pub(in super::super) fn import(
     reader: impl BufRead,
-    tell: &mut Tell<'_>,
+    emit: &mut EventSink<'_>,
 ) -> Result<Skipped, Error> {
     let mut calls = Calls::new(reader);
     let mut state = State::new();
@@ -39,11 +39,11 @@ pub(in super::super) fn import(
             calls.skipped.add(reason, call.line, call.name.as_bytes());
         }
         for event in state.events.drain(..) {
-            tell(event)?;
+            emit(event)?;
         }
         if let Ok(Some(pages)) = result {
             for page in pages.span {
-                tell(lookup(call.time_ns, CacheKind::Page, pages.inode, page))?;
+                emit(lookup(call.time_ns, CacheKind::Page, pages.inode, page))?;
             }
         }
     }
@@ -79,14 +79,14 @@ impl State {
     /// Records the changes of `call`, and returns the pages that it looked up.
     fn call(&mut self, call: &Call) -> Result<Option<Pages>, &'static str> {
         if let Some(birth) = call.birth {
-            self.threads.born(call.pid, birth);
+            self.threads.add_thread(call.pid, birth);
         }
         if call.paths.iter().any(|path| path.path.len() > PATH_BYTES) {
             return Err("a path of more than 4096 bytes");
         }
         match &*call.name {
             "rename" | "renameat" | "renameat2" | "link" | "linkat" => self.two_names(call)?,
-            "exit" | "exit_group" => self.threads.ended(call.pid),
+            "exit" | "exit_group" => self.threads.remove_thread(call.pid),
             _ if !call.paths.is_empty() => self.one_name(call)?,
             "read" | "readv" | "pread64" | "preadv" | "preadv2" | "write" | "writev"
             | "pwrite64" | "pwritev" | "pwritev2" | "sendfile" | "copy_file_range" | "mmap" => {

@@ -31,22 +31,22 @@ pub(super) enum What<'a> {
 pub(super) fn parts(line: &[u8]) -> Option<Parts<'_>> {
     let mut rest = line.trim_ascii();
     let mut pid = 0;
-    if let Some(behind) = rest.strip_prefix(b"[pid") {
-        let end = behind.iter().position(|&byte| byte == b']')?;
-        pid = parse(&behind[..end])?;
-        rest = behind[end + 1..].trim_ascii_start();
-    } else if let Some((number, behind)) = word(rest)
+    if let Some(after) = rest.strip_prefix(b"[pid") {
+        let end = after.iter().position(|&byte| byte == b']')?;
+        pid = parse(&after[..end])?;
+        rest = after[end + 1..].trim_ascii_start();
+    } else if let Some((number, after)) = word(rest)
         && let Some(number) = parse(number)
     {
         pid = number;
-        rest = behind;
+        rest = after;
     }
     let mut timestamp = None;
-    if let Some((text, behind)) = word(rest)
+    if let Some((text, after)) = word(rest)
         && let Some(parsed) = Timestamp::parse(text)
     {
         timestamp = Some(parsed);
-        rest = behind;
+        rest = after;
     }
     Some(Parts {
         pid,
@@ -81,7 +81,7 @@ pub(super) fn call(text: &[u8]) -> Option<Call> {
     if name.is_empty() || !name.iter().all(is_name) {
         return None;
     }
-    let (arguments, behind) = argument::split(&text[open + 1..])?;
+    let (arguments, after) = argument::split(&text[open + 1..])?;
     let mut call = Call {
         line: 0,
         time_ns: 0,
@@ -93,7 +93,7 @@ pub(super) fn call(text: &[u8]) -> Option<Call> {
         offset: None,
         length: None,
         flags: Box::default(),
-        result: outcome(behind)?,
+        result: outcome(after)?,
     };
     let mut at = Start::WorkingDirectory(None);
     for (role, argument) in signature::of(name).iter().zip(arguments) {
@@ -151,8 +151,8 @@ fn outcome(text: &[u8]) -> Option<Outcome> {
         return Some(Outcome::Failed(String::from_utf8_lossy(error).into()));
     }
     let digits = text.iter().position(|&byte| matches!(byte, b' ' | b'<'));
-    let (number, behind) = text.split_at(digits.unwrap_or(text.len()));
-    let path = argument::annotation(behind);
+    let (number, annotation) = text.split_at(digits.unwrap_or(text.len()));
+    let path = argument::annotation(annotation);
     Some(Outcome::Returned(argument::number(number)?, path))
 }
 
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn call_with_a_path_has_its_start_its_flags_and_its_result() {
+    fn call_has_its_path_flags_and_result() {
         let parsed =
             call(br#"openat(7</srv>, "a\tb", O_RDWR|O_CREAT, 0666) = 9</srv/a\tb>"#).unwrap();
         let srv = Descriptor {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn call_with_a_place_has_its_offset_and_length() {
+    fn call_has_its_offset_and_length() {
         let parsed = call(br#"pread64(3, "x"..., 784, 64) = 784 <0.000010>"#).unwrap();
         assert_eq!((parsed.offset, parsed.length), (Some(64), Some(784)));
         assert_eq!(parsed.result, Outcome::Returned(784, None));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_numbers_errors_or_unknown() {
+    fn result_is_a_number_an_error_or_unknown() {
         let result = |text: &[u8]| call(text).map(|call| call.result);
         let failed = Outcome::Failed("ENOENT".into());
         assert_eq!(
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_have_a_pid_and_a_timestamp_or_neither() {
+    fn pid_and_timestamp_are_optional() {
         let head =
             |line: &'static str| parts(line.as_bytes()).map(|parts| (parts.pid, parts.timestamp));
         let second = Some(Timestamp::Seconds(1_500_000_000));

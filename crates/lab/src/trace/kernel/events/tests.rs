@@ -33,7 +33,7 @@ fn translator() -> Translator {
 
 /// Returns the events for `tracepoint`: the cache, inode and index of each entry, and the
 /// operation.
-fn told(
+fn translated(
     translator: &mut Translator,
     tracepoint: Tracepoint,
     fields: [u64; FIELDS],
@@ -48,29 +48,29 @@ fn told(
 #[test]
 fn read_behind_the_end_of_a_file_looks_up_the_pages_that_there_are() {
     let mut caches = translator();
-    let miss = told(&mut caches, Tracepoint::SyncReadahead, [LOOP, 12, 0, 0]);
+    let miss = translated(&mut caches, Tracepoint::SyncReadahead, [LOOP, 12, 0, 0]);
     assert_eq!(miss, [(CacheKind::Page, 12, 0, MISS)]);
-    let folio = told(&mut caches, Tracepoint::AddFolio, [LOOP, 12, 0, 1]);
+    let folio = translated(&mut caches, Tracepoint::AddFolio, [LOOP, 12, 0, 1]);
     let inserts = [0, 1].map(|index| (CacheKind::Page, 12, index, Operation::Insert));
     assert_eq!(folio, inserts);
-    let read = told(&mut caches, Tracepoint::GetPages, [LOOP, 12, 0, 31]);
+    let read = translated(&mut caches, Tracepoint::GetPages, [LOOP, 12, 0, 31]);
     assert_eq!(read, [0, 1].map(|index| (CacheKind::Page, 12, index, HIT)));
 }
 
 #[test]
 fn page_cached_before_the_recording_is_inserted_where_it_is_first_found() {
     let mut caches = translator();
-    let read = told(&mut caches, Tracepoint::GetPages, [LOOP, 12, 5, 9]);
+    let read = translated(&mut caches, Tracepoint::GetPages, [LOOP, 12, 5, 9]);
     let expected = [Operation::Insert, HIT].map(|operation| (CacheKind::Page, 12, 5, operation));
     assert_eq!(read, expected);
-    let deleted = told(&mut caches, Tracepoint::DeleteFolio, [LOOP, 12, 4, 2]);
+    let deleted = translated(&mut caches, Tracepoint::DeleteFolio, [LOOP, 12, 4, 2]);
     assert_eq!(deleted, [(CacheKind::Page, 12, 5, Operation::Remove)]);
 }
 
 #[test]
 fn page_of_a_device_is_the_blocks_in_it() {
     let mut caches = translator();
-    let added = told(
+    let added = translated(
         &mut caches,
         Tracepoint::AddFolio,
         [BLOCK_DEVICES, LOOP, 2, 0],
@@ -79,17 +79,17 @@ fn page_of_a_device_is_the_blocks_in_it() {
         .flat_map(|block| [MISS, Operation::Insert].map(|what| (CacheKind::Buffer, 0, block, what)))
         .collect();
     assert_eq!(added, expected);
-    let touched = told(&mut caches, Tracepoint::TouchBuffer, [LOOP, 9, 1024, 0]);
+    let touched = translated(&mut caches, Tracepoint::TouchBuffer, [LOOP, 9, 1024, 0]);
     assert_eq!(touched, [(CacheKind::Buffer, 0, 9, HIT)]);
 }
 
 #[test]
 fn inode_that_is_loaded_was_looked_for() {
     let mut caches = translator();
-    let loaded = told(&mut caches, Tracepoint::LoadInode, [LOOP, 12, 0, 0]);
+    let loaded = translated(&mut caches, Tracepoint::LoadInode, [LOOP, 12, 0, 0]);
     let expected = [MISS, Operation::Insert].map(|what| (CacheKind::Inode, 12, 0, what));
     assert_eq!(loaded, expected);
-    let evicted = told(&mut caches, Tracepoint::EvictInode, [LOOP, 12, 1, 0]);
+    let evicted = translated(&mut caches, Tracepoint::EvictInode, [LOOP, 12, 1, 0]);
     assert_eq!(evicted, [(CacheKind::Inode, 12, 0, Operation::Remove)]);
 }
 
@@ -98,7 +98,7 @@ fn requests_are_counted_and_flushes_without_content_are_not() {
     let mut caches = translator();
     for (sectors, what) in [(8, b'R'), (16, b'W'), (2, b'F'), (0, b'F'), (8, b'D')] {
         let fields = [LOOP, sectors, what.into(), 0];
-        assert!(told(&mut caches, Tracepoint::QueueBio, fields).is_empty());
+        assert!(translated(&mut caches, Tracepoint::QueueBio, fields).is_empty());
     }
     let counts = caches.counts;
     assert_eq!((counts.reads, counts.read_bytes), (1, 4096));
