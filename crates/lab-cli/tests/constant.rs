@@ -22,7 +22,7 @@ fn constant_of_32_bits_is_the_published_one() {
 }
 
 #[test]
-fn constant_as_json_names_the_multiplier_and_measures_it() {
+fn constant_json_contains_the_multiplier_and_its_links() {
     let text = lab_ok(with(&["--json"]));
     let json: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["bits"], 64);
@@ -34,7 +34,7 @@ fn constant_as_json_names_the_multiplier_and_measures_it() {
 }
 
 #[test]
-fn constant_of_words_that_are_none_is_refused_with_the_bounds() {
+fn constant_rejects_word_sizes_outside_the_bounds() {
     for bits in ["--bits=7", "--bits=65", "--bits=word"] {
         let output = lab(with(&[bits]));
         assert_fails(&output, 2, &["--bits"]);
@@ -43,7 +43,7 @@ fn constant_of_words_that_are_none_is_refused_with_the_bounds() {
 }
 
 #[test]
-fn constant_of_a_trace_that_is_none_says_what_to_do() {
+fn constant_of_a_missing_trace_fails_with_a_hint() {
     let missing = with(&["--trace=/nowhere/keys.parquet"]);
     assert_fails(
         &lab(missing),

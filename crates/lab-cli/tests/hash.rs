@@ -37,7 +37,7 @@ fn traced() -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn hash_of_keys_made_up_prints_a_row_for_each_function_beside_chance() {
+fn hash_of_generated_keys_prints_a_row_for_each_function_and_chance() {
     let args = ["hash", "--keys", "names", "--objects", "2000"];
     let choice = ["--functions", "published,golden", "--bits", "10,12"];
     let text = lab_ok(args.into_iter().chain(choice));
@@ -55,7 +55,7 @@ fn hash_of_keys_made_up_prints_a_row_for_each_function_beside_chance() {
 }
 
 #[test]
-fn hash_of_pages_compares_trees_and_judges_our_own_function() {
+fn hash_of_pages_compares_trees_and_judges_the_function_of_larder() {
     let args = ["hash", "--keys", "pages", "--objects", "5000"];
     let choice = ["--functions", "larder,rbtree,mult", "--bits", "10,13"];
     let text = lab_ok(args.into_iter().chain(choice));
@@ -75,7 +75,7 @@ fn hash_of_pages_compares_trees_and_judges_our_own_function() {
 }
 
 #[test]
-fn hash_of_a_trace_reports_each_cache_in_each_form() {
+fn hash_of_a_trace_reports_each_cache_in_every_output_format() {
     let (dir, trace) = traced();
     let report = dir.path().join("report");
     let report = report.to_str().unwrap();
@@ -100,7 +100,7 @@ fn hash_of_a_trace_reports_each_cache_in_each_form() {
 }
 
 #[test]
-fn hash_says_what_is_wrong_and_what_to_do() {
+fn hash_errors_have_hints() {
     let (dir, trace) = traced();
     assert_fails(&lab(["hash"]), 2, &["--trace <FILE>|--keys <KIND>"]);
     let nothing = ["hash", "--keys", "pages", "--memory", "0"];
@@ -129,7 +129,7 @@ fn hash_says_what_is_wrong_and_what_to_do() {
 }
 
 #[test]
-fn tune_prints_what_to_mount_with() {
+fn tune_prints_the_mount_option() {
     let (_dir, trace) = traced();
     let args = ["tune", "--trace", &trace, "--memory", "16M"];
     let text = lab_ok(args);
@@ -162,7 +162,7 @@ const FIELDS: [&str; 7] = [
 ];
 
 #[test]
-fn sweep_on_a_cluster_has_the_figures_of_a_sweep_here() {
+fn sweep_on_a_cluster_equals_a_local_sweep() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let has_dask = |python: &PathBuf| {
         let imported = Command::new(python).args(["-c", "import dask"]).output();

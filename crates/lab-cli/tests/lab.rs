@@ -21,7 +21,7 @@ fn small_with<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn readahead_prints_a_row_for_each_policy_and_the_same_each_time() {
+fn readahead_prints_the_same_row_for_each_policy_every_time() {
     let text = lab_ok(SMALL);
     for policy in ["off", "legacy", "ondemand", "modern"] {
         let rows = text.lines().filter(|line| line.starts_with(policy));
@@ -46,7 +46,7 @@ fn readahead_prints_json_with_every_figure() {
 }
 
 #[test]
-fn readahead_writes_csv_plot_and_report_where_it_is_told_to() {
+fn readahead_writes_csv_plot_and_report_to_the_given_paths() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let (csv, plot, report) = (path("x.csv"), path("x.svg"), path("new/report"));
@@ -67,7 +67,7 @@ fn readahead_writes_csv_plot_and_report_where_it_is_told_to() {
 }
 
 #[test]
-fn names_that_are_unknown_are_told_with_the_flag_and_those_that_are_known() {
+fn invalid_values_are_rejected_with_the_flag_and_alternatives() {
     for (args, parts) in [
         (
             &["--workload", "dance"][..],
@@ -121,7 +121,7 @@ fn names_that_are_unknown_are_told_with_the_flag_and_those_that_are_known() {
 }
 
 #[test]
-fn file_that_cannot_be_written_is_told_with_its_flag() {
+fn unwritable_file_is_reported_with_its_flag() {
     let args = small_with(&["--policy=off", "--csv", "/nonexistent/x.csv"]);
     assert_fails(&lab(args), 1, &["/nonexistent/x.csv", "hint:", "--csv"]);
     let args = small_with(&["--policy=off", "--output", "/proc/nonexistent"]);
@@ -129,7 +129,7 @@ fn file_that_cannot_be_written_is_told_with_its_flag() {
 }
 
 #[test]
-fn files_larger_than_the_device_are_told_with_what_helps() {
+fn files_larger_than_the_device_fail_with_a_hint() {
     let args = [
         "readahead",
         "--workload=sequential:file=1T",
@@ -158,7 +158,7 @@ fn list_names_workloads_devices_policies_and_functions() {
 }
 
 #[test]
-fn reproduce_quick_writes_the_report_and_says_that_it_is_none() {
+fn reproduce_quick_report_states_that_it_is_not_a_reproduction() {
     let dir = tempfile::tempdir().unwrap();
     let text = lab_ok([
         "reproduce".as_ref(),
@@ -176,7 +176,7 @@ fn reproduce_quick_writes_the_report_and_says_that_it_is_none() {
 }
 
 #[test]
-fn reproduce_kara2016_quick_judges_every_finding_and_says_that_it_is_none() {
+fn reproduce_kara2016_quick_report_has_every_finding_and_no_verdict() {
     let dir = tempfile::tempdir().unwrap();
     let text = lab_ok([
         "reproduce".as_ref(),
@@ -224,7 +224,7 @@ fn reproduce_without_output_writes_nothing() {
 }
 
 #[test]
-fn replaced_results_are_named() {
+fn replaced_result_files_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (csv, plot, report) = (path("figures.csv"), path("plot.svg"), path("report"));
@@ -250,7 +250,7 @@ fn replaced_results_are_named() {
 }
 
 #[test]
-fn timed_is_refused_for_what_is_timed_anyway() {
+fn timed_is_rejected_for_documents_that_are_always_timed() {
     assert_fails(
         &lab(["reproduce", "kara2016", "--timed", "--output=x"]),
         2,

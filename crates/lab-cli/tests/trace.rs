@@ -43,7 +43,7 @@ fn show_prints_the_first_events_and_info_counts_all() {
 }
 
 #[test]
-fn trace_without_a_footer_is_refused_and_salvaged_to_a_new_file() {
+fn trace_without_a_footer_is_rejected_and_salvaged_to_a_new_file() {
     let dir = tempfile::tempdir().unwrap();
     let (trace, saved) = (dir.path().join("cut.trace"), dir.path().join("saved.trace"));
     drop(begin(&trace, &TraceInfo::default()));
@@ -75,7 +75,7 @@ fn info_says_that_the_end_of_a_recording_is_missing() {
 }
 
 #[test]
-fn what_is_no_trace_is_named() {
+fn file_that_is_not_a_trace_is_rejected_by_path() {
     let dir = tempfile::tempdir().unwrap();
     let mine = dir.path().join("mine");
     fs::write(&mine, "mine, and no trace").unwrap();

@@ -22,7 +22,7 @@ fn json(output: &Output) -> serde_json::Value {
 }
 
 #[test]
-fn keys_from_standard_input_become_a_trace_and_leave_it_as_they_were() {
+fn keys_from_standard_input_are_imported_and_exported_unchanged() {
     let dir = TempDir::new().unwrap();
     let (trace, exported) = (path(&dir, "keys.parquet"), path(&dir, "keys.oracleGeneral"));
     let mut import = Command::new(binary())
@@ -61,7 +61,7 @@ fn keys_from_standard_input_become_a_trace_and_leave_it_as_they_were() {
 }
 
 #[test]
-fn import_and_export_tell_what_is_wrong_and_what_to_do() {
+fn import_and_export_errors_have_hints() {
     let dir = TempDir::new().unwrap();
     let (text, trace) = (path(&dir, "keys.txt"), path(&dir, "keys.parquet"));
     fs::write(&text, "7\n").unwrap();
@@ -96,7 +96,7 @@ fn import_and_export_tell_what_is_wrong_and_what_to_do() {
 }
 
 #[test]
-fn export_chooses_the_only_cache_there_is_and_asks_where_there_are_more() {
+fn export_selects_the_only_cache_and_requires_a_choice_of_several() {
     let dir = TempDir::new().unwrap();
     let (text, out) = (path(&dir, "keys.txt"), path(&dir, "out"));
     let (one, two) = (path(&dir, "one.parquet"), path(&dir, "two.parquet"));
@@ -114,7 +114,7 @@ fn export_chooses_the_only_cache_there_is_and_asks_where_there_are_more() {
 }
 
 #[test]
-fn trace_cut_short_is_exported_only_if_asked() {
+fn trace_cut_short_is_exported_only_with_salvage() {
     let dir = TempDir::new().unwrap();
     let (text, trace) = (path(&dir, "keys.txt"), path(&dir, "keys.parquet"));
     fs::write(&text, "7\n8\n").unwrap();
@@ -141,7 +141,7 @@ fn trace_cut_short_is_exported_only_if_asked() {
 }
 
 #[test]
-fn what_a_trace_lacks_is_told_by_sweeps_and_advice() {
+fn hash_and_tune_report_that_the_end_of_a_trace_is_missing() {
     let dir = TempDir::new().unwrap();
     let (text, trace) = (path(&dir, "keys.txt"), path(&dir, "keys.parquet"));
     fs::write(&text, "7\n8\n".repeat(50)).unwrap();
@@ -172,7 +172,7 @@ fn what_a_trace_lacks_is_told_by_sweeps_and_advice() {
 }
 
 #[test]
-fn recording_without_root_says_what_else_can_be_done() {
+fn recording_without_root_fails_with_alternatives() {
     let output = command(User::Nobody)
         .args([
             "record",
@@ -235,7 +235,7 @@ fn command_is_recorded_and_its_exit_code_is_passed_on() {
 }
 
 #[test]
-fn recording_of_nothing_says_why_that_may_be() {
+fn empty_recording_lists_possible_reasons() {
     let dir = TempDir::new().unwrap();
     // No program is executed from there.
     let elsewhere = "/dev/shm";
@@ -257,7 +257,7 @@ fn recording_of_nothing_says_why_that_may_be() {
 }
 
 #[test]
-fn command_that_does_not_end_is_killed_at_the_second_signal() {
+fn command_that_ignores_signals_is_killed_at_the_second_one() {
     let dir = TempDir::new().unwrap();
     if !can_record(&dir) {
         return;
@@ -274,7 +274,7 @@ fn command_that_does_not_end_is_killed_at_the_second_signal() {
 }
 
 #[test]
-fn recording_that_is_interrupted_ends_its_trace_and_leaves_nothing_in_the_kernel() {
+fn interrupted_recording_completes_its_trace_and_removes_its_instance() {
     let dir = TempDir::new().unwrap();
     if !can_record(&dir) {
         return;

@@ -32,7 +32,7 @@ fn assert_empty(dir: &Path) {
 }
 
 #[test]
-fn sdm_prints_the_runs_of_each_load_once_and_leaves_nothing() {
+fn sdm_prints_each_load_once_and_removes_its_files() {
     if !has_commands() {
         return;
     }
@@ -57,7 +57,7 @@ fn sdm_prints_the_runs_of_each_load_once_and_leaves_nothing() {
 }
 
 #[test]
-fn sdm_of_one_run_prints_no_deviation_and_writes_a_line_for_it() {
+fn sdm_of_one_run_prints_no_deviation_and_one_csv_line() {
     if !has_commands() {
         return;
     }
@@ -78,7 +78,7 @@ fn sdm_of_one_run_prints_no_deviation_and_writes_a_line_for_it() {
 }
 
 #[test]
-fn sdm_records_the_operations_of_a_user_in_his_home() {
+fn sdm_records_the_operations_of_one_user() {
     if !has_commands() || skip(&[Requirement::Tool("strace")]) {
         return;
     }
@@ -106,7 +106,7 @@ fn sdm_records_the_operations_of_a_user_in_his_home() {
 }
 
 #[test]
-fn sdm_on_a_mount_makes_what_it_must_and_leaves_the_image_clean() {
+fn sdm_on_a_mount_succeeds_and_leaves_the_image_clean() {
     if !has_commands() || !can_mount(User::Same) {
         return;
     }
@@ -129,7 +129,7 @@ fn sdm_on_a_mount_makes_what_it_must_and_leaves_the_image_clean() {
 }
 
 #[test]
-fn sdm_where_nobody_can_work_says_what_to_give() {
+fn sdm_without_a_directory_or_users_fails_with_a_hint() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
@@ -144,7 +144,7 @@ fn sdm_where_nobody_can_work_says_what_to_give() {
 }
 
 #[test]
-fn quick_lever2000_writes_its_report_and_judges_no_throughput() {
+fn quick_lever2000_writes_its_report_without_throughput_verdicts() {
     if !can_make_images() {
         return;
     }

@@ -54,7 +54,7 @@ fn on_directory(dir: &Path, fs_type: &str) -> Value {
 }
 
 #[test]
-fn engine_prints_a_row_for_each_variant_and_what_its_entries_take() {
+fn engine_prints_a_row_and_the_entry_size_of_each_variant() {
     let text = lab_ok(SMALL);
     for variant in ["old", "lru", "list-lru", "referenced", "clock"] {
         let rows = text
@@ -74,7 +74,7 @@ fn engine_prints_a_row_for_each_variant_and_what_its_entries_take() {
 }
 
 #[test]
-fn matrix_prints_a_row_for_each_case_and_reports_the_tables_of_the_letter() {
+fn matrix_prints_a_row_for_each_case_and_the_report_has_the_published_tables() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
     let numbers = ["--matrix", "--processes=1,2", "--variant=clock,off,lru"];
@@ -94,7 +94,7 @@ fn matrix_prints_a_row_for_each_case_and_reports_the_tables_of_the_letter() {
 }
 
 #[test]
-fn bench_writes_csv_plot_and_report_where_it_is_told_to() {
+fn bench_writes_csv_plot_and_report_to_the_given_paths() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let (csv, plot, report) = (path("x.csv"), path("x.svg"), path("new/report"));
@@ -123,7 +123,7 @@ fn bench_writes_csv_plot_and_report_where_it_is_told_to() {
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_told_with_what_helps() {
+fn invalid_arguments_are_rejected_with_a_hint() {
     for (code, args, parts) in [
         (2, &["--processes=0"][..], &["--processes", "1 to 1024"][..]),
         (2, &["--files=1,x"], &["--files", "x"]),
@@ -163,7 +163,7 @@ fn arguments_that_make_no_sense_are_told_with_what_helps() {
 }
 
 #[test]
-fn directory_of_the_kernel_keeps_what_was_set_and_is_left_as_it_was() {
+fn directory_of_a_kernel_mount_keeps_values_and_is_cleaned_up() {
     if skip(&[Requirement::Tool("mke2fs"), Requirement::LoopMount]) {
         return;
     }
@@ -175,7 +175,7 @@ fn directory_of_the_kernel_keeps_what_was_set_and_is_left_as_it_was() {
 }
 
 #[test]
-fn directory_of_a_mount_of_ours_keeps_what_was_set_and_is_left_as_it_was() {
+fn directory_of_a_larder_mount_keeps_values_and_is_cleaned_up() {
     if !can_mount(User::Same) {
         return;
     }
@@ -251,7 +251,7 @@ impl Drop for Endless {
 }
 
 #[test]
-fn bench_that_is_told_to_end_ends_its_processes_and_leaves_the_directory_as_it_was() {
+fn bench_terminated_by_a_signal_ends_its_processes_and_removes_its_files() {
     for signal in [Signal::INT, Signal::TERM] {
         let mut endless = Endless::start();
         let processes = endless.processes();
@@ -270,7 +270,7 @@ fn bench_that_is_told_to_end_ends_its_processes_and_leaves_the_directory_as_it_w
 }
 
 #[test]
-fn processes_of_a_bench_that_is_killed_end() {
+fn processes_of_a_killed_bench_exit() {
     let endless = Endless::start();
     let processes = endless.processes();
     assert_eq!(processes.len(), 2);

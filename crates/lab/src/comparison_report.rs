@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn title_names_the_window_to_the_byte() {
+    fn title_has_the_exact_window_size() {
         let title = |readahead_max_bytes| {
             let comparison = comparison(1);
             Comparison {
@@ -273,14 +273,14 @@ mod tests {
     }
 
     #[test]
-    fn plot_shows_seconds_where_there_are_some() {
+    fn plot_has_a_time_axis_for_long_runs() {
         assert!(comparison(10).plot().contains("seconds"));
         let short = comparison(2).plot();
         assert!(!short.contains("seconds") && short.contains("MiB/s"));
     }
 
     #[test]
-    fn report_files_are_the_same_each_time_and_name_the_setup() {
+    fn report_is_deterministic_and_names_the_setup() {
         let files = comparison(10).report().unwrap();
         assert_eq!(files, comparison(10).report().unwrap());
         let names: Vec<&str> = files.iter().map(|file| &*file.name).collect();

@@ -73,21 +73,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn median_is_the_figure_in_the_middle_or_between_the_two_there() {
+    fn median_is_the_middle_figure_or_the_mean_of_two() {
         assert!((median(&[9.0, 1.0, 2.0]) - 2.0).abs() < 1e-12);
         assert!((median(&[9.0, 1.0, 2.0, 4.0]) - 3.0).abs() < 1e-12);
         assert!(median(&[]).is_nan());
     }
 
     #[test]
-    fn figures_of_runs_are_their_mean_and_how_they_scatter() {
+    fn mean_and_deviation_of_runs() {
         let runs = [1.0, 2.0, 3.0];
         assert_eq!((mean(&runs), deviation(&runs)), (2.0, 1.0));
         assert_eq!((mean(&[5.0]), deviation(&[5.0])), (5.0, 0.0));
     }
 
     #[test]
-    fn difference_counts_beyond_twice_both_deviations_and_never_of_single_runs() {
+    fn difference_is_significant_beyond_twice_both_deviations() {
         let figures = |mean, s| Figures { mean, s };
         let steady = figures(10.0, Some(1.0));
         assert_eq!(

@@ -142,7 +142,7 @@ impl Model {
 }
 
 #[test]
-fn replay_of_a_trace_counts_what_a_table_of_ten_lines_counts() {
+fn replay_counts_equal_those_of_a_simple_model() {
     let seed = Seed::from_environment(0x4a51_0001);
     let events = random_events(seed, 40_000, 3000);
     let source = Events {
@@ -190,7 +190,7 @@ fn replay_of_a_trace_counts_what_a_table_of_ten_lines_counts() {
 }
 
 #[test]
-fn chance_is_what_functions_drawn_at_random_walk_in_the_mean() {
+fn chance_equals_the_mean_of_random_functions() {
     let seed = Seed::from_environment(0x4a51_0002);
     let source = Events {
         events: random_events(seed, 20_000, 2000),
@@ -236,7 +236,7 @@ fn chance_is_what_functions_drawn_at_random_walk_in_the_mean() {
 }
 
 #[test]
-fn histogram_of_a_known_key_set_is_that_of_a_program_of_ten_lines() {
+fn histogram_of_known_keys_equals_a_simple_model() {
     let source = Keys::new(KeyKind::Blocks, CacheKind::Buffer, 20_000, 7);
     let mut buckets = vec![0_u64; 1 << 12];
     let mut seen = std::collections::HashSet::new();
@@ -285,7 +285,7 @@ fn uniform_keys_pass_at_5_percent_about_95_percent_of_the_time() {
 }
 
 #[test]
-fn lookups_alone_are_completed_within_the_room_there_is() {
+fn lookup_only_trace_is_completed_within_the_capacity() {
     let source = Keys::new(KeyKind::Pages, CacheKind::Page, 5000, 3);
     let tables = [(Function::Golden, 10), (Function::PageReference, 11)];
     let all = replay_all(&source, CacheKind::Page, Capacity::AsRecorded, &tables);
@@ -298,7 +298,7 @@ fn lookups_alone_are_completed_within_the_room_there_is() {
 }
 
 #[test]
-fn hit_of_what_came_before_the_recording_is_missed_once_and_told() {
+fn hit_of_an_earlier_entry_is_one_miss_and_a_contradiction() {
     let key = |index| HashKey { object: 1, index };
     let lookup = |index| {
         let operation = Operation::Lookup { hit: true };
@@ -321,7 +321,7 @@ fn hit_of_what_came_before_the_recording_is_missed_once_and_told() {
 }
 
 #[test]
-fn report_of_a_sweep_is_one_page_with_its_plots_and_figures_for_programs() {
+fn report_of_a_sweep_has_a_page_plots_csv_and_json() {
     let source = Keys::new(KeyKind::Names, CacheKind::Dentry, 3000, 1);
     let wanted = Wanted::default().with(CacheKind::Dentry, Capacity::AsRecorded);
     let surveys = survey(&source, wanted).unwrap();
@@ -391,7 +391,7 @@ fn ask(caches: &Caches, seed: Seed) {
 }
 
 #[test]
-fn recorded_and_replayed_runs_walk_the_same_links() {
+fn replay_walks_the_recorded_links() {
     let seed = Seed::from_environment(0x4a51_0004);
     record_and_replay(seed, 1, |recorded, replayed, told| {
         assert_eq!(told.contradictions, 0);
@@ -400,7 +400,7 @@ fn recorded_and_replayed_runs_walk_the_same_links() {
 }
 
 #[test]
-fn recorded_and_replayed_runs_of_threads_differ_by_lookups_that_were_overtaken() {
+fn replay_of_threads_differs_only_by_reordered_lookups() {
     const THREADS: u64 = 4;
     let seed = Seed::from_environment(0x4a51_0012);
     record_and_replay(seed, THREADS, |recorded, replayed, told| {

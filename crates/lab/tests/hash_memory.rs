@@ -57,7 +57,7 @@ impl Source for Passing {
 }
 
 #[test]
-fn long_trace_is_replayed_in_the_memory_of_its_objects_at_a_time() {
+fn replay_memory_is_limited_to_live_objects() {
     let before = resident_bytes();
     let wanted = Wanted::default().with(CacheKind::Page, Capacity::AsRecorded);
     let surveys = survey(&Passing, wanted).unwrap();

@@ -88,7 +88,7 @@ fn cat(path: &Path) -> Command {
 }
 
 #[test]
-fn file_read_on_a_mount_has_each_page_inserted_and_found_and_nothing_lost() {
+fn reading_a_file_records_an_insertion_and_a_hit_of_each_page() {
     let Some(target) = target() else { return };
     let config = config(Some(&target.mount.path()), Processes::All);
     let recorder = KernelRecorder::start(&config).unwrap();
@@ -116,7 +116,7 @@ fn file_read_on_a_mount_has_each_page_inserted_and_found_and_nothing_lost() {
 }
 
 #[test]
-fn command_and_its_children_are_recorded_and_nobody_else() {
+fn only_the_command_and_its_children_are_recorded() {
     let Some(target) = target() else { return };
     let recorder = KernelRecorder::start(&config(None, Processes::Spawned)).unwrap();
     let mut shell = Command::new("sh");
@@ -136,7 +136,7 @@ fn command_and_its_children_are_recorded_and_nobody_else() {
 }
 
 #[test]
-fn page_dropped_by_another_process_is_told_where_a_process_is_recorded() {
+fn removal_by_another_process_is_recorded() {
     let Some(target) = target() else { return };
     let mut reader = Command::new("sh")
         .args(["-c", "read line; cat \"$0\" >/dev/null; read line"])
@@ -164,7 +164,7 @@ fn page_dropped_by_another_process_is_told_where_a_process_is_recorded() {
 }
 
 #[test]
-fn events_that_find_the_buffer_full_are_counted_as_lost() {
+fn events_that_overflow_the_buffer_are_counted_as_lost() {
     let Some(target) = target() else { return };
     let config = KernelConfig {
         buffer_bytes: 4096,
@@ -183,7 +183,7 @@ fn events_that_find_the_buffer_full_are_counted_as_lost() {
 }
 
 #[test]
-fn command_that_cannot_be_run_is_named() {
+fn failed_command_is_named_in_the_error() {
     let Some(_target) = target() else { return };
     let recorder = KernelRecorder::start(&config(None, Processes::Spawned)).unwrap();
     let error = recorder.spawn(&mut Command::new("/nonexistent"));

@@ -82,7 +82,7 @@ fn page_table_of_11_bits_has_longer_chains_than_one_of_15() {
 }
 
 #[test]
-fn spool_fills_the_buffer_cache_with_a_block_of_its_directories_each() {
+fn spool_fills_the_buffer_cache_with_directory_blocks() {
     let Some(results) = quick() else { return };
     // Eight users, with 18 directories of 16 blocks each.
     let listed = 8 * 18 * 16;
@@ -99,7 +99,7 @@ fn spool_fills_the_buffer_cache_with_a_block_of_its_directories_each() {
 }
 
 #[test]
-fn constant_of_64_bits_is_judged_by_what_lab_constant_measures() {
+fn verdict_on_64_bits_uses_the_figures_of_lab_constant() {
     let Some(results) = quick() else { return };
     let constants = results.constants.unwrap();
     assert!(constants.is_another_needed(), "{constants:?}");
@@ -128,7 +128,7 @@ fn figures_of_single_runs_have_no_deviation() {
 }
 
 #[test]
-fn quick_reproduction_judges_nothing_that_needs_all_scripts() {
+fn quick_reproduction_gives_no_verdict_that_requires_all_scripts() {
     let Some(results) = quick() else { return };
     for finding in &results.findings {
         let needs_all = !matches!(
@@ -162,7 +162,7 @@ fn volume(operations: &Operations) -> Option<Volume> {
 }
 
 #[test]
-fn recorded_operations_return_what_was_recorded_for_users_at_once_and_again() {
+fn repeated_concurrent_replays_return_the_recorded_results() {
     let operations = Operations::sdm();
     let Some(volume) = volume(&operations) else {
         return;
@@ -184,7 +184,7 @@ fn recorded_operations_return_what_was_recorded_for_users_at_once_and_again() {
 }
 
 #[test]
-fn operation_that_returns_something_else_is_named() {
+fn operation_with_a_different_result_is_reported() {
     let mut operations = Operations::sdm();
     operations.done[10].1 += 1;
     let Some(volume) = volume(&operations) else {
@@ -199,7 +199,7 @@ fn operation_that_returns_something_else_is_named() {
 }
 
 #[test]
-fn script_that_is_recorded_now_is_replayed_too() {
+fn new_recording_of_the_script_is_replayed() {
     let dir = tempfile::tempdir().unwrap();
     let recorded = sdm::check_commands().and_then(|()| sdm::record(dir.path(), 2000, None));
     let operations = match recorded {

@@ -25,7 +25,7 @@ const PRINT_IT_AGAIN: &str =
     "docs/reproduce is not what the code gives: print it again with `make reproduce`";
 
 #[test]
-fn reproduction_of_one_seed_is_the_same_to_the_byte() {
+fn reproduction_is_deterministic_for_one_seed() {
     let results = &RESULTS;
     let again = reproduce(SMALL, |_, _| {}).unwrap();
     assert_eq!(results.report().unwrap(), again.report().unwrap());
@@ -62,7 +62,7 @@ fn progress_ends_with_every_run() {
 }
 
 #[test]
-fn thrashing_streams_get_much_more_under_ondemand_than_under_legacy() {
+fn thrashing_streams_are_much_faster_under_ondemand_than_under_legacy() {
     let [legacy, ondemand, _] = &*RESULTS.thrashing else {
         panic!("there are three policies");
     };
@@ -83,7 +83,7 @@ fn thrashing_streams_get_much_more_under_ondemand_than_under_legacy() {
 
 /// The cause that the report states.
 #[test]
-fn legacy_recovers_from_thrashing_only_where_the_queue_gets_congested() {
+fn legacy_recovers_from_thrashing_only_with_a_congested_queue() {
     let [modelled, never_congested, ..] = &*RESULTS.thrashing_variants else {
         panic!("there are five machines");
     };
@@ -102,7 +102,7 @@ fn legacy_recovers_from_thrashing_only_where_the_queue_gets_congested() {
 }
 
 #[test]
-fn published_thrashing_is_what_the_code_measures() {
+fn published_thrashing_equals_the_measurement() {
     assert_eq!(PUBLISHED["seed"], SMALL.seed);
     // Serialized and parsed like the published results, since parsing may round.
     let measured: Value = serde_json::from_str(&serde_json::to_string(&*RESULTS).unwrap()).unwrap();
@@ -116,7 +116,7 @@ fn published_thrashing_is_what_the_code_measures() {
 
 /// The counts do not depend on a device, and are cheap to reproduce.
 #[test]
-fn published_counts_are_what_the_code_counts() {
+fn published_counts_equal_the_measurement() {
     let size = Size {
         divisor: 1,
         seed: PUBLISHED["seed"].as_u64().unwrap(),

@@ -29,7 +29,7 @@ fn config(users: &[u32], runs: u32) -> SdmConfig {
 }
 
 #[test]
-fn users_at_once_make_what_their_scripts_make_and_leave_nothing() {
+fn concurrent_users_complete_their_scripts_and_leave_no_files() {
     if !has_commands() {
         return;
     }
@@ -49,7 +49,7 @@ fn users_at_once_make_what_their_scripts_make_and_leave_nothing() {
 }
 
 #[test]
-fn interrupt_ends_all_commands_and_leaves_nothing() {
+fn interrupt_ends_all_commands_and_leaves_no_files() {
     if !has_commands() {
         return;
     }
@@ -62,7 +62,7 @@ fn interrupt_ends_all_commands_and_leaves_nothing() {
 }
 
 #[test]
-fn directory_that_is_not_there_is_named_in_the_error() {
+fn missing_directory_is_named_in_the_error() {
     if !has_commands() {
         return;
     }

@@ -58,7 +58,7 @@ fn read(offset_bytes: u64) -> Operation {
 /// After many hits, 2.6.20 reads the first missing page alone, and the rest of the request in one
 /// piece. Another reader must not reset this state.
 #[test]
-fn readers_of_one_open_file_leave_each_other_their_requests_whole() {
+fn readers_of_one_open_file_do_not_split_each_others_requests() {
     let report = two_readers(PolicyName::Legacy);
     assert!(
         report.device_reads <= 2 * 2 * REQUESTS,

@@ -13,7 +13,7 @@ const EVENTS: u64 = 20_000_000;
 const MOST_BYTES: u64 = 160 << 20;
 
 #[test]
-fn long_trace_takes_the_memory_of_a_row_group() {
+fn memory_is_limited_to_one_row_group() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
     let mut random = Random::new(Seed::from_environment(7));

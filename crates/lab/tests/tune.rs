@@ -98,7 +98,7 @@ fn open(tables: Tables) -> Option<Volume> {
 }
 
 #[test]
-fn strided_blocks_get_a_function_that_spreads_them_and_not_the_one_that_piles_them_up() {
+fn strided_blocks_get_a_function_that_distributes_them() {
     let source = Keys::new(KeyKind::Strided, CACHE, 3000, 1);
     // With room for all objects.
     let advice = advise(&source, 4 * MEMORY);
@@ -118,7 +118,7 @@ fn strided_blocks_get_a_function_that_spreads_them_and_not_the_one_that_piles_th
 }
 
 #[test]
-fn first_half_has_no_say_in_what_the_second_is_judged_on() {
+fn second_half_is_judged_independently_of_the_first() {
     // Twice as many objects, a quarter as far apart, with other numbers, and fewer lookups of each.
     let mut events = life(&(0..4000).map(|block| 1 + 16 * block), 4);
     let second = Events(life(&(0..2000).map(|block| 7 + 64 * block), 10));
@@ -149,7 +149,7 @@ fn first_half_has_no_say_in_what_the_second_is_judged_on() {
 }
 
 #[test]
-fn segments_of_a_trace_in_one_batch_are_as_large_as_each_other() {
+fn segments_of_a_single_batch_have_equal_sizes() {
     let source = Events(life(&(0..1000), 10));
     let surveys = survey(&source, Wanted::default().with(CACHE, Capacity::AsRecorded)).unwrap();
     let outcome = replayed(&source, &surveys, Finder::Larder, 10);
@@ -165,7 +165,7 @@ fn segments_of_a_trace_in_one_batch_are_as_large_as_each_other() {
 }
 
 #[test]
-fn trace_of_few_lookups_is_too_short_to_be_sure_and_changes_nothing() {
+fn trace_with_few_lookups_recommends_no_change() {
     let advice = advise(&Events(life(&(0..100), 20)), MEMORY);
     let of = &advice.caches[0];
     assert_eq!((of.gain_links.low, of.gain_links.high), (None, None));
@@ -175,7 +175,7 @@ fn trace_of_few_lookups_is_too_short_to_be_sure_and_changes_nothing() {
 }
 
 #[test]
-fn table_of_today_is_as_large_as_a_mount_makes_it() {
+fn current_table_has_the_size_that_a_mount_selects() {
     let Some(volume) = open(Tables::LARDER) else {
         return;
     };
@@ -227,7 +227,7 @@ impl Source for Together {
 }
 
 #[test]
-fn volume_opens_with_the_tables_advised_and_has_them() {
+fn volume_opens_with_the_recommended_tables() {
     let mut advice = advise(&Together::new(), MEMORY);
     assert_eq!(advice.caches.len(), CacheKind::ALL.len());
     let Some(_as_advised) = open(tables(&advice.mount_option)) else {

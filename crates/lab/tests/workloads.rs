@@ -68,7 +68,7 @@ fn assert_covers_once(mut reads: Vec<(u64, u64)>, size_bytes: u64, what: &str) {
 }
 
 #[test]
-fn file_is_read_once_by_each_workload_that_says_so() {
+fn workloads_that_read_a_file_once_cover_it_once() {
     for text in [
         "sequential:file=10M,request=12K",
         "reverse:file=10M",
@@ -86,7 +86,7 @@ fn file_is_read_once_by_each_workload_that_says_so() {
 }
 
 #[test]
-fn order_of_requests_is_that_of_the_pattern() {
+fn requests_follow_the_pattern() {
     let records = |text: &str| -> Vec<u64> {
         reads(text)
             .into_iter()
@@ -113,7 +113,7 @@ fn mixed_workload_reads_in_even_threads_and_writes_in_odd_ones() {
 }
 
 #[test]
-fn streams_begin_one_after_the_other_at_their_rate() {
+fn streams_start_in_turn_at_their_rate() {
     let jobs = jobs_of("streams:streams=3,rate=100K,request=4K,file=8K");
     let starts: Vec<_> = jobs.readers.iter().map(|reader| reader.start).collect();
     assert_eq!(starts, [0, 1, 2].map(Duration::from_secs));
@@ -133,7 +133,7 @@ fn streams_begin_one_after_the_other_at_their_rate() {
 }
 
 #[test]
-fn file_test_reads_three_for_two_writes_at_any_time() {
+fn file_test_keeps_three_reads_to_two_writes() {
     let (mut reads, mut writes, mut flushes) = (0u64, 0u64, 0u64);
     for operation in operations("fileio:threads=1,requests=1000,total=64M,files=8") {
         match operation {
@@ -148,7 +148,7 @@ fn file_test_reads_three_for_two_writes_at_any_time() {
 }
 
 #[test]
-fn transactions_read_the_middle_of_the_table_most_and_sometimes_two_pages_in_a_row() {
+fn transactions_favour_the_middle_of_the_table_and_some_consecutive_pages() {
     let reads = reads("oltp:transactions=1000");
     let page = |at: u64| at / (4 * PAGE_BYTES);
     assert!(
@@ -176,7 +176,7 @@ fn transactions_read_the_middle_of_the_table_most_and_sometimes_two_pages_in_a_r
 }
 
 #[test]
-fn transaction_on_a_table_of_any_size_takes_no_more_memory() {
+fn memory_of_a_transaction_is_independent_of_the_table_size() {
     // The complete list would have some 800 million reads.
     let jobs = jobs_of_on(
         "oltp:file=900G,rows=1000000,range=1000000,transactions=1",
@@ -187,7 +187,7 @@ fn transaction_on_a_table_of_any_size_takes_no_more_memory() {
 }
 
 #[test]
-fn records_of_an_epoch_are_of_100_to_200_kib_in_another_order_each_time() {
+fn epoch_records_have_100_to_200_kib_in_a_new_order_each_time() {
     let reads = reads("ml-epoch:file=64M,workers=1,epochs=2");
     assert!(
         reads
@@ -205,7 +205,7 @@ fn records_of_an_epoch_are_of_100_to_200_kib_in_another_order_each_time() {
 }
 
 #[test]
-fn files_of_tar_are_of_the_mean_size_that_was_asked_for() {
+fn tar_files_have_the_requested_mean_size() {
     let sizes = Workload::named("tar:files=2000,size=100K")
         .unwrap()
         .file_sizes();

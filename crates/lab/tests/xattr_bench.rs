@@ -42,7 +42,7 @@ fn bench(variants: &[MbCacheVariant]) -> XattrBench {
 }
 
 #[test]
-fn operations_of_one_process_are_the_same_each_time_for_every_variant_that_shares() {
+fn operations_of_one_process_are_equal_for_every_sharing_variant() {
     let sharing = MbCacheVariant::ALL.map(|variant| {
         let measured = &bench(&[variant]).measured[0];
         let stats = measured.stats.unwrap();
@@ -69,7 +69,7 @@ fn operations_of_one_process_are_the_same_each_time_for_every_variant_that_share
 }
 
 #[test]
-fn matrix_has_a_table_for_each_number_of_values_in_the_order_of_the_letter() {
+fn matrix_has_the_published_tables_in_the_published_order() {
     let bench = bench(&[
         MbCacheVariant::Clock,
         MbCacheVariant::Off,
@@ -109,7 +109,7 @@ fn matrix_has_a_table_for_each_number_of_values_in_the_order_of_the_letter() {
 }
 
 #[test]
-fn medians_have_a_column_for_each_variant_and_a_star_for_the_fastest() {
+fn medians_have_a_column_for_each_variant_and_mark_the_fastest() {
     let bench = bench(&[MbCacheVariant::Clock, MbCacheVariant::Off]);
     let text = bench.medians().to_text();
     let lines: Vec<Vec<&str>> = text
@@ -174,7 +174,7 @@ fn report_of_one_number_of_processes_has_bars() {
 }
 
 #[test]
-fn process_that_fails_is_told_and_nothing_is_left_behind() {
+fn failed_worker_is_reported_and_leaves_no_files() {
     let dir = tempfile::tempdir().unwrap();
     let targets = ["/bin/false", "/nonexistent"].map(|program| Target::Directory {
         path: dir.path().to_owned(),
@@ -194,7 +194,7 @@ fn process_that_fails_is_told_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn value_that_is_not_there_after_a_run_is_told() {
+fn value_missing_after_a_run_is_reported() {
     let make_files = "mkdir 0; for f in 0 1 2 3 4 5 6 7 8 9; do : > 0/f$f; done";
     let script = format!("{make_files}; echo '\"ready\"'; read go; echo '\"done\"'");
     let dir = tempfile::tempdir().unwrap();

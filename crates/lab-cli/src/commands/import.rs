@@ -5,7 +5,7 @@ use crate::options::choice;
 use clap::Args;
 use larder_console::{Cache, Failure, Result, write_json};
 use larder_lab::trace::Error;
-use larder_lab::trace::import::{self, Format, DetectedFormat, Skipped};
+use larder_lab::trace::import::{self, DetectedFormat, Format, Skipped};
 use larder_trace::TraceInfo;
 use serde::Serialize;
 use std::fs::{self, File};

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_all_or_those_that_are_given() {
+    fn names_are_parsed_in_order_without_duplicates() {
         let named = |text: &str| text.parse::<Names<PolicyName>>().map(|names| names.0);
         assert_eq!(named("all").unwrap(), PolicyName::ALL);
         assert_eq!(named("all,legacy").unwrap(), PolicyName::ALL);

@@ -101,7 +101,13 @@ pub struct OpenMode {
 
 impl From<OpenMode> for String {
     fn from(mode: OpenMode) -> Self {
-        let flags = [mode.read, mode.write, mode.create, mode.exclusive, mode.truncate];
+        let flags = [
+            mode.read,
+            mode.write,
+            mode.create,
+            mode.exclusive,
+            mode.truncate,
+        ];
         let letters = flags.into_iter().zip("rwcxt".chars());
         letters
             .filter_map(|(is_set, letter)| is_set.then_some(letter))

@@ -7,7 +7,7 @@
 //! queried next. Therefore the inode cache is queried more often here than in the kernel, and mostly
 //! hits.
 
-use super::{Done, Error, OpenMode, Name, Operation, Operations, SizedFile};
+use super::{Done, Error, Name, OpenMode, Operation, Operations, SizedFile};
 use crate::workload::chance::generator;
 use larder::{DirEntry, FileKind, Ino, NewFile, OpenFile, RenameFlags, SetAttributes, Volume};
 use rand::RngCore;
@@ -225,7 +225,13 @@ impl User<'_> {
         }
     }
 
-    fn open(&mut self, volume: &Volume, path: &str, file: u32, mode: OpenMode) -> larder::Result<()> {
+    fn open(
+        &mut self,
+        volume: &Volume,
+        path: &str,
+        file: u32,
+        mode: OpenMode,
+    ) -> larder::Result<()> {
         let (parent, name) = self.parent(volume, path)?;
         let ino = match volume.lookup(parent, name) {
             Err(error) if mode.create && error.errno() == Errno::NOENT => {

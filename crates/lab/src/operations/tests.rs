@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn operations_that_are_written_are_read_again() {
+fn written_operations_are_read_back() {
     let operations = Operations::sdm();
     let mut text = Vec::new();
     operations.write(&mut text).unwrap();
@@ -12,7 +12,7 @@ fn operations_that_are_written_are_read_again() {
 }
 
 #[test]
-fn every_way_to_open_a_file_is_its_letters() {
+fn open_mode_converts_to_its_letters_and_back() {
     for letters in ["", "r", "rw", "wct", "wcx", "rwcxt"] {
         let mode = OpenMode::try_from(letters.to_owned()).unwrap();
         assert_eq!(String::from(mode), letters);
@@ -21,7 +21,7 @@ fn every_way_to_open_a_file_is_its_letters() {
 }
 
 #[test]
-fn line_that_is_no_operation_is_named() {
+fn invalid_line_is_reported_by_number() {
     let text =
         "{\"version\":1,\"directories\":[],\"files\":[]}\n[{\"close\":1},0]\n[{\"jump\":1},0]\n";
     let error = Operations::read(text.as_bytes()).unwrap_err();

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policy_has_its_colour_whatever_stands_beside_it() {
+    fn policy_has_the_same_colour_among_any_series() {
         let alone = colours(["ondemand"].into_iter());
         let among = colours(["published legacy", "ours", "legacy", "ondemand"].into_iter());
         assert_eq!(alone[0], among[3]);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_of_each_series_is_its_own() {
+    fn each_series_has_a_different_colour() {
         let policies = PolicyName::ALL.iter().map(|policy| policy.as_str());
         let names = policies.chain(["published legacy", "published ondemand", "a", "b"]);
         let mut colours = colours(names);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_of_each_variant_is_its_own_and_another_name_gets_one_that_is_left() {
+    fn each_variant_and_another_name_have_different_colours() {
         let variants = MbCacheVariant::ALL.iter().map(|variant| variant.as_str());
         let mut colours = colours(variants.chain(["ext4"]));
         let count = colours.len();

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_holds_tables_anchors_and_pictures_themselves() {
+    fn page_contains_tables_anchors_and_embedded_plots() {
         let markdown = "# A & B\n\n## CPU cost, counted\n\n| a |\n|---|\n| 1 |\n\n![plot](x.svg)\n";
         let page = page("A & B", markdown, |name| {
             (name == "x.svg").then(|| "<svg>picture</svg>".to_owned())
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn picture_that_is_unknown_stays_a_link() {
+    fn unknown_image_remains_a_link() {
         let page = page("t", "![plot](https://example.org/x.png)", |_| None);
         assert!(page.contains("<img src=\"https://example.org/x.png\" alt=\"plot\""));
     }

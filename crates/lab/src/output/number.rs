@@ -83,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn ratio_to_nothing_is_none() {
+    fn ratio_to_zero_is_a_dash() {
         assert_eq!(ratio(1.0, 4.0), "0.25");
         assert_eq!(ratio(1.0, 0.0), "-");
     }
 
     #[test]
-    fn durations_choose_their_unit() {
+    fn durations_have_a_suitable_unit() {
         for (nanos, text) in [
             (0, "0 ns"),
             (850, "850 ns"),

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn plot_of_nothing_is_an_empty_picture() {
+    fn plot_without_series_is_empty() {
         let plot = LinePlot {
             series: Vec::new(),
             ..lines()

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_of_a_table_is_aligned_and_says_which_side() {
+    fn markdown_of_a_table_is_aligned_with_alignment_markers() {
         assert_eq!(
             table().to_markdown(),
             "| policy   |   MB/s |\n\
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_of_a_cell_with_a_bar_stays_one_cell() {
+    fn markdown_escapes_a_bar_in_a_cell() {
         let mut table = Table::new("a");
         table.push(["x|y".into()]);
         assert!(table.to_markdown().contains("| x\\|y |"));

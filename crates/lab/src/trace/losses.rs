@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_tell_of_events_and_of_the_end() {
+    fn losses_name_lost_events_and_the_missing_end() {
         let mut losses = Losses::default();
         assert!(losses.are_none());
         losses.events = 7;

@@ -222,7 +222,7 @@ mod tests {
     use parquet::schema::types::SchemaDescriptor;
 
     #[test]
-    fn row_group_compressed_otherwise_is_refused_by_the_compressions_name() {
+    fn unsupported_compression_is_rejected_by_name() {
         let schema = Arc::new(SchemaDescriptor::new(schema().unwrap()));
         let check = |codec| {
             let columns = schema.columns().iter().map(|column| {

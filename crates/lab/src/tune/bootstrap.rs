@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interval_holds_the_gain_and_is_a_point_where_all_parts_agree() {
+    fn interval_contains_the_gain_and_is_a_point_for_equal_parts() {
         let ends = |interval: Interval| (interval.low.unwrap(), interval.high.unwrap());
         let (low, high) = ends(bootstrap(&[(9.0, 10.0); LEAST_PARTS], 1));
         assert!((low - 0.1).abs() < 1e-12 && (high - 0.1).abs() < 1e-12);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn interval_of_too_few_parts_that_were_asked_has_no_ends() {
+    fn interval_of_too_few_parts_with_lookups_has_no_ends() {
         let mut parts = vec![(9.0, 10.0); LEAST_PARTS - 1];
         parts.extend([(0.0, 0.0); LEAST_PARTS]);
         let interval = bootstrap(&parts, 1);

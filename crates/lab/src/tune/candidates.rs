@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn table_chosen_is_todays_or_the_simplest_whatever_noise_does_to_the_fastest() {
+    fn choice_is_the_current_or_simplest_table_regardless_of_noise() {
         let seed = Seed::from_environment(0x7e_0001);
         let mut random = Random::new(seed);
         let golden = Finder::from(Function::Golden);

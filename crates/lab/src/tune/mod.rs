@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn mount_option_is_what_a_mount_reads_and_leaves_what_is_not_worth_a_change() {
+    fn mount_option_is_parsed_by_a_mount_and_contains_only_worthwhile_changes() {
         let shrinking = ShrinkingAdvice {
             lookups: 1,
             misses_normal: 0,

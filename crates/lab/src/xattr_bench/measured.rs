@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_runs_are_their_mean_and_how_they_scatter() {
+    fn mean_and_deviation_of_runs() {
         let runs = measured(&[1.0, 2.0, 3.0]);
         let figures = (runs.mean_s(), runs.deviation_s(), runs.sets_s());
         assert_eq!(figures, (2.0, 1.0, 200.0));

@@ -6,7 +6,7 @@
 use larder_cache::dentry::name_hash;
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::trace::Error;
-use larder_lab::trace::import::{Foreign, Format, DetectedFormat, Skipped, import};
+use larder_lab::trace::import::{DetectedFormat, Foreign, Format, Skipped, import};
 use larder_testkit::Seed;
 use larder_testkit::seed::Random;
 use larder_trace::TraceEvent;
@@ -76,7 +76,7 @@ fn line(event: &TraceEvent) -> String {
 }
 
 #[test]
-fn file_of_each_format_gives_the_events_worked_out_by_hand() {
+fn each_format_gives_the_expected_events() {
     for (format, text, expected) in FIXTURES {
         let (events, skipped) = events(format, None, text.as_bytes());
         let mut lines: Vec<String> = events.iter().map(line).collect();
@@ -101,7 +101,7 @@ fn hashed(line: &str) -> String {
 }
 
 #[test]
-fn key_is_of_the_cache_that_is_given() {
+fn given_cache_applies_to_all_keys() {
     let text = b"5\n6 7\nname\n";
     let (of_buffers, _) = events(Format::Keys, Some(CacheKind::Buffer), text);
     let keys: Vec<_> = of_buffers
@@ -145,7 +145,7 @@ fn foreign(format: Format, bytes: &[u8]) -> Foreign {
 }
 
 #[test]
-fn file_of_another_format_is_refused_and_told_by_its_look() {
+fn file_of_another_format_is_rejected_with_the_detected_format() {
     let read_alike = |format| format == Format::Keys;
     for said in Format::ALL.into_iter().filter(|said| !read_alike(*said)) {
         for (format, text, _) in FIXTURES {
@@ -166,17 +166,25 @@ fn file_of_another_format_is_refused_and_told_by_its_look() {
     });
     let detected = Some(DetectedFormat::Format(Format::OracleGeneral));
     for said in [Format::Keys, Format::Msr] {
-        assert_eq!(foreign(said, records.as_flattened()).detected, detected, "{said}");
+        assert_eq!(
+            foreign(said, records.as_flattened()).detected,
+            detected,
+            "{said}"
+        );
     }
     for said in Format::ALL {
         let compressed = foreign(said, b"\x28\xb5\x2f\xfd\x04\0rest");
-        assert_eq!(compressed.detected, Some(DetectedFormat::Compressed("zstd")), "{said}");
+        assert_eq!(
+            compressed.detected,
+            Some(DetectedFormat::Compressed("zstd")),
+            "{said}"
+        );
         assert_eq!(foreign(said, b"").detected, None, "{said}");
     }
 }
 
 #[test]
-fn refusal_shows_the_first_line_not_understood_and_one_of_the_format() {
+fn rejection_shows_the_first_foreign_line_and_an_example() {
     let text = b"8,16 1 1 0.000001500 697 G RM 223488 + 8 [ls]\nnonsense\n";
     let message = foreign(Format::Blkparse, text).to_string();
     assert!(message.contains("line 2, `nonsense`"), "{message}");
@@ -186,7 +194,7 @@ fn refusal_shows_the_first_line_not_understood_and_one_of_the_format() {
 }
 
 #[test]
-fn damaged_files_neither_panic_nor_grow() {
+fn damaged_files_cause_no_panic_and_no_excess_events() {
     let seed = Seed::from_environment(0xda);
     for (number, (format, text, _)) in FIXTURES.into_iter().enumerate() {
         let mut random = Random::new(seed.part(number as u64));

@@ -49,7 +49,7 @@ fn sequential_reader_reads_each_byte_of_the_device_once() {
 }
 
 #[test]
-fn reader_of_a_cached_file_asks_nothing_of_the_device() {
+fn reader_of_a_cached_file_causes_no_device_reads() {
     for policy in PolicyName::ALL {
         let mut simulator = simulator(*policy, "sata-2007", 64 * MIB);
         let files = simulator.add_files(&[8 * MIB]).unwrap();
@@ -68,7 +68,7 @@ fn reader_of_a_cached_file_asks_nothing_of_the_device() {
 }
 
 #[test]
-fn readers_of_one_page_at_once_share_one_device_read() {
+fn concurrent_readers_of_one_page_share_one_device_read() {
     let mut simulator = simulator(PolicyName::Off, "sata-2007", MIB);
     let files = simulator.add_files(&[MIB]).unwrap();
     let readers = (0..5).map(|_| thread([read(0, 0, PAGE_BYTES)])).collect();
@@ -79,7 +79,7 @@ fn readers_of_one_page_at_once_share_one_device_read() {
 }
 
 #[test]
-fn request_beyond_the_end_of_the_file_gets_what_there_is() {
+fn request_past_the_end_of_the_file_is_shortened() {
     let size_bytes = 3 * PAGE_BYTES + 100;
     for policy in PolicyName::ALL {
         let mut simulator = simulator(*policy, "nvme", MIB);
@@ -121,7 +121,7 @@ fn paced_reader_of_an_idle_device_gets_its_rate() {
 }
 
 #[test]
-fn reader_that_is_late_goes_on_at_once_and_makes_up_for_nothing() {
+fn late_reader_continues_without_catching_up() {
     let mut simulator = simulator(PolicyName::Off, "network-1ms", 64 * MIB);
     let files = simulator.add_files(&[8 * MIB]).unwrap();
     // Every second request is cached. The cold ones take longer than the interval.
@@ -137,7 +137,7 @@ fn reader_that_is_late_goes_on_at_once_and_makes_up_for_nothing() {
 }
 
 #[test]
-fn processors_are_shared_by_those_who_need_them() {
+fn processors_are_shared_by_running_threads() {
     let elapsed = |threads: u32| {
         let mut simulator = simulator(PolicyName::Off, "instant", 64 * MIB);
         let files = simulator.add_files(&[MIB]).unwrap();
@@ -161,7 +161,7 @@ fn processors_are_shared_by_those_who_need_them() {
 }
 
 #[test]
-fn think_time_passes_off_the_processor() {
+fn think_time_uses_no_processor() {
     let mut simulator = simulator(PolicyName::Off, "instant", MIB);
     let files = simulator.add_files(&[MIB]).unwrap();
     let think = Operation::Think(Duration::from_millis(10));
@@ -188,7 +188,7 @@ fn run_of_many_days_has_a_day_of_samples() {
 }
 
 #[test]
-fn readers_short_of_memory_get_it_in_the_order_they_came() {
+fn readers_get_scarce_memory_in_order_of_arrival() {
     const READERS: u64 = 50;
     let mut simulator = simulator(PolicyName::Off, "network-1ms", PAGE_BYTES);
     let files = simulator.add_files(&[MIB]).unwrap();
@@ -219,7 +219,7 @@ fn evicted_file_is_read_again() {
 }
 
 #[test]
-fn file_that_does_not_fit_the_device_is_refused() {
+fn file_larger_than_the_device_is_rejected() {
     let mut simulator = simulator(PolicyName::Off, "instant", MIB);
     let size_bytes = simulator.config().device.size_bytes.value;
     let at = |device_offset_bytes, size_bytes| FileSpec {

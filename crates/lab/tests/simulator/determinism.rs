@@ -35,7 +35,7 @@ pub const SMALL: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn workload_of_each_kind_is_among_the_small_ones() {
+fn small_workloads_include_every_kind() {
     for info in Workload::all() {
         let is_of_kind =
             |(text, _): &(&str, &str)| Workload::named(text).unwrap().name() == info.name;
@@ -44,7 +44,7 @@ fn workload_of_each_kind_is_among_the_small_ones() {
 }
 
 #[test]
-fn run_of_each_workload_and_policy_adds_up_and_repeats_to_the_byte() {
+fn every_workload_and_policy_is_consistent_and_deterministic() {
     for (workload, device) in SMALL {
         for policy in PolicyName::ALL {
             for memory_bytes in [MIB, 64 * MIB] {
@@ -59,7 +59,7 @@ fn run_of_each_workload_and_policy_adds_up_and_repeats_to_the_byte() {
 }
 
 #[test]
-fn comparison_in_parallel_is_in_the_order_asked_for_and_repeats() {
+fn parallel_comparison_keeps_the_requested_order_and_is_deterministic() {
     let config = CompareConfig {
         workload: Workload::named("interleaved:file=8M,streams=4").unwrap(),
         device: DeviceModel::named("sata-2007").unwrap(),
@@ -76,7 +76,7 @@ fn comparison_in_parallel_is_in_the_order_asked_for_and_repeats() {
 }
 
 #[test]
-fn seed_of_another_run_gives_another_result() {
+fn different_seeds_give_different_results() {
     let of_seed = |seed| {
         let config = CompareConfig {
             workload: Workload::named("random:file=64M,requests=100").unwrap(),

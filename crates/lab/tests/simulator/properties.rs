@@ -54,7 +54,7 @@ proptest! {
     #![proptest_config(proptest_config!(SEED, cases: 2000))]
 
     #[test]
-    fn random_readers_in_any_memory_all_end_and_add_up(
+    fn random_readers_in_any_memory_finish_with_consistent_counts(
         readers in vec(reader(), 1..9),
         policy in select(PolicyName::ALL),
         device in select(&["sata-2007", "nvme", "network-1ms", "object-30ms", "instant"][..]),

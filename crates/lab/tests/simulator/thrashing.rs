@@ -28,7 +28,7 @@ fn least_mean_read(report: &RunReport) -> f64 {
 }
 
 #[test]
-fn streams_that_thrash_get_more_from_ondemand_than_from_legacy() {
+fn thrashing_streams_are_faster_with_ondemand_than_with_legacy() {
     let (legacy, ondemand) = (
         thrashing(PolicyName::Legacy),
         thrashing(PolicyName::OnDemand),

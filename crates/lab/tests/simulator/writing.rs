@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 #[test]
-fn writes_that_memory_has_room_for_wait_for_nothing() {
+fn writes_that_fit_in_memory_do_not_wait() {
     let mut simulator = simulator(PolicyName::OnDemand, "sata-2007", 64 * MIB);
     let files = simulator.add_files(&[4 * MIB]).unwrap();
     let writer = thread((0..64).map(|number| write(0, number * 64 * KIB, 64 * KIB)));
@@ -25,7 +25,7 @@ fn writes_that_memory_has_room_for_wait_for_nothing() {
 }
 
 #[test]
-fn writer_of_more_than_memory_is_held_to_the_speed_of_the_device() {
+fn writer_of_more_than_memory_is_throttled_to_the_device() {
     let mut simulator = simulator(PolicyName::OnDemand, "sata-2007", 8 * MIB);
     let files = simulator.add_files(&[64 * MIB]).unwrap();
     let writer = thread((0..1024).map(|number| write(0, number * 64 * KIB, 64 * KIB)));
@@ -42,7 +42,7 @@ fn writer_of_more_than_memory_is_held_to_the_speed_of_the_device() {
 }
 
 #[test]
-fn flush_waits_until_what_was_written_is_on_the_device() {
+fn flush_waits_for_written_data_to_reach_the_device() {
     let mut simulator = simulator(PolicyName::Off, "sata-2007", 64 * MIB);
     let files = simulator.add_files(&[MIB, MIB]).unwrap();
     let writer = thread([
@@ -64,7 +64,7 @@ fn flush_waits_until_what_was_written_is_on_the_device() {
 }
 
 #[test]
-fn page_written_in_part_is_read_first_and_whole_ones_are_not() {
+fn only_partially_written_pages_are_read_first() {
     let mut simulator = simulator(PolicyName::OnDemand, "sata-2007", 64 * MIB);
     let size_bytes = 10 * PAGE_BYTES + 5;
     let files = simulator.add_files(&[size_bytes]).unwrap();
@@ -79,7 +79,7 @@ fn page_written_in_part_is_read_first_and_whole_ones_are_not() {
 }
 
 #[test]
-fn page_written_again_while_it_is_written_back_is_written_back_again() {
+fn page_redirtied_during_write_back_is_written_again() {
     let mut simulator = simulator(PolicyName::Off, "sata-2007", 64 * MIB);
     let files = simulator.add_files(&[MIB]).unwrap();
     let flusher = thread([write(0, 0, PAGE_BYTES), flush(0)]);
@@ -100,7 +100,7 @@ fn page_written_again_while_it_is_written_back_is_written_back_again() {
 }
 
 #[test]
-fn flush_of_a_page_that_is_being_written_already_writes_it_again() {
+fn flush_of_a_page_under_write_back_writes_it_again() {
     let mut simulator = simulator(PolicyName::Off, "sata-2007", 64 * MIB);
     let files = simulator.add_files(&[MIB]).unwrap();
     let first = thread([write(0, 0, PAGE_BYTES), flush(0)]);
@@ -115,7 +115,7 @@ fn flush_of_a_page_that_is_being_written_already_writes_it_again() {
 }
 
 #[test]
-fn file_test_flushes_all_files_after_every_hundred_requests_and_in_the_end() {
+fn file_test_flushes_all_files_every_hundred_requests_and_at_the_end() {
     let workload = "fileio:threads=1,requests=250,total=64M,files=4";
     let report = run_named(workload, PolicyName::OnDemand, "sata-2007", 256 * MIB);
     // After 100 and 200 requests, and at the end.

@@ -11,7 +11,7 @@ use std::path::Path;
 const ROWS: usize = 50;
 
 #[test]
-fn trace_whose_writer_stopped_is_read_up_to_the_last_row_group() {
+fn trace_of_a_killed_writer_is_read_up_to_the_last_row_group() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
     let events = events(Seed::from_environment(2), 3 * ROWS + 20);
@@ -60,7 +60,7 @@ fn with_ends(path: &Path, events: &[TraceEvent], count: usize, footer_bytes: u32
 }
 
 #[test]
-fn ends_of_checkpoints_that_are_none_are_passed_over_but_not_without_limit() {
+fn invalid_checkpoints_are_skipped_up_to_a_limit() {
     let dir = tempfile::tempdir().unwrap();
     let events = events(Seed::from_environment(4), 2 * ROWS);
     let few = dir.path().join("few");

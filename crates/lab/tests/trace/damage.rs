@@ -13,7 +13,7 @@ const ROWS: usize = 200;
 const MUTATIONS: u64 = 1000;
 
 #[test]
-fn trace_with_other_bits_gives_its_own_rows_or_an_error() {
+fn damaged_trace_gives_the_written_rows_or_an_error() {
     let seed = Seed::from_environment(4);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
@@ -46,7 +46,7 @@ fn trace_with_other_bits_gives_its_own_rows_or_an_error() {
 }
 
 #[test]
-fn trace_with_a_damaged_row_group_in_the_middle_is_as_long_as_what_can_be_read() {
+fn trace_with_a_damaged_row_group_ends_before_it() {
     let seed = Seed::from_environment(8);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");

@@ -65,7 +65,7 @@ fn counts(of: &larder::CacheStats) -> Counts {
 }
 
 #[test]
-fn own_functions_walk_at_most_2_percent_more_than_chance_in_a_volume_and_in_a_replay() {
+fn own_functions_exceed_chance_by_at_most_2_percent_in_volume_and_replay() {
     record_and_replay("larder", Finder::Larder, |cache, of, replayed, chance| {
         let recorded = counts(of);
         let over = |counts| per_lookup(counts) / chance - 1.0;
@@ -83,7 +83,7 @@ fn own_functions_walk_at_most_2_percent_more_than_chance_in_a_volume_and_in_a_re
 }
 
 #[test]
-fn pages_in_trees_are_compared_as_often_in_a_replay_as_in_the_volume() {
+fn replay_of_trees_compares_as_many_pages_as_the_volume() {
     record_and_replay(
         "larder+page=rbtree",
         Finder::RedBlackTrees,

@@ -80,7 +80,7 @@ fn events_that_were_lost_are_counted() {
 }
 
 #[test]
-fn recording_dropped_in_the_middle_is_whole() {
+fn dropped_recording_is_complete() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
     let recorder = TraceRecorder::start(&path, "a test", Overflow::Lose).unwrap();

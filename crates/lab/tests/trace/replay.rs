@@ -127,7 +127,7 @@ pub fn record(
 }
 
 #[test]
-fn recorded_volume_done_again_gives_the_same_counts() {
+fn replay_of_a_recorded_volume_gives_the_same_counts() {
     if skip(&[Requirement::Tool("mke2fs")]) {
         return;
     }

@@ -95,7 +95,7 @@ fn rewrite(path: &Path, events: &[TraceEvent], keys: &[(&str, &str)]) {
 }
 
 #[test]
-fn trace_that_was_rewritten_is_read_without_the_sums_that_it_copied() {
+fn rewritten_trace_is_read_without_its_stale_checksums() {
     let seed = Seed::from_environment(9);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
@@ -126,7 +126,7 @@ fn trace_that_was_rewritten_is_read_without_the_sums_that_it_copied() {
 }
 
 #[test]
-fn trace_that_was_rewritten_without_its_version_is_refused_for_that() {
+fn rewritten_trace_without_a_version_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
     rewrite(&path, &events(Seed::from_environment(9), ROWS), &[]);
@@ -135,7 +135,7 @@ fn trace_that_was_rewritten_without_its_version_is_refused_for_that() {
 }
 
 #[test]
-fn trace_without_sums_with_other_bits_gives_rows_or_an_error() {
+fn damaged_trace_without_checksums_gives_rows_or_an_error() {
     let seed = Seed::from_environment(10);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
@@ -190,7 +190,7 @@ pl.scan_parquet(sys.argv[1]).filter(pl.col('cache') == 0).collect().write_parque
 ";
 
 #[test]
-fn trace_that_other_programs_rewrote_is_read() {
+fn trace_rewritten_by_other_programs_is_read() {
     let dir = tempfile::tempdir().unwrap();
     // DuckDB detects the format from the extension.
     let path = dir.path().join("trace.parquet");

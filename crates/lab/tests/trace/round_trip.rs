@@ -92,7 +92,7 @@ fn info_is_read_as_written_with_the_losses_of_the_end() {
 }
 
 #[test]
-fn trace_is_its_owners_alone_and_never_overwrites() {
+fn trace_is_readable_only_by_its_owner_and_never_overwrites() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
     write(&path, &[], 1);

@@ -72,7 +72,11 @@ pub(super) fn check(format: Format, head: &[u8]) -> Result<(), Foreign> {
 impl Foreign {
     pub(super) fn new(format: Format, skipped: Skipped, head: &[u8]) -> Self {
         let formats = Format::ALL.into_iter();
-        let by_content = || formats.map(DetectedFormat::Format).find(|detected| detected.matches(head));
+        let by_content = || {
+            formats
+                .map(DetectedFormat::Format)
+                .find(|detected| detected.matches(head))
+        };
         Self {
             format,
             skipped,

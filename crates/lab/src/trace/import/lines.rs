@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_numbered_and_lose_their_ends() {
+    fn lines_are_numbered_without_terminators() {
         let mut lines = Lines::new(&b"one\r\n\nlast"[..]);
         let mut read = Vec::new();
         while let Some(line) = lines.next().unwrap() {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn line_longer_than_the_bound_is_cut_and_the_next_is_whole() {
+    fn line_longer_than_the_limit_is_truncated_and_the_next_is_complete() {
         let mut text = vec![b'x'; LINE_BYTES + 5];
         text.extend_from_slice(b"\nnext\n");
         let mut lines = Lines::new(&*text);

@@ -32,7 +32,7 @@ mod skipped;
 pub(crate) mod strace;
 
 pub(super) use blkparse::device_number;
-pub use foreign::{Foreign, DetectedFormat};
+pub use foreign::{DetectedFormat, Foreign};
 pub use format::Format;
 pub(super) use oracle_general::{RECORD_BYTES, Record};
 pub use skipped::Skipped;

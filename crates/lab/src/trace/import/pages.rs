@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn span_is_in_every_page_that_it_touches() {
+    fn span_covers_every_page_that_it_touches() {
         let pages = |offset, length| of_span(offset, length).map(Iterator::collect::<Vec<_>>);
         assert_eq!(pages(4095, 2), Ok(vec![0, 1]));
         assert_eq!(pages(4096, 4096), Ok(vec![1]));

@@ -48,7 +48,7 @@ ID: 7
     }
 
     #[test]
-    fn damaged_pages_and_texts_give_no_more_events_than_there_is_room_for() {
+    fn damaged_pages_and_formats_give_no_more_events_than_fit() {
         let seed = Seed::from_environment(0x4a51_0013);
         // Five events of 8 words, each after a header word; one of them with an explicit length.
         let event = [&[9 << 5 | 8_u32][..], &[7; 8]].concat();

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_kernels() {
+    fn device_numbers_have_the_kernels_form() {
         assert_eq!(number("7:3"), Some(7 << 20 | 3));
         assert_eq!(number("7:1048576"), None);
         assert_eq!(number("x"), None);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_without_a_device_have_no_blocks() {
+    fn mount_without_a_device_has_no_block_size() {
         let mountinfo =
             "22 27 0:21 / /proc rw - proc proc rw\n27 1 254:0 / / rw - ext4 /dev/vda rw\n";
         assert_eq!(

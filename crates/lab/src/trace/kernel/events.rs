@@ -113,7 +113,9 @@ impl Translator {
                             output.block(buffer(of_blocks, block), is_insertion);
                         }
                     }
-                    None => range(third, count).for_each(|index| output.page(page(index), is_insertion)),
+                    None => {
+                        range(third, count).for_each(|index| output.page(page(index), is_insertion))
+                    }
                 }
             }
             Tracepoint::SyncReadahead => {

@@ -93,7 +93,7 @@ print fmt: \"dev=%d\", REC->s_dev
     }
 
     #[test]
-    fn text_without_a_number_is_no_format() {
+    fn format_without_a_valid_id_is_rejected() {
         assert_eq!(Format::parse("name: x\nformat:\n"), None);
         assert_eq!(Format::parse("ID: 70000\n"), None);
     }

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_of_all_kinds_are_added_up() {
+    fn losses_of_all_kinds_are_summed() {
         let stats = "entries: 5\noverrun: 3\ncommit overrun: 20\nbytes: 9\n\
                      oldest event ts:  6.1\ndropped events: 100\nread events: 7\n";
         assert_eq!(lost_of(stats), 123);

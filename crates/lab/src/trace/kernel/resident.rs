@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entry_is_there_from_its_insertion_to_its_removal_and_its_neighbour_is_not() {
+    fn entry_is_resident_from_insertion_to_removal_without_its_neighbours() {
         let mut resident = Resident::default();
         let key = |index| Key {
             cache: CacheKind::Page,

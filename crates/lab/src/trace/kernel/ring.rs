@@ -153,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn absolute_time_replaces_the_one_before() {
+    fn absolute_time_replaces_the_previous_time() {
         let (events, _) = events(&page(&[3 << 5 | TIME_STAMP, 2, 1 << 5 | 1, 9]));
         assert_eq!(events[0].0, 3 + (2 << 27) + 1);
     }
 
     #[test]
-    fn layout_that_no_memory_can_hold_is_refused() {
+    fn oversized_page_layout_is_rejected() {
         for (offset, size) in [
             (16, usize::MAX),
             (usize::MAX, 112),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn page_that_makes_no_sense_ends_and_does_not_panic() {
+    fn malformed_page_ends_without_a_panic() {
         let (none, is_whole) = events(&page(&[1 << 5 | 0x1c]));
         assert!(none.is_empty() && !is_whole);
         let seed = Seed::from_environment(0x51);

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_with_commas_inside_are_not_split_there() {
+    fn arguments_are_not_split_at_nested_commas() {
         let text =
             br#"3</a,b>, "x,\"y)", {st_mode=S_IFREG, size=1}, [1, 2], f(1, 2), 0 /* a, b */) = 0"#;
         let (arguments, rest) = split(text).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn shift_in_an_argument_is_no_annotation() {
+    fn shift_operator_is_not_an_annotation() {
         assert_eq!(
             split(b"1<<12, 2)"),
             Some((vec![&b"1<<12"[..], b"2"], &b""[..]))
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn arguments_without_an_end_are_refused() {
+    fn unterminated_arguments_are_rejected() {
         for text in [&b"1, 2"[..], b"\"abc", b"}", b"/* )", b"3</a )", b"\"\\"] {
             assert_eq!(split(text), None, "{}", text.escape_ascii());
         }
     }
 
     #[test]
-    fn strings_lose_their_escapes_and_half_a_string_is_none() {
+    fn strings_are_unescaped_and_truncated_strings_are_rejected() {
         assert_eq!(
             string(br#""a\n\"\\\0013\x2f\377""#).unwrap(),
             b"a\n\"\\\x013/\xff"
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_carry_the_path_printed_with_them() {
+    fn descriptor_has_the_path_printed_after_it() {
         let path = Some(b"/a b".to_vec());
         assert_eq!(descriptor(br"3</a\40b>"), Some((3, path)));
         assert_eq!(descriptor(b"4<TCP:[1->2]>"), Some((4, None)));

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn path_that_was_met_leads_to_the_same_inode_and_looks_up_its_names_alone() {
+    fn known_path_gives_the_same_inode_and_looks_up_only_names() {
         let mut names = Names::new();
         assert_eq!(walk(&mut names, "/a/b", true), (Some(13), 4));
         assert_eq!(walk(&mut names, "/a//./b", true), (Some(13), 2));
@@ -190,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn name_that_is_missing_is_looked_up_and_gets_no_inode() {
+    fn missing_name_is_looked_up_without_an_inode() {
         let mut names = Names::new();
         assert_eq!(walk(&mut names, "/a/b", false), (None, 3));
         assert_eq!(walk(&mut names, "/a/c", true), (Some(13), 3));
     }
 
     #[test]
-    fn directory_that_is_renamed_takes_its_names_along() {
+    fn renamed_directory_keeps_its_names() {
         let mut names = Names::new();
         let (inode, _) = walk(&mut names, "/a/b", true);
         let (directory, _) = walk(&mut names, "/a", true);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_on_no_device_have_no_pages() {
+    fn files_of_virtual_file_systems_have_no_pages() {
         let mut names = Names::new();
         for (path, expected) in [
             ("/proc/self/maps", false),

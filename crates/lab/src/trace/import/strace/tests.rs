@@ -9,7 +9,7 @@ fn calls(text: &str) -> (Vec<Call>, Skipped) {
 }
 
 #[test]
-fn call_in_two_parts_is_put_together_and_ends_where_the_second_is() {
+fn call_in_two_parts_is_joined_at_the_line_of_the_second() {
     let (calls, skipped) = calls(
         "7 1.0 read(3,  <unfinished ...>\n\
          8 0.5 getpid() = 8\n\
@@ -23,7 +23,7 @@ fn call_in_two_parts_is_put_together_and_ends_where_the_second_is() {
 }
 
 #[test]
-fn child_is_known_by_its_parent_that_returned_first() {
+fn child_is_assigned_to_the_parent_that_has_returned() {
     let (calls, _) = calls(
         "7 fork() = 8\n\
          8 getpid() = 8\n\
@@ -39,7 +39,7 @@ fn child_is_known_by_its_parent_that_returned_first() {
 }
 
 #[test]
-fn child_that_runs_before_its_parent_returns_is_known_by_the_call_under_way() {
+fn child_that_runs_first_is_assigned_to_the_unfinished_clone() {
     let (calls, _) = calls(
         "7 clone(child_stack=0x7f, flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_THREAD <unfinished ...>\n\
          8 getpid() = 7\n\
@@ -54,7 +54,7 @@ fn child_that_runs_before_its_parent_returns_is_known_by_the_call_under_way() {
 }
 
 #[test]
-fn lines_without_a_call_are_counted_by_what_they_are() {
+fn lines_without_a_call_are_counted_by_reason() {
     let (calls, skipped) = calls(
         "7 --- SIGCHLD {si_signo=SIGCHLD} ---\n\
          7 +++ exited with 0 +++\n\

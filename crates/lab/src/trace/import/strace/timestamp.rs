@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_day_go_on_after_midnight() {
+    fn times_of_day_continue_after_midnight() {
         assert_eq!(
             times(&["23:59:59.5", "00:00:00.5", "00:00:01"]),
             [0, 1_000_000_000, 1_500_000_000]
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_timestamp_is_none() {
+    fn invalid_timestamps_are_rejected() {
         for text in [
             "12",
             "12:3",
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn time_never_goes_back() {
+    fn time_never_decreases() {
         assert_eq!(
             times(&["1700000000.5", "1700000000.4", "99999999999.0"])[1],
             0

@@ -46,7 +46,7 @@ fn translated(
 }
 
 #[test]
-fn read_behind_the_end_of_a_file_looks_up_the_pages_that_there_are() {
+fn read_past_the_end_of_a_file_looks_up_only_cached_pages() {
     let mut caches = translator();
     let miss = translated(&mut caches, Tracepoint::SyncReadahead, [LOOP, 12, 0, 0]);
     assert_eq!(miss, [(CacheKind::Page, 12, 0, MISS)]);
@@ -58,7 +58,7 @@ fn read_behind_the_end_of_a_file_looks_up_the_pages_that_there_are() {
 }
 
 #[test]
-fn page_cached_before_the_recording_is_inserted_where_it_is_first_found() {
+fn page_cached_before_the_recording_is_inserted_at_its_first_lookup() {
     let mut caches = translator();
     let read = translated(&mut caches, Tracepoint::GetPages, [LOOP, 12, 5, 9]);
     let expected = [Operation::Insert, HIT].map(|operation| (CacheKind::Page, 12, 5, operation));
@@ -68,7 +68,7 @@ fn page_cached_before_the_recording_is_inserted_where_it_is_first_found() {
 }
 
 #[test]
-fn page_of_a_device_is_the_blocks_in_it() {
+fn page_of_a_device_is_recorded_as_its_blocks() {
     let mut caches = translator();
     let added = translated(
         &mut caches,
@@ -84,7 +84,7 @@ fn page_of_a_device_is_the_blocks_in_it() {
 }
 
 #[test]
-fn inode_that_is_loaded_was_looked_for() {
+fn loaded_inode_is_a_miss_and_an_insertion() {
     let mut caches = translator();
     let loaded = translated(&mut caches, Tracepoint::LoadInode, [LOOP, 12, 0, 0]);
     let expected = [MISS, Operation::Insert].map(|what| (CacheKind::Inode, 12, 0, what));
@@ -94,7 +94,7 @@ fn inode_that_is_loaded_was_looked_for() {
 }
 
 #[test]
-fn requests_are_counted_and_flushes_without_content_are_not() {
+fn requests_are_counted_except_empty_flushes() {
     let mut caches = translator();
     for (sectors, what) in [(8, b'R'), (16, b'W'), (2, b'F'), (0, b'F'), (8, b'D')] {
         let fields = [LOOP, sectors, what.into(), 0];
@@ -106,7 +106,7 @@ fn requests_are_counted_and_flushes_without_content_are_not() {
 }
 
 #[test]
-fn any_events_at_all_leave_a_trace_that_agrees_with_itself() {
+fn random_events_give_a_consistent_trace() {
     let seed = Seed::from_environment(0x6e);
     let mut random = Random::new(seed);
     let mut caches = translator();
