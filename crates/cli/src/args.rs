@@ -512,7 +512,7 @@ mod tests {
             // The following entry is indented less.
             let lines = lines.take_while(|(at, line)| *at == 0 || line.starts_with("         "));
             let words = lines.flat_map(|(_, line)| line.split([' ', ',']));
-            let mut told: Vec<String> = words
+            let mut listed: Vec<String> = words
                 .filter(|word| {
                     word.split_once('/')
                         .is_some_and(|(_, bits)| bits.parse::<u32>().is_ok())
@@ -523,9 +523,9 @@ mod tests {
                 .filter(|(part, of_a)| part != *of_a || *name == "A")
                 .filter_map(|(part, _)| part)
                 .collect();
-            told.sort();
+            listed.sort();
             expected.sort();
-            assert_eq!(told, expected, "{name}");
+            assert_eq!(listed, expected, "{name}");
         }
     }
 

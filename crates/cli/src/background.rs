@@ -18,17 +18,17 @@ use std::process::{Command, Stdio};
 pub(crate) const NAME: &str = "larder";
 
 /// The environment variable that identifies the child.
-const MARK: &str = "_LARDER_BACKGROUND";
+const CHILD_VARIABLE: &str = "_LARDER_BACKGROUND";
 const READY: &[u8] = b"ready\n";
 
 /// Returns whether this process is the child.
 pub(crate) fn is_child() -> bool {
-    std::env::var_os(MARK).is_some()
+    std::env::var_os(CHILD_VARIABLE).is_some()
 }
 
 /// Sets the name of the process to the name of the program. The kernel named it `exe`, after the last
 /// part of the path from which it was started.
-pub(crate) fn take_name() {
+pub(crate) fn set_process_name() {
     let program = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&program).file_name().unwrap_or(NAME.as_ref());
     if let Ok(name) = CString::new(name.as_bytes()) {
@@ -45,15 +45,15 @@ pub(crate) fn run_child() -> io::Result<u8> {
     let mut child = Command::new("/proc/self/exe")
         .arg0(program)
         .args(args)
-        .env(MARK, "1")
+        .env(CHILD_VARIABLE, "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut said = Vec::new();
+    let mut received = Vec::new();
     if let Some(output) = child.stdout.take() {
-        output.take(READY.len() as u64).read_to_end(&mut said)?;
+        output.take(READY.len() as u64).read_to_end(&mut received)?;
     }
-    if said == READY {
+    if received == READY {
         return Ok(0);
     }
     let status = child.wait()?;
@@ -70,11 +70,11 @@ pub(crate) fn run_child() -> io::Result<u8> {
 /// The resources that the child needs to leave its terminal. They are acquired before it mounts,
 /// because a server that cannot leave must not mount.
 #[derive(Debug)]
-pub(crate) struct Departure {
+pub(crate) struct Detach {
     null: File,
 }
 
-impl Departure {
+impl Detach {
     pub(crate) fn prepare() -> Result<Self> {
         let null = File::options().read(true).write(true).open("/dev/null");
         let null = null.map_err(|error| Failure::new(format!("cannot open /dev/null: {error}")))?;
@@ -83,7 +83,7 @@ impl Departure {
 
     /// Leaves the terminal and the current directory, and lets the parent end. An earlier failure is
     /// returned, because the parent reports it; then the child must end.
-    pub(crate) fn leave(self) -> io::Result<()> {
+    pub(crate) fn detach(self) -> io::Result<()> {
         // This fails only if the process is already a group leader, which is sufficient.
         let _ = setsid();
         std::env::set_current_dir("/")?;

@@ -21,7 +21,7 @@ mod mount_helper;
 mod mount_options;
 mod opening;
 mod recording;
-mod telling_clock;
+mod reporting_clock;
 mod threads;
 
 use clap::{CommandFactory, Parser};

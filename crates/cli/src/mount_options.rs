@@ -79,7 +79,7 @@ const VALUED: &[&str] = &[
 const NO_BARRIER: &str = "barriers stay on: what is synced is flushed to the device";
 
 /// The maximum time between commits.
-const MOST_COMMIT_SECONDS: u32 = 24 * 3600;
+const MAX_COMMIT_SECONDS: u32 = 24 * 3600;
 
 /// Options with a value that have no effect either.
 const IGNORED_PREFIXES: &[&str] = &["x-", "X-", "comment=", "user=", "loop="];
@@ -127,12 +127,12 @@ impl Options {
         if let Some(subtype) = &args.subtype {
             mount.subtype = checked_subtype(subtype)?;
         }
-        options.settle();
+        options.resolve_dependent();
         Ok(options)
     }
 
     /// Sets the options that depend on others. A mount that ignores the journal cannot be written.
-    fn settle(&mut self) {
+    fn resolve_dependent(&mut self) {
         let read_write = self.access != Some(Access::Read) && !self.volume.noload;
         self.volume.read_write = read_write;
         self.mount.read_write = read_write;
@@ -149,7 +149,7 @@ impl Options {
                 return Err(unknown(&option));
             }
         }
-        self.settle();
+        self.resolve_dependent();
         Ok(())
     }
 
@@ -301,7 +301,7 @@ fn commit_seconds(value: &OsStr) -> Result<u32> {
         .map_err(|_| bad_value("commit", "a number of seconds"))?;
     Ok(match seconds {
         0 => OpenOptions::default().commit_seconds,
-        seconds if seconds > MOST_COMMIT_SECONDS => {
+        seconds if seconds > MAX_COMMIT_SECONDS => {
             return Err(bad_value("commit", "at most 86400 seconds, a day"));
         }
         seconds => seconds,

@@ -13,9 +13,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long a command waits for a server that was unmounted.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between attempts.
-const PAUSE: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Opens `image` with `options`.
 pub(crate) fn open(image: &Path, options: &OpenOptions) -> Result<Volume> {
@@ -53,7 +53,7 @@ fn describe(image: &Path, options: &OpenOptions, error: &larder::Error) -> Failu
 /// Opens `image`, after a server that was unmounted has written everything to it.
 fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume> {
     let start = Instant::now();
-    let mut is_told = false;
+    let mut has_noted = false;
     loop {
         let opened = Volume::open(image, options);
         let is_locked = matches!(
@@ -62,15 +62,15 @@ fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume>
                 DeviceError::Locked { .. }
             )))
         );
-        if !is_locked || start.elapsed() >= PATIENCE {
+        if !is_locked || start.elapsed() >= TIMEOUT {
             return opened;
         }
         match lock_holder(image) {
             // The holder may have just ended.
             None => return Volume::open(image, options),
             Some(holder) if !is_ending(image, &holder) => return opened,
-            Some(holder) if !is_told => {
-                is_told = true;
+            Some(holder) if !has_noted => {
+                has_noted = true;
                 print_note(&format!(
                     "waiting for process {} ({}) to finish with image {}",
                     holder.pid,
@@ -80,7 +80,7 @@ fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume>
             }
             Some(_) => {}
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(INTERVAL);
     }
 }
 

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 
 /// The file of a recording whose mount is not served yet. It is empty, and removed when this is
 /// dropped.
-pub(crate) struct Unserved(Option<PathBuf>);
+pub(crate) struct PendingFile(Option<PathBuf>);
 
-impl Unserved {
+impl PendingFile {
     /// Keeps the file, because the mount is served.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Unserved {
+impl Drop for PendingFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0
             && let Err(error) = fs::remove_file(path)
@@ -55,8 +55,8 @@ impl Recording {
     }
 
     /// Returns a guard for the file until the mount is served.
-    pub(crate) fn unserved(&self) -> Unserved {
-        Unserved(Some(self.path.clone()))
+    pub(crate) fn pending_file(&self) -> PendingFile {
+        PendingFile(Some(self.path.clone()))
     }
 
     /// Records a volume that is opened with `options`.

@@ -72,13 +72,19 @@ fn equal_attributes_share_one_block_and_one_inode_unless_off() {
         assert_eq!(inodes - free(&at.0).1, copies(2), "{variant}");
 
         let stats = stats(&at.0);
-        let told = &stats["attributes"];
-        assert_eq!(told["variant"], variant.as_str());
+        let attributes = &stats["attributes"];
+        assert_eq!(attributes["variant"], variant.as_str());
         if shared {
-            assert!(told["shares"].as_u64() >= Some(FILES as u64), "{told}");
+            assert!(
+                attributes["shares"].as_u64() >= Some(FILES as u64),
+                "{attributes}"
+            );
             let block_bytes = statvfs(&at.0).unwrap().f_bsize;
-            let saved = told["saved_bytes"].as_u64();
-            assert!(saved >= Some((FILES as u64 - 1) * block_bytes), "{told}");
+            let saved = attributes["saved_bytes"].as_u64();
+            assert!(
+                saved >= Some((FILES as u64 - 1) * block_bytes),
+                "{attributes}"
+            );
         }
         // A change of one file does not affect the others.
         set(&files[0], "user.a", b"own");
@@ -88,8 +94,8 @@ fn equal_attributes_share_one_block_and_one_inode_unless_off() {
 
         mount(User::Same, &fixture, &at.0, "ro");
         assert_eq!(value(&files[0], "user.a").unwrap(), b"own");
-        let gone = value(&files[1], "user.a");
-        assert_eq!(gone, Err(rustix::io::Errno::NODATA));
+        let removed = value(&files[1], "user.a");
+        assert_eq!(removed, Err(rustix::io::Errno::NODATA));
         let mut names = [0; 64];
         let len = listxattr(&files[1], &mut names).unwrap();
         assert_eq!(&names[..len], b"user.large\0");
@@ -115,10 +121,10 @@ fn stats_include_shared_attributes() {
         set(&file, "user.a", IN_A_BLOCK);
     }
     let all = stats(&at.0);
-    let told = &all["attributes"];
+    let attributes = &all["attributes"];
     let saved_bytes = statvfs(&at.0).unwrap().f_bsize;
-    assert_eq!(told["shares"], 1);
-    assert_eq!(told["saved_bytes"], saved_bytes);
+    assert_eq!(attributes["shares"], 1);
+    assert_eq!(attributes["saved_bytes"], saved_bytes);
     for cache in ["blocks", "inodes"] {
         for figure in [
             "entries",
@@ -132,10 +138,13 @@ fn stats_include_shared_attributes() {
             "dropped_by_limit",
             "dropped_by_shrinker",
         ] {
-            assert!(told[cache][figure].is_u64(), "{cache} {figure}: {told}");
+            assert!(
+                attributes[cache][figure].is_u64(),
+                "{cache} {figure}: {attributes}"
+            );
         }
     }
-    let blocks = &told["blocks"];
+    let blocks = &attributes["blocks"];
     assert_eq!(
         (&blocks["entries"], &blocks["hits"]),
         (&1.into(), &1.into())
@@ -151,9 +160,9 @@ fn stats_include_shared_attributes() {
         assert!(shown.contains(part), "{shown}");
     }
     fs::remove_file(at.0.join("two")).unwrap();
-    let told = &stats(&at.0)["attributes"];
+    let attributes = &stats(&at.0)["attributes"];
     assert_eq!(
-        (&told["shares"], &told["saved_bytes"]),
+        (&attributes["shares"], &attributes["saved_bytes"]),
         (&1.into(), &0.into())
     );
     umount(User::Same, &at.0);

@@ -24,7 +24,7 @@ fn cat(fixture: &Fixture, path: &str) -> String {
 }
 
 /// Returns find(1)'s description of a tree, except for what a copy cannot keep.
-fn told(tree: &Path) -> String {
+fn listing(tree: &Path) -> String {
     let listed = Command::new("find")
         .args([
             ".",
@@ -83,7 +83,7 @@ fn tree_copied_in_and_out_is_unchanged() {
         "/tree".as_ref(),
         out.as_os_str(),
     ]);
-    assert_eq!(told(&tree), told(&out));
+    assert_eq!(listing(&tree), listing(&out));
     sh(
         "diff -r --no-dereference -x fifo \"$1\" \"$2\"",
         &[&tree, &out],
@@ -495,8 +495,9 @@ fn tree_that_does_not_fit_leaves_only_complete_files() {
         "/source".as_ref(),
         out.as_os_str(),
     ]);
-    let told_of = |tree: &Path| -> Vec<String> { told(tree).lines().map(str::to_owned).collect() };
-    let (source, copied) = (told_of(&tree), told_of(&out));
+    let listing_of =
+        |tree: &Path| -> Vec<String> { listing(tree).lines().map(str::to_owned).collect() };
+    let (source, copied) = (listing_of(&tree), listing_of(&out));
     assert!(copied.len() < source.len());
     for number in 0..4 {
         assert!(out.join(format!("dir/small-{number}")).exists());

@@ -15,7 +15,7 @@ use support::{
 };
 
 /// How long a scraper waits.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts a foreground server, and returns it with the address of its metrics, which it reports.
 fn serve_metrics(fixture: &Fixture, mountpoint: &Path) -> (Server, SocketAddr) {
@@ -33,13 +33,13 @@ fn serve_metrics(fixture: &Fixture, mountpoint: &Path) -> (Server, SocketAddr) {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
 /// Returns the response to a request.
-fn ask(address: SocketAddr, request: &str) -> String {
+fn send_request(address: SocketAddr, request: &str) -> String {
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -48,7 +48,7 @@ fn ask(address: SocketAddr, request: &str) -> String {
 }
 
 fn scrape(address: SocketAddr) -> BTreeMap<String, u64> {
-    let answer = ask(address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let answer = send_request(address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert!(
@@ -190,13 +190,13 @@ fn hostile_clients_do_not_block_metrics() {
         ("GET / HTTP/1.1\r\n\r\n", "404"),
         ("DELETE /metrics HTTP/1.1\r\n\r\n", "405"),
     ] {
-        let answer = ask(address, request);
+        let answer = send_request(address, request);
         assert!(
             answer.starts_with(&format!("HTTP/1.1 {status} ")),
             "{answer}"
         );
     }
-    let long = ask(
+    let long = send_request(
         address,
         &format!("GET /metrics HTTP/1.1\r\nX: {}", "y".repeat(8 << 10)),
     );

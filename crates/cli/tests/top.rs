@@ -100,7 +100,7 @@ impl Drop for Terminal {
     }
 }
 
-fn can_play_terminals() -> bool {
+fn can_emulate_terminals() -> bool {
     can_mount(User::Same) && !larder_testkit::skip(&[larder_testkit::Requirement::Tool("tmux")])
 }
 
@@ -119,7 +119,7 @@ fn mounted_with(option: &str) -> (Fixture, Mountpoint) {
 
 #[test]
 fn view_shows_activity_and_accepts_keys() {
-    if !can_play_terminals() {
+    if !can_emulate_terminals() {
         return;
     }
     let (fixture, mountpoint) = mounted();
@@ -157,7 +157,7 @@ fn view_shows_activity_and_accepts_keys() {
 
 #[test]
 fn terminal_is_restored_on_every_exit() {
-    if !can_play_terminals() {
+    if !can_emulate_terminals() {
         return;
     }
     let (fixture, mountpoint) = mounted();
@@ -179,7 +179,7 @@ fn terminal_is_restored_on_every_exit() {
 
 #[test]
 fn view_reports_unmount_and_lost_server() {
-    if !can_play_terminals() {
+    if !can_emulate_terminals() {
         return;
     }
     let (fixture, mountpoint) = mounted();
@@ -208,7 +208,7 @@ fn view_reports_unmount_and_lost_server() {
 
 #[test]
 fn signal_ends_view_and_restores_terminal() {
-    if !can_play_terminals() {
+    if !can_emulate_terminals() {
         return;
     }
     let (fixture, mountpoint) = mounted();

@@ -121,7 +121,7 @@ fn recording_is_complete_after_ctrl_c_and_salvaged_after_kill() {
 
 /// Starts a background server that records, and that may not write files larger than 2 KiB: no row
 /// group, but a footer.
-fn record_in_little_room(fixture: &Fixture, mountpoint: &Path, trace: &Path) {
+fn record_with_size_limit(fixture: &Fixture, mountpoint: &Path, trace: &Path) {
     let mounted = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$0\" \"$@\""])
         .arg(binary())
@@ -140,7 +140,7 @@ fn stats_and_umount_report_full_recording() {
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     let (trace, at) = (fixture.path("disk.trace"), mountpoint.0.to_str().unwrap());
-    record_in_little_room(&fixture, &mountpoint.0, &trace);
+    record_with_size_limit(&fixture, &mountpoint.0, &trace);
     let recording = || -> Value {
         let stats = larder_ok(["stats", "--json", at]);
         serde_json::from_str::<Value>(&stats).unwrap()["recording"].clone()
@@ -151,7 +151,7 @@ fn stats_and_umount_report_full_recording() {
         walk(&mountpoint.0);
         recording()["failure"] == "File too large (os error 27)"
     });
-    let told = recording();
+    let recorded = recording();
     let text = larder_ok(["stats", at]);
     assert!(
         text.contains("the trace cannot be written any more: File too large"),
@@ -161,21 +161,25 @@ fn stats_and_umount_report_full_recording() {
     assert!(metrics.contains("larder_recording_failed{"), "{metrics}");
     walk(&mountpoint.0);
 
-    let gone = larder(["umount", at]);
+    let umount_output = larder(["umount", at]);
     let why = format!(
         "but: the trace {} cannot be written any more: File",
         trace.display()
     );
-    assert_fails(&gone, 1, &["all is on the image", &why, "hint: make room"]);
+    assert_fails(
+        &umount_output,
+        1,
+        &["all is on the image", &why, "hint: make room"],
+    );
     assert!(!is_mounted(&mountpoint.0));
     let info = info(&trace);
     assert_eq!(info["info"]["is_cut_short"], true);
-    assert_eq!(info["events"], told["events"]);
+    assert_eq!(info["events"], recorded["events"]);
     assert!(
-        info["info"]["lost"].as_u64() >= told["lost"].as_u64(),
+        info["info"]["lost"].as_u64() >= recorded["lost"].as_u64(),
         "{info}"
     );
-    assert!(told["lost"].as_u64() > Some(0), "{told}");
+    assert!(recorded["lost"].as_u64() > Some(0), "{recorded}");
 }
 
 #[test]

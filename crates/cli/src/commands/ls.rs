@@ -41,7 +41,7 @@ pub(super) fn run(args: &LsArgs) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     if args.long || args.json {
         for entry in &mut entries {
-            if let Err(error) = entry.look(&volume) {
+            if let Err(error) = entry.load_metadata(&volume) {
                 code = failure::of_path(&entry.name, &error).print(1);
             }
         }
@@ -66,7 +66,7 @@ impl Entry {
         }
     }
 
-    fn look(&mut self, volume: &Volume) -> larder::Result<()> {
+    fn load_metadata(&mut self, volume: &Volume) -> larder::Result<()> {
         let metadata = volume.metadata(self.ino)?;
         self.metadata = Some(metadata);
         if metadata.kind == FileKind::Symlink {

@@ -1,10 +1,10 @@
 //! `larder mount`.
 
 use crate::args::MountArgs;
-use crate::background::{self, Departure};
+use crate::background::{self, Detach};
 use crate::mount_options::Options;
 use crate::recording::Recording;
-use crate::telling_clock::TellingClock;
+use crate::reporting_clock::ReportingClock;
 use crate::{metrics, opening};
 use larder_console::{Failure, Result, logging, print_note};
 use larder_fuse::{Server, Unmounted, Unmounter, check_mount};
@@ -35,7 +35,7 @@ pub(crate) fn in_background(
     log: Option<&Path>,
 ) -> Result<u8> {
     if background::is_child() {
-        background::take_name();
+        background::set_process_name();
         logging::start(log)?;
         serve(image, mountpoint, options, true)?;
         return Ok(0);
@@ -63,15 +63,15 @@ pub(super) fn serve(
             .unwrap_or_else(|_| image.to_owned())
             .into_os_string();
     }
-    let departure = in_background.then(Departure::prepare).transpose()?;
+    let detach = in_background.then(Detach::prepare).transpose()?;
     // Opening for writing changes the image, so check first whether it can be mounted.
     check_mount(mountpoint, &mount)?;
     let metrics = metrics.map(metrics::bind).transpose()?;
-    volume.clock = Arc::new(TellingClock);
+    volume.clock = Arc::new(ReportingClock);
     let recording = record
         .map(|path| Recording::start(&path, image, mountpoint))
         .transpose()?;
-    let unserved = recording.as_ref().map(Recording::unserved);
+    let pending_file = recording.as_ref().map(Recording::pending_file);
     if let Some(recording) = &recording {
         recording.attach(&mut volume);
     }
@@ -90,27 +90,27 @@ pub(super) fn serve(
     let server = Server::mount(volume, mountpoint, &mount)?;
     let at = server.mountpoint().to_owned();
     unmount_on_signal(signals, server.unmounter())?;
-    let mut unrecorded = None;
+    let mut recording_failure = None;
     let ready = || {
         let stats = move || Some(figures.upgrade()?.stats());
         let exporter = metrics
             .map(|metrics| metrics.serve(&at, stats))
             .transpose()?;
-        if let Some(departure) = departure {
-            departure.leave()?;
+        if let Some(detach) = detach {
+            detach.detach()?;
         } else if io::stderr().is_terminal() {
             print_note(&format!("mounted on {}; Ctrl-C unmounts", at.display()));
         }
-        if let Some(unserved) = unserved {
-            unserved.keep();
+        if let Some(pending_file) = pending_file {
+            pending_file.keep();
         }
         Ok(exporter)
     };
     server.serve(ready, || {
-        unrecorded = recording.and_then(Recording::finish);
-        unrecorded.clone()
+        recording_failure = recording.and_then(Recording::finish);
+        recording_failure.clone()
     })?;
-    unrecorded.map_or(Ok(()), |why| {
+    recording_failure.map_or(Ok(()), |why| {
         let hint = "make room, and record again to a new file; larder lab trace info says what this one holds";
         Err(Failure::with_hint(why, hint))
     })

@@ -2,7 +2,7 @@
 
 use crate::args::{ImageArgs, VolumeArgs};
 use crate::failure::of_path;
-use crate::telling_clock::TellingClock;
+use crate::reporting_clock::ReportingClock;
 use crate::{mount_options, opening};
 use larder::{FileKind, Ino, NewFile, Volume};
 use larder_console::{Failure, Result, name};
@@ -66,7 +66,7 @@ pub(super) fn change(
     }
     let mut options = mount_options::open_options(volume);
     options.read_write = true;
-    options.clock = Arc::new(TellingClock);
+    options.clock = Arc::new(ReportingClock);
     let volume = opening::open(image, &options)?;
     let changed = change(&volume);
     let closed = volume

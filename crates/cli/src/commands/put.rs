@@ -113,7 +113,7 @@ fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
         keep(volume, replaced, file.ino()).map_err(failed)?;
     }
     fill(volume, file.ino(), source.input, failed)?;
-    file.give_name(&target).map_err(failed)?;
+    file.link_as(&target).map_err(failed)?;
     if let Some(replaced) = replaced.filter(|replaced| replaced.links > 1) {
         print_note(&format!(
             "{} has the new content; the file's other names in the image ({}) keep the old one",

@@ -66,10 +66,10 @@ struct Level {
 /// Removes a tree, depth first. Files that cannot be removed are reported and left. No directory is
 /// entered twice, so loops in a damaged image end.
 fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8]) -> bool {
-    let mut is_whole = true;
-    let mut tell = |path: &[u8], error: &larder::Error| {
+    let mut is_complete = true;
+    let mut report = |path: &[u8], error: &larder::Error| {
         of_path(path, error).print(1);
-        is_whole = false;
+        is_complete = false;
     };
     let mut entered = HashSet::from([ino]);
     let mut levels = vec![Level {
@@ -77,12 +77,12 @@ fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8])
         parent,
         name: name.to_vec(),
         path: path.to_vec(),
-        left: listed(volume, ino, path, &mut tell),
+        left: listed(volume, ino, path, &mut report),
     }];
     while let Some(level) = levels.last_mut() {
         let Some((name, ino)) = level.left.pop() else {
             if let Err(error) = volume.remove_dir(level.parent, &level.name) {
-                tell(&level.path, &error);
+                report(&level.path, &error);
             }
             levels.pop();
             continue;
@@ -97,7 +97,7 @@ fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8])
                     ));
                     continue;
                 }
-                let (parent, left) = (level.ino, listed(volume, ino, &path, &mut tell));
+                let (parent, left) = (level.ino, listed(volume, ino, &path, &mut report));
                 levels.push(Level {
                     ino,
                     parent,
@@ -108,20 +108,20 @@ fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8])
             }
             Ok(_) => {
                 if let Err(error) = volume.unlink(level.ino, &name) {
-                    tell(&path, &error);
+                    report(&path, &error);
                 }
             }
-            Err(error) => tell(&path, &error),
+            Err(error) => report(&path, &error),
         }
     }
-    is_whole
+    is_complete
 }
 
 fn listed(
     volume: &Volume,
     directory: Ino,
     path: &[u8],
-    tell: &mut impl FnMut(&[u8], &larder::Error),
+    report: &mut impl FnMut(&[u8], &larder::Error),
 ) -> Vec<(Vec<u8>, Ino)> {
     let mut entries = Vec::new();
     let listed = volume.read_dir(directory, 0, &mut |entry| {
@@ -131,7 +131,7 @@ fn listed(
         ControlFlow::Continue(())
     });
     if let Err(error) = listed {
-        tell(path, &error);
+        report(path, &error);
     }
     entries
 }

@@ -34,13 +34,13 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
         print(|out| out.write_all(exposition(&stats, &mountpoint, &labels).as_bytes()))?;
     } else {
         print(|out| print_text(out, &stats))?;
-        tell_why_no_lookups(&stats);
+        note_no_lookups(&stats);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints a note on why there were no lookups, or no lookups of pages, yet.
-fn tell_why_no_lookups(stats: &Stats) {
+fn note_no_lookups(stats: &Stats) {
     if stats.caches().iter().all(|(_, cache)| cache.lookups == 0) {
         print_note(
             "no lookups yet: the kernel answers from its own caches what it knows, and asks larder \

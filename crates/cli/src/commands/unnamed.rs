@@ -27,7 +27,7 @@ impl<'a> Unnamed<'a> {
     }
 
     /// Gives the file the name of `target`, and replaces the file that has it, if any.
-    pub(super) fn give_name(&self, target: &Target) -> larder::Result<()> {
+    pub(super) fn link_as(&self, target: &Target) -> larder::Result<()> {
         self.volume
             .link_replacing(self.ino, target.parent, &target.name)
             .map(drop)

@@ -7,7 +7,7 @@
 //!    then replaces the file that has the name. An existing directory is entered instead.
 //! 3. The image is not copied into itself.
 
-use super::given;
+use super::metadata;
 use super::progress;
 use crate::args::CpArgs;
 use crate::commands::place::{self, Place, Target, directory};
@@ -92,7 +92,7 @@ fn copy_all(
     for source in sources {
         let source = Path::new(source);
         if let Err(failure) = copy.source(source, place.path, args.recursive) {
-            copy.tell(source, &failure);
+            copy.report(source, &failure);
         }
     }
     progress.finish_and_clear();
@@ -158,7 +158,7 @@ impl<'a> InwardCopy<'a> {
                 Ok(entry) => entry,
                 Err(error) => {
                     let path = level.path.clone();
-                    self.tell(&path, &unreadable(&error));
+                    self.report(&path, &unreadable(&error));
                     continue;
                 }
             };
@@ -170,7 +170,7 @@ impl<'a> InwardCopy<'a> {
                 });
             match copied {
                 Ok(below) => levels.extend(below),
-                Err(failure) => self.tell(&path, &failure),
+                Err(failure) => self.report(&path, &failure),
             }
         }
     }
@@ -196,7 +196,7 @@ impl<'a> InwardCopy<'a> {
             let copy = match present {
                 Some(present) if present.kind == FileKind::Directory => {
                     if let Err(failure) = self.keep(present.ino, path, &metadata) {
-                        self.tell(path, &failure);
+                        self.report(path, &failure);
                     }
                     present.ino
                 }
@@ -213,13 +213,13 @@ impl<'a> InwardCopy<'a> {
             return Err(Failure::new("cannot replace a directory with a file"));
         }
         if let Some(first) = self.linked.get(&identity(&metadata))
-            && first.give_name(&target).is_ok()
+            && first.link_as(&target).is_ok()
         {
             return Ok(None);
         }
         let copy = self.file(path, &metadata, parent)?;
         self.keep(copy.ino(), path, &metadata)?;
-        copy.give_name(&target)
+        copy.link_as(&target)
             .map_err(|error| self.written(&error))?;
         if metadata.nlink() > 1 {
             self.linked.insert(identity(&metadata), copy);
@@ -245,7 +245,7 @@ impl<'a> InwardCopy<'a> {
 
     /// Sets the metadata of `copy` to that of the file at `path`.
     fn keep(&mut self, copy: Ino, path: &Path, metadata: &Metadata) -> Result<()> {
-        let what = match given::set(self.volume, copy, path, metadata) {
+        let what = match metadata::set(self.volume, copy, path, metadata) {
             Ok(()) => return Ok(()),
             Err(what) => what,
         };
@@ -255,9 +255,9 @@ impl<'a> InwardCopy<'a> {
 
     /// Finishes a directory: creating its entries has changed its times.
     fn leave(&mut self, level: &Level) {
-        if let Err(error) = given::set_times(self.volume, level.copy, &level.metadata) {
+        if let Err(error) = metadata::set_times(self.volume, level.copy, &level.metadata) {
             let failure = self.written(&error);
-            self.tell(&level.path, &failure);
+            self.report(&level.path, &failure);
         }
     }
 
@@ -359,7 +359,7 @@ impl<'a> InwardCopy<'a> {
         Failure::new(format!("cannot write the copy: {}", without_inode(error)))
     }
 
-    fn tell(&mut self, path: &Path, failure: &Failure) {
+    fn report(&mut self, path: &Path, failure: &Failure) {
         self.has_failed = true;
         let path = name::escaped(path.as_os_str().as_bytes());
         self.progress

@@ -14,10 +14,10 @@
 
 mod attributes;
 mod content;
-mod given;
 mod inward;
+mod metadata;
 mod progress;
-mod through;
+mod special;
 mod tree;
 
 use super::place::Place;
@@ -81,7 +81,7 @@ fn outward(
         ));
     }
     if !destination.is_dir() {
-        through::check_not_image(image, destination)?;
+        special::check_not_image(image, destination)?;
     }
     raise_descriptor_limit();
     let progress = progress::bar(|| {
@@ -95,7 +95,7 @@ fn outward(
         let source = source.as_bytes();
         let copied = copy_one(&volume, source, destination, args.recursive, &progress);
         match copied {
-            Ok(is_whole) => has_failed |= !is_whole,
+            Ok(is_complete) => has_failed |= !is_complete,
             Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
             Err(failure) => {
                 progress.suspend(|| failure.print(1));
@@ -125,8 +125,8 @@ fn copy_one(
             "give -r to copy directories",
         ));
     }
-    if let Some(output) = through::opened(&metadata, destination)? {
-        through::write(volume, &metadata, &output, progress)
+    if let Some(output) = special::opened(&metadata, destination)? {
+        special::write(volume, &metadata, &output, progress)
             .map_err(|failure| failure.at(source))?;
         return Ok(true);
     }

@@ -37,8 +37,8 @@ pub(super) fn tree_bytes(volume: &Volume, root: Ino) -> u64 {
             FileKind::Directory => {
                 // Directories that cannot be listed are reported when they are copied.
                 let _ = volume.read_dir(ino, 0, &mut |entry| {
-                    let goes_up = entry.name == b"..";
-                    if !goes_up && seen.insert(entry.ino) {
+                    let is_parent = entry.name == b"..";
+                    if !is_parent && seen.insert(entry.ino) {
                         left.push(entry.ino);
                     }
                     ControlFlow::Continue(())

@@ -95,7 +95,7 @@ impl<'a> TreeCopy<'a> {
         let mut levels = Vec::new();
         match first {
             Ok(level) => levels.extend(level),
-            Err(failure) => self.tell(source, &failure),
+            Err(failure) => self.report(source, &failure),
         }
         while let Some(level) = levels.last_mut() {
             let Some((name, ino)) = self.next_entry(level) else {
@@ -108,7 +108,7 @@ impl<'a> TreeCopy<'a> {
             let name = OsStr::from_bytes(&name);
             match self.entry(ino, level.copy.as_fd(), name, &source, &target) {
                 Ok(below) => levels.extend(below),
-                Err(failure) => self.tell(&source, &failure),
+                Err(failure) => self.report(&source, &failure),
             }
         }
     }
@@ -127,7 +127,7 @@ impl<'a> TreeCopy<'a> {
                 return Some((name, ino));
             }
             let failure = Failure::new("no file can have this name");
-            self.tell(&joined(&level.source, &name), &failure);
+            self.report(&joined(&level.source, &name), &failure);
         }
     }
 
@@ -150,7 +150,7 @@ impl<'a> TreeCopy<'a> {
         level.is_listed = level.batch.len() < BATCH || level.next_cookie == from;
         if let Err(error) = listed {
             level.is_listed = true;
-            self.tell(&level.source, &failure(error));
+            self.report(&level.source, &failure(error));
         }
     }
 
@@ -171,7 +171,7 @@ impl<'a> TreeCopy<'a> {
         check_replaceable(parent, name)?;
         let unfinished = Unfinished::new(parent);
         if metadata.links > 1 && self.link(ino, parent, &unfinished.name) {
-            unfinished.give_name(name)?;
+            unfinished.rename_to(name)?;
             return Ok(None);
         }
         let kept = match metadata.kind {
@@ -179,7 +179,7 @@ impl<'a> TreeCopy<'a> {
             FileKind::Symlink => self.symlink(&metadata, &unfinished)?,
             _ => self.special(&metadata, &unfinished)?,
         };
-        unfinished.give_name(name)?;
+        unfinished.rename_to(name)?;
         if metadata.links > 1 {
             self.linked.insert(ino, target.to_vec());
         }
@@ -217,7 +217,7 @@ impl<'a> TreeCopy<'a> {
     /// change.
     fn leave(&mut self, level: &Level) {
         if let Err(error) = attributes::set_open(self.volume, &level.metadata, &level.copy) {
-            self.tell(&level.source, &error);
+            self.report(&level.source, &error);
         }
     }
 
@@ -296,7 +296,7 @@ impl<'a> TreeCopy<'a> {
         self.volume.metadata(ino).map_err(failure)
     }
 
-    fn tell(&mut self, source: &[u8], failure: &Failure) {
+    fn report(&mut self, source: &[u8], failure: &Failure) {
         self.has_failed = true;
         let source = name::escaped(source);
         self.progress
@@ -342,7 +342,7 @@ impl<'d> Unfinished<'d> {
     }
 
     /// Renames the file to its final name, and replaces the file that has it.
-    fn give_name(self, name: &OsStr) -> Result<()> {
+    fn rename_to(self, name: &OsStr) -> Result<()> {
         renameat(self.parent, &self.name, self.parent, name).map_err(|errno| match errno {
             Errno::ISDIR => replaces_directory(),
             errno => written(errno),
@@ -419,7 +419,7 @@ mod tests {
         let parent = opened(dir.path());
         let unfinished = Unfinished::new(parent.as_fd());
         std::fs::write(dir.path().join(&unfinished.name), "whole").unwrap();
-        unfinished.give_name(OsStr::new("link")).unwrap();
+        unfinished.rename_to(OsStr::new("link")).unwrap();
         assert!(link.symlink_metadata().unwrap().is_file());
         assert_eq!(std::fs::read(&link).unwrap(), b"whole");
         assert_eq!(std::fs::read(outside.path()).unwrap(), b"");

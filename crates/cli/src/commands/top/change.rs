@@ -58,8 +58,8 @@ impl<'a> Change<'a> {
             hit_rate: ratio(|cache| cache.hits, |cache| cache.lookups),
             links_per_hit: ratio(|cache| cache.links_on_hits, |cache| cache.hits),
             links_per_miss: ratio(|cache| cache.links_on_misses, misses),
-            came: rate(|cache| cache.inserted),
-            went: rate(|cache| cache.inserted.saturating_sub(cache.objects)),
+            inserted: rate(|cache| cache.inserted),
+            removed: rate(|cache| cache.inserted.saturating_sub(cache.objects)),
         }
     }
 }
@@ -76,10 +76,10 @@ pub(super) struct CacheChange {
     pub links_per_miss: Option<f64>,
     /// Objects inserted per second.
     #[serde(rename = "inserted_s")]
-    pub came: Option<f64>,
+    pub inserted: Option<f64>,
     /// Objects evicted or removed per second.
     #[serde(rename = "removed_s")]
-    pub went: Option<f64>,
+    pub removed: Option<f64>,
 }
 
 pub(super) fn misses(cache: &CacheStats) -> u64 {

@@ -14,7 +14,7 @@ const DEPTH_LABEL_COLUMNS: usize = 15;
 /// Returns at most `most` rows of chain lengths, each `width` columns wide. The last row includes all
 /// longer chains.
 pub(super) fn bars(report: &HistogramReport, most: usize, width: usize) -> Vec<Line<'static>> {
-    draw(&gathered(report, most), width, LABEL_COLUMNS, |row| {
+    draw(&visible_rows(report, most), width, LABEL_COLUMNS, |row| {
         let (buckets, poisson) = (short(row.buckets), short(row.poisson));
         format!("{:>5} {buckets:>8} {poisson:>8}", row.length)
     })
@@ -28,11 +28,11 @@ pub(super) fn depth_bars(trees: &TreeDepths, most: usize, width: usize) -> Vec<L
         .map(|(depth, pages)| (depth, as_f64(pages)))
         .collect();
     // The lowest levels contain half of all pages, so the upper ones are combined.
-    let gathered = match all.len() {
+    let combined = match all.len() {
         depths if depths > most => depths - most.saturating_sub(1),
         _ => 0,
     };
-    let (shallow, deep) = all.split_at(gathered);
+    let (shallow, deep) = all.split_at(combined);
     let row = |length, buckets| Row {
         length,
         buckets,
@@ -81,7 +81,7 @@ struct Row {
 }
 
 /// Returns the rows up to the longest chain, or to the longest that chance would give.
-fn gathered(report: &HistogramReport, most: usize) -> Vec<Row> {
+fn visible_rows(report: &HistogramReport, most: usize) -> Vec<Row> {
     let all: Vec<(Option<u64>, f64, f64)> = report
         .histogram
         .rows()

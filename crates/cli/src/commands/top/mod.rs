@@ -1,7 +1,7 @@
 //! `larder top`: cache activity of a mount, now and since it was mounted.
 //!
 //! # Model
-//! top(1), for a mount. [`asker`] queries the mount's server, [`change`] compares two replies,
+//! top(1), for a mount. [`poller`] queries the mount's server, [`change`] compares two replies,
 //! [`screen`] lays them out, and [`view`] shows the result on a terminal. Without a terminal, the same
 //! screen is written as text.
 //!
@@ -9,20 +9,20 @@
 //! A refresh queries all counts and one histogram. The histogram dominates the cost: the server visits
 //! every bucket of that cache. It visits the buckets of the other caches only occasionally.
 
-mod asker;
 mod change;
 mod help;
 mod histogram;
 mod json_line;
+mod poller;
 mod screen;
 #[cfg(test)]
 mod tests;
 mod view;
 
 use crate::args::TopArgs;
-use asker::{Asker, Sample};
 use change::Change;
 use larder_console::Result;
+use poller::{Poller, Sample};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::Widget;
@@ -31,11 +31,11 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &TopArgs) -> Result<ExitCode> {
-    let mut asker = Asker::new(&args.mountpoint);
-    let first = asker.ask(args.cache.into())?;
+    let mut poller = Poller::new(&args.mountpoint);
+    let first = poller.query(args.cache.into())?;
     let is_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if is_terminal && !args.once && !args.json {
-        return view::run(args, asker, first);
+        return view::run(args, poller, first);
     }
     let count = args.count.or((!args.json).then_some(1));
     let mut before = None;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &TopArgs) -> Result<ExitCode> {
             break;
         }
         std::thread::sleep(args.interval);
-        let next = asker.ask(args.cache.into())?;
+        let next = poller.query(args.cache.into())?;
         before = Some(std::mem::replace(&mut now, next));
     }
     Ok(ExitCode::SUCCESS)

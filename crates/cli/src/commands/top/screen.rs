@@ -79,7 +79,7 @@ impl Widget for Screen<'_> {
                 Layout::horizontal([Constraint::Min(0), Constraint::Length(RIGHT_COLUMNS)])
                     .areas(rest);
             Text::from(self.histogram(left)).render(left, buffer);
-            Text::from(self.flows()).render(right, buffer);
+            Text::from(self.activity()).render(right, buffer);
         }
         if self.has_keys {
             let text = "q leave   arrow keys choose a cache   ? explain";
@@ -204,8 +204,8 @@ impl Screen<'_> {
             .bold(),
             Line::raw(format!(
                 "per s: {} inserted, {} removed",
-                or_none(change.came, short),
-                or_none(change.went, short),
+                or_none(change.inserted, short),
+                or_none(change.removed, short),
             )),
             Line::raw(format!(
                 "since mount: {} links a hit, {} a miss",
@@ -233,7 +233,7 @@ impl Screen<'_> {
     }
 
     /// Returns the activity of readahead, the device and shared attributes.
-    fn flows(&self) -> Vec<Line<'static>> {
+    fn activity(&self) -> Vec<Line<'static>> {
         let stats = self.stats();
         let head = format!("{:<14}{:>9}{:>11}", "", "per s", "in all");
         let mut lines = vec![
@@ -286,9 +286,9 @@ impl Screen<'_> {
     /// Returns the share of wasted pages among those that are known to be used or wasted.
     fn wasted(&self) -> Line<'static> {
         let wasted = |stats: &Stats| stats.readahead.pages_wasted;
-        let fated = |stats: &Stats| stats.readahead.pages_used + stats.readahead.pages_wasted;
-        let now = self.change.ratio(wasted, fated);
-        let in_all = ratio(wasted(self.stats()), fated(self.stats()));
+        let decided = |stats: &Stats| stats.readahead.pages_used + stats.readahead.pages_wasted;
+        let now = self.change.ratio(wasted, decided);
+        let in_all = ratio(wasted(self.stats()), decided(self.stats()));
         let line = Line::raw(format!(
             "{:<14}{:>9}{:>11}",
             "  wasted share",
@@ -303,14 +303,14 @@ impl Screen<'_> {
     }
 
     fn heading(&self) -> Style {
-        self.stressed(Color::Cyan)
+        self.emphasized(Color::Cyan)
     }
 
     fn alarm(&self) -> Style {
-        self.stressed(Color::Red)
+        self.emphasized(Color::Red)
     }
 
-    fn stressed(&self, color: Color) -> Style {
+    fn emphasized(&self, color: Color) -> Style {
         let style = Style::new().bold();
         if self.has_colours {
             style.fg(color)

@@ -1,8 +1,8 @@
 //! Screens of made-up figures, on a backend that keeps the drawn cells.
 
-use super::asker::Sample;
 use super::change::Change;
 use super::lines;
+use super::poller::Sample;
 use super::screen::{SMALLEST, Screen};
 use larder::tables::{Finder, TreeDepths};
 use larder::{

@@ -4,8 +4,8 @@
 //! One thread draws. Three other threads send it keys, replies of the server, and signals. It therefore
 //! handles keys while the server is slow. [`Restored`] restores the terminal however the view ends.
 
-use super::asker::{Asker, Sample};
 use super::change::Change;
+use super::poller::{Poller, Sample};
 use super::screen::Screen;
 use crate::args::TopArgs;
 use larder::CacheKind;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// A message to the drawing thread.
 #[derive(Debug)]
-enum Told {
+enum Message {
     Input(io::Result<Event>),
     Answer(Box<Result<Sample, Error>>),
     Signal(i32),
@@ -30,7 +30,7 @@ enum Told {
 
 /// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum Action {
     Leave,
     Help,
     /// Choose the cache this many places further down, and wrap around at the end.
@@ -38,40 +38,40 @@ enum Wish {
 }
 
 /// Shows the view until the user leaves it.
-pub(super) fn run(args: &TopArgs, asker: Asker, first: Sample) -> Result<ExitCode> {
-    let (tell, told) = mpsc::channel();
+pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitCode> {
+    let (sender, receiver) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
     let restored = Restored;
     let mut terminal = ratatui::try_init()?;
-    start("larder-keys", &tell, |tell| {
-        while tell(Told::Input(event::read())) {}
+    start("larder-keys", &sender, |send| {
+        while send(Message::Input(event::read())) {}
     })?;
-    start("larder-signals", &tell, move |tell| {
-        signals.forever().map(Told::Signal).all(tell);
+    start("larder-signals", &sender, move |send| {
+        signals.forever().map(Message::Signal).all(send);
     })?;
     let (choose, chosen) = mpsc::channel();
     let (cache, interval) = (args.cache.into(), args.interval);
-    start("larder-asker", &tell, move |tell| {
-        ask(asker, cache, &chosen, interval, |answer| {
-            tell(Told::Answer(Box::new(answer)))
+    start("larder-poller", &sender, move |send| {
+        poll_server(poller, cache, &chosen, interval, |answer| {
+            send(Message::Answer(Box::new(answer)))
         });
     })?;
     let mut view = View::new(args, first);
     while args.count.is_none_or(|count| view.refreshes < count) {
         terminal.draw(|frame| view.draw(frame))?;
-        match told.recv() {
-            Ok(Told::Input(event)) => match event?.as_key_press_event().and_then(wish) {
-                Some(Wish::Leave) => break,
-                Some(Wish::Help) => view.shows_help = !view.shows_help,
-                Some(Wish::Choose(step)) => {
-                    view.chosen = further(view.chosen, step);
-                    // The asker thread ends only with this process.
+        match receiver.recv() {
+            Ok(Message::Input(event)) => match event?.as_key_press_event().and_then(action) {
+                Some(Action::Leave) => break,
+                Some(Action::Help) => view.shows_help = !view.shows_help,
+                Some(Action::Choose(step)) => {
+                    view.chosen = next_cache(view.chosen, step);
+                    // The polling thread ends only with this process.
                     let _ = choose.send(view.chosen);
                 }
                 None => {}
             },
-            Ok(Told::Answer(answer)) => view.take(*answer),
-            Ok(Told::Signal(signal)) => {
+            Ok(Message::Answer(answer)) => view.update(*answer),
+            Ok(Message::Signal(signal)) => {
                 return Ok(ExitCode::from(128 | u8::try_from(signal).unwrap_or(0)));
             }
             // This cannot happen: this thread also has a sender of the channel.
@@ -94,11 +94,11 @@ impl Drop for Restored {
 /// Starts a thread that sends messages until the receiver is dropped.
 fn start(
     name: &str,
-    tell: &Sender<Told>,
-    run: impl FnOnce(&dyn Fn(Told) -> bool) + Send + 'static,
+    sender: &Sender<Message>,
+    run: impl FnOnce(&dyn Fn(Message) -> bool) + Send + 'static,
 ) -> io::Result<()> {
-    let tell = tell.clone();
-    let run = move || run(&|told| tell.send(told).is_ok());
+    let sender = sender.clone();
+    let run = move || run(&|message| sender.send(message).is_ok());
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(run)
@@ -106,12 +106,12 @@ fn start(
 }
 
 /// Queries the server at each interval, and immediately when another cache is chosen.
-fn ask(
-    mut asker: Asker,
+fn poll_server(
+    mut poller: Poller,
     mut cache: CacheKind,
     chosen: &Receiver<CacheKind>,
     interval: Duration,
-    tell: impl Fn(Result<Sample, Error>) -> bool,
+    send: impl Fn(Result<Sample, Error>) -> bool,
 ) {
     let mut next = Instant::now() + interval;
     loop {
@@ -120,25 +120,25 @@ fn ask(
             Err(RecvTimeoutError::Timeout) => next = Instant::now() + interval,
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        if !tell(asker.ask(cache)) {
+        if !send(poller.query(cache)) {
             return;
         }
     }
 }
 
-fn wish(key: KeyEvent) -> Option<Wish> {
+fn action(key: KeyEvent) -> Option<Action> {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     Some(match key.code {
-        KeyCode::Char('c') if is_control => Wish::Leave,
-        KeyCode::Char('q') | KeyCode::Esc => Wish::Leave,
-        KeyCode::Char('?') => Wish::Help,
-        KeyCode::Down | KeyCode::Right => Wish::Choose(1),
-        KeyCode::Up | KeyCode::Left => Wish::Choose(CacheKind::ALL.len() - 1),
+        KeyCode::Char('c') if is_control => Action::Leave,
+        KeyCode::Char('q') | KeyCode::Esc => Action::Leave,
+        KeyCode::Char('?') => Action::Help,
+        KeyCode::Down | KeyCode::Right => Action::Choose(1),
+        KeyCode::Up | KeyCode::Left => Action::Choose(CacheKind::ALL.len() - 1),
         _ => return None,
     })
 }
 
-fn further(cache: CacheKind, step: usize) -> CacheKind {
+fn next_cache(cache: CacheKind, step: usize) -> CacheKind {
     let mut from_here = CacheKind::ALL
         .into_iter()
         .cycle()
@@ -175,7 +175,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn take(&mut self, answer: Result<Sample, Error>) {
+    fn update(&mut self, answer: Result<Sample, Error>) {
         self.refreshes += 1;
         match answer {
             Ok(sample) => {
@@ -227,21 +227,21 @@ mod tests {
 
     #[test]
     fn arrow_keys_cycle_through_caches() {
-        let press = |code| wish(KeyEvent::new(code, KeyModifiers::NONE));
+        let press = |code| action(KeyEvent::new(code, KeyModifiers::NONE));
         for (key, from, to) in [
             (KeyCode::Down, CacheKind::Page, CacheKind::Buffer),
             (KeyCode::Right, CacheKind::Inode, CacheKind::Page),
             (KeyCode::Up, CacheKind::Page, CacheKind::Inode),
             (KeyCode::Left, CacheKind::Inode, CacheKind::Dentry),
         ] {
-            let Some(Wish::Choose(step)) = press(key) else {
+            let Some(Action::Choose(step)) = press(key) else {
                 panic!("{key:?}")
             };
-            assert_eq!(further(from, step), to, "{key:?}");
+            assert_eq!(next_cache(from, step), to, "{key:?}");
         }
-        assert_eq!(press(KeyCode::Char('q')), Some(Wish::Leave));
+        assert_eq!(press(KeyCode::Char('q')), Some(Action::Leave));
         assert_eq!(press(KeyCode::Char('c')), None);
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(wish(interrupt), Some(Wish::Leave));
+        assert_eq!(action(interrupt), Some(Action::Leave));
     }
 }

@@ -15,17 +15,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Linux's maximum length of a list of names, and of a value.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_XATTR_BYTES: usize = 64 << 10;
 
 /// Metadata that could not be kept.
 #[derive(Debug)]
-pub(super) struct Lost {
+pub(super) struct NotKept {
     pub message: String,
     /// The image has no space for it.
     pub is_no_space: bool,
 }
 
-impl Lost {
+impl NotKept {
     fn of(what: &str, error: &larder::Error) -> Self {
         Self {
             message: format!("{what}: {}", without_inode(error)),
@@ -43,15 +43,15 @@ pub(super) fn set(
     copy: Ino,
     path: &Path,
     metadata: &Metadata,
-) -> Result<(), Lost> {
-    let failed = |error: larder::Error| Lost::of("cannot write the copy", &error);
+) -> Result<(), NotKept> {
+    let failed = |error: larder::Error| NotKept::of("cannot write the copy", &error);
     let owner = SetAttributes {
         uid: Some(metadata.uid()),
         gid: Some(metadata.gid()),
         ..SetAttributes::default()
     };
     volume.set_attributes(copy, &owner).map_err(failed)?;
-    let lost = set_xattrs(volume, copy, path);
+    let not_kept = set_xattrs(volume, copy, path);
     let permissions = SetAttributes {
         permissions: (!metadata.is_symlink())
             .then(|| u16::try_from(metadata.mode() & 0o7777).unwrap_or(0)),
@@ -59,13 +59,16 @@ pub(super) fn set(
     };
     volume.set_attributes(copy, &permissions).map_err(failed)?;
     set_times(volume, copy, metadata).map_err(failed)?;
-    if lost.is_empty() {
+    if not_kept.is_empty() {
         return Ok(());
     }
-    let messages: Vec<_> = lost.iter().map(|lost| lost.message.as_str()).collect();
-    Err(Lost {
+    let messages: Vec<_> = not_kept
+        .iter()
+        .map(|not_kept| not_kept.message.as_str())
+        .collect();
+    Err(NotKept {
         message: messages.join(", "),
-        is_no_space: lost.iter().any(|lost| lost.is_no_space),
+        is_no_space: not_kept.iter().any(|not_kept| not_kept.is_no_space),
     })
 }
 
@@ -80,20 +83,20 @@ pub(super) fn set_times(volume: &Volume, copy: Ino, metadata: &Metadata) -> lard
 }
 
 /// Sets all attributes that can be read. Returns those that could not be set.
-fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<Lost> {
-    let mut names = vec![0; MOST_BYTES];
+fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<NotKept> {
+    let mut names = vec![0; MAX_XATTR_BYTES];
     let len = match llistxattr(path, names.as_mut_slice()) {
         Ok(len) => len,
         Err(Errno::NOTSUP) => return Vec::new(),
         Err(errno) => {
-            return vec![Lost {
+            return vec![NotKept {
                 message: format!("cannot list its attributes: {errno}"),
                 is_no_space: false,
             }];
         }
     };
-    let mut lost = Vec::new();
-    let mut value = vec![0; MOST_BYTES];
+    let mut not_kept = Vec::new();
+    let mut value = vec![0; MAX_XATTR_BYTES];
     for name in names[..len]
         .split(|&byte| byte == 0)
         .filter(|name| !name.is_empty())
@@ -103,7 +106,7 @@ fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<Lost> {
             // The attribute was removed in the meantime, or this user may not read it.
             Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::NOTSUP) => continue,
             Err(errno) => {
-                lost.push(Lost {
+                not_kept.push(NotKept {
                     message: format!("cannot read attribute {}: {errno}", name::escaped(name)),
                     is_no_space: false,
                 });
@@ -112,10 +115,10 @@ fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<Lost> {
         };
         if let Err(error) = volume.set_xattr(copy, name, &value[..len], XattrMode::Any) {
             let what = format!("cannot set attribute {} on the copy", name::escaped(name));
-            lost.push(Lost::of(&what, &error));
+            not_kept.push(NotKept::of(&what, &error));
         }
     }
-    lost
+    not_kept
 }
 
 fn time(seconds: i64, nanoseconds: i64) -> SetTime {

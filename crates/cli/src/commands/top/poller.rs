@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The number of refreshes after which the histogram of another cache is queried as well.
-const SELDOM: u64 = 10;
+const OTHER_CACHE_INTERVAL: u64 = 10;
 
 /// A reply of the server, and its time.
 #[derive(Clone, Debug)]
@@ -23,25 +23,25 @@ pub(super) struct Sample {
 
 /// Queries the server repeatedly, and keeps the values that it does not query each time.
 #[derive(Debug)]
-pub(super) struct Asker {
+pub(super) struct Poller {
     mountpoint: PathBuf,
-    asked: u64,
+    queries: u64,
     /// The longest chain of each cache.
     longest_chains: HashMap<CacheKind, u64>,
 }
 
-impl Asker {
+impl Poller {
     pub(super) fn new(mountpoint: &Path) -> Self {
         Self {
             mountpoint: mountpoint.to_owned(),
-            asked: 0,
+            queries: 0,
             longest_chains: HashMap::new(),
         }
     }
 
     /// Queries all counts and the histogram of the chosen cache.
-    pub(super) fn ask(&mut self, chosen: CacheKind) -> Result<Sample> {
-        let mut stats = if self.asked == 0 {
+    pub(super) fn query(&mut self, chosen: CacheKind) -> Result<Sample> {
+        let mut stats = if self.queries == 0 {
             self.mount()?.stats()?
         } else {
             self.mount()?.counts()?
@@ -49,8 +49,10 @@ impl Asker {
         let report = self.mount()?.histogram(chosen)?;
         self.note(&report);
         let others = CacheKind::ALL.into_iter().filter(|kind| *kind != chosen);
-        if self.asked % SELDOM == SELDOM - 1
-            && let Some(other) = others.cycle().nth((self.asked / SELDOM) as usize % 3)
+        if self.queries % OTHER_CACHE_INTERVAL == OTHER_CACHE_INTERVAL - 1
+            && let Some(other) = others
+                .cycle()
+                .nth((self.queries / OTHER_CACHE_INTERVAL) as usize % 3)
         {
             self.note(&self.mount()?.histogram(other)?);
         }
@@ -66,7 +68,7 @@ impl Asker {
             }
             cache.longest_chain = self.longest_chains.get(&kind).copied();
         }
-        self.asked += 1;
+        self.queries += 1;
         Ok(Sample {
             at: Instant::now(),
             stats,

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// Works as [`SystemClock`], and prints on the terminal why it waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TellingClock;
+pub(crate) struct ReportingClock;
 
-impl Clock for TellingClock {
+impl Clock for ReportingClock {
     fn now(&self) -> Timestamp {
         SystemClock.now()
     }
