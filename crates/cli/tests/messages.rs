@@ -419,7 +419,7 @@ fn umount_of_unmounted_path_is_reported() {
     assert_fails(
         &larder(["umount", "/proc"]),
         1,
-        &["is a mount of type proc, not of larder"],
+        &["is a mount of type proc, not a larder mount"],
     );
     assert_fails(
         &larder(["umount", "/nonexistent/x"]),
@@ -433,7 +433,7 @@ fn stats_of_other_file_system_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let output = larder(["stats".as_ref(), dir.path().as_os_str()]);
     assert_fails(&output, 1, &["is not mounted"]);
-    assert_fails(&larder(["stats", "/proc"]), 1, &["not of larder"]);
+    assert_fails(&larder(["stats", "/proc"]), 1, &["not a larder mount"]);
 }
 
 #[test]

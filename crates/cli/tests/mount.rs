@@ -209,7 +209,10 @@ fn stats_are_restricted_to_owner_and_root() {
     assert_fails(
         &other,
         1,
-        &["was mounted by user 0", "hint: ask as user 0 or as root"],
+        &[
+            "was mounted by user 0",
+            "hint: run the command as user 0 or as root",
+        ],
     );
     let socket = socket(&mountpoint.0, 0).unwrap();
     assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o777, 0o600);
@@ -328,7 +331,7 @@ fn umount_removes_mount_of_killed_server() {
         &again,
         1,
         &[
-            "is a mount whose server is gone",
+            "is a mount whose server has exited",
             "hint: unmount it first: larder umount",
         ],
     );

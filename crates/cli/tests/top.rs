@@ -348,12 +348,16 @@ fn other_file_systems_are_rejected() {
         &output,
         1,
         &[
-            "/proc is a mount of type proc, not of larder",
-            "hint: give the directory that an image is mounted on",
+            "/proc is a mount of type proc, not a larder mount",
+            "hint: use the mount point of an image",
         ],
     );
     let output = larder(["top", "/nowhere"]);
-    assert_fails(&output, 1, &["/nowhere does not exist", "hint: give the"]);
+    assert_fails(
+        &output,
+        1,
+        &["/nowhere does not exist", "hint: use the mount point"],
+    );
     let output = larder(["top", "--interval", "0", "/proc"]);
     assert_fails(&output, 2, &["0.1 to 3600 seconds"]);
 }

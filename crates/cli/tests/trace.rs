@@ -163,13 +163,13 @@ fn stats_and_umount_report_full_recording() {
 
     let umount_output = larder(["umount", at]);
     let why = format!(
-        "but: the trace {} cannot be written any more: File",
+        "but the recording is not: the trace {} cannot be written any more: File",
         trace.display()
     );
     assert_fails(
         &umount_output,
         1,
-        &["all is on the image", &why, "hint: make room"],
+        &["the image is complete", &why, "hint: free some space"],
     );
     assert!(!is_mounted(&mountpoint.0));
     let info = info(&trace);

@@ -31,7 +31,7 @@ pub enum Error {
         source_name: String,
     },
     /// A FUSE mount without a server exists there. Errno: `ENOTCONN`.
-    #[error("{} is a mount whose server is gone", .0.display())]
+    #[error("{} is a mount whose server has exited", .0.display())]
     ServerGone(PathBuf),
     /// The mount point cannot be examined. Errno: the cause's.
     #[error("cannot use mount point {}: {source}", .mountpoint.display())]
@@ -42,13 +42,15 @@ pub enum Error {
         source: io::Error,
     },
     /// The kernel's FUSE device is missing. Errno: `ENODEV`.
-    #[error("/dev/fuse does not exist: this system has no FUSE")]
+    #[error("/dev/fuse does not exist: FUSE is not available")]
     NoFuseDevice,
     /// The user has no permission to open the kernel's FUSE device. Errno: `EACCES`.
     #[error("no permission to open /dev/fuse")]
     DeviceClosed,
     /// The program that mounts for users other than root is missing. Errno: `ENOENT`.
-    #[error("fusermount3 was not found in PATH or /usr/bin, and without root it is what mounts")]
+    #[error(
+        "fusermount3 was not found in PATH or /usr/bin; users other than root need it to mount"
+    )]
     NoFusermount,
     /// `allow_other` or `allow_root` is not permitted by the administrator. Errno: `EPERM`.
     #[error("the option {0} needs root, or the line user_allow_other in /etc/fuse.conf")]
@@ -61,7 +63,7 @@ pub enum Error {
     Fusermount(String),
     /// More threads than the maximum were requested. Errno: `EINVAL`.
     #[error(
-        "{0} threads are too many: the maximum is {most}",
+        "too many threads: {0}; the maximum is {most}",
         most = crate::MountOptions::MOST_THREADS
     )]
     TooManyThreads(usize),
@@ -77,7 +79,7 @@ pub enum Error {
     #[error("{} is not mounted", .0.display())]
     NotMounted(PathBuf),
     /// The mount is not a larder mount. Errno: `EINVAL`.
-    #[error("{} is a mount of type {fs_type}, not of larder", .mountpoint.display())]
+    #[error("{} is a mount of type {fs_type}, not a larder mount", .mountpoint.display())]
     NotOurs {
         /// The mount point.
         mountpoint: PathBuf,
@@ -102,10 +104,10 @@ pub enum Error {
     #[error("the server cannot start: {0}")]
     NotReady(io::Error),
     /// The volume could not be closed cleanly. Errno: the cause's.
-    #[error("what was written last may be lost: {0}")]
+    #[error("the most recent writes may be lost: {0}")]
     Close(larder::Error),
     /// The volume was unmounted, but its server reported that the close failed. Errno: `EIO`.
-    #[error("{} is unmounted, but: {what}", .mountpoint.display())]
+    #[error("{} is unmounted, but the most recent writes may be lost: {what}", .mountpoint.display())]
     ServerClose {
         /// The former mount point.
         mountpoint: PathBuf,
@@ -113,7 +115,7 @@ pub enum Error {
         what: String,
     },
     /// The volume was unmounted and closed, but the server's recording is incomplete. Errno: `EIO`.
-    #[error("{} is unmounted, and all is on the image, but: {what}", .mountpoint.display())]
+    #[error("{} is unmounted and the image is complete, but the recording is not: {what}", .mountpoint.display())]
     Unrecorded {
         /// The former mount point.
         mountpoint: PathBuf,

@@ -3,8 +3,7 @@
 use crate::{Error, mount_of};
 
 /// How to list mounts.
-const LIST_MOUNTS: &str =
-    "give the directory that an image is mounted on; findmnt -t fuse.larder lists them";
+const LIST_MOUNTS: &str = "use the mount point of an image; findmnt -t fuse.larder lists them";
 
 impl Error {
     /// Returns what the user can do about the error, if that is known.
@@ -12,9 +11,9 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoMountpoint(path) => format!("create it: mkdir -p {}", path.display()),
-            Self::NotDirectory(_) => "give a directory to mount on".to_owned(),
+            Self::NotDirectory(_) => "use a directory as the mount point".to_owned(),
             Self::NotEmpty(_) => {
-                "give an empty directory, or -o nonempty to hide what it holds".to_owned()
+                "use an empty directory, or -o nonempty, which hides its files".to_owned()
             }
             Self::InUse { mountpoint, .. } | Self::ServerGone(mountpoint) => {
                 format!("unmount it first: larder umount {}", mountpoint.display())
@@ -23,36 +22,35 @@ impl Error {
                 "load the kernel module: modprobe fuse (in a container, pass --device /dev/fuse)"
                     .to_owned()
             }
-            Self::DeviceClosed => {
-                "as root: chmod 666 /dev/fuse, which is the mode that udev gives it".to_owned()
-            }
+            Self::DeviceClosed => "restore the usual mode, as root: chmod 666 /dev/fuse".to_owned(),
             Self::NoFusermount => {
-                "install the package fuse3; without it, ls, cat and cp read images with no mount"
+                "install the package fuse3; larder ls, cat and cp read images without a mount"
                     .to_owned()
             }
             Self::AllowOther(_) => {
-                "ask the administrator to add user_allow_other to /etc/fuse.conf, or mount as root"
+                "as root, add the line user_allow_other to /etc/fuse.conf; or mount as root"
                     .to_owned()
             }
             Self::NeedsRoot(option) => format!("leave out -o {option}, or mount as root"),
             Self::Busy(path) => format!(
-                "close what uses it (fuser -vm {0}), or detach it now: larder umount --lazy {0}",
+                "end the programs that use it (fuser -vm {0} lists them), or detach it now: \
+                 larder umount --lazy {0}",
                 path.display()
             ),
             Self::Close(_) | Self::ServerClose { .. } => {
-                "what was committed before is safe: the next mount recovers it; \
-                 see also what e2fsck -n says"
+                "committed changes are safe, and the next mount recovers them; e2fsck -n checks \
+                 the image"
                     .to_owned()
             }
             Self::Unrecorded { .. } => {
-                "make room and record again, to a new file; larder lab trace info says what the \
-                 trace holds"
+                "free some space, and record to a new file; larder lab trace info shows the \
+                 content of this trace"
                     .to_owned()
             }
             Self::NotMounted(path) => match mount_of(path) {
                 Ok(Some(mount)) if mount.is_fuse() => {
                     format!(
-                        "it lies in the mount at {}: give that",
+                        "it is inside the mount at {}; use that directory",
                         mount.mountpoint.display()
                     )
                 }

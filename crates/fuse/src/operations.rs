@@ -359,7 +359,7 @@ mod tests {
             "another file"
         );
         volume.unlink(Ino::ROOT, b"b").unwrap();
-        assert!(volume.metadata(ino).is_err(), "nobody holds it");
+        assert!(volume.metadata(ino).is_err(), "no holds");
 
         volume.create(Ino::ROOT, b"c", &new).unwrap();
         let entry = operations.lookup(NodeId::ROOT, b"c").unwrap().unwrap();

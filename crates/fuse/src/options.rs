@@ -7,10 +7,7 @@ use std::num::NonZeroUsize;
 ///
 /// The kernel checks permissions (`default_permissions`), unless `fakeroot` says otherwise.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "mount(8) has as many switches"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 pub struct MountOptions {
     /// The source that mount(8) shows. Default: empty, shown as `larder`.
     pub fs_name: OsString,

@@ -116,7 +116,7 @@ impl Server {
             .entry
             .server()
             .and_then(|mount| Ok(Listener::start(&mount, Arc::downgrade(&volume))?))
-            .inspect_err(|error| tracing::warn!("no statistics: {error}"));
+            .inspect_err(|error| tracing::warn!("statistics are not available: {error}"));
         let outcome = match ready() {
             Ok(_served) => session.run(),
             Err(error) => {
@@ -154,6 +154,6 @@ fn raise_kernel_readahead(entry: &MountEntry, wanted_bytes: u64) {
     );
     let wanted_kib = wanted_bytes / 1024;
     if let Err(error) = fs::write(&path, wanted_kib.to_string()) {
-        tracing::info!("the kernel's readahead stays as it is: {path}: {error}");
+        tracing::info!("cannot set the kernel's readahead: {path}: {error}");
     }
 }

@@ -12,7 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The mount belongs to another user. Errno: `EACCES`.
-    #[error("{} was mounted by user {owner}, who alone may ask for its statistics", .mountpoint.display())]
+    #[error("{} was mounted by user {owner}; only this user and root can read its statistics", .mountpoint.display())]
     NotOwner {
         /// The mount point.
         mountpoint: PathBuf,
@@ -48,17 +48,15 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NotOwner { owner, .. } => format!("ask as user {owner} or as root"),
+            Self::NotOwner { owner, .. } => format!("run the command as user {owner} or as root"),
             Self::NoServer(path) => format!(
                 "if the server was killed, clean up: larder umount {}",
                 path.display()
             ),
             Self::Metrics { source, .. } => match source.kind() {
-                io::ErrorKind::AddrInUse => "take another port; 0 takes one that is free",
-                io::ErrorKind::AddrNotAvailable => {
-                    "give an address of this machine, or a port alone"
-                }
-                io::ErrorKind::PermissionDenied => "take a port from 1024 on, or be root",
+                io::ErrorKind::AddrInUse => "use another port, or 0 for any free port",
+                io::ErrorKind::AddrNotAvailable => "use an address of this machine, or only a port",
+                io::ErrorKind::PermissionDenied => "use a port of at least 1024, or run as root",
                 _ => return None,
             }
             .to_owned(),

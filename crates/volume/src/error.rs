@@ -29,17 +29,17 @@ pub enum Error {
     #[error("inode {0}: {1}")]
     NotPermitted(Ino, &'static str),
     /// "." and ".." cannot be renamed or replaced. Errno: `EBUSY`.
-    #[error("inode {0}: . and .. stay where they are")]
+    #[error("inode {0}: the entries . and .. cannot be renamed or replaced")]
     Busy(Ino),
     /// A file cannot be linked into a directory whose files belong to another project. Errno:
     /// `EXDEV`.
-    #[error("inode {0}: belongs to another project than the directory's files")]
+    #[error("inode {0}: the file and the directory belong to different projects")]
     OtherProject(Ino),
     /// Only a directory can have a default access control list. Errno: `EACCES`.
-    #[error("inode {0}: only a directory has a default access control list")]
+    #[error("inode {0}: only directories can have a default access control list")]
     DefaultAclOfFile(Ino),
     /// There is no data, or no hole, at or after the offset. Errno: `ENXIO`.
-    #[error("inode {0}: no data behind the offset")]
+    #[error("inode {0}: no data at or after the offset")]
     NoMoreData(Ino),
     /// The value of an option is invalid. Errno: `EINVAL`.
     #[error("{0}")]
@@ -48,7 +48,7 @@ pub enum Error {
     #[error(transparent)]
     Cache(#[from] larder_cache::Error),
     /// A thread could not be started. Errno: that of the cause.
-    #[error("cannot start a readahead thread: {0}")]
+    #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }
 

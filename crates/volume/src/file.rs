@@ -64,7 +64,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         let ino = self.ino;
         if let Err(error) = self.writer.release(ino, 1) {
-            tracing::error!(%ino, %error, "a closed file without names stays an orphan");
+            tracing::error!(%ino, %error, "cannot delete an unlinked file at close; it stays an orphan");
         }
     }
 }

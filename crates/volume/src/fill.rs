@@ -164,7 +164,8 @@ fn segments<P: DerefMut<Target = [u8]>>(
     let mut segments = Vec::new();
     let mut at = 0;
     while at < end {
-        let too_far = || Place::Inode(inode.ino()).corrupt("size passes the last block");
+        let too_far =
+            || Place::Inode(inode.ino()).corrupt("size exceeds the maximum number of blocks");
         let block =
             u32::try_from((start_bytes + at as u64) / block_bytes).map_err(|_| too_far())?;
         let blocks_left = ((end - at) as u64).div_ceil(block_bytes);

@@ -91,7 +91,8 @@ impl Inodes {
         let table = self.live.as_ref();
         let table = table.ok_or(larder_ext4::Error::ReadOnly(None))?;
         if belongs_to_file_system(self.fs.superblock(), ino) {
-            let what = "a name leads to it, but it belongs to the file system itself";
+            let what =
+                "a directory entry refers to this inode, which is reserved for the file system";
             return Err(Place::Inode(ino).corrupt(what).into());
         }
         Ok(self.in_use(table, ino))
@@ -196,11 +197,11 @@ impl Inodes {
         if !self.fs.is_writable() {
             return;
         }
-        tracing::error!(%error, "the image is damaged");
+        tracing::error!(%error, "detected corruption of the image");
         match self.errors {
             ErrorsMode::Continue => {
                 if let Err(error) = self.fs.record_damage(error) {
-                    tracing::error!(%error, "recording the damage failed");
+                    tracing::error!(%error, "cannot record the corruption in the superblock");
                 }
             }
             ErrorsMode::RemountReadOnly | ErrorsMode::Abort => self.fs.abort(error),
@@ -426,7 +427,7 @@ impl Live<'_> {
             let writing = state.dirty.writing.as_ref();
             writing.is_some_and(|held| held.start <= blocks.start && blocks.end <= held.end)
         };
-        let what = "a block is marked clean that was not held while it was written";
+        let what = "a block is marked clean that was not held by write-back";
         self.inodes.fs.ensure(is_held, what)?;
         self.mark_clean(blocks);
         Ok(())

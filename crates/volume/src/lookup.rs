@@ -79,7 +79,7 @@ pub(crate) fn entry_of(inode: &Inode) -> Entry {
 /// lock is already held.
 pub(crate) fn check_not_itself(ino: Ino, dir: Ino) -> Result<()> {
     if ino == dir {
-        let what = "entry leads to its own directory";
+        let what = "directory entry refers to its own directory";
         return Err(Place::Inode(dir).corrupt(what).into());
     }
     Ok(())

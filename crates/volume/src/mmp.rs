@@ -66,7 +66,7 @@ impl HeldImage {
 impl Drop for HeldImage {
     fn drop(&mut self) {
         if let Err(error) = self.mmp.release(&self.host) {
-            tracing::error!(%error, "the multiple-mount protection was not given back");
+            tracing::error!(%error, "cannot release the multiple-mount protection");
         }
     }
 }
@@ -84,7 +84,7 @@ impl MmpKeeper {
     pub(crate) fn start(inodes: &Arc<Inodes>, held: HeldImage) -> Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let theirs = Arc::clone(inodes);
-        let panicked = "the thread that renews the multiple-mount protection panicked";
+        let panicked = "the multiple-mount protection thread panicked";
         let thread = background::spawn(inodes, "mmp", panicked, move || {
             keep(&theirs, &held, &stopped);
         })?;
@@ -104,7 +104,7 @@ fn keep(inodes: &Inodes, held: &HeldImage, stopped: &Receiver<()>) {
                 return;
             }
             // The next renewal may succeed; other hosts wait for longer than one interval.
-            Err(error) => tracing::error!(%error, "the multiple-mount protection was not renewed"),
+            Err(error) => tracing::error!(%error, "cannot renew the multiple-mount protection"),
         }
     }
 }

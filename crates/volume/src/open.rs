@@ -72,7 +72,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         .map_err(|unknown: larder_readahead::UnknownPolicy| Error::Option(unknown.to_string()))?;
     if options.readahead_threads > OpenOptions::MOST_READAHEAD_THREADS {
         return Err(Error::Option(format!(
-            "{} readahead threads are too many: the maximum is {}",
+            "too many readahead threads: {}; the maximum is {}",
             options.readahead_threads,
             OpenOptions::MOST_READAHEAD_THREADS
         )));

@@ -9,10 +9,7 @@ use std::sync::Arc;
 
 /// Options of [`Volume::open`](crate::Volume::open).
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of its own"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 #[non_exhaustive]
 pub struct OpenOptions {
     /// Offset of the file system in the file or device, in bytes. Default: 0.

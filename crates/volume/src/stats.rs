@@ -129,7 +129,10 @@ mod by_name {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde requires a reference"
+    )]
     pub(super) fn serialize<S: Serializer>(name: &PolicyName, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(name.as_str())
     }

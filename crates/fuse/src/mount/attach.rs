@@ -74,7 +74,7 @@ pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attach
         Err(error) => {
             // An unserved mount must not remain.
             if let Err(left) = unmount::detach(&path, true) {
-                tracing::warn!("{} may stay mounted: {left}", path.display());
+                tracing::warn!("cannot unmount {}: {left}", path.display());
             }
             Err(error)
         }

@@ -138,7 +138,7 @@ fn refusal(stderr: &[u8]) -> Error {
 fn own_words(stderr: &[u8]) -> String {
     let words = String::from_utf8_lossy(stderr).trim().replace('\n', "; ");
     if words.is_empty() {
-        format!("{PROGRAM} failed and did not say why")
+        format!("{PROGRAM} failed without an error message")
     } else {
         words
     }
@@ -177,6 +177,10 @@ mod tests {
 
     #[test]
     fn refusal_without_words_still_says_something() {
-        assert!(refusal(b"").to_string().contains("did not say why"));
+        assert!(
+            refusal(b"")
+                .to_string()
+                .contains("failed without an error message")
+        );
     }
 }

@@ -56,7 +56,7 @@ fn close_failure(closing: Closing, path: &Path) -> Option<Error> {
         Ok(Answer::Unrecorded(what)) => return Some(Error::Unrecorded { mountpoint, what }),
         // A server that does not know this request has nothing to write.
         Ok(_) => return None,
-        Err(error) => format!("its server did not tell of its end: {error}"),
+        Err(error) => format!("the server did not report the result: {error}"),
     };
     Some(Error::ServerClose { mountpoint, what })
 }

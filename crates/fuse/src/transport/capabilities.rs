@@ -59,7 +59,7 @@ pub(super) fn negotiate(config: &mut KernelConfig, options: &MountOptions) {
         );
     for capability in wanted {
         if let Err(missing) = config.add_capabilities(capability) {
-            tracing::debug!(?missing, "the kernel lacks a capability");
+            tracing::debug!(?missing, "the kernel does not support a FUSE capability");
         }
     }
     // Each of these returns the largest accepted value if the requested one is too large.

@@ -123,7 +123,7 @@ impl Requests {
             .get()
             .map(|kernel| kernel.inval_inode(ino, -1, 0));
         if let Some(Err(error)) = invalidated {
-            tracing::warn!("the kernel keeps attributes of node {ino} that have changed: {error}");
+            tracing::warn!("cannot invalidate the kernel's attributes of node {ino}: {error}");
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn start(
     tracing::debug!(
         threads,
         own_descriptors = config.clone_fd,
-        "starting the session"
+        "starting the FUSE session"
     );
     let checks_each_request = who == fuser::SessionACL::RootAndOwner;
     let turns =

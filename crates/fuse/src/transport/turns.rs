@@ -99,7 +99,10 @@ impl Turns {
             .name("turns".to_owned())
             .spawn(move || for_watcher.watch());
         if let Err(error) = &watcher {
-            tracing::warn!("threads that wait for a device hold up others: {error}");
+            tracing::warn!(
+                %error,
+                "cannot start the watcher thread; requests that wait for a device can delay others"
+            );
         }
         Self {
             shared,

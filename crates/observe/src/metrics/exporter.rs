@@ -73,7 +73,7 @@ impl Metrics {
             .name("larder-metrics".to_owned())
             .spawn(move || {
                 if let Err(error) = serve(&self.listener, &stopped, &mut || text.get()) {
-                    tracing::warn!("no more metrics: {error}");
+                    tracing::warn!("the metrics server failed: {error}");
                 }
             })?;
         Ok(Exporter {
@@ -167,7 +167,7 @@ fn admit(listener: &TcpListener, clients: &mut VecDeque<Client>) -> bool {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                tracing::debug!("a client for metrics cannot be let in: {error}");
+                tracing::debug!("cannot accept a metrics client: {error}");
                 return false;
             }
         }

@@ -36,29 +36,29 @@ macro_rules! figures {
 }
 
 const MOUNT: &[Figure<Stats>] = figures! { "larder_"
-    gauge cache_size_bytes, "The memory budget of all caches.";
+    gauge cache_size_bytes, "Memory budget of all caches, in bytes.";
 };
 
 const CACHES: &[Figure<CacheStats>] = figures! { "larder_cache_"
-    gauge buckets, "Buckets of the hash table; none of trees.";
-    gauge objects, "Objects held.";
-    counter inserted, "Objects inserted; those not held any more were evicted or removed.";
-    gauge capacity, "Objects that fit.";
+    gauge buckets, "Buckets of the hash table; 0 for trees.";
+    gauge objects, "Objects in the cache.";
+    counter inserted, "Objects inserted, including those that were evicted or removed later.";
+    gauge capacity, "Maximum number of objects.";
     counter lookups, "Lookups.";
-    counter hits, "Lookups that found their object.";
+    counter hits, "Lookups that found the object.";
     counter links_on_hits, "Links walked by lookups that hit.";
     counter links_on_misses, "Links walked by lookups that missed.";
-    gauge longest_chain, "Objects in the longest chain, or on the way to the deepest page of trees.";
-    gauge bytes, "Memory used: contents, slots and buckets.";
+    gauge longest_chain, "Objects in the longest chain, or on the path to the deepest page of trees.";
+    gauge bytes, "Memory used by contents, slots and buckets, in bytes.";
 };
 
 const READAHEAD: &[Figure<ReadaheadStats>] = figures! { "larder_readahead_"
-    gauge max_bytes, "The largest window, as set.";
-    gauge threads = |of| Some(of.threads as u64), "Threads that read ahead.";
+    gauge max_bytes, "Configured maximum window, in bytes.";
+    gauge threads = |of| Some(of.threads as u64), "Readahead threads.";
     counter windows, "Windows read ahead.";
-    counter pages_ahead, "Pages read before anyone asked for them.";
-    counter pages_used, "Of the pages read ahead, those that were used.";
-    counter pages_wasted, "Of the pages read ahead, those evicted before use.";
+    counter pages_ahead, "Pages read before they were requested.";
+    counter pages_used, "Pages read ahead and then used.";
+    counter pages_wasted, "Pages read ahead and evicted before use.";
 };
 
 const DEVICE: &[Figure<DeviceStats>] = figures! { "larder_device_"
@@ -70,35 +70,35 @@ const DEVICE: &[Figure<DeviceStats>] = figures! { "larder_device_"
 };
 
 const WRITING: &[Figure<WritingStats>] = figures! { "larder_writing_"
-    gauge dirty_bytes, "Content that is not on the device yet.";
-    gauge dirty_metadata_bytes, "Metadata that is not in its place on the device yet.";
+    gauge dirty_bytes, "Dirty content, in bytes.";
+    gauge dirty_metadata_bytes, "Dirty metadata, in bytes.";
     gauge read_only = |of| Some(of.read_only_because.is_some().into()),
-        "1 if something failed and nothing is written any more.";
+        "1 if the mount became read-only after an error.";
 };
 
 const RECORDING: &[Figure<RecordingStats>] = figures! { "larder_recording_"
-    gauge events, "Events in the trace, or about to be written.";
-    counter lost, "Events that are not in the trace.";
+    gauge events, "Events in the trace, or about to be written to it.";
+    counter lost, "Events that are missing in the trace.";
     gauge failed = |of| Some(of.failure.is_some().into()),
-        "1 if the trace cannot be written any more.";
+        "1 if the recording ended after an error.";
 };
 
 const ATTRIBUTES: &[Figure<AttributeStats>] = figures! { "larder_attributes_"
-    counter shares, "Attributes for which a block or inode was there already.";
-    gauge saved_bytes, "Space on the image that sharing saves now.";
+    counter shares, "Uses of an existing attribute block or value inode instead of a new one.";
+    gauge saved_bytes, "Space on the image that sharing saves at present, in bytes.";
 };
 
 const MBCACHES: &[Figure<MbCacheStats>] = figures! { "larder_mbcache_"
     gauge entries, "Entries.";
-    gauge limit_entries, "Entries at most.";
+    gauge limit_entries, "Maximum number of entries.";
     gauge buckets, "Buckets.";
-    gauge entry_bytes, "Memory that an entry takes, buckets apart.";
-    gauge bytes, "Memory used: entries and buckets.";
-    counter lookups, "Searches for a key.";
-    counter hits, "Searches that found an entry.";
+    gauge entry_bytes, "Memory for each entry without buckets, in bytes.";
+    gauge bytes, "Memory used by entries and buckets, in bytes.";
+    counter lookups, "Lookups of a key.";
+    counter hits, "Lookups that found an entry.";
     counter inserted, "Entries inserted.";
-    counter dropped_by_limit, "Entries that went because there were too many.";
-    counter dropped_by_shrinker, "Entries that went because memory was short.";
+    counter dropped_by_limit, "Entries evicted because the cache was full.";
+    counter dropped_by_shrinker, "Entries evicted because memory was short.";
 };
 
 /// Returns all figures of the mount at `mountpoint`, in the text exposition format 0.0.4. Every
@@ -110,17 +110,25 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
         labels,
     };
     let mount = [("path", mountpoint), ("version", env!("CARGO_PKG_VERSION"))];
-    text.info("larder_mount_info", "The mount.", &[&mount]);
+    text.info(
+        "larder_mount_info",
+        "The mount point, and the version of Larder.",
+        &[&mount],
+    );
     text.figures(MOUNT, &[(&[], stats)]);
     let tables = stats.tables.to_string();
-    let help = "The tables of the caches, as the mount was told.";
+    let help = "The configured tables of the caches.";
     text.info("larder_tables_info", help, &[&[("tables", &tables)]]);
     let finders = stats.caches().map(|(_, cache)| cache.finder.to_string());
     let found = std::iter::zip(stats.caches(), &finders)
         .map(|((kind, _), finder)| [("cache", kind.as_str()), ("finder", finder)]);
     let found: Vec<_> = found.collect();
     let found: Vec<_> = found.iter().map(|labels| &labels[..]).collect();
-    text.info("larder_cache_info", "What finds the objects.", &found);
+    text.info(
+        "larder_cache_info",
+        "The search structure of each cache.",
+        &found,
+    );
     let caches = stats
         .caches()
         .map(|(kind, cache)| ([("cache", kind.as_str())], cache));
@@ -129,7 +137,7 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
         &caches.each_ref().map(|(label, cache)| (&label[..], *cache)),
     );
     let policy = [("policy", stats.readahead.policy.as_str())];
-    text.info("larder_readahead_info", "How readahead is set.", &[&policy]);
+    text.info("larder_readahead_info", "The readahead policy.", &[&policy]);
     text.figures(READAHEAD, &[(&[], &stats.readahead)]);
     text.figures(DEVICE, &[(&[], &stats.device)]);
     if let Some(writing) = &stats.writing {
@@ -137,13 +145,13 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
     }
     if let Some(recording) = &stats.recording {
         let file = [("file", &*recording.file)];
-        let help = "The trace that is recorded.";
+        let help = "The file of the trace.";
         text.info("larder_recording_info", help, &[&file]);
         text.figures(RECORDING, &[(&[], recording)]);
     }
     if let Some(attributes) = &stats.attributes {
         let variant = [("variant", attributes.variant.as_str())];
-        let help = "What finds equal ones.";
+        let help = "The cache that finds equal attributes.";
         text.info("larder_attributes_info", help, &[&variant]);
         text.figures(ATTRIBUTES, &[(&[], attributes)]);
         let of_what = [

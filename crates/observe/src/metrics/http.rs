@@ -22,7 +22,7 @@ pub fn answer(head: &[u8], metrics: impl FnOnce() -> Option<String>) -> Option<V
         Ok(Status::Partial) if head.len() < HEAD_BYTES => return None,
         Ok(Status::Partial) | Err(Error::TooManyHeaders) => {
             let status = "431 Request Header Fields Too Large";
-            return Some(refusal(status, "too long a head"));
+            return Some(refusal(status, "the request header is too long"));
         }
         Err(error) => return Some(refusal("400 Bad Request", &error.to_string())),
     }
@@ -30,7 +30,7 @@ pub fn answer(head: &[u8], metrics: impl FnOnce() -> Option<String>) -> Option<V
     let is_head = request.method == Some("HEAD");
     if !is_head && request.method != Some("GET") {
         let status = "405 Method Not Allowed\r\nAllow: GET, HEAD";
-        return Some(refusal(status, "GET it"));
+        return Some(refusal(status, "only GET and HEAD are supported"));
     }
     if path != Some("/metrics") {
         let body = "the metrics are at /metrics\n";

@@ -80,7 +80,7 @@ impl Mount {
             Ok(stream)
         } else {
             Err(Error::Stats(format!(
-                "the socket is served by user {}, not by user {}",
+                "the server of the socket runs as user {}, not as user {}",
                 server.uid.as_raw(),
                 self.owner
             )))
@@ -128,7 +128,7 @@ impl Mount {
 fn unexpected(answer: Answer) -> Error {
     Error::Stats(match answer {
         Answer::Error(text) => text,
-        _ => "the server answered something else".to_owned(),
+        _ => "unexpected answer of the server".to_owned(),
     })
 }
 

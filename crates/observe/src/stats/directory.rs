@@ -67,7 +67,7 @@ fn candidates(uid: u32) -> Vec<PathBuf> {
 
 /// Returns the first candidate that is safe and exists or can be created.
 fn make(uid: u32) -> Result<PathBuf> {
-    let mut made = Err(refused(&env::temp_dir(), "no candidate"));
+    let mut made = Err(refused(&env::temp_dir(), "no other directory is available"));
     for directory in candidates(uid) {
         made = make_one(&directory, uid).map(|()| directory);
         if made.is_ok() {
@@ -98,7 +98,7 @@ fn check(directory: &Path, uid: u32) -> Result<()> {
     } else if mode & 0o077 != 0 {
         Err(refused(
             directory,
-            format!("others have access (mode {mode:o})"),
+            format!("other users have access (mode {mode:o})"),
         ))
     } else {
         Ok(())

@@ -95,7 +95,7 @@ impl Listener {
             .spawn(move || {
                 let mut waiting = Vec::new();
                 if let Err(error) = listen(&listener, &stopped, &answer, &mut waiting) {
-                    tracing::warn!("no more statistics: {error}");
+                    tracing::warn!("the statistics socket failed: {error}");
                 }
                 waiting
             })
@@ -116,7 +116,7 @@ impl Listener {
         };
         for mut stream in waiting {
             if let Err(error) = send(&mut stream, closed) {
-                tracing::debug!("a client did not wait for the end: {error}");
+                tracing::debug!("cannot send the result of the close to a client: {error}");
             }
         }
     }
@@ -146,7 +146,7 @@ fn listen(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && is_stopped => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => {
-                tracing::debug!("a statistics client cannot be let in: {error}");
+                tracing::debug!("cannot accept a statistics client: {error}");
                 // Without a free descriptor, the poll would return for it again at once.
                 let mut stop = [PollFd::new(stopped, PollFlags::IN)];
                 match poll(&mut stop, Some(&RETRY_TIME)) {
@@ -158,7 +158,7 @@ fn listen(
             Ok((stream, _)) => serve(stream, answer, waiting),
         };
         if let Err(error) = served {
-            tracing::debug!("a statistics client was turned away: {error}");
+            tracing::debug!("cannot answer a statistics client: {error}");
         }
     }
 }
@@ -197,6 +197,6 @@ fn answer(volume: &Weak<Volume>, question: Question) -> Answer {
         Question::Stats => Answer::Stats(Box::new(volume.stats())),
         Question::Counts => Answer::Stats(Box::new(volume.counts())),
         Question::Histogram { cache } => Answer::Histogram(Box::new(volume.histogram(cache))),
-        Question::Close => Answer::Error("too many wait already".to_owned()),
+        Question::Close => Answer::Error("too many clients wait for the unmount".to_owned()),
     }
 }

@@ -109,7 +109,7 @@ mod tests {
                     count.settle();
                 }
             }
-            assert_eq!(pool.0.load(Relaxed), frames, "all are taken back");
+            assert_eq!(pool.0.load(Relaxed), frames, "all frames are returned");
         }
     }
 }

@@ -44,9 +44,9 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
     assert_eq!(
         frames(),
         frames_before - given_up,
-        "pages make room for holds"
+        "holds take frames from the pages"
     );
-    assert_eq!(count(), (0, FILES), "what is held is counted only");
+    assert_eq!(count(), (0, FILES), "held inodes are only counted");
     for &ino in &inodes {
         volume
             .set_attributes(
@@ -58,7 +58,7 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
             )
             .unwrap();
     }
-    assert_eq!(count(), (MOST_IDLE, FILES), "some are kept for fsync");
+    assert_eq!(count(), (MOST_IDLE, FILES), "idle inodes kept for fsync");
     // A dirty inode stays, and is removed when it is clean.
     for &ino in &inodes {
         volume.write_at(ino, b"dirty", 0).unwrap();

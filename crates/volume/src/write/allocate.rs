@@ -45,7 +45,8 @@ impl Writer {
         }
         let has_extents = live.inode()?.flags().contains(InodeFlags::EXTENTS);
         if !has_extents && mode != Fallocate::PunchHole {
-            return Err(Error::NotSupported(live.ino(), "fallocate without extents").into());
+            let what = "this fallocate mode on a file without extents";
+            return Err(Error::NotSupported(live.ino(), what).into());
         }
         match mode {
             Fallocate::Allocate { keep_size } => {
@@ -150,7 +151,7 @@ impl Writer {
             });
             if let Err(error) = given {
                 // The blocks are unwritten, and read as zeros like the hole before.
-                tracing::warn!(%error, "blocks stay allocated that were not all there");
+                tracing::warn!(%error, "cannot undo a failed fallocate; its blocks stay allocated, unwritten");
                 return;
             }
         }
@@ -289,14 +290,14 @@ impl Writer {
         if bytes.start.is_multiple_of(cluster_bytes) && bytes.end.is_multiple_of(cluster_bytes) {
             return Ok(());
         }
-        Err(Error::Invalid(live.ino(), "range is not whole blocks").into())
+        Err(Error::Invalid(live.ino(), "the range is not aligned to the cluster size").into())
     }
 
     fn collapse(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
         self.check_whole(live, &bytes)?;
         let size_bytes = live.peek()?.size_bytes();
         if bytes.end >= size_bytes {
-            return Err(Error::Invalid(live.ino(), "range reaches the end of the file").into());
+            return Err(Error::Invalid(live.ino(), "the range reaches the end of the file").into());
         }
         let blocks = self.inodes.blocks_touched(&bytes);
         let by = i64::try_from(blocks.end - blocks.start).unwrap_or(i64::MAX);
@@ -335,7 +336,11 @@ impl Writer {
         let size_bytes = live.peek()?.size_bytes();
         let len_bytes = bytes.end - bytes.start;
         if bytes.start >= size_bytes {
-            return Err(Error::Invalid(live.ino(), "range starts behind the file").into());
+            return Err(Error::Invalid(
+                live.ino(),
+                "the range starts at or past the end of the file",
+            )
+            .into());
         }
         let longer = size_bytes + len_bytes;
         if longer > self.fs().max_file_bytes(&live.peek()?) {

@@ -68,7 +68,7 @@ impl Volume {
     ) -> Result<()> {
         let live = self.live(ino)?;
         if len_bytes == 0 {
-            return Err(Error::Invalid(ino, "an empty range").into());
+            return Err(Error::Invalid(ino, "the range is empty").into());
         }
         let end_bytes = offset_bytes.checked_add(len_bytes);
         let end_bytes = end_bytes.ok_or(Error::FileTooLarge(ino))?;
@@ -103,7 +103,7 @@ impl Volume {
         let from_end = from_bytes.saturating_add(len_bytes);
         let to_end = to_bytes.saturating_add(len_bytes);
         if from == to && from_bytes < to_end && to_bytes < from_end {
-            return Err(Error::Invalid(to, "ranges overlap").into());
+            return Err(Error::Invalid(to, "the source and the target range overlap").into());
         }
         let mut buf = vec![0; usize::try_from(len_bytes.min(COPY_BYTES)).unwrap_or(0)];
         let mut done = 0;

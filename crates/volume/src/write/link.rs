@@ -139,7 +139,10 @@ impl Volume {
 /// Refuses to link a file that must keep its names, or to add `name` where it is not allowed.
 fn check_link(dir: &Inode, name: &[u8], inode: &Inode) -> Result<()> {
     if inode.is_directory() {
-        return Err(Error::NotPermitted(inode.ino(), "a directory has one name"));
+        return Err(Error::NotPermitted(
+            inode.ino(),
+            "a directory cannot have hard links",
+        ));
     }
     check_changeable(dir, name)?;
     check_flags(inode, FIXED)?;

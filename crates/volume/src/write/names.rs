@@ -125,7 +125,10 @@ impl Volume {
             return Err(larder_ext4::Error::TargetTooLong(most_bytes).into());
         }
         if target.contains(&0) {
-            return Err(invalid(parent, "target of a link with a zero byte"));
+            return Err(invalid(
+                parent,
+                "the target of the symbolic link contains a NUL byte",
+            ));
         }
         Ok(())
     }
@@ -182,7 +185,10 @@ impl Volume {
     pub fn make_unnamed(&self, parent: Ino, what: Make<'_>, new: &NewFile) -> Result<Metadata> {
         self.check_make(parent, what)?;
         if what == Make::Directory {
-            return Err(invalid(parent, "a directory cannot be without a name"));
+            return Err(invalid(
+                parent,
+                "a directory cannot be created without a name",
+            ));
         }
         self.writer.change(|| {
             let dir_live = self.live(parent)?;
@@ -215,11 +221,17 @@ pub(super) fn check_room_for_subdirectory(sb: &Superblock, dir: &Inode) -> Resul
 /// Refuses to create a node of a type that is created in another way.
 fn check_node(parent: Ino, kind: FileKind, device: Option<DeviceNumber>) -> Result<()> {
     if matches!(kind, FileKind::Directory | FileKind::Symlink) {
-        return Err(invalid(parent, "directories and links are made otherwise"));
+        return Err(invalid(
+            parent,
+            "a node cannot be a directory or a symbolic link",
+        ));
     }
     let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
     if is_device != device.is_some() {
-        return Err(invalid(parent, "a device, and only that, has a number"));
+        return Err(invalid(
+            parent,
+            "a device number is required for devices, and invalid for other files",
+        ));
     }
     Ok(())
 }
@@ -258,7 +270,10 @@ pub(super) fn check_name(dir: Ino, name: &[u8]) -> Result<()> {
         return Err(larder_ext4::Error::NameTooLong(dir).into());
     }
     if name.is_empty() || name.iter().any(|&byte| matches!(byte, 0 | b'/')) {
-        return Err(invalid(dir, "not a name that a file can have"));
+        return Err(invalid(
+            dir,
+            "the file name is empty, or contains a slash or a NUL byte",
+        ));
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ impl Writer {
         }
         if let Err(error) = self.change_once(|| self.delete(live)) {
             let ino = live.ino();
-            tracing::error!(%ino, %error, "a file without names is not deleted and stays an orphan");
+            tracing::error!(%ino, %error, "cannot delete an unlinked file; it stays an orphan");
         }
     }
 
@@ -58,7 +58,7 @@ impl Writer {
                 if !is_damage(&error) {
                     return Err(error);
                 }
-                tracing::warn!(%ino, %error, "a damaged orphan is left to e2fsck");
+                tracing::warn!(%ino, %error, "cannot process a damaged orphan; run e2fsck");
                 if !self.fs().is_writable() {
                     return Ok(());
                 }

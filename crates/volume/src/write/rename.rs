@@ -63,7 +63,10 @@ impl Volume {
     ) -> Result<()> {
         let excluded = RenameFlags::NOREPLACE | RenameFlags::WHITEOUT;
         if flags.contains(RenameFlags::EXCHANGE) && flags.intersects(excluded) {
-            return Err(invalid(parent, "flags of a rename that exclude each other"));
+            return Err(invalid(
+                parent,
+                "RENAME_EXCHANGE excludes RENAME_NOREPLACE and RENAME_WHITEOUT",
+            ));
         }
         check_name(parent, name)?;
         check_name(new_parent, new_name)?;
@@ -118,7 +121,7 @@ impl Volume {
         if at != Ino::ROOT {
             let place = larder_ext4::Place::Inode(dir);
             return Err(place
-                .corrupt("directory does not lead up to the root")
+                .corrupt("the parent directories do not lead to the root")
                 .into());
         }
         Ok(way)
@@ -181,13 +184,13 @@ impl Rename<'_, '_> {
     fn check_tree(&self, moved: Ino, other: Option<Ino>, up: &[Vec<Ino>; 2]) -> Result<()> {
         let [from_up, to_up] = up;
         if to_up.contains(&moved) {
-            return Err(invalid(moved, "a directory cannot be moved into itself"));
+            return Err(invalid(moved, "a directory cannot be moved below itself"));
         }
         let Some(other) = other.filter(|other| from_up.contains(other)) else {
             return Ok(());
         };
         if self.flags.contains(RenameFlags::EXCHANGE) {
-            return Err(invalid(other, "a directory cannot be moved into itself"));
+            return Err(invalid(other, "a directory cannot be moved below itself"));
         }
         Err(larder_ext4::Error::NotEmpty(other).into())
     }

@@ -362,11 +362,11 @@ fn check_xattr(inode: &Inode, name: &[u8]) -> Result<()> {
     let (ino, kind) = (inode.ino(), inode.kind());
     let has_content = matches!(kind, FileKind::Regular | FileKind::Directory);
     if name.starts_with(b"user.") && !has_content {
-        let what = "only files and directories have attributes of users";
+        let what = "only regular files and directories can have user.* attributes";
         return Err(Error::NotPermitted(ino, what));
     }
     if (name == ACCESS_LIST || name == DEFAULT_LIST) && kind == FileKind::Symlink {
-        let what = "a symbolic link has no access control list";
+        let what = "an access control list on a symbolic link";
         return Err(larder_ext4::Error::NotSupported(ino, what).into());
     }
     Ok(())
@@ -384,7 +384,7 @@ fn changed_flags(inode: &Inode, wanted: InodeFlags) -> Result<InodeFlags> {
     // A conversion between extents and block numbers is possible, but not implemented here.
     let other_mapping = (wanted ^ old) & InodeFlags::EXTENTS;
     if !unknown.is_empty() || !other_mapping.is_empty() {
-        let what = "a flag that cannot be set on this file";
+        let what = "setting or clearing these flags on this file";
         return Err(larder_ext4::Error::NotSupported(inode.ino(), what).into());
     }
     let new = (old - settable) | (wanted & settable);

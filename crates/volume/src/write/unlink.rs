@@ -26,7 +26,7 @@ impl Volume {
     /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EPERM`, `EROFS`, …, or an error of the image.
     pub fn remove_dir(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         match name {
-            b"." => Err(invalid(parent, "a directory is not removed from within")),
+            b"." => Err(invalid(parent, "the entry . cannot be removed")),
             b".." => Err(larder_ext4::Error::NotEmpty(parent).into()),
             _ => self.remove(parent, name, true),
         }

@@ -81,7 +81,7 @@ impl Flusher {
             seconds => seconds,
         };
         let interval = Duration::from_secs(seconds.into());
-        let panicked = "the background writer panicked";
+        let panicked = "the flusher thread panicked";
         let theirs = Arc::clone(write_back);
         let thread = background::spawn(&write_back.inodes, "flusher", panicked, move || {
             run(&theirs, interval);

@@ -150,7 +150,7 @@ impl WriteBack {
 
     /// Logs an error for which no caller waits, and acts as `errors=` specifies if it is damage.
     fn background_failed(&self, error: &Error) {
-        tracing::error!(%error, "writing back failed");
+        tracing::error!(%error, "write-back failed");
         self.inodes.handle_damage(error);
     }
 
@@ -360,11 +360,15 @@ impl WriteBack {
                     }
                 }
                 Entry::New(_) | Entry::Full => {
-                    return Err(self.inodes.fs.broken("a dirty page left the cache").into());
+                    return Err(self
+                        .inodes
+                        .fs
+                        .broken("a dirty page is not in the page cache")
+                        .into());
                 }
             }
         };
-        let what = "a page with dirty blocks may be evicted";
+        let what = "a page with dirty blocks is not marked dirty";
         self.inodes.fs.ensure(page.is_dirty(), what)?;
         Ok(page)
     }
@@ -428,7 +432,7 @@ impl WriteBack {
                     slices,
                 };
                 let blocks = piece.blocks.end - piece.blocks.start;
-                let what = "other bytes are to be written than will be mapped";
+                let what = "the bytes to write do not match the blocks to map";
                 let is_whole = write.len_bytes as u64 == blocks * block_bytes;
                 self.inodes.fs.ensure(is_whole, what)?;
                 writes.push(write);
@@ -555,15 +559,18 @@ mod tests {
 
     #[test]
     fn dirty_page_that_left_the_cache_stops_writing() {
-        broken("a dirty page left the cache", |write_back, live| {
-            live.discard_pages(0..1);
-            write_back.write_file(live)
-        });
+        broken(
+            "a dirty page is not in the page cache",
+            |write_back, live| {
+                live.discard_pages(0..1);
+                write_back.write_file(live)
+            },
+        );
     }
 
     #[test]
     fn dirty_page_that_may_be_evicted_stops_writing() {
-        broken("may be evicted", |write_back, live| {
+        broken("is not marked dirty", |write_back, live| {
             write_back.inodes.caches.pages.set_clean(key(live.ino(), 1));
             write_back.write_file(live)
         });
@@ -571,7 +578,9 @@ mod tests {
 
     #[test]
     fn block_marked_clean_that_was_not_held_stops_writing() {
-        broken("was not held", |_, live| live.mark_written_back(0..1));
+        broken("was not held by write-back", |_, live| {
+            live.mark_written_back(0..1)
+        });
     }
 
     /// Maps the first two blocks of the file, after `change` of their pieces, with the file size
@@ -597,21 +606,22 @@ mod tests {
 
     #[test]
     fn mapping_of_more_than_was_written_stops_writing() {
-        broken("other blocks are to be mapped", |write_back, live| {
-            map(write_back, live, 0, |piece| piece.blocks.end -= 1)
-        });
+        broken(
+            "do not match the blocks that were written",
+            |write_back, live| map(write_back, live, 0, |piece| piece.blocks.end -= 1),
+        );
     }
 
     #[test]
     fn size_that_the_file_does_not_have_stops_writing() {
-        broken("would be longer on the image", |write_back, live| {
+        broken("exceeds the size of the file", |write_back, live| {
             map(write_back, live, 100 * BLOCK as u64, |_| {})
         });
     }
 
     #[test]
     fn device_write_of_less_than_will_be_mapped_stops_writing() {
-        broken("other bytes are to be written", |write_back, live| {
+        broken("the bytes to write do not match", |write_back, live| {
             let _alone = live.writeback.lock();
             let (mut round, _) = write_back.gather(live, 0..4, 4)?;
             round.pages.pop_last();

@@ -123,10 +123,10 @@ fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
     let may_hold = inodes.fs.may_hold_content(start, blocks);
     if let Target::Claimed(claim) = &piece.target {
         let is_whole = u64::from(claim.blocks()) == blocks;
-        let what = "a claim of other blocks than are to be written";
+        let what = "a claim does not match the blocks to write";
         inodes.fs.ensure(is_whole, what)?;
         if claim.takes_blocks() {
-            let what = "a claim of blocks of metadata";
+            let what = "a claim contains metadata blocks";
             return Ok(inodes.fs.ensure(may_hold, what)?);
         }
     }
@@ -135,7 +135,7 @@ fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
     }
     // This is the mapping on the image, so it is damage, not a bug.
     let place = Place::Block(start, inode.ino());
-    let what = "content is mapped to metadata of the file system";
+    let what = "content is mapped to file-system metadata";
     Err(place.corrupt(what).into())
 }
 
@@ -280,7 +280,7 @@ fn map_some<'r>(
         let written_to = mapped.last().map_or(0, |last: &Range<u64>| last.end);
         let known = file.live.peek()?.size_bytes();
         let is_known = size_bytes <= known.max(written_to * inodes.block_bytes());
-        let what = "a file would be longer on the image than it is";
+        let what = "the size to write exceeds the size of the file";
         inodes.fs.ensure(is_known, what)?;
         inodes.fs.allow_file_size(handle, size_bytes)?;
         inode.set_size_bytes(size_bytes);
@@ -316,12 +316,12 @@ fn map_piece(
             let start = FileBlock(u32::try_from(blocks.start).map_err(too_large)?);
             let (first, len) = (claim.start(), claim.blocks());
             let is_whole = u64::from(len) == blocks.end - blocks.start;
-            let what = "other blocks are to be mapped than were written";
+            let what = "the blocks to map do not match the blocks that were written";
             inodes.fs.ensure(is_whole, what)?;
             inodes.fs.map_claim(handle, inode, start, claim, true)?;
             let mapping = inodes.mapping(inode, blocks)?;
             let is_mapped = mapping.kind == MappingKind::Written(first);
-            let what = "content is not mapped to where it was written";
+            let what = "the new mapping does not match the blocks that were written";
             inodes.fs.ensure(is_mapped, what)?;
             Ok(None)
         }
