@@ -8,12 +8,12 @@ use std::str::FromStr;
 
 /// Parses the number of threads that answer requests.
 pub(crate) fn parse(text: &str) -> Result<NonZeroUsize, String> {
-    within(text, NonZeroUsize::MIN, MountOptions::MOST_THREADS)
+    within(text, NonZeroUsize::MIN, MountOptions::MAX_THREADS)
 }
 
 /// Parses the number of threads that read ahead.
 pub(crate) fn parse_readahead(text: &str) -> Result<usize, String> {
-    within(text, 0, OpenOptions::MOST_READAHEAD_THREADS)
+    within(text, 0, OpenOptions::MAX_READAHEAD_THREADS)
 }
 
 fn within<T>(text: &str, least: T, most: usize) -> Result<T, String>

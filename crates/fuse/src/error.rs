@@ -64,7 +64,7 @@ pub enum Error {
     /// More threads than the maximum were requested. Errno: `EINVAL`.
     #[error(
         "too many threads: {0}; the maximum is {most}",
-        most = crate::MountOptions::MOST_THREADS
+        most = crate::MountOptions::MAX_THREADS
     )]
     TooManyThreads(usize),
     /// The system refused the mount. Errno: the cause's.

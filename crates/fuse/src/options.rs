@@ -39,7 +39,7 @@ pub struct MountOptions {
     /// a few bytes at a time. But errors such as a full device are returned by close(2) or fsync(2)
     /// instead of write(2), and each file created or removed costs one more request. Default: false.
     pub writeback_cache: bool,
-    /// Threads that answer requests, at most [`MountOptions::MOST_THREADS`]. Default: 16 if the mount
+    /// Threads that answer requests, at most [`MountOptions::MAX_THREADS`]. Default: 16 if the mount
     /// is writable, so that many threads can wait for one commit; otherwise twice the number of
     /// processors, at least 4 and at most 8.
     pub threads: Option<NonZeroUsize>,
@@ -72,7 +72,7 @@ impl Default for MountOptions {
 
 impl MountOptions {
     /// The maximum number of threads that answer requests.
-    pub const MOST_THREADS: usize = 256;
+    pub const MAX_THREADS: usize = 256;
 
     /// Returns the number of threads that answer requests.
     #[must_use]

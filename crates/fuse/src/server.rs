@@ -56,7 +56,7 @@ impl Server {
     /// Mounts `volume` on `mountpoint`.
     pub fn mount(volume: Arc<Volume>, mountpoint: &Path, options: &MountOptions) -> Result<Self> {
         if let Some(threads) = options.threads
-            && threads.get() > MountOptions::MOST_THREADS
+            && threads.get() > MountOptions::MAX_THREADS
         {
             return Err(Error::TooManyThreads(threads.get()));
         }

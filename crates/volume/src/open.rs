@@ -70,11 +70,11 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         .readahead
         .parse()
         .map_err(|unknown: larder_readahead::UnknownPolicy| Error::Option(unknown.to_string()))?;
-    if options.readahead_threads > OpenOptions::MOST_READAHEAD_THREADS {
+    if options.readahead_threads > OpenOptions::MAX_READAHEAD_THREADS {
         return Err(Error::Option(format!(
             "too many readahead threads: {}; the maximum is {}",
             options.readahead_threads,
-            OpenOptions::MOST_READAHEAD_THREADS
+            OpenOptions::MAX_READAHEAD_THREADS
         )));
     }
     let policy = if options.readahead_threads == 0 || options.readahead_max_bytes == 0 {

@@ -22,7 +22,7 @@ pub struct OpenOptions {
     /// The largest readahead window, in bytes; 0 disables readahead. Default: 1 MiB (Linux: 128
     /// KiB).
     pub readahead_max_bytes: u64,
-    /// Readahead threads, at most [`OpenOptions::MOST_READAHEAD_THREADS`]; 0 disables readahead.
+    /// Readahead threads, at most [`OpenOptions::MAX_READAHEAD_THREADS`]; 0 disables readahead.
     /// Default: 4.
     pub readahead_threads: usize,
     /// Bypass the host's page cache (`O_DIRECT`): nothing is cached twice, and only the readahead
@@ -93,7 +93,7 @@ impl ErrorsMode {
 
 impl OpenOptions {
     /// The maximum number of readahead threads.
-    pub const MOST_READAHEAD_THREADS: usize = 256;
+    pub const MAX_READAHEAD_THREADS: usize = 256;
 }
 
 impl Default for OpenOptions {

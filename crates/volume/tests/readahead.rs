@@ -351,7 +351,7 @@ fn volume_with_no_threads_or_no_window_reads_nothing_ahead() {
 fn more_readahead_threads_than_may_be_are_refused() {
     let image = Arc::new(MemoryDevice::new(vec![0; 4096]));
     let mut options = OpenOptions::default();
-    options.readahead_threads = OpenOptions::MOST_READAHEAD_THREADS + 1;
+    options.readahead_threads = OpenOptions::MAX_READAHEAD_THREADS + 1;
     let error = Volume::open_device(image, &options).unwrap_err();
     assert!(matches!(error, Error::Option(_)), "{error}");
     assert!(error.to_string().contains("the maximum is 256"), "{error}");
