@@ -35,7 +35,7 @@ pub enum Touch {
     /// A line was written without a lock.
     Write(u64),
     /// An entry was held exclusively, until [`Touch::Release`].
-    HoldAlone(u64),
+    HoldExclusive(u64),
     /// An entry was held in shared mode, which excludes exclusive holders, until [`Touch::Release`].
     HoldShared(u64),
     /// The entry was released.

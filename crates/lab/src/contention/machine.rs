@@ -250,7 +250,7 @@ impl<'o> Play<'o> {
                 self.go_on(number, now + own_ns + owes_ns);
             }
             Touch::Write(place) => self.write(number, place, now),
-            Touch::HoldAlone(place) => {
+            Touch::HoldExclusive(place) => {
                 let entry = self.entries.entry(place).or_default();
                 if entry.alone.is_some() || entry.shared > 0 {
                     return self.park(number, place, now);
@@ -371,7 +371,7 @@ impl Prices {
 
 #[cfg(test)]
 mod tests {
-    use super::Touch::{HoldAlone, HoldShared, Release, Unlock, Write};
+    use super::Touch::{HoldExclusive, HoldShared, Release, Unlock, Write};
     use super::*;
 
     const PRICES: Prices = Prices {
@@ -458,7 +458,7 @@ mod tests {
 
     #[test]
     fn entry_held_alone_parks_who_wants_it_until_it_is_let_go() {
-        let outcome = machine(2).play(&[vec![hold(HoldAlone(9))], vec![hold(HoldShared(9))]]);
+        let outcome = machine(2).play(&[vec![hold(HoldExclusive(9))], vec![hold(HoldShared(9))]]);
         // The first worker: lock 1, hold 2, unlock 3, work 503. The second waits for the lock until 2,
         // owns it from 102, cannot hold the entry, releases the lock and parks. The first worker acquires
         // the lock from 503 to 603, releases the entry, releases the lock at 604, and pays for waking the
@@ -487,7 +487,7 @@ mod tests {
     fn release_wakes_those_too_who_wait_for_another_entry() {
         let other = |entry| {
             vec![vec![
-                Step::Touch(HoldAlone(entry)),
+                Step::Touch(HoldExclusive(entry)),
                 Step::Work(if entry == 9 { 10 } else { 10_000 }),
                 Step::Touch(Release(entry)),
             ]]

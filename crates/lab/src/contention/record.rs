@@ -267,7 +267,7 @@ mod tests {
                 for step in operation {
                     match step {
                         Step::Touch(
-                            Touch::Lock(place) | Touch::HoldAlone(place) | Touch::HoldShared(place),
+                            Touch::Lock(place) | Touch::HoldExclusive(place) | Touch::HoldShared(place),
                         ) => *taken.entry(*place).or_default() += 1,
                         Step::Touch(Touch::Unlock(place) | Touch::Release(place)) => {
                             *taken.entry(*place).or_default() -= 1;
@@ -287,7 +287,7 @@ mod tests {
     fn work_with_an_entry_held_comes_before_the_lock_that_lets_it_go() {
         let [lock, unlock] = [Touch::Lock(1), Touch::Unlock(1)];
         let [hold, release] = [Touch::HoldShared(2), Touch::Release(2)];
-        let [insert, let_go] = [Touch::HoldAlone(3), Touch::Release(3)];
+        let [insert, let_go] = [Touch::HoldExclusive(3), Touch::Release(3)];
         let set = vec![lock, hold, unlock, lock, release, unlock, insert, let_go];
         let touched: Vec<Touched> = found_and_inserted(set).collect();
         let work = FileSystemWork {
@@ -311,7 +311,7 @@ mod tests {
         let holds = |variant| {
             let recorded = record(variant);
             let steps = recorded.iter().flatten().flatten();
-            let alone = |step: &&Step| matches!(step, Step::Touch(Touch::HoldAlone(_)));
+            let alone = |step: &&Step| matches!(step, Step::Touch(Touch::HoldExclusive(_)));
             steps.filter(alone).count()
         };
         let sets = 3 * 20;

@@ -153,7 +153,7 @@ impl<P: Probe> Old<P> {
     /// Marks the entry `index` as held exclusively by the caller.
     fn set_alone(&self, index: u32) {
         self.entries.slot(index).set_flags(State::BUSY);
-        self.tell(Touch::HoldAlone(place::entry(index)));
+        self.tell(Touch::HoldExclusive(place::entry(index)));
     }
 
     fn held(&self, index: u32) -> Held<'_> {
