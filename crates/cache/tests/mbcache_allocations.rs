@@ -55,7 +55,7 @@ fn lookups_allocate_nothing() {
                 drop(cache.get(key, key.into()));
                 assert!(matches!(
                     cache.delete_or_get(key, key.into()),
-                    Deleted::Gone
+                    Deleted::Absent
                 ));
             }
         };

@@ -20,7 +20,7 @@ pub enum Inserted {
 #[derive(Debug)]
 pub enum Deleted<'c> {
     /// The entry is not in the cache, or not any more.
-    Gone,
+    Absent,
     /// Other threads hold the entry, and now the caller does too.
     InUse(Held<'c>),
 }

@@ -39,7 +39,7 @@ impl MbCache for Off {
     }
 
     fn delete_or_get(&self, _: u32, _: u64) -> Deleted<'_> {
-        Deleted::Gone
+        Deleted::Absent
     }
 
     fn stats(&self) -> Stats {

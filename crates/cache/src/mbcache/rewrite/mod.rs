@@ -315,14 +315,14 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
                 drop(chain);
                 self.core.order.remove(entries, index);
                 entries.free(index);
-                return Deleted::Gone;
+                return Deleted::Absent;
             }
             // It may have been released just now, or claimed by another thread.
             if entries.hold(index, State::LIVE) {
                 return Deleted::InUse(self.held(index));
             }
         }
-        Deleted::Gone
+        Deleted::Absent
     }
 
     fn stats(&self) -> Stats {

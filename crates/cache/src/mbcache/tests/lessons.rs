@@ -98,7 +98,7 @@ fn entry_held_is_not_deleted_but_held_by_the_caller_too() {
         drop(user);
         held.wait_unused();
         drop(held);
-        assert!(matches!(cache.delete_or_get(1, 10), Deleted::Gone));
+        assert!(matches!(cache.delete_or_get(1, 10), Deleted::Absent));
         assert!(cache.find_first(1).is_none());
         assert!(cache.get(1, 10).is_none());
         assert_eq!((cache.stats().entries, dropped(&*cache)), (0, 0));

@@ -119,7 +119,7 @@ impl Model<'_> {
                 assert_eq!((held.key(), held.value()), (key, value));
                 assert!(self.is_held(key, value), "nobody holds it");
             }
-            Deleted::Gone => {
+            Deleted::Absent => {
                 assert!(!self.is_held(key, value), "({key}, {value}) was held");
                 assert!(self.cache.get(key, value).is_none());
                 // It was deleted just now, or had been evicted.

@@ -185,9 +185,9 @@ impl<P: Probe> MbCache for Clock<P> {
         match self.locking(key, || self.table.remove_or_hold(&entry)) {
             Removed::Out => {
                 self.entries.wrote_free_list();
-                Deleted::Gone
+                Deleted::Absent
             }
-            Removed::Absent => Deleted::Gone,
+            Removed::Absent => Deleted::Absent,
             Removed::Held(pin) => Deleted::InUse(self.held(pin)),
         }
     }

@@ -370,7 +370,7 @@ impl<P: Probe> MbCache for Old<P> {
             }
             indexes = indexes.wait(&self.let_go);
         }
-        Deleted::Gone
+        Deleted::Absent
     }
 
     fn stats(&self) -> Stats {
