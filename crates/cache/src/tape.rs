@@ -138,7 +138,7 @@ impl Tracepoint {
 
     /// Reports `operation` on the entry whose key `key` computes.
     #[inline]
-    pub fn tell(&self, operation: Operation, key: impl FnOnce() -> HashKey) {
+    pub fn record(&self, operation: Operation, key: impl FnOnce() -> HashKey) {
         if let Some((tape, cache)) = self.0.get() {
             record(&**tape, *cache, operation, key());
         }

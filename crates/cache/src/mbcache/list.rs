@@ -94,7 +94,7 @@ impl List {
             list: self.number,
         };
         links.store(slots.slot(index));
-        self.let_follow(slots, self.last, index);
+        self.set_successor(slots, self.last, index);
         self.last = index;
         self.len += 1;
     }
@@ -102,24 +102,25 @@ impl List {
     /// Removes the entry `index`, which is on this list. Its own links are not changed.
     pub fn remove<const W: usize>(&mut self, slots: &Arena<W>, index: u32) {
         let Links { before, after, .. } = Links::of(slots.slot(index));
-        self.let_follow(slots, before, after);
-        self.let_precede(slots, after, before);
+        self.set_successor(slots, before, after);
+        self.set_predecessor(slots, after, before);
         self.len -= 1;
     }
 
-    /// Passes over up to `left` entries from the front, and decrements `left` for each, until `goes`
-    /// accepts one. That entry is removed from the list. The others move to the end.
+    /// Passes over up to `left` entries from the front, and decrements `left` for each, until
+    /// `is_evicted` returns true for one. That entry is removed from the list. The others move to
+    /// the end.
     pub fn pass_over<const W: usize>(
         &mut self,
         slots: &Arena<W>,
         left: &mut u64,
-        goes: impl Fn(u32) -> bool,
+        is_evicted: impl Fn(u32) -> bool,
     ) -> Option<u32> {
         for _ in 0..(*left).min(self.len.into()) {
             *left -= 1;
             let index = self.first()?;
             self.remove(slots, index);
-            if goes(index) {
+            if is_evicted(index) {
                 return Some(index);
             }
             self.append(slots, index);
@@ -131,12 +132,12 @@ impl List {
     pub fn replace<const W: usize>(&mut self, slots: &Arena<W>, old: u32, new: u32) {
         let links = Links::of(slots.slot(old));
         links.store(slots.slot(new));
-        self.let_follow(slots, links.before, new);
-        self.let_precede(slots, links.after, new);
+        self.set_successor(slots, links.before, new);
+        self.set_predecessor(slots, links.after, new);
     }
 
     /// Makes `before` the predecessor of `after`, or the last entry.
-    fn let_precede<const W: usize>(&mut self, slots: &Arena<W>, after: u32, before: u32) {
+    fn set_predecessor<const W: usize>(&mut self, slots: &Arena<W>, after: u32, before: u32) {
         if after == NONE {
             self.last = before;
         } else {
@@ -147,7 +148,7 @@ impl List {
     }
 
     /// Makes `after` the successor of `before`, or the first entry.
-    fn let_follow<const W: usize>(&mut self, slots: &Arena<W>, before: u32, after: u32) {
+    fn set_successor<const W: usize>(&mut self, slots: &Arena<W>, before: u32, after: u32) {
         if before == NONE {
             self.first = after;
         } else {

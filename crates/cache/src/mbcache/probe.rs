@@ -91,12 +91,12 @@ pub(crate) mod place {
 #[derive(Debug)]
 pub(crate) struct Locked<'a, T, P: Probe> {
     // Dropped first: the probe gets the report before other threads can take the lock.
-    told: Told<'a, P>,
+    reporter: Reporter<'a, P>,
     guard: MutexGuard<'a, T>,
 }
 
 #[derive(Debug)]
-struct Told<'a, P: Probe> {
+struct Reporter<'a, P: Probe> {
     place: u64,
     probe: &'a P,
 }
@@ -104,31 +104,31 @@ struct Told<'a, P: Probe> {
 impl<'a, T, P: Probe> Locked<'a, T, P> {
     pub fn new(mutex: &'a Mutex<T>, place: u64, probe: &'a P) -> Self {
         let guard = mutex.lock();
-        let told = Told::new(place, probe);
-        Self { told, guard }
+        let reporter = Reporter::new(place, probe);
+        Self { reporter, guard }
     }
 }
 
 impl<T, P: Probe> Locked<'_, T, P> {
     /// Waits for `condvar`, and releases the lock meanwhile.
     pub fn wait(self, condvar: &Condvar) -> Self {
-        let Self { told, guard } = self;
-        let (place, probe) = (told.place, told.probe);
-        drop(told);
+        let Self { reporter, guard } = self;
+        let (place, probe) = (reporter.place, reporter.probe);
+        drop(reporter);
         let guard = sync::wait(condvar, guard);
-        let told = Told::new(place, probe);
-        Self { told, guard }
+        let reporter = Reporter::new(place, probe);
+        Self { reporter, guard }
     }
 }
 
-impl<'a, P: Probe> Told<'a, P> {
+impl<'a, P: Probe> Reporter<'a, P> {
     fn new(place: u64, probe: &'a P) -> Self {
         probe.touched(Touch::Lock(place));
         Self { place, probe }
     }
 }
 
-impl<P: Probe> Drop for Told<'_, P> {
+impl<P: Probe> Drop for Reporter<'_, P> {
     fn drop(&mut self) {
         self.probe.touched(Touch::Unlock(self.place));
     }

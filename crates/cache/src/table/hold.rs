@@ -149,7 +149,7 @@ impl<const W: usize> Arena<W> {
     /// Decides whether a copy that was read between these two states is consistent. This is for
     /// entries that had not been found before, or that changed.
     #[cold]
-    pub(super) fn judge_copy(slot: &Slot<W>, before: State, after: State) -> Visit<()> {
+    pub(super) fn check_copy(slot: &Slot<W>, before: State, after: State) -> Visit<()> {
         if !before.has(State::LIVE) {
             return Visit::Pass;
         }
@@ -164,7 +164,7 @@ impl<const W: usize> Arena<W> {
     }
 
     /// Checks that the entry can be found whose state was `seen` when its key was compared.
-    pub(crate) fn see(&self, index: u32, seen: State) -> Visit<()> {
+    pub(crate) fn check_present(&self, index: u32, seen: State) -> Visit<()> {
         if !seen.has(State::LIVE) {
             Visit::Pass
         } else if self.slot(index).state().is_same_entry(seen) {
@@ -180,7 +180,7 @@ impl<const W: usize> Arena<W> {
         if seen.has(State::LIVE) && self.slot(index).take_flag_of(seen, flag) {
             return Visit::Found(true);
         }
-        self.see(index, seen).map(|()| false)
+        self.check_present(index, seen).map(|()| false)
     }
 
     /// Makes the entry busy whose state was `seen` when its key was compared, unless it is busy

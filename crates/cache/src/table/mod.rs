@@ -247,7 +247,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             if after == state && state.is_found_again() {
                 Visit::Found(value)
             } else {
-                Arena::judge_copy(slot, state, after).map(|()| value)
+                Arena::check_copy(slot, state, after).map(|()| value)
             }
         });
         self.count(|| L::tape_key(key), found.is_some(), links);
@@ -286,7 +286,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
 
     /// Returns true if `key` is in the table. Neither counts nor references.
     pub fn contains(&self, key: &L::Key<'_>) -> bool {
-        self.walk(key, |_, index, state| self.arena.see(index, state))
+        self.walk(key, |_, index, state| self.arena.check_present(index, state))
             .0
             .is_some()
     }
@@ -406,7 +406,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         } else {
             self.counters.miss(links);
         }
-        self.tracepoint.tell(Operation::Lookup { hit }, key);
+        self.tracepoint.record(Operation::Lookup { hit }, key);
     }
 
     /// Walks the chain of `key`, and calls `visit` for slots that have it. Returns its result and the
@@ -465,7 +465,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     fn note_inserted(&self, index: u32) {
         self.counters.insert();
         let key = || L::tape_key_in(self.arena.slot(index));
-        self.tracepoint.tell(Operation::Insert, key);
+        self.tracepoint.record(Operation::Insert, key);
     }
 
     /// Links `vacant` at the front. Does not count or report it.
@@ -498,7 +498,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.unlink_moved(locked, index);
         self.counters.remove();
         let key = || L::tape_key_in(self.arena.slot(index));
-        self.tracepoint.tell(Operation::Remove, key);
+        self.tracepoint.record(Operation::Remove, key);
     }
 
     /// Does what [`Table::unlink_locked`] does, for an entry that has another slot now.

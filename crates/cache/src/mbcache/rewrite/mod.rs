@@ -140,7 +140,7 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
     /// if it evicts none.
     fn drop_next(&self, left: &mut u64, dropped: &AtomicU64) -> bool {
         let entries = &self.entries;
-        let Some(index) = self.order.next_to_go(entries, left) else {
+        let Some(index) = self.order.claim_next(entries, left) else {
             return false;
         };
         let key = entries.slot(index).aux();

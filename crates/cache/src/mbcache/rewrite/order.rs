@@ -49,7 +49,7 @@ pub(crate) trait Order<P: Probe>: Debug + Send + Sync + 'static {
 
     /// Passes over `left` entries, and decrements `left` for each, until one can be claimed. Returns
     /// that entry claimed and removed from the order.
-    fn next_to_go(&self, entries: &Entries<P, 2>, left: &mut u64) -> Option<u32>;
+    fn claim_next(&self, entries: &Entries<P, 2>, left: &mut u64) -> Option<u32>;
 
     /// Checks the invariants.
     fn check_invariants(&self, entries: &Entries<P, 2>);
@@ -108,8 +108,8 @@ impl<P: Probe> Order<P> for Referenced {
         entries.touch(index);
     }
 
-    fn next_to_go(&self, entries: &Entries<P, 2>, left: &mut u64) -> Option<u32> {
-        let goes = |index| {
+    fn claim_next(&self, entries: &Entries<P, 2>, left: &mut u64) -> Option<u32> {
+        let is_evicted = |index| {
             let slot = entries.slot(index);
             let is_spared = slot.take_flag_of(slot.state(), State::REFERENCED);
             if is_spared {
@@ -122,7 +122,7 @@ impl<P: Probe> Order<P> for Referenced {
             if list.len() == 0 {
                 return None;
             }
-            let found = list.pass_over(&entries.arena, left, goes);
+            let found = list.pass_over(&entries.arena, left, is_evicted);
             if found.is_some() {
                 self.count.fetch_sub(1, Relaxed);
                 return found;

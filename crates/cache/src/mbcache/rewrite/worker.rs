@@ -14,12 +14,12 @@ use std::sync::Arc;
 /// Works on a `T` in a separate thread.
 #[derive(Debug)]
 pub(super) struct Worker<T> {
-    desk: Arc<Desk<T>>,
+    shared: Arc<Shared<T>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
-struct Desk<T> {
+struct Shared<T> {
     target: Arc<T>,
     work: fn(&T),
     /// 1 from a call until the work for it starts, else 0.
@@ -33,7 +33,7 @@ impl<T: Send + Sync + 'static> Worker<T> {
     /// Creates a worker that does `work` on `target` when it is called.
     pub fn new(target: Arc<T>, work: fn(&T)) -> Self {
         Self {
-            desk: Arc::new(Desk {
+            shared: Arc::new(Shared {
                 target,
                 work,
                 is_called: AtomicU32::new(0),
@@ -47,23 +47,23 @@ impl<T: Send + Sync + 'static> Worker<T> {
 
     /// Requests that the work be done once more from its beginning, soon.
     pub fn call(&self) {
-        let desk = &self.desk;
-        if desk.is_called.load(Relaxed) == 1 || desk.is_called.swap(1, AcqRel) == 1 {
+        let shared = &self.shared;
+        if shared.is_called.load(Relaxed) == 1 || shared.is_called.swap(1, AcqRel) == 1 {
             return;
         }
         if self.start() {
             // A thread that checked for calls before this one is parked once the lock is free.
-            drop(desk.is_ending.lock());
-            desk.woken.notify_one();
+            drop(shared.is_ending.lock());
+            shared.woken.notify_one();
         } else {
-            desk.is_called.store(0, Release);
-            desk.work();
+            shared.is_called.store(0, Release);
+            shared.work();
         }
     }
 
     /// Prevents the work while the returned guard exists.
     pub fn pause(&self) -> MutexGuard<'_, ()> {
-        self.desk.working.lock()
+        self.shared.working.lock()
     }
 
     #[cfg(test)]
@@ -75,15 +75,15 @@ impl<T: Send + Sync + 'static> Worker<T> {
     fn start(&self) -> bool {
         let mut thread = self.thread.lock();
         if thread.is_none() {
-            let desk = Arc::clone(&self.desk);
+            let shared = Arc::clone(&self.shared);
             let builder = Builder::new().name("mbcache".to_owned());
-            *thread = builder.spawn(move || desk.run()).ok();
+            *thread = builder.spawn(move || shared.run()).ok();
         }
         thread.is_some()
     }
 }
 
-impl<T> Desk<T> {
+impl<T> Shared<T> {
     fn work(&self) {
         let _working = self.working.lock();
         (self.work)(&self.target);
@@ -105,8 +105,8 @@ impl<T> Desk<T> {
 
 impl<T> Drop for Worker<T> {
     fn drop(&mut self) {
-        *self.desk.is_ending.lock() = true;
-        self.desk.woken.notify_one();
+        *self.shared.is_ending.lock() = true;
+        self.shared.woken.notify_one();
         if let Some(thread) = self.thread.lock().take() {
             // A panic of the thread was already reported.
             let _ = thread.join();

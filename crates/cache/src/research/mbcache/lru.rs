@@ -142,7 +142,7 @@ impl<P: Probe> Order<P> for Lru {
         list.append(&entries.arena, index);
     }
 
-    fn next_to_go(&self, entries: &Entries<P, 2>, left: &mut u64) -> Option<u32> {
+    fn claim_next(&self, entries: &Entries<P, 2>, left: &mut u64) -> Option<u32> {
         let claim = |index| entries.claim(index).is_some();
         while *left > 0 {
             let mut list = self.next_list(entries)?;

@@ -113,7 +113,7 @@ impl PageTrees {
         }
         let hit = found.is_some();
         self.tracepoint
-            .tell(Operation::Lookup { hit }, || HashKey::from(*key));
+            .record(Operation::Lookup { hit }, || HashKey::from(*key));
         found
     }
 
@@ -127,8 +127,8 @@ impl PageTrees {
     ) -> Inserted<'a, PAGE_WORDS> {
         let mut tree = self.lock_tree(key.ino);
         let place = tree.find(key.index);
-        let see = |index, state| self.arena.pin(index, state);
-        if let Some(found) = place.node.and_then(|node| self.visit(node, see)) {
+        let pin = |index, state| self.arena.pin(index, state);
+        if let Some(found) = place.node.and_then(|node| self.visit(node, pin)) {
             return Inserted::Existing(found);
         }
         let slot = vacant.slot();
@@ -145,7 +145,7 @@ impl PageTrees {
         slot.set_state(slot.state().with(State::LIVE | flags));
         self.counters.insert();
         self.tracepoint
-            .tell(Operation::Insert, || HashKey::from(*key));
+            .record(Operation::Insert, || HashKey::from(*key));
         Inserted::New(vacant.into_index())
     }
 
@@ -158,7 +158,7 @@ impl PageTrees {
     fn note_removed(&self, key: PageKey) {
         self.counters.remove();
         self.tracepoint
-            .tell(Operation::Remove, || HashKey::from(key));
+            .record(Operation::Remove, || HashKey::from(key));
     }
 
     fn chain_of(&self, inode: u64) -> u32 {
@@ -250,7 +250,7 @@ impl PageIndex for PageTrees {
     }
 
     fn contains(&self, key: &PageKey) -> bool {
-        self.walk(key, |index, state| self.arena.see(index, state))
+        self.walk(key, |index, state| self.arena.check_present(index, state))
             .0
             .is_some()
     }
@@ -308,7 +308,7 @@ impl PageIndex for PageTrees {
                     assert_eq!(key.ino, inode, "page {key:?} is in its inode's tree");
                     assert!(
                         before < Some(key.index),
-                        "page {key:?} comes after {before:?}"
+                        "page {key:?} follows {before:?}"
                     );
                     before = Some(key.index);
                     objects += 1;
@@ -361,15 +361,15 @@ impl LockedTree<'_> {
     fn change(&mut self, change: impl FnOnce(&mut red_black::Tree<'_>)) {
         let trees = self.trees;
         let old = self.root;
-        let behind = old.map_or_else(|| self.chain.first(), |old| trees.arena.slot(old).next());
+        let following = old.map_or_else(|| self.chain.first(), |old| trees.arena.slot(old).next());
         let mut tree = trees.nodes.tree(old);
         change(&mut tree);
         let new = tree.root;
         if new == old {
             return;
         }
-        let link = new.map_or(behind, |new| {
-            trees.arena.slot(new).set_next(behind);
+        let link = new.map_or(following, |new| {
+            trees.arena.slot(new).set_next(following);
             Link::Slot(new)
         });
         match self.before {

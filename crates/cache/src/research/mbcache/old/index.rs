@@ -51,7 +51,7 @@ impl Index {
     }
 
     /// Returns the entries after the entry `index` in its bucket.
-    pub fn behind<'c>(&self, slots: &'c Arena<3>, index: u32) -> impl Iterator<Item = u32> + 'c {
+    pub fn after<'c>(&self, slots: &'c Arena<3>, index: u32) -> impl Iterator<Item = u32> + 'c {
         self.walk(slots, next(slots.slot(index), self.shift))
     }
 

@@ -59,7 +59,7 @@ pub(crate) const SIZES: Sizes = Sizes {
 pub(crate) struct Old<P: Probe> {
     entries: Entries<P, 3>,
     indexes: Mutex<Indexes>,
-    let_go: Condvar,
+    released: Condvar,
     counters: Counters,
 }
 
@@ -89,7 +89,7 @@ impl<P: Probe> Old<P> {
                 count: 0,
                 parked: Vec::new(),
             }),
-            let_go: Condvar::new(),
+            released: Condvar::new(),
             counters: Counters::new(),
         })
     }
@@ -121,14 +121,14 @@ impl<P: Probe> Old<P> {
                 slots.slot(*index).aux() == key && self.state(*index).has(State::REUSABLE)
             };
             let found = match after {
-                Some(after) => indexes.by_key.behind(slots, after).find(fits),
+                Some(after) => indexes.by_key.after(slots, after).find(fits),
                 None => indexes.by_key.chain(slots, key.into()).find(fits),
             };
             let index = found?;
             if !self.state(index).has(State::BUSY) {
                 return Some(self.hold(&mut indexes, index));
             }
-            indexes = indexes.wait(&self.let_go);
+            indexes = indexes.wait(&self.released);
         }
     }
 
@@ -138,29 +138,29 @@ impl<P: Probe> Old<P> {
             indexes.unused.remove(&self.entries.arena, index);
         }
         self.entries.hold(index, State::LIVE);
-        self.tell(Touch::HoldShared(place::entry(index)));
+        self.report(Touch::HoldShared(place::entry(index)));
         self.held(index)
     }
 
     /// Holds the entry `index` exclusively. No thread holds it.
-    fn hold_alone(&self, indexes: &mut Indexes, index: u32) -> Held<'_> {
+    fn hold_exclusive(&self, indexes: &mut Indexes, index: u32) -> Held<'_> {
         indexes.unused.remove(&self.entries.arena, index);
         self.entries.hold(index, State::LIVE);
-        self.set_alone(index);
+        self.set_exclusive(index);
         self.held(index)
     }
 
     /// Marks the entry `index` as held exclusively by the caller.
-    fn set_alone(&self, index: u32) {
+    fn set_exclusive(&self, index: u32) {
         self.entries.slot(index).set_flags(State::BUSY);
-        self.tell(Touch::HoldExclusive(place::entry(index)));
+        self.report(Touch::HoldExclusive(place::entry(index)));
     }
 
     fn held(&self, index: u32) -> Held<'_> {
         Held::new(self, index, self.entries.slot(index))
     }
 
-    fn tell(&self, touch: Touch) {
+    fn report(&self, touch: Touch) {
         self.entries.probe.touched(touch);
     }
 
@@ -277,7 +277,7 @@ impl<P: Probe> Holds for Old<P> {
             self.state(index).pins() as usize > parked.count()
         };
         while waits(&indexes) {
-            indexes = indexes.wait(&self.let_go);
+            indexes = indexes.wait(&self.released);
         }
         let mine = indexes.parked.iter().position(|&held| held == index);
         mine.map(|mine| indexes.parked.swap_remove(mine));
@@ -285,7 +285,7 @@ impl<P: Probe> Holds for Old<P> {
 
     fn release(&self, index: u32) {
         let mut indexes = self.lock();
-        self.tell(Touch::Release(place::entry(index)));
+        self.report(Touch::Release(place::entry(index)));
         self.entries.slot(index).clear_flags(State::BUSY);
         self.entries.release(index);
         if self.state(index).pins() == 0 {
@@ -293,7 +293,7 @@ impl<P: Probe> Holds for Old<P> {
             indexes.unused.append(slots, index);
         }
         drop(indexes);
-        self.let_go.notify_all();
+        self.released.notify_all();
     }
 }
 
@@ -326,7 +326,7 @@ impl<P: Probe> MbCache for Old<P> {
         }
         let index = self.entries.publish(vacant, reusable);
         self.index(&mut indexes, index);
-        self.set_alone(index);
+        self.set_exclusive(index);
         drop(indexes);
         self.counters.insert();
         self.release(index);
@@ -351,9 +351,9 @@ impl<P: Probe> MbCache for Old<P> {
         loop {
             let index = self.find(&indexes, key, value)?;
             if self.state(index).pins() == 0 {
-                return Some(self.hold_alone(&mut indexes, index));
+                return Some(self.hold_exclusive(&mut indexes, index));
             }
-            indexes = indexes.wait(&self.let_go);
+            indexes = indexes.wait(&self.released);
         }
     }
 
@@ -368,7 +368,7 @@ impl<P: Probe> MbCache for Old<P> {
             if !state.has(State::BUSY) {
                 return Deleted::InUse(self.hold(&mut indexes, index));
             }
-            indexes = indexes.wait(&self.let_go);
+            indexes = indexes.wait(&self.released);
         }
         Deleted::Absent
     }
