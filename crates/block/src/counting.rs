@@ -116,7 +116,7 @@ mod tests {
     use crate::MemoryDevice;
 
     #[test]
-    fn counts_vectored_read_is_one_read() {
+    fn vectored_read_is_counted_once() {
         let device = CountingDevice::new(Arc::new(MemoryDevice::new(vec![7; 100])));
         device.read_at(&mut [0; 10], 0).unwrap();
         let (mut a, mut b) = ([0; 3], [0; 4]);

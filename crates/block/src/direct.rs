@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn aligned_buffers_are_filled_one_after_the_other() {
+    fn aligned_buffers_are_filled_in_order() {
         let Some((_file, device)) = device(4 * ALIGN_BYTES, 0) else {
             return;
         };
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn file_cut_short_under_direct_reads_fails() {
+    fn direct_read_of_truncated_file_fails() {
         let Some((file, device)) = device(2 * ALIGN_BYTES, 0) else {
             return;
         };

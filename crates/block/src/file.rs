@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn file_cut_short_while_open_fails() {
+    fn read_of_truncated_file_fails() {
         let file = file(10_000);
         let device = FileDevice::open(file.path(), FileRange::default()).unwrap();
         file.as_file().set_len(5_000).unwrap();
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn exclusive_lock_elsewhere_is_locked() {
+    fn file_locked_by_another_is_refused() {
         let file = file(10);
         let other = File::open(file.path()).unwrap();
         rustix::fs::flock(&other, FlockOperation::LockExclusive).unwrap();
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_file_nor_device_is_refused() {
+    fn path_of_neither_file_nor_device_is_refused() {
         for path in ["/", "/dev/null", "/no/such/file"] {
             assert!(matches!(
                 FileDevice::open(Path::new(path), FileRange::default()),
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn discard_gives_space_back_and_leaves_the_size() {
+    fn discard_frees_space_and_keeps_the_size() {
         let file = file(1 << 20);
         file.as_file().sync_all().unwrap();
         let before = file.as_file().metadata().unwrap().blocks();

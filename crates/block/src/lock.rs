@@ -95,7 +95,7 @@ mod tests {
     use crate::{FileDevice, FileRange};
 
     #[test]
-    fn line_about_another_file_names_no_holder() {
+    fn line_about_another_file_has_no_holder() {
         let line = "7: FLOCK  ADVISORY  WRITE 1234 fd:0a:131 0 EOF";
         assert_eq!(holder_in(line, (0xfd, 10), 131), Some(1234));
         assert_eq!(holder_in(line, (0xfd, 10), 132), None);

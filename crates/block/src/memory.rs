@@ -62,7 +62,7 @@ mod tests {
     use crate::Error;
 
     #[test]
-    fn bytes_written_are_read_back_and_others_stay() {
+    fn write_changes_only_its_bytes() {
         let device = MemoryDevice::new(vec![1; 10]);
         device.write_at(&[7, 8], 4).unwrap();
         assert_eq!(device.to_bytes(), [1, 1, 1, 1, 7, 8, 1, 1, 1, 1]);

@@ -89,7 +89,7 @@ fn read_without_redirect_is_one_inner_read() {
 }
 
 #[test]
-fn adjoining_sources_are_one_inner_read() {
+fn adjoining_sources_are_read_at_once() {
     let (inner, device) = device(vec![redirect(4, 20), redirect(5, 21), redirect(6, 22)]);
     device.read_at(&mut [0; 128], 32).unwrap();
     let reads: Vec<_> = inner
@@ -101,7 +101,7 @@ fn adjoining_sources_are_one_inner_read() {
 }
 
 #[test]
-fn home_twice_last_holds() {
+fn last_redirect_of_a_block_applies() {
     let (_, device) = device(vec![redirect(4, 20), redirect(4, 21)]);
     let mut buf = [0; 1];
     device.read_at(&mut buf, 64).unwrap();

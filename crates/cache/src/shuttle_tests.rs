@@ -112,12 +112,12 @@ fn read_by_three(frames: u32, indexes: &'static [u64], failures: u32) -> usize {
 }
 
 #[test]
-fn shuttle_page_asked_for_by_three_is_read_once() {
+fn shuttle_page_read_by_three_threads_is_read_once() {
     check(|| assert_eq!(read_by_three(4, &[1], 0), 1));
 }
 
 #[test]
-fn shuttle_page_whose_read_fails_is_read_by_a_waiter() {
+fn shuttle_page_of_failed_read_is_read_by_a_waiter() {
     check(|| assert_eq!(read_by_three(4, &[1], 2), 1));
 }
 
@@ -192,7 +192,7 @@ fn shuttle_marker_of_a_page_in_flight_is_taken_once() {
 }
 
 #[test]
-fn shuttle_marker_of_a_page_whose_read_fails_is_no_other_pages() {
+fn shuttle_marker_of_failed_page_is_not_passed_to_another() {
     check(|| race_for_marker(1, Reading::Fails));
     check(|| race_for_marker(3, Reading::Fails));
 }
@@ -208,7 +208,7 @@ fn make_dirty(pages: &PageCache, index: u64) -> bool {
 }
 
 #[test]
-fn shuttle_dirty_page_stays_until_one_cleans_it() {
+fn shuttle_dirty_page_stays_until_it_is_cleaned() {
     fn churn(pages: &PageCache) {
         for index in [3, 4] {
             if let Some(page) = pages.insert_absent(key(index)) {
@@ -258,7 +258,7 @@ fn change(pages: &PageCache, value: u64) -> bool {
 }
 
 #[test]
-fn shuttle_page_that_is_changed_is_seen_before_or_after() {
+fn shuttle_changed_page_is_seen_old_or_new() {
     fn look(pages: &PageCache) {
         for _ in 0..2 {
             if let Some(page) = pages.get(key(1)) {
@@ -287,7 +287,7 @@ fn shuttle_page_that_is_changed_is_seen_before_or_after() {
 }
 
 #[test]
-fn shuttle_page_that_is_discarded_is_gone_whoever_changes_or_evicts_it() {
+fn shuttle_discarded_page_is_absent_despite_concurrent_change_or_eviction() {
     check(|| {
         let pages = cache_of(2);
         assert!(make_dirty(&pages, 1));

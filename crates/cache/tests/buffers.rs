@@ -85,7 +85,7 @@ fn blocks_of_one_frame_are_read_together() {
 }
 
 #[test]
-fn block_is_verified_once_it_succeeded() {
+fn verified_block_is_not_verified_again() {
     let buffers = BufferCache::small(Device::new(8192, 0..0), 1024);
     let calls = AtomicU64::new(0);
     let verify = |good: bool| {
@@ -111,7 +111,7 @@ fn block_is_verified_once_it_succeeded() {
 }
 
 #[test]
-fn block_verified_is_verified_again_after_eviction() {
+fn evicted_block_is_verified_again() {
     let buffers = BufferCache::small(Device::new(4 << 20, 0..0), 4096);
     let calls = AtomicU64::new(0);
     let verify = |_: &[u8]| -> Result<()> {
@@ -127,7 +127,7 @@ fn block_verified_is_verified_again_after_eviction() {
 }
 
 #[test]
-fn block_at_cut_end_of_device_reads_and_beyond_fails() {
+fn partial_last_block_of_device_is_read_and_the_next_fails() {
     // Five blocks and a half: the end of the device is inside the last frame.
     let device = Device::new(5 * 1024 + 512, 0..0);
     let buffers = BufferCache::small(device, 1024);
@@ -175,7 +175,7 @@ fn prefetch_reads_neighbours_at_once() {
 }
 
 #[test]
-fn prefetch_of_anything_neither_fails_nor_overflows() {
+fn prefetch_of_any_range_succeeds() {
     let device = Device::new(10_000, 4096..8192);
     let buffers = BufferCache::small(device, 1024);
     for (block, count) in [
@@ -192,7 +192,7 @@ fn prefetch_of_anything_neither_fails_nor_overflows() {
 }
 
 #[test]
-fn block_asked_for_by_many_is_read_once() {
+fn block_read_by_many_threads_is_read_once() {
     let device = Device::new(1 << 16, 0..0);
     let buffers = BufferCache::small(device.clone(), 1024);
     let barrier = Barrier::new(8);
@@ -211,7 +211,7 @@ fn block_asked_for_by_many_is_read_once() {
 }
 
 #[test]
-fn buffers_held_beyond_capacity_are_read_past_the_cache() {
+fn buffers_held_beyond_capacity_bypass_the_cache() {
     let buffers = BufferCache::small(Device::new(1 << 20, 0..0), 4096);
     let held: Vec<_> = (0..256)
         .map(|block| buffers.read(block, unverified).unwrap())

@@ -64,7 +64,7 @@ fn lookups_allocate_nothing() {
 }
 
 #[test]
-fn deleting_what_is_held_allocates_at_most_where_the_waiter_is_noted() {
+fn deleting_a_held_entry_allocates_at_most_the_note_of_the_waiter() {
     for &variant in Variant::CACHES {
         let cache = cache(variant);
         let delete_held = || {

@@ -74,7 +74,7 @@ fn assert_no_dentry_is_stale(bytes: usize, new: Dentry) {
 }
 
 #[test]
-fn dentry_without_a_free_slot_is_dropped_not_left_stale() {
+fn dentry_without_a_free_slot_is_dropped() {
     for bytes in [8, 100] {
         for new in [Dentry::Negative, dentry(13)] {
             assert_no_dentry_is_stale(bytes, new);
@@ -83,7 +83,7 @@ fn dentry_without_a_free_slot_is_dropped_not_left_stale() {
 }
 
 #[test]
-fn inode_without_a_free_slot_is_dropped_not_left_stale() {
+fn inode_without_a_free_slot_is_dropped() {
     let charge = Arc::new(Refusing::default());
     let cache = Arc::new(InodeCache::<2>::new(CONFIG, charge.clone(), None).unwrap());
     for ino in 0..SLOTS {

@@ -101,7 +101,7 @@ fn marker_is_taken_once() {
 }
 
 #[test]
-fn marker_of_a_page_in_flight_is_taken_by_the_first_who_waits() {
+fn marker_of_page_in_flight_is_taken_by_first_waiter() {
     let pages = cache_of(1);
     let mut page = new_page(&pages, key(1));
     page.set_marker();
@@ -158,7 +158,7 @@ fn pages_read_ahead_are_counted_used_once_or_wasted() {
 }
 
 #[test]
-fn page_read_ahead_and_used_once_leaves_before_one_used_twice() {
+fn page_read_ahead_and_used_once_is_evicted_before_one_used_twice() {
     let pages = cache_of(2);
     for index in 0..2 {
         let mut page = pages.insert_absent(key(index)).unwrap();
@@ -172,7 +172,7 @@ fn page_read_ahead_and_used_once_leaves_before_one_used_twice() {
 }
 
 #[test]
-fn page_wanted_and_used_once_leaves_before_one_used_twice() {
+fn page_wanted_and_used_once_is_evicted_before_one_used_twice() {
     let pages = cache_of(2);
     for index in 0..2 {
         let mut page = new_page(&pages, key(index));
@@ -216,7 +216,7 @@ fn dirty_page_stays_until_it_is_clean() {
 }
 
 #[test]
-fn removed_page_is_gone_unless_pinned() {
+fn removed_page_is_evicted_unless_pinned() {
     let pages = cache_of(2);
     fill(&pages, key(1));
     let pin = pages.get(key(1));
@@ -228,7 +228,7 @@ fn removed_page_is_gone_unless_pinned() {
 }
 
 #[test]
-fn waiters_of_a_page_all_get_it_and_it_is_read_once() {
+fn page_with_many_waiters_is_read_once() {
     // Four pages, and the frame that each thread may hold during its second attempt.
     let pages = cache_of(16);
     let reads = AtomicU64::new(0);
@@ -291,7 +291,7 @@ impl Random {
 }
 
 #[test]
-fn eight_threads_on_a_tiny_pool_see_only_right_bytes() {
+fn eight_threads_on_a_tiny_pool_read_the_right_bytes() {
     const SEED: u64 = 0x1a2d_e201;
     println!("seed {SEED:#x}");
     for frames in [1, 2, 7, 16] {
@@ -445,7 +445,7 @@ fn budget_of_any_size_works() {
 }
 
 #[test]
-fn frames_given_up_for_names_pay_for_them() {
+fn frames_returned_for_names_cover_their_memory() {
     let device = Arc::new(MemoryDevice::new(vec![0; 1 << 20]));
     let caches: Caches = Caches::new(&BudgetConfig::new(4 << 20, 4096), device).unwrap();
     let before = caches.pages.frames().capacity();
@@ -462,7 +462,7 @@ fn frames_given_up_for_names_pay_for_them() {
 }
 
 #[test]
-fn lock_of_a_pinned_page_is_given_up_when_the_caller_says_so() {
+fn lock_of_pinned_page_is_abandoned_on_request() {
     let device = Arc::new(MemoryDevice::new(vec![0; 1 << 20]));
     let caches: Caches = Caches::new(&BudgetConfig::new(2 << 20, 4096), device).unwrap();
     let pages = &caches.pages;

@@ -28,7 +28,7 @@ fn read_pages(caches: &Caches, times: u64) {
 }
 
 #[test]
-fn memory_of_shared_attributes_goes_to_pages_and_comes_back() {
+fn memory_of_shared_attributes_moves_to_pages_and_back() {
     for variant in Variant::ALL {
         let caches = caches(variant);
         let at_first = caches.pages.stats().capacity;

@@ -193,7 +193,7 @@ fn check_model(tables: Tables) {
 const SIZES: [u32; 4] = [0, 1, 8, 13];
 
 #[test]
-fn every_function_of_every_size_finds_what_was_put() {
+fn every_function_of_every_size_finds_its_entries() {
     for (at, function) in Function::ALL.iter().enumerate() {
         let size = |cache: usize| TableSize::Bits(SIZES[(at + cache) % SIZES.len()]);
         for (number, cache) in CacheKind::ALL.into_iter().enumerate() {
@@ -217,7 +217,7 @@ fn every_function_of_every_size_finds_what_was_put() {
 }
 
 #[test]
-fn every_combination_finds_what_was_put() {
+fn every_combination_of_tables_finds_its_entries() {
     for (_, tables) in Tables::NAMED {
         for shrinking in [Shrinking::Normal, Shrinking::Eager] {
             check_model(Tables {
@@ -237,7 +237,7 @@ fn every_combination_finds_what_was_put() {
 }
 
 #[test]
-fn tables_have_the_sizes_and_functions_that_were_asked_for() {
+fn tables_have_the_requested_sizes_and_functions() {
     let buckets = |caches: &Caches| {
         [
             caches.pages.stats().buckets,
@@ -281,7 +281,7 @@ fn tables_have_the_sizes_and_functions_that_were_asked_for() {
 }
 
 #[test]
-fn names_lie_in_the_buckets_that_the_published_function_gives() {
+fn names_are_in_the_buckets_of_the_published_function() {
     use larder_cache::hash::HashKey;
     use larder_cache::table::HashFunction as _;
     const BITS: u32 = 10;
@@ -309,7 +309,7 @@ fn names_lie_in_the_buckets_that_the_published_function_gives() {
 }
 
 #[test]
-fn tables_that_leave_nothing_for_what_is_cached_are_refused() {
+fn tables_of_more_than_half_the_budget_are_refused() {
     let device = Arc::new(MemoryDevice::new(vec![0; 1 << 20]));
     let tables = "A+page=mult/20".parse().unwrap();
     let refused = Caches::<20>::new(&config(4 << 20, tables), device).map(|_| ());
@@ -330,7 +330,7 @@ fn size() -> impl Strategy<Value = TableSize> {
 
 proptest! {
     #[test]
-    fn budget_pays_for_tables_of_any_size(
+    fn budget_includes_tables_of_any_size(
         budget_bytes in (2u64 << 20)..(1 << 36), page in size(), buffer in size(),
         dentry in size(), inode in size(), is_tree in any::<bool>()
     ) {
@@ -394,7 +394,7 @@ fn read_after_a_walk(tables: Tables, reading: Reading) -> [[u64; 3]; 2] {
 }
 
 #[test]
-fn memory_of_names_and_inodes_comes_back_when_pages_in_use_need_it() {
+fn memory_of_names_and_inodes_is_returned_for_pages_in_use() {
     let [before, after] = read_after_a_walk(Tables::LARDER, Reading::Again);
     assert!(
         after[0] < before[0] && after[1] < before[1],

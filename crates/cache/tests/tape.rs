@@ -182,7 +182,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn tape_follows_every_cache_through_eviction(
+    fn tape_matches_every_cache_through_eviction(
         steps in steps(),
         tables in prop::sample::select(vec!["larder", "D", "D+page=rbtree"]),
     ) {
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn tape_follows_threads_that_evict_one_anothers_entries(
+    fn tape_matches_caches_of_threads_that_evict_each_others_entries(
         of_threads in [steps(), steps(), steps(), steps()],
         tables in prop::sample::select(vec!["larder", "D", "D+page=rbtree"]),
     ) {
@@ -209,7 +209,7 @@ proptest! {
 }
 
 #[test]
-fn tapes_of_caches_with_other_seeds_or_functions_are_told_the_same_names() {
+fn tapes_record_the_same_names_with_any_seed_or_function() {
     let told = |tables, seed| {
         let (caches, kept) = caches(tables, seed);
         for number in 0..=u8::MAX {

@@ -73,7 +73,7 @@ mod tests {
     use crate::FileState;
 
     #[test]
-    fn limit_doubled_for_sequential_reads_stays_so_until_they_are_normal() {
+    fn limit_stays_doubled_until_normal_advice() {
         let mut state = FileState::new(32);
         let steps = [
             (Advice::Random, 32),

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn folios_of_a_window_are_as_large_as_their_place_allows() {
+    fn folios_of_a_window_are_as_large_as_their_index_allows() {
         assert_eq!(layout(2, 12, 12), [(12, 2), (16, 2), (20, 2)]);
         assert_eq!(layout(3, 13, 12), [(13, 0), (14, 1), (16, 3), (24, 0)]);
         assert_eq!(layout(0, 7, 2), [(7, 0), (8, 0)]);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn window_that_goes_on_ends_with_a_folio_as_far_as_the_limit_does() {
+    fn continued_window_ends_on_a_folio_within_the_limit() {
         // (order before, largest, start, size, limit) to (size, order).
         let cases = [
             (0, 0, 4, 8, 32, 8, 0),

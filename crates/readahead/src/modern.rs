@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn access_to_a_page_that_is_not_there_counts_as_no_hit() {
+    fn access_to_absent_page_is_not_counted_as_hit() {
         let mut state = FileState::new(32);
         for _ in 0..101 {
             fault_on(&mut state, Trigger::Access, &Nothing);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn marker_on_a_congested_device_gives_way() {
+    fn marker_on_congested_device_is_deferred() {
         let mut state = FileState::new(32);
         let mut read = Read {
             trigger: Trigger::Miss,

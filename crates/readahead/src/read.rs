@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn next_hole_within_the_scan_is_found_and_beyond_it_is_none() {
+    fn next_hole_is_found_only_within_the_scan() {
         let pages = Pages(&[4, 5, 6, 8, u64::MAX]);
         assert_eq!(pages.next_hole(PageIndex(4), 8), Some(PageIndex(7)));
         assert_eq!(pages.next_hole(PageIndex(3), 8), Some(PageIndex(3)));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn rest_of_a_request_counts_from_the_page_asked_about() {
+    fn rest_of_a_request_starts_at_the_given_page() {
         let read = |index, start, pages| Read {
             trigger: Trigger::Miss,
             index: PageIndex(index),

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn sequential_before_the_first_read_is_page_zero_alone() {
+    fn only_page_zero_is_sequential_before_the_first_read() {
         let mut state = FileState::default();
         assert!(state.is_sequential(PageIndex(0)));
         assert!(!state.is_sequential(PageIndex(1)));

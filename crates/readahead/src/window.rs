@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn clip_at_end_of_file_keeps_the_marker_on_its_page() {
+    fn clip_at_end_of_file_keeps_the_marker_page() {
         let cases = [
             (18, Some((8, 3))),
             (100, Some((8, 3))),

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn event_of_each_cache_has_the_key_that_was_told() {
+    fn event_of_each_cache_keeps_its_key() {
         let key = HashKey {
             object: 7,
             index: 1 << 40,

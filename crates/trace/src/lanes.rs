@@ -264,7 +264,7 @@ mod tests {
     const LOOKUP: Operation = Operation::Lookup { hit: true };
 
     #[test]
-    fn lookup_that_is_told_behind_another_threads_change_comes_behind_it() {
+    fn lookup_after_change_of_another_thread_is_ordered_after_it() {
         let lanes = Lanes::new(Overflow::Wait);
         lanes.put(event(LOOKUP, 0), || {});
         thread::scope(|scope| {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn lookups_have_one_time_for_a_while_and_until_they_are_collected() {
+    fn lookups_share_a_time_until_limit_or_collection() {
         let lanes = Lanes::new(Overflow::Wait);
         let most = u64::from(LOOKUPS);
         (0..=most).for_each(|index| lanes.put(event(LOOKUP, index), || {}));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn event_that_comes_when_lanes_are_closed_is_lost_and_counted() {
+    fn event_after_lanes_are_closed_is_counted_as_lost() {
         let lanes = Lanes::new(Overflow::Wait);
         lanes.put(event(LOOKUP, 0), || {});
         lanes.close();

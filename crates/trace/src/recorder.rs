@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writer_that_panics_lets_nobody_wait() {
+    fn panic_of_writer_closes_the_lanes() {
         let lanes = Lanes::new(Overflow::Wait);
         let panicked = thread::scope(|scope| {
             let writer = scope.spawn(|| {

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn trace_whose_file_cannot_grow_keeps_its_whole_row_groups_and_says_why_in_plain_words() {
+    fn trace_in_full_file_keeps_its_row_groups_and_returns_the_io_error() {
         let (mut writer, path) = full();
         let error = writer.write_row_group().unwrap_err();
         assert!(matches!(error, Error::Io(_)), "{error:?}");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn trace_that_is_cut_short_is_whole_says_what_was_lost_and_is_written_no_more() {
+    fn trace_cut_short_records_losses_and_is_sealed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace");
         let mut writer = TraceWriter::create(&path, &TraceInfo::default()).unwrap();

@@ -31,7 +31,7 @@ mod tests {
     use super::name_hash;
 
     #[test]
-    fn hashes_of_names_are_those_worked_out_by_hand() {
+    fn hashes_of_names_match_golden_values() {
         assert_eq!(name_hash(b""), 0);
         // c = 63.
         assert_eq!(name_hash(b"c"), 0x63);

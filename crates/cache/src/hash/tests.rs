@@ -50,7 +50,7 @@ fn bucket(name: &str, object: u64, index: u64, bits: u32) -> u32 {
 }
 
 #[test]
-fn function_of_known_key_gives_bucket_worked_out_by_hand() {
+fn function_of_known_key_gives_golden_bucket() {
     for &(name, key, bits, bucket) in PUBLISHED.iter().chain(TODAYS) {
         let function: Function = name.parse().expect("a function's name");
         let found = function.bucket(key, bits);
@@ -62,7 +62,7 @@ fn function_of_known_key_gives_bucket_worked_out_by_hand() {
 }
 
 #[test]
-fn every_function_is_worked_out_for_two_sizes() {
+fn every_function_has_golden_values_of_two_sizes() {
     for function in Function::ALL {
         let rows = PUBLISHED.iter().chain(TODAYS);
         let of_this = rows.filter(|(name, ..)| *name == function.as_str());
@@ -91,7 +91,7 @@ fn golden_of_frame_key_gives_bucket_of_frame_table() {
 }
 
 #[test]
-fn hash64_of_linux_gives_buckets_of_golden_from_the_end() {
+fn hash64_of_linux_gives_buckets_of_golden_in_reverse() {
     for index in 1..1000 {
         let [golden, linux] = ["golden", "hash-64"].map(|name| bucket(name, 3, index, 12));
         assert_eq!(golden + linux, 4095, "{index}");
@@ -101,7 +101,7 @@ fn hash64_of_linux_gives_buckets_of_golden_from_the_end() {
 /// The defect for which the unshifted offset was added: 16 slots of a swap device, whose entries
 /// differ in the lower 12 bits alone.
 #[test]
-fn reference_of_neighbouring_swap_entries_meets_and_others_part() {
+fn reference_of_neighbouring_swap_entries_collides() {
     let buckets = |name| {
         let entries = (0..16).map(|slot| slot << 8 | 2);
         let buckets: BTreeSet<u32> = entries.map(|entry| bucket(name, 1, entry, 11)).collect();
@@ -126,7 +126,7 @@ fn multiplier_of_32_bits_in_words_of_64_leaves_small_numbers_in_one_bucket() {
 }
 
 #[test]
-fn name_of_function_is_read_back_and_is_its_own() {
+fn function_names_are_unique_and_parse_back() {
     let mut names = BTreeSet::new();
     for function in Function::ALL {
         let name = function.as_str();
@@ -190,7 +190,7 @@ fn number() -> impl Strategy<Value = u64> {
 
 proptest! {
     #[test]
-    fn bucket_of_any_key_lies_in_the_table(object in number(), index in number()) {
+    fn bucket_of_any_key_is_in_the_table(object in number(), index in number()) {
         let key = HashKey { object, index };
         for function in Function::ALL {
             for bits in 0..=29 {

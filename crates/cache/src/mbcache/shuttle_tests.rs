@@ -127,7 +127,7 @@ fn shrink(cache: &dyn MbCache) {
 }
 
 #[test]
-fn shuttle_mbcache_stays_whole_in_every_pairing() {
+fn shuttle_mbcache_stays_consistent_in_every_pairing() {
     const ACTS: [Act; 5] = [create, find, get, delete, shrink];
     for first in 0..ACTS.len() {
         for second in first..ACTS.len() {
@@ -168,7 +168,7 @@ fn shuttle_mbcache_flag_is_not_lost_to_another() {
 }
 
 #[test]
-fn shuttle_mbcache_search_returns_each_entry_once_while_others_come_and_go() {
+fn shuttle_mbcache_search_returns_each_entry_once_while_others_change() {
     fn renew(cache: &dyn MbCache, value: u64) {
         while let Deleted::InUse(held) = cache.delete_or_get(KEY, value) {
             held.wait_unused();
@@ -201,7 +201,7 @@ fn shuttle_mbcache_search_returns_each_entry_once_while_others_come_and_go() {
 }
 
 #[test]
-fn shuttle_mbcache_entry_that_moves_is_there_for_who_asks_for_it() {
+fn shuttle_mbcache_moving_entry_is_found_by_lookups() {
     check(|variant| {
         let cache = cache(variant, 8, &[20, 10]);
         // The other entry moves to its slot, so that memory is given back.
@@ -214,7 +214,7 @@ fn shuttle_mbcache_entry_that_moves_is_there_for_who_asks_for_it() {
 }
 
 #[test]
-fn shuttle_mbcache_gives_back_while_it_grows_and_is_searched() {
+fn shuttle_mbcache_returns_memory_while_it_grows_and_is_searched() {
     check(|variant| race(&cache(variant, 8, &[10, 20]), [shrink, create, find]));
     check(|variant| race(&cache(variant, 8, &[10, 20]), [shrink, create, shrink]));
 }
@@ -235,7 +235,7 @@ fn shuttle_mbcache_waiter_is_woken_by_the_last_holder() {
 
 /// Each holds the entry for which the other waits.
 #[test]
-fn shuttle_mbcache_two_who_wait_for_one_entry_both_return() {
+fn shuttle_mbcache_two_waiters_for_one_entry_both_return() {
     let wait: Act = |cache| cache.find_first(KEY).iter().for_each(Held::wait_unused);
     check(move |variant| race(&cache(variant, 8, &[10]), [wait, wait, find]));
 }
@@ -247,7 +247,7 @@ fn get_shared(cache: &dyn MbCache) {
 }
 
 #[test]
-fn shuttle_mbcache_waiter_is_woken_though_others_wait_for_other_entries() {
+fn shuttle_mbcache_waiter_is_woken_among_waiters_for_other_entries() {
     check(|variant| {
         let cache = cache(variant, 8, &[10, 20]);
         let [first, second] = [10, 20].map(|value| cache.get(KEY, value).unwrap());
@@ -264,7 +264,7 @@ fn shuttle_mbcache_waiter_is_woken_though_others_wait_for_other_entries() {
 }
 
 #[test]
-fn shuttle_mbcache_old_holds_what_is_found_by_value_alone() {
+fn shuttle_mbcache_old_holds_exclusively_by_value() {
     const ALONE: u32 = 100;
     try_schedules(|| {
         let cache = cache(Variant::Old, 8, &[10]);
@@ -325,7 +325,7 @@ fn shuttle_mbcache_worker_ends_with_its_cache() {
 
 /// The oldest entry of a full chain is evicted while other threads use it.
 #[test]
-fn shuttle_mbcache_full_chain_stays_whole() {
+fn shuttle_mbcache_full_chain_stays_consistent() {
     /// The largest number of entries in a chain of a small cache.
     const CHAIN_MAX: u64 = 64;
     const ACTS: [Act; 4] = [insert_new, get, delete, shrink];

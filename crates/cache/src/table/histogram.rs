@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn report_of_published_table_reads_as_published() {
+    fn report_of_published_table_matches_the_paper() {
         let expected = "\
 Buffer cache total lookups: 296481  (hit rate: 54%)
  hash table size is 16384 buckets
@@ -377,7 +377,7 @@ Buffer cache total lookups: 296481  (hit rate: 54%)
     }
 
     #[test]
-    fn report_of_trees_tells_their_depths_in_place_of_chains() {
+    fn report_of_trees_shows_depths_instead_of_chains() {
         let trees = TreeDepths {
             trees: 3,
             largest: 12,
@@ -402,7 +402,7 @@ Page cache total lookups: 296481  (hit rate: 54%)
     }
 
     #[test]
-    fn report_of_empty_table_divides_nothing_by_zero() {
+    fn report_of_empty_table_has_no_division_by_zero() {
         let mut report = published();
         report.histogram = Histogram::default();
         report.counts = Counts::default();

@@ -100,7 +100,7 @@ fn shuttle_entry_that_stays_is_found_while_its_chain_changes() {
 }
 
 #[test]
-fn shuttle_copy_of_a_reused_slot_is_whole() {
+fn shuttle_copy_of_a_reused_slot_is_consistent() {
     check(|| {
         race(
             &numbers(1, &[2]),
@@ -137,7 +137,7 @@ fn shuttle_replaced_entry_is_always_found() {
 }
 
 #[test]
-fn shuttle_entry_replaced_behind_another_is_always_found() {
+fn shuttle_entry_replaced_after_another_is_always_found() {
     fn look_up(table: &Numbers) {
         assert!(copy(table, 2).is_some());
         assert!(copy(table, 2).is_some());
@@ -158,7 +158,7 @@ fn shuttle_entry_replaced_behind_another_is_always_found() {
 }
 
 #[test]
-fn shuttle_entry_put_again_while_it_is_evicted_is_told_to_have_gone() {
+fn shuttle_entry_put_again_while_it_is_evicted_is_removed_first() {
     fn evict(table: &Numbers) {
         table.scan(2, |_| {});
     }
@@ -195,14 +195,14 @@ fn shuttle_pinned_entry_is_not_reused() {
 }
 
 #[test]
-fn shuttle_key_inserted_by_two_is_in_the_table_once() {
+fn shuttle_key_inserted_by_two_threads_is_in_the_table_once() {
     check(|| race(&numbers(4, &[]), insert, insert));
     // The arena is so small that each evicts the other's entries.
     check(|| race(&numbers(2, &[6]), insert, insert));
 }
 
 #[test]
-fn shuttle_hands_of_two_do_not_take_the_same_slot() {
+fn shuttle_concurrent_scans_do_not_take_the_same_slot() {
     fn churn(table: &Numbers) {
         for key in [2, 3, 4] {
             put(table, key);
@@ -233,7 +233,7 @@ fn shuttle_free_slot_is_taken_by_one() {
 }
 
 #[test]
-fn shuttle_free_slot_is_found_whichever_list_it_comes_to() {
+fn shuttle_free_slot_is_found_on_any_list() {
     check(|| {
         let arena: Arc<Arena<2>> = Arc::new(Arena::new(3, Growth::Prepaid).unwrap());
         // All slots are on the list of this thread; each thread frees to its own list.

@@ -185,7 +185,7 @@ fn get_counts_hits_misses_and_links() {
 }
 
 #[test]
-fn counts_of_more_threads_than_shards_lose_nothing() {
+fn counts_of_more_threads_than_shards_are_complete() {
     let table = numbers(8, 0, Zero);
     put(&table, 1, 1);
     std::thread::scope(|scope| {
@@ -208,7 +208,7 @@ impl Charge for Plenty {
 }
 
 #[test]
-fn slot_that_was_given_back_starts_above_the_generations_it_had() {
+fn returned_slot_starts_above_its_earlier_generations() {
     let growth = Growth::Charged {
         chunk: 2,
         charge: Arc::new(Plenty),
@@ -236,7 +236,7 @@ fn slot_that_was_given_back_starts_above_the_generations_it_had() {
 }
 
 #[test]
-fn slots_are_given_back_only_behind_the_last_in_use_and_else_stay_as_they_are() {
+fn slots_are_returned_only_after_the_last_in_use() {
     for (in_use, given) in [(19, 0), (18, 0), (9, 5), (1, 9)] {
         let growth = Growth::Charged {
             chunk: 2,
@@ -275,7 +275,7 @@ fn slots_are_taken_in_order() {
 }
 
 #[test]
-fn slots_that_another_thread_freed_are_taken_and_given_back() {
+fn slots_freed_by_another_thread_are_taken_and_returned() {
     let growth = Growth::Charged {
         chunk: 100,
         charge: Arc::new(Plenty),
@@ -294,7 +294,7 @@ fn slots_that_another_thread_freed_are_taken_and_given_back() {
 }
 
 #[test]
-fn arena_refused_memory_makes_do_with_what_it_has() {
+fn arena_without_more_memory_uses_its_slots() {
     let refuse = Growth::Charged {
         chunk: 3,
         charge: Arc::new(NoMemory),

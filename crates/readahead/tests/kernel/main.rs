@@ -104,17 +104,17 @@ fn assert_every_window_equal(folios: Folios) {
 }
 
 #[test]
-fn modern_with_single_pages_chooses_every_window_that_the_kernel_chose() {
+fn modern_with_single_pages_matches_recorded_windows() {
     assert_every_window_equal(Folios::Single);
 }
 
 #[test]
-fn modern_with_large_folios_chooses_every_window_that_the_kernel_chose() {
+fn modern_with_large_folios_matches_recorded_windows() {
     assert_every_window_equal(Folios::Large);
 }
 
 #[test]
-fn recordings_of_both_kinds_of_folios_hold_the_same_patterns() {
+fn recordings_of_both_folio_kinds_have_the_same_patterns() {
     let [single, large] = [Folios::Single, Folios::Large].map(|folios| {
         let goldens = goldens(folios).into_iter();
         let recordings = goldens.flat_map(|(_, golden)| golden.recordings);
@@ -142,7 +142,7 @@ fn recordings_of_both_kinds_of_folios_hold_the_same_patterns() {
 const LIVE_SEED: u64 = 0x6_1844;
 
 #[test]
-fn running_kernel_chooses_what_was_recorded() {
+fn running_kernel_matches_the_recordings() {
     if skip_live() {
         return;
     }
@@ -160,7 +160,7 @@ fn running_kernel_chooses_what_was_recorded() {
 }
 
 #[test]
-fn modern_on_seeded_patterns_chooses_what_the_running_kernel_chooses() {
+fn modern_on_seeded_patterns_matches_the_running_kernel() {
     if skip_live() {
         return;
     }

@@ -100,7 +100,7 @@ fn request_as_large_as_a_window_may_be_forces_the_ahead_window_at_once() {
 }
 
 #[test]
-fn request_that_outruns_both_windows_follows_them_in_parts() {
+fn request_past_both_windows_is_split() {
     let rows: [Row; 3] = [
         (0, 1, &[(0, 4)]),
         // Pages 1 to 27 in a first part, with both windows; then 28 to 32.
@@ -113,7 +113,7 @@ fn request_that_outruns_both_windows_follows_them_in_parts() {
 }
 
 #[test]
-fn random_reads_are_read_as_they_are_in_parts_of_the_largest_window() {
+fn random_reads_are_not_extended_but_split_at_the_largest_window() {
     let rows: [Row; 6] = [
         (500, 4, &[(500, 4)]),
         (700, 4, &[(700, 4)]),
@@ -139,7 +139,7 @@ fn second_of_two_reads_in_a_row_opens_a_window() {
 }
 
 #[test]
-fn seek_and_return_forgets_the_windows_and_asks_for_cached_pages_again() {
+fn seek_and_return_resets_the_windows_and_requests_cached_pages_again() {
     let rows: [Row; 8] = [
         (0, 1, &[(0, 4)]),
         (1, 1, &[(4, 8)]),
@@ -173,7 +173,7 @@ fn interleaved_streams_are_never_noticed() {
 }
 
 #[test]
-fn last_page_read_again_counts_for_nothing() {
+fn repeated_read_of_last_page_is_not_counted() {
     let rows: [Row; 5] = [
         (0, 2, &[(0, 4)]),
         (1, 2, &[(4, 8)]),
@@ -187,7 +187,7 @@ fn last_page_read_again_counts_for_nothing() {
 }
 
 #[test]
-fn thrashed_pages_come_back_alone_and_shrink_the_next_window() {
+fn thrashed_pages_are_read_alone_and_shrink_the_next_window() {
     let mut file = file(32);
     let rows: [Row; 3] = [
         (0, 8, &[(0, 16)]),
@@ -229,7 +229,7 @@ fn window_of_a_thrashing_reader_shrinks_no_further_than_four_pages() {
 }
 
 #[test]
-fn seek_after_a_miss_forgets_it() {
+fn seek_after_a_miss_resets_it() {
     let mut file = file(32);
     assert_reads(&mut file, &[(0, 1, &[(0, 4)]), (1, 1, &[(4, 8)])]);
     file.reclaim(2, 1);
@@ -349,7 +349,7 @@ fn congestion_does_not_defer_a_forced_window() {
 }
 
 #[test]
-fn window_deferred_by_congestion_has_used_up_the_miss() {
+fn window_deferred_by_congestion_consumes_the_miss() {
     let mut file = file(32);
     assert_reads(&mut file, &[(0, 1, &[(0, 4)]), (1, 1, &[(4, 8)])]);
     file.reclaim(2, 1);

@@ -5,7 +5,7 @@ use larder_readahead::PolicyName;
 use crate::toy::ToyFile;
 
 #[test]
-fn off_asks_for_the_rest_of_the_request_on_a_miss_and_for_nothing_else() {
+fn off_reads_the_rest_of_the_request_on_a_miss() {
     let mut file = ToyFile::new(PolicyName::Off, 100, 32);
     assert_eq!(file.read(0, 64), [(0, 64, 0)]);
     assert_eq!(file.read(0, 64), []);

@@ -101,7 +101,7 @@ fn oversize_request_at_the_start_costs_one_more_miss() {
 }
 
 #[test]
-fn random_reads_are_read_as_they_are_and_leave_the_stream_alone() {
+fn random_reads_are_not_extended_and_keep_the_stream() {
     let steps = [
         (Miss, 0, 1, Some((0, 4, 3))),
         (Miss, 500, 1, Some((500, 1, 0))),
@@ -134,7 +134,7 @@ fn unaligned_read_that_repeats_the_last_page_is_sequential() {
 }
 
 #[test]
-fn marker_of_another_stream_opens_a_window_behind_it() {
+fn marker_of_another_stream_opens_a_window_after_it() {
     let steps = [
         (Miss, 0, 1, Some((0, 4, 3))),
         (Miss, 500, 1, Some((500, 1, 0))),
@@ -147,7 +147,7 @@ fn marker_of_another_stream_opens_a_window_behind_it() {
 }
 
 #[test]
-fn thrashed_window_is_opened_again_where_the_reader_stands() {
+fn thrashed_window_is_opened_again_at_the_reader() {
     let steps = [
         (Miss, 0, 8, Some((0, 16, 8))),
         (Marker, 8, 8, Some((16, 32, 32))),
@@ -181,7 +181,7 @@ fn window_at_the_end_of_the_file_is_clipped() {
 }
 
 #[test]
-fn access_and_a_limit_of_zero_ask_for_nothing() {
+fn access_or_limit_of_zero_returns_no_window() {
     assert_windows(
         "access",
         32,
@@ -197,7 +197,7 @@ fn access_and_a_limit_of_zero_ask_for_nothing() {
 }
 
 #[test]
-fn congestion_defers_markers_and_never_misses() {
+fn congestion_defers_markers_but_not_misses() {
     let mut state = FileState::new(32);
     let read = |trigger, index| Read {
         trigger,
@@ -245,7 +245,7 @@ fn request_that_fills_its_window_meets_the_marker_on_its_first_page() {
 }
 
 #[test]
-fn request_that_fills_the_first_window_of_a_file_asks_for_all_but_page_0_again() {
+fn request_that_fills_the_first_window_reads_all_but_page_0_again() {
     let mut file = ToyFile::new(PolicyName::OnDemand, 1000, 32);
     assert_reads(&mut file, &[(0, 32, &[(0, 32, 32), (1, 32, 32)])]);
     assert_eq!(file.log.pages_asked_again, 31);
@@ -298,7 +298,7 @@ fn cached_file_costs_no_decision() {
 }
 
 #[test]
-fn thrashed_pages_come_back_in_windows_that_ramp_up_again() {
+fn thrashed_pages_are_read_in_windows_that_ramp_up_again() {
     let mut file = ToyFile::new(PolicyName::OnDemand, 1000, 32);
     let rows: [Row; 3] = [
         (0, 8, &[(0, 16, 8)]),
@@ -317,7 +317,7 @@ fn thrashed_pages_come_back_in_windows_that_ramp_up_again() {
 }
 
 #[test]
-fn advice_doubles_the_limit_or_answers_nothing() {
+fn advice_doubles_the_limit_or_returns_no_window() {
     let mut file = ToyFile::new(PolicyName::OnDemand, 1000, 16);
     file.advise(Advice::Sequential);
     assert_reads(&mut file, &[(0, 8, &[(0, 16, 8)]), (8, 8, &[(16, 32, 32)])]);

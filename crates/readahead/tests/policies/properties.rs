@@ -89,7 +89,7 @@ proptest! {
     /// inside it. The windows of an answer have no page in common. The same actions produce the
     /// same windows.
     #[test]
-    fn windows_of_any_actions_keep_the_contract_and_come_out_the_same_again(
+    fn windows_of_any_actions_are_valid_and_reproducible(
         policy in any_policy(),
         file_pages in 1_u64..2000,
         max_pages in 0_u32..300,
@@ -216,7 +216,7 @@ proptest! {
     /// or pages are faulted or were reclaimed, windows may cover pages in flight, which the caller
     /// skips.
     #[test]
-    fn sequential_reader_asks_for_pages_again_only_under_ondemand_at_the_start(
+    fn sequential_reader_requests_pages_again_only_under_ondemand_at_the_start(
         policy in any_policy(),
         file_pages in prop_oneof![1_u64..400, Just(FILE_PAGES)],
         start in prop_oneof![Just(0_u64), 0..FILE_PAGES],
@@ -239,7 +239,7 @@ proptest! {
 
     /// `ondemand` goes back for pages that were reclaimed before they were read.
     #[test]
-    fn thrashed_pages_under_ondemand_come_back_by_readahead(
+    fn thrashed_pages_under_ondemand_are_read_ahead(
         request in 1_u32..16,
         reads_before in 4_u64..40,
         lost_pages in 1_u64..200,
@@ -255,7 +255,7 @@ proptest! {
 
     /// `legacy` does not go back: each lost page that its windows had covered is a separate miss.
     #[test]
-    fn thrashed_pages_under_legacy_come_back_one_by_one(
+    fn thrashed_pages_under_legacy_are_read_one_by_one(
         request in 1_u32..16,
         reads_before in 4_u64..40,
         lost_pages in 1_u64..200,

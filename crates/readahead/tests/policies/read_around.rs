@@ -7,7 +7,7 @@ use crate::toy::ToyFile;
 const READ_AROUND: [PolicyName; 2] = [PolicyName::Legacy, PolicyName::OnDemand];
 
 #[test]
-fn fault_that_misses_reads_the_largest_window_around_its_page() {
+fn missing_fault_reads_the_largest_window_around_its_page() {
     for policy in READ_AROUND {
         let mut file = ToyFile::new(policy, 1000, 32);
         assert_eq!(file.fault(500), [(484, 32, 0)], "{policy}");
@@ -43,7 +43,7 @@ fn fault_with_a_limit_of_zero_reads_its_page_alone() {
 }
 
 #[test]
-fn faults_leave_the_windows_of_a_reader_alone() {
+fn faults_do_not_change_the_windows_of_a_reader() {
     let mut file = ToyFile::new(PolicyName::Legacy, 1000, 32);
     assert_eq!(file.read(0, 1), [(0, 4, 0)]);
     assert_eq!(file.fault(500), [(484, 32, 0)]);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn worker_called_while_it_works_works_once_more() {
+    fn worker_called_during_work_works_once_more() {
         let (started, starts) = sync_channel(4);
         let (end, ends) = sync_channel(4);
         let task = Task {

@@ -20,7 +20,7 @@ fn cache_of(variant: Variant, chunks: u32) -> (Box<dyn MbCache>, Arc<Chunks>) {
 }
 
 #[test]
-fn memory_of_dropped_entries_comes_back_and_touched_entries_stay() {
+fn memory_of_dropped_entries_is_returned_and_touched_entries_stay() {
     each(|variant| {
         let (cache, chunks) = cache_of(variant, 100);
         // Touched entries move to the end of a list, or are passed over once.
@@ -58,7 +58,7 @@ fn memory_of_dropped_entries_comes_back_and_touched_entries_stay() {
 }
 
 #[test]
-fn entry_held_keeps_its_chunk_until_it_is_let_go() {
+fn held_entry_keeps_its_chunk_until_released() {
     each(|variant| {
         let (cache, chunks) = cache_of(variant, 100);
         for value in 0..160 {
@@ -78,7 +78,7 @@ fn entry_held_keeps_its_chunk_until_it_is_let_go() {
 }
 
 #[test]
-fn memory_behind_an_entry_held_comes_back_at_once() {
+fn memory_after_a_held_entry_is_returned_at_once() {
     each(|variant| {
         let (cache, chunks) = cache_of(variant, 100);
         for value in 0..160 {
@@ -97,7 +97,7 @@ fn memory_behind_an_entry_held_comes_back_at_once() {
 }
 
 #[test]
-fn entries_that_move_keep_what_they_are() {
+fn moved_entries_keep_key_value_and_flags() {
     let moved = |variant| {
         let (cache, _) = cache_of(variant, 100);
         for value in 0..160 {
@@ -127,7 +127,7 @@ fn entries_that_move_keep_what_they_are() {
 }
 
 #[test]
-fn cache_refused_memory_makes_do_with_what_it_has() {
+fn cache_without_more_memory_uses_its_slots() {
     each(|variant| {
         let (cache, _) = cache_of(variant, 0);
         for value in 0..100 {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Until 2016 the bit had no effect: entries that had it returned to the front.
 #[test]
-fn touched_entry_outlives_those_that_were_not() {
+fn touched_entry_is_evicted_after_untouched_ones() {
     each(|variant| {
         let cache = cache(variant, 64, 4);
         for value in 0..8 {
@@ -27,7 +27,7 @@ fn touched_entry_outlives_those_that_were_not() {
 }
 
 #[test]
-fn referenced_entry_survives_one_turn_and_goes_in_the_next() {
+fn referenced_entry_is_evicted_in_the_second_turn() {
     for variant in [Variant::Referenced, Variant::Clock] {
         let cache = cache(variant, 64, 4);
         for value in 0..8 {
@@ -48,7 +48,7 @@ fn referenced_entry_survives_one_turn_and_goes_in_the_next() {
 }
 
 #[test]
-fn entry_of_lru_that_was_used_last_goes_last() {
+fn lru_evicts_the_last_used_entry_last() {
     for variant in [Variant::Old, Variant::Lru, Variant::ListLru] {
         let left: [&[u64]; 5] = [&[3, 2, 1, 0], &[3, 2, 0], &[3, 0], &[0], &[]];
         for (scanned, left) in (0..).zip(left) {
@@ -65,7 +65,7 @@ fn entry_of_lru_that_was_used_last_goes_last() {
 
 /// Entries that may not be shared any further made searches long, or endless.
 #[test]
-fn entry_not_reusable_is_passed_by_until_it_is_again() {
+fn searches_skip_entry_while_it_is_not_reusable() {
     each(|variant| {
         let cache = cache(variant, 64, 0);
         for value in 0..6 {
@@ -86,7 +86,7 @@ fn entry_not_reusable_is_passed_by_until_it_is_again() {
 
 /// A block was given to a new user while its last one freed it.
 #[test]
-fn entry_held_is_not_deleted_but_held_by_the_caller_too() {
+fn deletion_of_held_entry_returns_a_hold() {
     each(|variant| {
         let cache = cache(variant, 64, 4);
         cache.insert(1, 10, true);
@@ -107,7 +107,7 @@ fn entry_held_is_not_deleted_but_held_by_the_caller_too() {
 }
 
 #[test]
-fn waiter_returns_when_the_last_other_holder_let_go() {
+fn waiter_returns_when_the_last_other_holder_releases() {
     each(|variant| {
         let cache = cache(variant, 64, 4);
         cache.insert(1, 10, true);
@@ -115,15 +115,15 @@ fn waiter_returns_when_the_last_other_holder_let_go() {
         let Deleted::InUse(held) = cache.delete_or_get(1, 10) else {
             panic!("{variant} deleted what is held");
         };
-        let has_let_go = AtomicBool::new(false);
+        let has_released = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 held.wait_unused();
-                assert!(has_let_go.load(SeqCst), "{variant}");
+                assert!(has_released.load(SeqCst), "{variant}");
             });
             let [first, last] = users;
             drop(first);
-            has_let_go.store(true, SeqCst);
+            has_released.store(true, SeqCst);
             drop(last);
         });
     });
@@ -137,7 +137,7 @@ impl Probe for Presence {}
 
 /// In 2026 the cache was still freed while its worker ran.
 #[test]
-fn nothing_works_for_a_cache_that_is_gone() {
+fn worker_does_not_outlive_its_cache() {
     fn check(order: impl Order<Presence>) {
         let variant = order.variant();
         let presence = Presence(Arc::default());
@@ -161,7 +161,7 @@ fn nothing_works_for_a_cache_that_is_gone() {
 }
 
 #[test]
-fn entries_beyond_the_limit_drop_others() {
+fn entry_beyond_the_limit_evicts_another() {
     each(|variant| {
         let cache = cache(variant, 128, 4);
         for value in 0..2000_u32 {
@@ -180,7 +180,7 @@ fn entries_beyond_the_limit_drop_others() {
 }
 
 #[test]
-fn entry_offered_again_at_the_limit_drops_none() {
+fn existing_entry_inserted_at_the_limit_evicts_none() {
     each(|variant| {
         let cache = cache(variant, 64, 4);
         for value in 0..64_u32 {
@@ -194,7 +194,7 @@ fn entry_offered_again_at_the_limit_drops_none() {
 }
 
 #[test]
-fn entries_held_stay_whatever_is_inserted() {
+fn held_entries_survive_any_insertion() {
     each(|variant| {
         let cache = cache(variant, 16, 2);
         for key in 0..8 {

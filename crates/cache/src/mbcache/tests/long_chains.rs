@@ -53,7 +53,7 @@ fn chain_of_colliding_keys_stays_short() {
 }
 
 #[test]
-fn chain_full_of_entries_held_has_no_room_until_one_is_let_go() {
+fn chain_full_of_held_entries_has_no_room_until_one_is_released() {
     each(|variant| {
         let (cache, _) = cache_of(variant);
         let mut held = Vec::new();
@@ -64,9 +64,9 @@ fn chain_full_of_entries_held_has_no_room_until_one_is_let_go() {
         assert_eq!(cache.insert(7, 1000, true), Inserted::NoRoom);
         // An entry with another key has room, unless it is in the chain of the value.
         assert_eq!(cache.insert(8, 1000, true), Inserted::New);
-        let let_go = held.swap_remove(5).value();
+        let released = held.swap_remove(5).value();
         assert_eq!(cache.insert(7, 2000, true), Inserted::New);
-        assert!(cache.get(7, let_go).is_none());
+        assert!(cache.get(7, released).is_none());
         assert_eq!(cache.stats().dropped_by_limit, 1);
         drop(held);
         cache.check_invariants();

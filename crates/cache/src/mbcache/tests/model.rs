@@ -13,7 +13,7 @@ enum Step {
     Search(u32),
     /// A search whose first result is kept.
     Hold(u32),
-    LetGo(usize),
+    Release(usize),
     Touch(usize),
     SetReusable(usize, bool),
     Get(u32, u64),
@@ -28,7 +28,7 @@ fn steps(keys: u32) -> impl Strategy<Value = Vec<Step>> {
         6 => (key.clone(), value.clone(), any::<bool>()).prop_map(|(k, v, r)| Step::Insert(k, v, r)),
         2 => key.clone().prop_map(Step::Search),
         2 => key.clone().prop_map(Step::Hold),
-        2 => any::<usize>().prop_map(Step::LetGo),
+        2 => any::<usize>().prop_map(Step::Release),
         1 => any::<usize>().prop_map(Step::Touch),
         1 => (any::<usize>(), any::<bool>()).prop_map(|(at, r)| Step::SetReusable(at, r)),
         2 => (key.clone(), value.clone()).prop_map(|(k, v)| Step::Get(k, v)),
@@ -136,7 +136,7 @@ impl Model<'_> {
             Step::Insert(key, value, reusable) => self.insert(key, value, reusable),
             Step::Search(key) => self.search(key),
             Step::Hold(key) => self.held.extend(self.cache.find_first(key)),
-            Step::LetGo(index) => {
+            Step::Release(index) => {
                 if let Some(index) = at(index, &self.held) {
                     self.held.swap_remove(index);
                 }

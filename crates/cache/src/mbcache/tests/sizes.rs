@@ -17,7 +17,7 @@ impl Probe for OneProcessor {
 const LIST_BYTES: u64 = 128;
 
 #[test]
-fn cache_with_every_slot_in_use_takes_what_the_budget_reckoned_with() {
+fn full_cache_takes_the_memory_of_its_budget() {
     const FRAME_BYTES: u32 = 4096;
     each(|variant| {
         for budget_bytes in [1 << 20, 8 << 20] {
@@ -61,7 +61,7 @@ fn cache_with_every_slot_in_use_takes_what_the_budget_reckoned_with() {
 }
 
 #[test]
-fn limit_is_that_of_linux_where_the_budget_allows_it() {
+fn limit_equals_linux_if_the_budget_allows_it() {
     for (variant, enough) in [
         (Variant::Old, 48 << 20),
         (Variant::Referenced, 73 << 20),

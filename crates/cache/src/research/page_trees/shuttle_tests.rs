@@ -47,7 +47,7 @@ fn race(trees: &Arc<PageTrees>, one: fn(&PageTrees), other: fn(&PageTrees)) {
 }
 
 #[test]
-fn shuttle_page_that_stays_is_found_while_its_tree_turns() {
+fn shuttle_page_is_found_while_its_tree_rotates() {
     check(|| {
         race(
             &trees(6, &[4]),
@@ -67,7 +67,7 @@ fn shuttle_page_that_stays_is_found_while_its_tree_turns() {
 }
 
 #[test]
-fn shuttle_page_put_by_two_is_in_its_tree_once() {
+fn shuttle_page_inserted_by_two_threads_is_in_its_tree_once() {
     fn put_both(trees: &PageTrees) {
         [1, 2].iter().for_each(|index| put(trees, key(*index)));
     }

@@ -46,7 +46,7 @@ fn in_order(nodes: &Nodes, root: Option<u32>) -> Vec<u32> {
 
 proptest! {
     #[test]
-    fn tree_stays_balanced_and_in_order_whatever_changes(
+    fn tree_stays_balanced_and_in_order_after_any_change(
         changes in proptest::collection::vec(change(), 1..400)
     ) {
         let nodes = Nodes::new(NODES).unwrap();
@@ -96,7 +96,7 @@ fn insert(trees: &PageTrees, key: PageKey) {
 }
 
 #[test]
-fn pages_in_a_row_are_found_in_as_many_links_as_a_balanced_tree_is_high() {
+fn pages_in_a_row_are_found_within_the_height_of_the_tree() {
     const PAGES: u32 = 4096;
     let trees = trees(PAGES, 4);
     let key = |index: u32| PageKey {
@@ -114,7 +114,7 @@ fn pages_in_a_row_are_found_in_as_many_links_as_a_balanced_tree_is_high() {
 }
 
 #[test]
-fn depths_are_the_links_that_lookups_walk() {
+fn depths_equal_the_links_that_lookups_walk() {
     // More pages than are examined at once, with gaps, and a chain of several trees.
     let trees = trees(4000, 1);
     let sizes = [1u64, 2, 513, 2049];
@@ -141,7 +141,7 @@ fn depths_are_the_links_that_lookups_walk() {
 }
 
 #[test]
-fn page_that_was_evicted_but_not_unlinked_makes_way_for_a_new_one() {
+fn evicted_page_not_yet_unlinked_is_replaced() {
     let trees = trees(8, 0);
     let key = PageKey { ino: 12, index: 7 };
     insert(&trees, PageKey { index: 8, ..key });
@@ -181,7 +181,7 @@ fn any_use() -> impl Strategy<Value = Use> {
 
 proptest! {
     #[test]
-    fn trees_hold_what_a_map_holds(uses in proptest::collection::vec(any_use(), 1..300)) {
+    fn trees_agree_with_map(uses in proptest::collection::vec(any_use(), 1..300)) {
         let trees = trees(60, 1);
         let mut model: BTreeMap<PageKey, u64> = BTreeMap::new();
         for (number, action) in (1..).zip(uses) {
