@@ -286,9 +286,11 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
 
     /// Returns true if `key` is in the table. Neither counts nor references.
     pub fn contains(&self, key: &L::Key<'_>) -> bool {
-        self.walk(key, |_, index, state| self.arena.check_present(index, state))
-            .0
-            .is_some()
+        self.walk(key, |_, index, state| {
+            self.arena.check_present(index, state)
+        })
+        .0
+        .is_some()
     }
 
     /// Clears `flag` of the entry of `key`. Returns whether this call cleared it. Neither counts nor

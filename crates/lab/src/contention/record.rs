@@ -267,7 +267,9 @@ mod tests {
                 for step in operation {
                     match step {
                         Step::Touch(
-                            Touch::Lock(place) | Touch::HoldExclusive(place) | Touch::HoldShared(place),
+                            Touch::Lock(place)
+                            | Touch::HoldExclusive(place)
+                            | Touch::HoldShared(place),
                         ) => *taken.entry(*place).or_default() += 1,
                         Step::Touch(Touch::Unlock(place) | Touch::Release(place)) => {
                             *taken.entry(*place).or_default() -= 1;

@@ -306,10 +306,7 @@ impl PageIndex for PageTrees {
                     let key = PageLayout::hashed_in(slot);
                     assert!(slot.state().has(State::LIVE), "page {key:?} is live");
                     assert_eq!(key.ino, inode, "page {key:?} is in its inode's tree");
-                    assert!(
-                        before < Some(key.index),
-                        "page {key:?} follows {before:?}"
-                    );
+                    assert!(before < Some(key.index), "page {key:?} follows {before:?}");
                     before = Some(key.index);
                     objects += 1;
                 });
