@@ -42,7 +42,7 @@ fn hash_of_generated_keys_prints_a_row_for_each_function_and_chance() {
     let choice = ["--functions", "published,golden", "--bits", "10,12"];
     let text = lab_ok(args.into_iter().chain(choice));
     assert!(
-        text.starts_with("2000 keys made up: names, seed 1\n"),
+        text.starts_with("2000 generated keys: names, seed 1\n"),
         "{text}"
     );
     assert!(text.contains("dentry cache: 10000 lookups, 80.0% hit, up to 2000 objects"));
@@ -62,8 +62,8 @@ fn hash_of_pages_compares_trees_and_judges_the_function_of_larder() {
     assert_eq!(text.matches("larder ").count(), 2, "{text}");
     // Trees have no buckets, and therefore no sizes.
     assert_eq!(text.matches("rbtree").count(), 1, "{text}");
-    assert!(text.contains("larder's own function, golden: "), "{text}");
-    assert!(text.contains("chance's; at most 2% above: met."), "{text}");
+    assert!(text.contains("larder's own function (golden): "), "{text}");
+    assert!(text.contains("chance; limit 2% above: met."), "{text}");
     assert!(text.contains("misses are not counted: "), "{text}");
     let json = lab_ok(args.into_iter().chain(choice).chain(["--json"]));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

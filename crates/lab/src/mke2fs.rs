@@ -14,10 +14,10 @@ const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// mke2fs is not installed.
-    #[error("mke2fs is not installed, which makes the image of the volume")]
+    #[error("mke2fs, which creates the image of the volume, is not installed")]
     Missing,
     /// mke2fs or the system failed.
-    #[error("cannot make an image of {size_bytes} bytes for the volume: {reason}")]
+    #[error("cannot create an image of {size_bytes} bytes for the volume: {reason}")]
     Failed {
         /// The requested size.
         size_bytes: u64,

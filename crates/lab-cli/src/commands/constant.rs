@@ -61,7 +61,7 @@ pub(super) fn run(args: &ConstantArgs) -> Result<ExitCode> {
     }
     let keys = match &args.trace {
         Some(path) => recorded(path, args),
-        None => KeySet::made_up(args.table_bits),
+        None => KeySet::generated(args.table_bits),
     };
     let keys = keys.map_err(|error| failure(&error))?;
     let study = Study::new(args.bits, args.table_bits, &keys);

@@ -273,7 +273,7 @@ fn failure(error: &Error) -> Failure {
             "--target must name a directory that can be written, with room for the files"
         }
         Error::Attribute { source, .. }
-        | Error::Told {
+        | Error::Reported {
             source: Some(source),
             ..
         } => match source.kind() {

@@ -66,22 +66,22 @@ impl Machine {
     ///
     /// # Panics
     /// If the workers deadlock.
-    pub fn play(&self, workers: &[Vec<Vec<Step>>]) -> Outcome {
-        let mut play = Play::new(*self, workers);
+    pub fn simulate(&self, workers: &[Vec<Vec<Step>>]) -> Outcome {
+        let mut simulation = Simulation::new(*self, workers);
         for processor in 0..self.processors {
-            play.next_worker(processor, 0);
+            simulation.next_worker(processor, 0);
         }
-        while let Some(Reverse((now, _, worker))) = play.events.pop() {
-            play.step(worker, now);
+        while let Some(Reverse((now, _, worker))) = simulation.events.pop() {
+            simulation.step(worker, now);
         }
-        let done = play.workers.iter().filter(|worker| worker.is_done());
-        assert_eq!(done.count(), workers.len(), "all workers come to their end");
-        play.outcome
+        let done = simulation.workers.iter().filter(|worker| worker.is_done());
+        assert_eq!(done.count(), workers.len(), "a worker waits forever");
+        simulation.outcome
     }
 }
 
 /// State of a simulated run: workers, processors, locks, lines and entries.
-struct Play<'o> {
+struct Simulation<'o> {
     machine: Machine,
     workers: Vec<Worker<'o>>,
     processors: Vec<Processor>,
@@ -103,7 +103,7 @@ struct Worker<'o> {
     operation: usize,
     step: usize,
     /// Time for waking others, in nanoseconds, that the worker spends after it releases its lock.
-    owes_ns: u64,
+    wake_cost_ns: u64,
 }
 
 impl Worker<'_> {
@@ -115,13 +115,13 @@ impl Worker<'_> {
     /// acquired and not released.
     fn lock_held(&self) -> Option<(usize, u64)> {
         let steps = &self.operations[self.operation][..self.step];
-        let mut given_back = Vec::new();
+        let mut released = Vec::new();
         for (at, step) in steps.iter().enumerate().rev() {
             match step {
-                Step::Touch(Touch::Unlock(place)) => given_back.push(*place),
+                Step::Touch(Touch::Unlock(place)) => released.push(*place),
                 Step::Touch(Touch::Lock(place)) => {
-                    match given_back.iter().position(|of| of == place) {
-                        Some(matching) => drop(given_back.swap_remove(matching)),
+                    match released.iter().position(|of| of == place) {
+                        Some(matching) => drop(released.swap_remove(matching)),
                         None => return Some((at, *place)),
                     }
                 }
@@ -141,7 +141,7 @@ struct Processor {
 #[derive(Default)]
 struct Lock {
     owner: Option<usize>,
-    line: VecDeque<usize>,
+    queue: VecDeque<usize>,
     last: Option<usize>,
 }
 
@@ -157,7 +157,7 @@ struct Entry {
     shared: u32,
 }
 
-impl<'o> Play<'o> {
+impl<'o> Simulation<'o> {
     fn new(machine: Machine, workers: &'o [Vec<Vec<Step>>]) -> Self {
         let mut processors: Vec<Processor> = Vec::new();
         processors.resize_with(machine.processors, Processor::default);
@@ -174,7 +174,7 @@ impl<'o> Play<'o> {
                 operations,
                 operation: 0,
                 step: 0,
-                owes_ns: 0,
+                wake_cost_ns: 0,
             });
         Self {
             machine,
@@ -216,13 +216,13 @@ impl<'o> Play<'o> {
             // The worker has no operations.
             None => self.next_worker(processor, now),
             Some(None) => self.end_operation(number, now),
-            Some(Some(&Step::Work(ns))) => self.go_on(number, now + ns),
+            Some(Some(&Step::Work(ns))) => self.continue_at(number, now + ns),
             Some(Some(&Step::Touch(touch))) => self.touch(number, touch, now),
         }
     }
 
     /// Schedules the worker to continue after its step, which ends at `at_ns`.
-    fn go_on(&mut self, number: usize, at_ns: u64) {
+    fn continue_at(&mut self, number: usize, at_ns: u64) {
         self.workers[number].step += 1;
         self.schedule(number, at_ns);
     }
@@ -246,8 +246,8 @@ impl<'o> Play<'o> {
             Touch::Lock(place) => self.lock(number, place, now),
             Touch::Unlock(place) => {
                 self.unlock(place, now);
-                let owes_ns = std::mem::take(&mut self.workers[number].owes_ns);
-                self.go_on(number, now + own_ns + owes_ns);
+                let wake_cost_ns = std::mem::take(&mut self.workers[number].wake_cost_ns);
+                self.continue_at(number, now + own_ns + wake_cost_ns);
             }
             Touch::Write(place) => self.write(number, place, now),
             Touch::HoldExclusive(place) => {
@@ -256,7 +256,7 @@ impl<'o> Play<'o> {
                     return self.park(number, place, now);
                 }
                 entry.alone = Some(number);
-                self.go_on(number, now + own_ns);
+                self.continue_at(number, now + own_ns);
             }
             Touch::HoldShared(place) => {
                 let entry = self.entries.entry(place).or_default();
@@ -264,11 +264,11 @@ impl<'o> Play<'o> {
                     return self.park(number, place, now);
                 }
                 entry.shared += 1;
-                self.go_on(number, now + own_ns);
+                self.continue_at(number, now + own_ns);
             }
             Touch::Release(place) => {
                 self.release(number, place, now);
-                self.go_on(number, now + own_ns);
+                self.continue_at(number, now + own_ns);
             }
         }
     }
@@ -276,7 +276,7 @@ impl<'o> Play<'o> {
     fn lock(&mut self, number: usize, place: u64, now: u64) {
         let lock = self.locks.entry(place).or_default();
         if lock.owner.is_some() {
-            lock.line.push_back(number);
+            lock.queue.push_back(number);
             self.outcome.lock_waits += 1;
         } else {
             self.grant(number, place, now);
@@ -291,14 +291,14 @@ impl<'o> Play<'o> {
         let before = lock.last.replace(processor);
         let is_handover = before.is_some_and(|before| before != processor);
         self.outcome.lock_handovers += u64::from(is_handover);
-        self.go_on(number, now + self.machine.prices.of(is_handover));
+        self.continue_at(number, now + self.machine.prices.of(is_handover));
     }
 
     /// Releases the lock and grants it to the first worker in its queue.
     fn unlock(&mut self, place: u64, now: u64) {
         let lock = self.locks.entry(place).or_default();
         lock.owner = None;
-        if let Some(next) = lock.line.pop_front() {
+        if let Some(next) = lock.queue.pop_front() {
             self.grant(next, place, now);
         }
     }
@@ -312,7 +312,7 @@ impl<'o> Play<'o> {
         let end_ns = now.max(line.free_at_ns) + self.machine.prices.of(is_handover);
         line.free_at_ns = end_ns;
         self.outcome.line_handovers += u64::from(is_handover);
-        self.go_on(number, end_ns);
+        self.continue_at(number, end_ns);
     }
 
     /// Parks the worker, which may not hold the entry now. After it wakes, it acquires the same lock
@@ -337,7 +337,7 @@ impl<'o> Play<'o> {
             entry.shared = entry
                 .shared
                 .checked_sub(1)
-                .expect("what is let go was held");
+                .expect("a released entry was held");
         }
         if !self
             .parked
@@ -355,7 +355,7 @@ impl<'o> Play<'o> {
                 self.next_worker(processor, now + woken_ns + self.machine.prices.switch_ns);
             }
         }
-        self.workers[number].owes_ns += woken_ns;
+        self.workers[number].wake_cost_ns += woken_ns;
     }
 }
 
@@ -397,8 +397,8 @@ mod tests {
     }
 
     #[test]
-    fn one_worker_pays_for_what_is_his_own() {
-        let outcome = machine(2).play(&[vec![critical(50), critical(50)]]);
+    fn one_worker_pays_no_transfer_costs() {
+        let outcome = machine(2).simulate(&[vec![critical(50), critical(50)]]);
         assert_eq!(
             outcome,
             Outcome {
@@ -410,8 +410,8 @@ mod tests {
     }
 
     #[test]
-    fn two_workers_hand_one_lock_over_each_time() {
-        let outcome = machine(2).play(&[vec![critical(50); 2], vec![critical(50); 2]]);
+    fn lock_of_two_processors_is_handed_over_each_time() {
+        let outcome = machine(2).simulate(&[vec![critical(50); 2], vec![critical(50); 2]]);
         // The first worker holds the lock from 0 to 51. Then it changes owners three times, at 100 and 50
         // each, and the last one releases it.
         assert_eq!(
@@ -427,23 +427,23 @@ mod tests {
     }
 
     #[test]
-    fn two_workers_on_one_processor_hand_nothing_over() {
-        let outcome = machine(1).play(&[vec![critical(50)], vec![critical(50)]]);
+    fn two_workers_on_one_processor_cause_no_handovers() {
+        let outcome = machine(1).simulate(&[vec![critical(50)], vec![critical(50)]]);
         assert_eq!(outcome.elapsed_ns, 2 * 52);
         assert_eq!((outcome.lock_handovers, outcome.lock_waits), (0, 0));
     }
 
     #[test]
-    fn line_that_both_write_goes_to_one_after_the_other() {
+    fn writes_of_two_processors_to_one_line_are_serialized() {
         let write = vec![Step::Touch(Write(3))];
-        let outcome = machine(2).play(&[vec![write.clone()], vec![write]]);
+        let outcome = machine(2).simulate(&[vec![write.clone()], vec![write]]);
         assert_eq!((outcome.elapsed_ns, outcome.line_handovers), (101, 1));
     }
 
     #[test]
-    fn lines_of_their_own_keep_nobody_waiting() {
+    fn writes_to_separate_lines_do_not_wait() {
         let write = |place| vec![vec![Step::Touch(Write(place)); 5]];
-        let outcome = machine(2).play(&[write(3), write(4)]);
+        let outcome = machine(2).simulate(&[write(3), write(4)]);
         assert_eq!((outcome.elapsed_ns, outcome.line_handovers), (5, 0));
     }
 
@@ -457,8 +457,9 @@ mod tests {
     }
 
     #[test]
-    fn entry_held_alone_parks_who_wants_it_until_it_is_let_go() {
-        let outcome = machine(2).play(&[vec![hold(HoldExclusive(9))], vec![hold(HoldShared(9))]]);
+    fn exclusive_entry_parks_other_workers_until_its_release() {
+        let outcome =
+            machine(2).simulate(&[vec![hold(HoldExclusive(9))], vec![hold(HoldShared(9))]]);
         // The first worker: lock 1, hold 2, unlock 3, work 503. The second waits for the lock until 2,
         // owns it from 102, cannot hold the entry, releases the lock and parks. The first worker acquires
         // the lock from 503 to 603, releases the entry, releases the lock at 604, and pays for waking the
@@ -478,13 +479,13 @@ mod tests {
     }
 
     #[test]
-    fn entry_is_shared_by_those_who_want_it_shared() {
-        let outcome = machine(2).play(&[vec![hold(HoldShared(9))], vec![hold(HoldShared(9))]]);
+    fn shared_holds_of_one_entry_do_not_park() {
+        let outcome = machine(2).simulate(&[vec![hold(HoldShared(9))], vec![hold(HoldShared(9))]]);
         assert_eq!(outcome.parks, 0);
     }
 
     #[test]
-    fn release_wakes_those_too_who_wait_for_another_entry() {
+    fn release_also_wakes_workers_that_wait_for_another_entry() {
         let other = |entry| {
             vec![vec![
                 Step::Touch(HoldExclusive(entry)),
@@ -492,15 +493,15 @@ mod tests {
                 Step::Touch(Release(entry)),
             ]]
         };
-        let outcome = machine(4).play(&[other(8), other(9), other(8), other(9)]);
+        let outcome = machine(4).simulate(&[other(8), other(9), other(8), other(9)]);
         // The third worker parks a second time, because the release that woke it was of another entry.
         assert_eq!(outcome.parks, 3);
         assert_eq!(outcome.operations, 4);
     }
 
     #[test]
-    fn worker_with_nothing_to_do_keeps_nobody() {
-        let outcome = machine(1).play(&[vec![], vec![critical(50)]]);
+    fn worker_without_operations_delays_no_other() {
+        let outcome = machine(1).simulate(&[vec![], vec![critical(50)]]);
         assert_eq!((outcome.elapsed_ns, outcome.operations), (52, 1));
     }
 }

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn recording_of_one_seed_is_the_same() {
+    fn recording_with_the_same_seed_is_equal() {
         for variant in MbCacheVariant::ALL {
             let recorded = record(variant);
             assert!(recorded == record(variant), "{variant}");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_set_gives_back_what_it_took() {
+    fn recorded_set_releases_everything_that_it_acquired() {
         for variant in MbCacheVariant::ALL {
             for operation in record(variant).iter().flatten() {
                 let mut taken: HashMap<u64, i32> = HashMap::new();
@@ -286,11 +286,20 @@ mod tests {
     }
 
     #[test]
-    fn work_with_an_entry_held_comes_before_the_lock_that_lets_it_go() {
+    fn work_on_a_held_entry_precedes_the_lock_of_its_release() {
         let [lock, unlock] = [Touch::Lock(1), Touch::Unlock(1)];
         let [hold, release] = [Touch::HoldShared(2), Touch::Release(2)];
-        let [insert, let_go] = [Touch::HoldExclusive(3), Touch::Release(3)];
-        let set = vec![lock, hold, unlock, lock, release, unlock, insert, let_go];
+        let [insert, release_inserted] = [Touch::HoldExclusive(3), Touch::Release(3)];
+        let set = vec![
+            lock,
+            hold,
+            unlock,
+            lock,
+            release,
+            unlock,
+            insert,
+            release_inserted,
+        ];
         let touched: Vec<Touched> = found_and_inserted(set).collect();
         let work = FileSystemWork {
             before_ns: 0,
@@ -299,17 +308,26 @@ mod tests {
         let steps = work.around(&touched, &mut generator(1, 0));
         let work = Step::Work(0);
         let [lock, unlock, hold, release] = [lock, unlock, hold, release].map(Step::Touch);
-        let [insert, let_go] = [insert, let_go].map(Step::Touch);
+        let [insert, release_inserted] = [insert, release_inserted].map(Step::Touch);
         assert_eq!(
             steps,
             [
-                work, lock, hold, unlock, work, lock, release, unlock, insert, let_go
+                work,
+                lock,
+                hold,
+                unlock,
+                work,
+                lock,
+                release,
+                unlock,
+                insert,
+                release_inserted
             ]
         );
     }
 
     #[test]
-    fn old_holds_alone_what_a_set_leaves() {
+    fn old_holds_the_previous_entry_of_a_set_exclusively() {
         let holds = |variant| {
             let recorded = record(variant);
             let steps = recorded.iter().flatten().flatten();

@@ -7,7 +7,8 @@ use larder_cache::tape::CacheKind;
 use std::str::FromStr;
 
 /// Names that are accepted besides functions.
-const OTHERS: &str = "larder, our own; rbtree, of pages; or all of published, today, all";
+const OTHERS: &str =
+    "larder, the built-in function; rbtree, for pages; or a group: published, today, all";
 
 /// Largest number of bits of a table.
 const MAX_BITS: u32 = 28;
@@ -154,7 +155,11 @@ impl FromStr for Sizes {
             let (first, last) = part.split_once("..").unwrap_or((part, part));
             match (bits(first)?, bits(last)?) {
                 (first, last) if first <= last => sizes.bits.extend(first..=last),
-                _ => return Err(format!("`{part}` is no range: write the fewer bits first")),
+                _ => {
+                    return Err(format!(
+                        "`{part}` is not a range: write the smaller number first"
+                    ));
+                }
             }
         }
         Ok(sizes)
@@ -166,7 +171,7 @@ fn bits(text: &str) -> Result<u32, String> {
     bits.filter(|bits| (1..=MAX_BITS).contains(bits))
         .ok_or_else(|| {
             format!(
-                "`{text}` is no number of bits: write 1 to {MAX_BITS}, or a range as in 11..14, or \
+                "`{text}` is not a number of bits: use 1 to {MAX_BITS}, a range such as 11..14, or \
                  auto"
             )
         })
@@ -177,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_are_those_of_the_cache_that_names_and_groups_stand_for() {
+    fn names_and_groups_select_functions_of_the_cache() {
         let of = |text: &str, cache| text.parse::<Functions>().unwrap().of(cache);
         assert_eq!(
             of("mult,golden,mult", CacheKind::Page),
@@ -212,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_bits_ranges_and_the_one_that_fits() {
+    fn sizes_are_numbers_ranges_or_the_fitting_size() {
         let survey = Survey {
             peak_objects: 1000,
             ..Survey::default()

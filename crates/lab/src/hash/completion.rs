@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn object_not_used_since_the_hand_passed_goes_where_there_is_no_room() {
+    fn full_cache_evicts_an_object_not_used_since_the_last_pass() {
         let mut completion = Completion::new(2);
         let mut steps = Vec::new();
         for index in [1, 2, 1, 1, 3, 2] {

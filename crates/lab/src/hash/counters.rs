@@ -11,8 +11,8 @@ pub(super) fn uncounted() -> &'static str {
     let sources = fs::read_dir(SOURCES).into_iter().flatten().flatten();
     let mut names = sources.map(|source| source.file_name().to_string_lossy().into_owned());
     if names.any(|name| name.starts_with("cpu") || name.starts_with("armv")) {
-        "Processor-cache misses are not counted: perf stat -e cache-misses counts a run's."
+        "Processor-cache misses are not counted: use `perf stat -e cache-misses` to count those of a run."
     } else {
-        "Processor-cache misses are not counted: this processor shows no counters."
+        "Processor-cache misses are not counted: this processor has no performance counters."
     }
 }

@@ -19,7 +19,7 @@ pub enum Error {
         source: trace::Error,
     },
     /// A table cannot be allocated.
-    #[error("no memory for the table of {combination} with {objects} objects: {source}")]
+    #[error("cannot allocate the table of {combination} for {objects} objects: {source}")]
     Memory {
         /// The table.
         combination: Combination,

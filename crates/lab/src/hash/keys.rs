@@ -87,7 +87,7 @@ impl FromStr for KeyKind {
         found.copied().ok_or_else(|| {
             let names = Self::ALL.iter().map(|kind| kind.as_str());
             let names = names.collect::<Vec<_>>().join(", ");
-            format!("`{name}` is no set of keys: choose one of {names}")
+            format!("unknown kind of keys `{name}`; available: {names}")
         })
     }
 }
@@ -191,7 +191,7 @@ fn blocks(random: &mut Pcg64Mcg, count: usize) -> impl Iterator<Item = u64> {
 impl Source for Keys {
     fn title(&self) -> String {
         format!(
-            "{} keys made up: {}, seed {}",
+            "{} generated keys: {}, seed {}",
             self.hashed.len(),
             self.kind,
             self.seed

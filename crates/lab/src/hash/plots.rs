@@ -44,7 +44,7 @@ fn links(of: &CacheReport) -> Option<String> {
     });
     let groups = functions.iter().map(ToString::to_string);
     let plot = BarPlot {
-        title: format!("{} cache: links of a lookup", of.cache.as_str()),
+        title: format!("{} cache: links walked by a lookup", of.cache.as_str()),
         value: "links".to_owned(),
         groups: groups.chain(["chance".to_owned()]).collect(),
         series: series.collect(),
@@ -64,7 +64,7 @@ fn times(of: &CacheReport) -> Option<String> {
     });
     let plot = LinePlot {
         title: format!(
-            "{} cache: time of a lookup, with the fewest links",
+            "{} cache: time of a lookup with the functions of the fewest links",
             of.cache.as_str()
         ),
         x: "buckets".to_owned(),
@@ -99,7 +99,7 @@ fn chains(of: &CacheReport) -> Option<String> {
     let poisson = Series::new("Poisson", poisson);
     let plot = LinePlot {
         title: format!(
-            "{} cache: objects by the length of their chains, {} bits",
+            "{} cache: objects by chain length, {} bits",
             of.cache.as_str(),
             best.bits
         ),

@@ -58,7 +58,7 @@ const OWN_OVER_CHANCE: f64 = 0.02;
 const LEAST_OBJECTS: u64 = 5000;
 
 /// The remark in that case.
-const FEW: &str = ", as chance may be with so few objects";
+const FEW: &str = " (with so few objects, chance varies as much)";
 
 impl HashReport {
     /// Creates the report of a trace from `outcomes`.
@@ -95,8 +95,10 @@ impl HashReport {
     }
 
     fn costs_table(&self) -> Table {
-        let mut table =
-            Table::new("function | latency: | throughput: | called: | throughput: | bytes:");
+        let mut table = Table::new(
+            "function | inlined, latency: | inlined, throughput: | called, latency: | \
+             called, throughput: | bytes:",
+        );
         for cost in &self.costs.costs {
             let (inlined, called) = (cost.inlined, cost.stand_alone);
             let cycles = [
@@ -116,7 +118,7 @@ impl HashReport {
 
 impl Report for HashReport {
     const NAME: &'static str = "hash";
-    const TITLE: &'static str = "Hash functions under a trace";
+    const TITLE: &'static str = "Comparison of hash functions";
 
     fn body(&self) -> String {
         let mut text = format!("{}.\n\n", self.source);
@@ -201,20 +203,21 @@ const COLUMNS: [Column; 12] = [
 ];
 
 const ABOUT_COLUMNS: &str = "\
-`hit` and `miss` are links walked in the mean by a lookup that finds its object and by one that does \
-not; of red-black trees, pages compared with the one sought. `excess` compares a lookup with chance: the \
-expectation over all functions there can be, for this very trace. `longest`, `empty`, `in mean chains` (the share of the objects in chains no longer than the \
-mean, rounded up) and the chi-square test against Poisson's distribution are of the moment with the \
-most objects. `ns` is of the median of seven runs of the last lookups before that moment, with nothing \
-else to do, and the median distance of the runs from it. A star means that no other row is faster \
-but by noise: by more than 3% and 4.5 of both distances together.\n";
+`hit` and `miss` are the mean numbers of links that a lookup walks if it finds its object and if it does \
+not. For red-black trees, they count the pages that are compared with the key. `excess` compares all lookups \
+with chance: the mean over all possible functions for this trace. `longest`, `empty`, `in mean chains` (the \
+share of the objects in chains no longer than the mean, rounded up) and the chi-square test against the \
+Poisson distribution describe the table when it holds the most objects. `ns` is the time of a lookup: the \
+median of seven runs, which repeat the last lookups before that moment with nothing else running, and the \
+median absolute deviation of the runs. * = no other row is significantly faster, that is, by more than 3% \
+plus 4.5 times the combined deviation of both rows.\n";
 
 const ABOUT_COSTS: &str = "\
-## Functions\n\nCycles of a bucket, compiled into the loop that needs it and called: with the next key \
-waiting for it (latency) and not (throughput); and bytes of instructions.\n\n";
+## Functions\n\nProcessor cycles to compute a bucket, inlined into a loop and called from it. For the latency, \
+the next key depends on the result; for the throughput, it does not. `bytes` is the size of the instructions.\n\n";
 
-const COMPLETED: &str = "\nWhat comes and goes was worked out from the lookups: what misses comes, and \
-where there is no room, the clock hand takes what was not used since it last passed.\n";
+const COMPLETED: &str = "\nInsertions and removals were derived from the lookups: each miss inserts its \
+object; if the cache is full, the clock hand evicts an object that was not used since its last pass.\n";
 
 const CSV_HEAD: &str = "cache,function,bits,lookups,hits,links_on_hits,links_on_misses,links_hit,\
                         links_miss,links_lookup,objects,over_chance,longest_chain,empty_buckets,\
@@ -288,7 +291,8 @@ impl CacheReport {
         let hit_rate = quotient(self.survey.hits, lookups) * 100.0;
         let contradictions = match contradictions {
             0 => String::new(),
-            count => format!("; {count} events contradict those before"),
+            1 => "; 1 event contradicts earlier ones".to_owned(),
+            count => format!("; {count} events contradict earlier ones"),
         };
         format!(
             "{} cache: {lookups} lookups, {hit_rate:.1}% hit, up to {peak_objects} \
@@ -314,12 +318,12 @@ impl CacheReport {
         let unless = if is_sure { "" } else { FEW };
         // The hash of names has a secret key.
         let here = match self.cache {
-            CacheKind::Dentry => "here ",
+            CacheKind::Dentry => "replayed as ",
             _ => "",
         };
         let side = if most < 0.0 { "below" } else { "above" };
         Some(format!(
-            "larder's own function, {here}{}: links {:.1}% {side} chance's; at most {:.0}% above: \
+            "larder's own function ({here}{}): links {:.1}% {side} chance; limit {:.0}% above: \
              {is_kept}{unless}.",
             own_function(self.cache),
             most.abs() * 100.0,

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_less_only_beyond_how_runs_scatter() {
+    fn time_is_less_only_if_the_difference_exceeds_the_noise() {
         let steady = LookupTime::of(&[10.0, 10.1, 9.9, 10.0, 30.0]);
         assert!((steady.median_ns - 10.0).abs() < 1e-12);
         assert!((steady.mad_ns - 0.1).abs() < 1e-12);

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_beyond_the_processors_run_in_the_order_they_came() {
+    fn waiting_readers_run_in_order_of_arrival() {
         let at = VirtualTime;
         let mut processors = Processors::new(1, at(0));
         assert!(processors.may_run(ReaderId(0), at(5)));
@@ -155,7 +155,10 @@ mod tests {
         assert!(!processors.may_run(ReaderId(2), at(7)));
         assert_eq!(processors.next(at(8)), None);
         assert_eq!(processors.next_turn(), Some(at(9)));
-        assert!(!processors.may_run(ReaderId(3), at(9)), "others came first");
+        assert!(
+            !processors.may_run(ReaderId(3), at(9)),
+            "others arrived first"
+        );
         assert_eq!(processors.next(at(9)), Some(ReaderId(1)));
         processors.occupy(at(9), at(20));
         assert_eq!(processors.next(at(10)), None);

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn value_lies_in_a_bucket_whose_highest_is_at_most_a_64th_above() {
+    fn highest_value_of_a_bucket_exceeds_others_by_at_most_a_64th() {
         let near = |power: u32| [0, 1, 7].map(|more| (1u64 << power).saturating_add(more));
         let values = (0..64)
             .flat_map(near)
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_of_a_thousand_values_are_those_values() {
+    fn percentiles_of_a_thousand_values_are_within_a_64th() {
         let mut latencies = Latencies::new();
         assert_eq!(latencies.report(), LatencyReport::default());
         for us in 1..=1000 {

@@ -222,7 +222,7 @@ impl Machine {
             pages.set_clean(key(file, page));
             freed_pages += 1;
         });
-        debug_assert!(is_write, "a completion of nothing that was asked for");
+        debug_assert!(is_write, "the device completed an unknown request");
         self.pump_write_back();
         Some(Completed {
             freed_pages,
@@ -250,7 +250,10 @@ impl Machine {
             self.now = self.now.max(at);
             while let Some(completed) = self.complete() {
                 let (CompletedKind::Read(readers) | CompletedKind::Write(readers)) = completed.kind;
-                debug_assert!(readers.is_empty(), "a reader of a run that is over");
+                debug_assert!(
+                    readers.is_empty(),
+                    "a reader waits after the end of its run"
+                );
             }
             self.pump_write_back();
         }

@@ -124,8 +124,8 @@ pub enum Error {
     },
     /// A file does not fit on the device.
     #[error(
-        "a file of {size_bytes} bytes at {device_offset_bytes} does not fit on {device} of \
-         {device_size_bytes} bytes"
+        "a file of {size_bytes} bytes at offset {device_offset_bytes} does not fit on {device}, which \
+         has {device_size_bytes} bytes"
     )]
     OutOfDevice {
         /// Size of the file.
@@ -138,7 +138,7 @@ pub enum Error {
         device_size_bytes: u64,
     },
     /// There are more files than file numbers.
-    #[error("more files than a simulator can number")]
+    #[error("too many files for one simulator")]
     TooManyFiles,
 }
 

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn page_removed_is_gone_and_an_empty_set_says_so() {
+    fn removed_page_is_not_contained_and_the_set_becomes_empty() {
         let mut pages = set([7, 100]);
         assert!(!pages.insert(7) && pages.contains(7));
         assert!(pages.remove(7) && !pages.remove(7) && !pages.remove(8));

@@ -146,7 +146,7 @@ impl<'m> Run<'m> {
             let event_at = self.events.next_at();
             let device_at = self.machine.device.next_event();
             match (event_at, device_at) {
-                (None, None) => unreachable!("a reader waits for nothing"),
+                (None, None) => unreachable!("readers wait, but no event is pending"),
                 (Some(at), device_at) if device_at.is_none_or(|device_at| at < device_at) => {
                     self.advance(at);
                     if let Some((_, event)) = self.events.pop() {
@@ -244,7 +244,7 @@ impl<'m> Run<'m> {
         let now = self.machine.now;
         let mut spent = Spent::new(self.cpu);
         let reader = &mut self.readers[id.0 as usize];
-        let task = reader.task.as_mut().expect("a reader that runs has a task");
+        let task = reader.task.as_mut().expect("a running reader has a task");
         let is_done = loop {
             let open = &mut self.open_files[task.open_file.0 as usize];
             let progress = task.step(self.machine, &mut open.state, id, &mut spent);
@@ -326,10 +326,7 @@ impl<'m> Run<'m> {
     /// Delivers the page for which a reader waits.
     fn deliver(&mut self, id: ReaderId) {
         let reader = &mut self.readers[id.0 as usize];
-        let task = reader
-            .task
-            .as_mut()
-            .expect("a reader that waits has a task");
+        let task = reader.task.as_mut().expect("a waiting reader has a task");
         task.take_page(self.machine);
         reader.busy_until = reader.busy_until.max(self.machine.now) + self.cpu.copy;
     }

@@ -29,8 +29,8 @@ pub(super) struct Task {
     /// The next page of the request.
     next: u64,
     has_entered: bool,
-    /// The next page was already looked up, and there was no memory for it.
-    is_asked: bool,
+    /// Whether the next page was already looked up, and there was no memory for it.
+    was_looked_up: bool,
 }
 
 /// The kind of a task, with its location.
@@ -104,7 +104,7 @@ impl Task {
             },
             own_state: None,
             has_entered: false,
-            is_asked: false,
+            was_looked_up: false,
         })
     }
 
@@ -161,7 +161,7 @@ impl Task {
                 return Progress::Done;
             }
             TaskKind::Write if is_at_end => return Progress::Done,
-            TaskKind::Read if self.is_asked => machine.await_page(file, index, spent),
+            TaskKind::Read if self.was_looked_up => machine.await_page(file, index, spent),
             TaskKind::Read => machine.read_page(state, file, &self.request, index, spent),
             TaskKind::Write => machine.write_page(file, index, self.is_whole(index), spent),
         };
@@ -175,7 +175,7 @@ impl Task {
                 Progress::Waits
             }
             Step::NoMemory => {
-                self.is_asked = true;
+                self.was_looked_up = true;
                 Progress::NoMemory
             }
             Step::Throttled => Progress::Throttled,
@@ -195,7 +195,7 @@ impl Task {
 
     fn pass_page(&mut self) {
         self.next += 1;
-        self.is_asked = false;
+        self.was_looked_up = false;
     }
 
     /// Returns whether the operation covers the whole part of the page that is within the file.

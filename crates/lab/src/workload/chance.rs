@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permutation_of_any_count_has_each_number_once() {
+    fn permutation_contains_each_number_once() {
         for count in [1, 2, 3, 4, 5, 16, 17, 1000, 65536, 65537] {
             let permutation = Permutation::new(count, 7);
             let mut seen: Vec<u64> = (0..count).map(|place| permutation.at(place)).collect();

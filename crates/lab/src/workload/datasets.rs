@@ -13,17 +13,21 @@ use super::{Jobs, Operation, ReaderJob};
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "ml-epoch",
-        about: "workers that train on a file of records of 100 to 200 KiB: each epoch reads all \
-                of them in another random order",
+        about: "training workers that read a file of records of 100 to 200 KiB; each epoch reads \
+                all records in another random order",
         parameters: &[
             BYTES
                 .named("file", 8 << 30, "size of the file")
                 .within(RECORD_BYTES, 1 << 40),
             COUNT
-                .named("workers", 8, "threads that take the next record each")
+                .named(
+                    "workers",
+                    8,
+                    "number of threads, each of which reads the next record",
+                )
                 .within(1, 4096),
             COUNT
-                .named("epochs", 1, "how often each record is read")
+                .named("epochs", 1, "number of times that each record is read")
                 .within(1, 1000),
         ],
         file_sizes: |values| vec![values.get("file")],
@@ -31,7 +35,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
     Kind {
         name: "tar",
-        about: "one reader that reads files one after the other",
+        about: "one reader of many files, one after the other",
         parameters: &[
             COUNT.named("files", 1000, "files").within(1, 1_000_000),
             BYTES

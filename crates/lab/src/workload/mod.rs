@@ -59,7 +59,7 @@ pub struct WorkloadInfo {
 #[non_exhaustive]
 pub enum WorkloadError {
     /// No workload has this name.
-    #[error("no workload is named `{name}`; there are: {known}")]
+    #[error("unknown workload `{name}`; available: {known}")]
     UnknownWorkload {
         /// The name.
         name: String,
@@ -67,7 +67,7 @@ pub enum WorkloadError {
         known: String,
     },
     /// The workload has no parameter of this name.
-    #[error("workload `{workload}` has no parameter `{parameter}`; it has: {known}")]
+    #[error("workload `{workload}` has no parameter `{parameter}`; available: {known}")]
     UnknownParameter {
         /// The workload's name.
         workload: &'static str,
@@ -77,7 +77,7 @@ pub enum WorkloadError {
         known: String,
     },
     /// A parameter is given twice.
-    #[error("`{workload}` has `{parameter}` twice; give it once")]
+    #[error("workload `{workload}`: parameter `{parameter}` is given twice")]
     RepeatedParameter {
         /// The workload's name.
         workload: &'static str,
@@ -85,7 +85,9 @@ pub enum WorkloadError {
         parameter: &'static str,
     },
     /// The text between two commas, or after the colon, is empty.
-    #[error("`{workload}` has an empty parameter; write NAME=VALUE, where NAME is of: {known}")]
+    #[error(
+        "workload `{workload}` has an empty parameter; use NAME=VALUE with one of these names: {known}"
+    )]
     EmptyParameter {
         /// The workload's name.
         workload: &'static str,
@@ -105,7 +107,7 @@ pub enum WorkloadError {
         expected: &'static str,
     },
     /// A value is too small or too large.
-    #[error("`{workload}:{parameter}={value}`: it must be from {least} to {most}")]
+    #[error("`{workload}:{parameter}={value}`: the value must be from {least} to {most}")]
     OutOfRange {
         /// The workload's name.
         workload: &'static str,
@@ -120,8 +122,8 @@ pub enum WorkloadError {
     },
     /// A file is too small for the readers that share it.
     #[error(
-        "`{workload}:{parameter}={value}` is less than a page for each of {sharers}={count}: it \
-         must be at least {least}"
+        "`{workload}:{parameter}={value}` is less than one page for each of {sharers}={count}: the \
+         value must be at least {least}"
     )]
     NoPageForEach {
         /// The workload's name.
@@ -192,7 +194,11 @@ impl Workload {
     #[must_use]
     pub fn jobs(&self, files: &[FileId], seed: u64) -> Jobs {
         let needed = self.file_sizes().len();
-        assert!(files.len() >= needed, "{self} needs {needed} files");
+        assert!(
+            files.len() >= needed,
+            "`{self}` needs {needed} files, and there are {}",
+            files.len()
+        );
         let scene = Scene {
             files: &files[..needed],
             seed,
@@ -221,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workload_of_each_kind_is_written_as_it_was_read() {
+    fn display_of_each_workload_parses_to_the_same_values() {
         for info in Workload::all() {
             let workload = Workload::named(info.name).unwrap();
             let again = Workload::named(&workload.to_string()).unwrap();
@@ -235,19 +241,19 @@ mod tests {
     }
 
     #[test]
-    fn name_of_each_kind_is_its_own() {
+    fn names_of_workloads_are_unique() {
         let mut names: Vec<_> = kinds().map(|kind| kind.name).collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
     }
 
     #[test]
-    fn workload_that_is_written_wrong_is_refused_with_what_there_is() {
+    fn invalid_workload_is_refused_with_the_valid_names_or_values() {
         let message = |text: &str| Workload::named(text).unwrap_err().to_string();
-        assert!(message("sequentail").contains("there are: sequential, reread"));
+        assert!(message("sequentail").contains("available: sequential, reread"));
         assert_eq!(
             message("sequential:fille=1G"),
-            "workload `sequential` has no parameter `fille`; it has: file, request"
+            "workload `sequential` has no parameter `fille`; available: file, request"
         );
         assert_eq!(
             message("sequential:file=big"),
@@ -255,7 +261,7 @@ mod tests {
         );
         assert_eq!(
             message("random:threads=0"),
-            "`random:threads=0`: it must be from 1 to 4096"
+            "`random:threads=0`: the value must be from 1 to 4096"
         );
         assert_eq!(
             message("random:threads"),
@@ -263,20 +269,20 @@ mod tests {
         );
         assert_eq!(
             message("sequential:file=1G,request=4K,file=2G"),
-            "`sequential` has `file` twice; give it once"
+            "workload `sequential`: parameter `file` is given twice"
         );
         for text in ["sequential:", "sequential:file=1G,", "sequential:,file=1G"] {
             assert_eq!(
                 message(text),
-                "`sequential` has an empty parameter; write NAME=VALUE, where NAME is of: file, \
-                 request"
+                "workload `sequential` has an empty parameter; use NAME=VALUE with one of these names: \
+                 file, request"
             );
         }
         for name in ["interleaved", "shared"] {
             assert_eq!(
                 message(&format!("{name}:streams=64,file=1")),
                 format!(
-                    "`{name}:file=1` is less than a page for each of streams=64: it must be at \
+                    "`{name}:file=1` is less than one page for each of streams=64: the value must be at \
                      least 256K"
                 )
             );

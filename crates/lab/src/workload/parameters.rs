@@ -198,7 +198,7 @@ impl Parameters {
     /// Returns the value of a parameter.
     pub(super) fn get(&self, name: &str) -> u64 {
         let at = self.infos.iter().position(|info| info.name == name);
-        self.values[at.expect("a workload asks for parameters that it has")]
+        self.values[at.expect("a workload reads only its own parameters")]
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn value_of_each_unit_is_written_as_it_was_read() {
+    fn formatted_value_of_each_unit_parses_to_itself() {
         let table = [
             (Unit::Count, "64", 64),
             (Unit::Count, "0", 0),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn value_that_is_none_is_refused() {
+    fn invalid_value_is_refused() {
         for text in [
             "",
             "K",

@@ -11,12 +11,13 @@ const FILE: ParameterInfo = BYTES.named("file", 1 << 30, "size of the file");
 const REQUEST: ParameterInfo = BYTES
     .named("request", 64 << 10, "size of a request")
     .within(1, 64 << 20);
-const REQUESTS: ParameterInfo = COUNT.named("requests", 10_000, "requests of each thread");
+const REQUESTS: ParameterInfo =
+    COUNT.named("requests", 10_000, "number of requests of each thread");
 const THREADS: ParameterInfo = COUNT
     .named(
         "threads",
         1,
-        "threads, each with the file opened for itself",
+        "number of threads, each with its own open file",
     )
     .within(1, 4096);
 
@@ -24,7 +25,7 @@ const THREADS: ParameterInfo = COUNT
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "sequential",
-        about: "one reader from start to end",
+        about: "one reader, from start to end",
         parameters: &[FILE, REQUEST],
         file_sizes: one_file,
         jobs: |values, scene| {
@@ -35,7 +36,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
     Kind {
         name: "reread",
-        about: "one reader from start to end, then again",
+        about: "one reader, from start to end, twice",
         parameters: &[FILE, REQUEST],
         file_sizes: one_file,
         jobs: |values, scene| {
@@ -46,7 +47,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
     Kind {
         name: "reverse",
-        about: "one reader from the last request to the first (iozone's reverse read)",
+        about: "one reader, from the last request to the first (iozone's reverse read)",
         parameters: &[FILE, REQUEST],
         file_sizes: one_file,
         jobs: |values, scene| {
@@ -57,13 +58,13 @@ pub(super) const KINDS: &[Kind] = &[
     },
     Kind {
         name: "stride",
-        about: "one reader that takes every 17th request, then each one behind those, and so on, \
-                until all are read (iozone's stride read)",
+        about: "one reader of every 17th request; each pass starts one request later, until all \
+                are read (iozone's stride read)",
         parameters: &[
             FILE,
             REQUEST,
             COUNT
-                .named("stride", 17, "distance of two requests, in requests")
+                .named("stride", 17, "distance between two reads, in requests")
                 .within(1, 1 << 20),
         ],
         file_sizes: one_file,
@@ -71,7 +72,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
     Kind {
         name: "random",
-        about: "readers that take requests in random order, none twice before all are read",
+        about: "readers in random order; no request is repeated before all are read",
         parameters: &[
             FILE,
             BYTES
@@ -85,8 +86,8 @@ pub(super) const KINDS: &[Kind] = &[
     },
     Kind {
         name: "mixed",
-        about: "threads that read at random, and every second one writes at random (iozone's \
-                mixed workload; with one thread it only reads)",
+        about: "threads in random order: every second one writes, the others read (iozone's mixed \
+                workload; a single thread only reads)",
         parameters: &[FILE, REQUEST, REQUESTS, THREADS],
         file_sizes: one_file,
         jobs: |values, scene| {
@@ -98,7 +99,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
     Kind {
         name: "seqwrite",
-        about: "one writer from start to end",
+        about: "one writer, from start to end",
         parameters: &[FILE, REQUEST, FLUSH],
         file_sizes: one_file,
         jobs: |values, scene| {
@@ -112,19 +113,19 @@ pub(super) const KINDS: &[Kind] = &[
     },
     Kind {
         name: "rndwrite",
-        about: "writers that take requests in random order, none twice before all are written",
+        about: "writers in random order; no request is repeated before all are written",
         parameters: &[FILE, REQUEST, REQUESTS, THREADS, FLUSH],
         file_sizes: one_file,
         jobs: |values, scene| flushed(values, random(values, scene, |_| Operation::write)),
     },
     Kind {
         name: "mmap",
-        about: "one reader that touches the pages of a mapping; each touch is a fault",
+        about: "one reader of a mapping; each access to a page is a fault",
         parameters: &[
             FILE,
-            COUNT.named("faults", 100_000, "pages touched"),
+            COUNT.named("faults", 100_000, "number of page faults"),
             COUNT
-                .named("random", 1, "1: in random order, 0: in order")
+                .named("random", 1, "1 = random order, 0 = sequential order")
                 .within(0, 1),
         ],
         file_sizes: one_file,
@@ -133,7 +134,7 @@ pub(super) const KINDS: &[Kind] = &[
 ];
 
 const FLUSH: ParameterInfo = COUNT
-    .named("flush", 0, "1: each thread flushes the file in the end")
+    .named("flush", 0, "1 = each thread flushes the file at the end")
     .within(0, 1);
 
 type MakeOperation = fn(u32, u64, u64) -> Operation;

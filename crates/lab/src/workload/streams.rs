@@ -8,7 +8,7 @@ use super::{Jobs, Operation, ReaderJob};
 use crate::simulator::PAGE_BYTES;
 
 const STREAMS: ParameterInfo = COUNT
-    .named("streams", 64, "sequential readers")
+    .named("streams", 64, "number of sequential readers")
     .within(1, 16384);
 const REQUEST: ParameterInfo = BYTES
     .named("request", 64 << 10, "size of a request")
@@ -20,40 +20,40 @@ const SHARED_FILE: ParameterInfo = FILE.page_for_each("streams");
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "interleaved",
-        about: "readers that each read a part of their own of one file, each with the file opened \
-                for itself",
+        about: "readers of one file; each one reads its own part sequentially through its own open \
+                file",
         parameters: &[STREAMS, REQUEST, SHARED_FILE],
         file_sizes: |values| vec![values.get("file")],
         jobs: |values, scene| interleaved(values, scene, false),
     },
     Kind {
         name: "shared",
-        about: "as interleaved, but all by one descriptor, so that readahead sees them as one",
+        about: "as interleaved, but through one open file, whose readahead state they share",
         parameters: &[STREAMS, REQUEST, SHARED_FILE],
         file_sizes: |values| vec![values.get("file")],
         jobs: |values, scene| interleaved(values, scene, true),
     },
     Kind {
         name: "streams",
-        about: "paced readers, one more each second, each on a file of its own, until the last \
-                has run for as long (thrashing, where memory is short)",
+        about: "paced readers of separate files, of which one starts each second; they thrash if \
+                memory is too small",
         parameters: &[
-            STREAMS.named("streams", 200, "readers in the end"),
+            STREAMS.named("streams", 200, "number of readers at the end"),
             BYTES.named(
                 "rate",
                 100 << 10,
-                "bytes that each reads in a second, if it can",
+                "rate of each reader in bytes per second, if the device can deliver it",
             ),
             REQUEST.named("request", 4 << 10, "size of a request"),
             TIME.named(
                 "stagger",
                 1_000_000_000,
-                "time from one reader's start to the next one's",
+                "time between the starts of two readers",
             ),
             FILE.named(
                 "file",
                 32 << 20,
-                "size of each file; read again from its start if need be",
+                "size of each file, which is read again from its start after its end",
             ),
         ],
         file_sizes: |values| {

@@ -25,31 +25,31 @@ use super::parameters::{ParameterInfo, Parameters};
 use super::{Jobs, OpenFileId, Operation, ReaderJob};
 
 const THREADS: ParameterInfo = COUNT
-    .named("threads", 1, "threads, on the same descriptors")
+    .named(
+        "threads",
+        1,
+        "number of threads, which share the open files",
+    )
     .within(1, 4096);
 
 /// The workloads of this file.
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "fileio",
-        about: "sysbench's file test: random reads and writes, 3 to 2, and flushes",
+        about: "sysbench's fileio: random reads and writes in the ratio 3:2, and flushes",
         parameters: &[
             THREADS,
-            COUNT.named(
-                "requests",
-                10_000,
-                "reads and writes of all threads together",
-            ),
+            COUNT.named("requests", 10_000, "total number of reads and writes"),
             BYTES
                 .named("request", 64 << 10, "size of a request")
                 .within(1, 64 << 20),
-            BYTES.named("total", 4 << 30, "size of all files together"),
+            BYTES.named("total", 4 << 30, "total size of the files"),
             COUNT.named("files", 128, "files").within(1, 65536),
             COUNT
                 .named(
                     "flush",
                     100,
-                    "requests after which all files are flushed; 0: never",
+                    "number of requests between two flushes of all files; 0 = never",
                 )
                 .within(0, 1_000_000_000),
         ],
@@ -62,31 +62,27 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "oltp",
         about: "sysbench's read-only transactions: random reads of 4 pages, some parts of the file \
-                more often than others, sometimes two in a row",
+                more often than others, sometimes two consecutive ones",
         parameters: &[
             THREADS,
-            COUNT.named(
-                "transactions",
-                10_000,
-                "transactions of all threads together",
-            ),
+            COUNT.named("transactions", 10_000, "total number of transactions"),
             BYTES
                 .named("file", 2400 << 20, "size of the table")
                 .within(1 << 20, 1 << 40),
-            COUNT.named("rows", 10_000_000, "rows of the table"),
+            COUNT.named("rows", 10_000_000, "number of rows in the table"),
             COUNT
-                .named("selects", 10, "rows looked up in a transaction")
+                .named("selects", 10, "number of row lookups in a transaction")
                 .within(0, 1000),
             COUNT
-                .named("ranges", 4, "ranges looked up in a transaction")
+                .named("ranges", 4, "number of range lookups in a transaction")
                 .within(0, 1000),
             COUNT
-                .named("range", 100, "rows of a range")
+                .named("range", 100, "number of rows in a range")
                 .within(1, 1_000_000),
             TIME.named(
                 "query",
                 150_000,
-                "time for each row or range, besides reading",
+                "time spent on each row or range in addition to reading",
             ),
         ],
         file_sizes: |values| vec![values.get("file")],

@@ -67,7 +67,7 @@ pub fn work(job: &Job) -> Result<(), Error> {
         let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
         let errno = source.and_then(io::Error::raw_os_error);
         // If this fails, the parent process no longer waits.
-        let _ = tell(&Answer::Failed { message, errno });
+        let _ = send(&Answer::Failed { message, errno });
     })
 }
 
@@ -83,16 +83,16 @@ fn set_all(job: &Job) -> Result<(), Error> {
     let dir = PathBuf::from(process.to_string());
     let files: Vec<PathBuf> = (0..case.files).map(|file| file_of(&dir, file)).collect();
     fs::create_dir(&dir)
-        .map_err(|source| failed("make the directory", &job.dir.join(&dir), source))?;
+        .map_err(|source| failed("create the directory", &job.dir.join(&dir), source))?;
     for file in &files {
         File::create_new(file)
-            .map_err(|source| failed("make the file", &job.dir.join(file), source))?;
+            .map_err(|source| failed("create the file", &job.dir.join(file), source))?;
     }
-    tell(&Answer::Ready)?;
+    send(&Answer::Ready)?;
     // Unbuffered: a buffer would consume the lines of other processes.
     let mut line = [0];
     let waited = rustix::io::read(io::stdin(), &mut line);
-    if waited.map_err(|error| not("wait in", error.into()))? == 0 {
+    if waited.map_err(|error| not("synchronize", error.into()))? == 0 {
         return Ok(());
     }
     for draw in Draws::new(case, &config, process) {
@@ -101,7 +101,7 @@ fn set_all(job: &Job) -> Result<(), Error> {
         setxattr(file, ATTRIBUTE, &value, XattrFlags::empty())
             .map_err(|error| attribute("set", &job.dir.join(file), error))?;
     }
-    tell(&Answer::Done)
+    send(&Answer::Done)
 }
 
 /// Runs all processes below `path`.
@@ -112,7 +112,7 @@ pub(super) fn run(
     config: &BenchConfig,
 ) -> Result<Run, Error> {
     let dir = Scratch::new(path)?;
-    let (reader, mut go) = io::pipe().map_err(|source| not("make a pipe for", source))?;
+    let (reader, mut go) = io::pipe().map_err(|source| not("create a pipe for", source))?;
     let mut processes = Processes(Vec::new());
     for process in 0..case.processes {
         let job = Job {
@@ -167,15 +167,15 @@ fn file_of(dir: &Path, file: u32) -> PathBuf {
     dir.join(format!("f{file}"))
 }
 
-fn tell(answer: &Answer) -> Result<(), Error> {
-    let told = serde_json::to_string(answer)
+fn send(answer: &Answer) -> Result<(), Error> {
+    let sent = serde_json::to_string(answer)
         .map_err(io::Error::from)
         .and_then(|line| {
             let mut out = io::stdout().lock();
             writeln!(out, "{line}")?;
             out.flush()
         });
-    told.map_err(|source| not("answer as", source))
+    sent.map_err(|source| not("report from", source))
 }
 
 fn failed(what: &'static str, path: &Path, source: io::Error) -> Error {
@@ -201,7 +201,7 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new(parent: &Path) -> Result<Self, Error> {
         let path = parent.join(format!("xattr-bench-{}", std::process::id()));
-        fs::create_dir(&path).map_err(|source| failed("make the directory", &path, source))?;
+        fs::create_dir(&path).map_err(|source| failed("create the directory", &path, source))?;
         Ok(Self(path))
     }
 
@@ -247,9 +247,9 @@ impl Process {
         }
         let mut line = String::new();
         let read = self.answers.read_line(&mut line);
-        read.map_err(|source| not("hear from", source))?;
+        read.map_err(|source| not("read from", source))?;
         match serde_json::from_str(&line) {
-            Ok(Answer::Failed { message, errno }) => Err(Error::Told {
+            Ok(Answer::Failed { message, errno }) => Err(Error::Reported {
                 message,
                 source: errno.map(io::Error::from_raw_os_error),
             }),
@@ -275,7 +275,7 @@ impl Process {
                 Ok(_) => return Err(Error::Interrupted),
                 // A signal. If it is one that stops the bench, the pipe is now readable.
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(not("hear from", error.into())),
+                Err(error) => return Err(not("read from", error.into())),
             }
         }
     }

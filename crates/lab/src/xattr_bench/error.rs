@@ -11,7 +11,7 @@ use std::process::ExitStatus;
 #[non_exhaustive]
 pub enum Error {
     /// The cache cannot be created.
-    #[error("cannot make the cache `{variant}`: {source}")]
+    #[error("cannot create the cache `{variant}`: {source}")]
     Cache {
         /// The variant.
         variant: MbCacheVariant,
@@ -45,7 +45,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A process cannot be started, or communication with it failed.
-    #[error("cannot {what} a process of the bench: {source}")]
+    #[error("cannot {what} a process of the benchmark: {source}")]
     Process {
         /// The operation.
         what: &'static str,
@@ -54,20 +54,20 @@ pub enum Error {
     },
     /// A process failed and reported the reason.
     #[error("{message}")]
-    Told {
+    Reported {
         /// The reported message.
         message: String,
         /// The system's error, if any.
         source: Option<io::Error>,
     },
     /// A process exited before it was done.
-    #[error("a process of the bench failed: {0}")]
+    #[error("a process of the benchmark failed: {0}")]
     Worker(ExitStatus),
     /// The bench was interrupted.
-    #[error("interrupted: nothing is kept of what was measured")]
+    #[error("interrupted: all measurements are discarded")]
     Interrupted,
     /// A file does not have the value that was set last.
-    #[error("file {file} of process {process} does not have the value that was set last")]
+    #[error("file {file} of process {process} does not have the value that was last set")]
     Lost {
         /// The number of the process.
         process: u32,

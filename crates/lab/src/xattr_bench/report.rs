@@ -36,7 +36,7 @@ impl XattrBench {
             runs => format!("{runs} runs"),
         };
         format!(
-            "xattr-bench on {}: {} sets by each process, {runs}, seed {}",
+            "xattr-bench on {}: {} sets per process, {runs}, seed {}",
             self.target, self.config.operations, self.config.seed
         )
     }
@@ -125,9 +125,8 @@ impl XattrBench {
         let scattering = self.measured.iter().filter(scatters).count();
         (scattering > 0).then(|| {
             format!(
-                "of {} measurements, {scattering} have runs that deviate (sample's standard \
-                 deviation, in seconds) by more than a fifth of their mean: raise --ops or --runs, \
-                 or quieten the machine",
+                "in {scattering} of {} measurements, the standard deviation of the runs is more than a \
+                 fifth of their mean: increase --ops or --runs, or reduce the load of the machine",
                 self.measured.len()
             )
         })
@@ -183,7 +182,7 @@ impl XattrBench {
     /// caches.
     #[must_use]
     pub fn entry_sizes(&self) -> Option<Table> {
-        let mut table = Table::new("variant | bytes an entry: | with its buckets: | published:");
+        let mut table = Table::new("variant | bytes per entry: | with buckets: | published:");
         let mut has_any = false;
         for variant in self.variants() {
             let mut sizes = self
@@ -237,7 +236,7 @@ impl XattrBench {
 
     fn plot(&self, values: u32, files: u32) -> String {
         let title = format!("{}: V={values}, F={files}", self.target);
-        let y = format!("seconds for {} sets by each", self.config.operations);
+        let y = format!("seconds for {} sets per process", self.config.operations);
         let points = |variant| -> Vec<(f64, f64)> {
             let of = |measured: &&Measured| {
                 let case = measured.case;
@@ -305,11 +304,13 @@ impl Report for XattrBench {
     fn body(&self) -> String {
         let mut parts = vec![format!("{}\n", self.title())];
         if let Some(warning) = self.warning() {
-            parts.push(format!("\n**Beware**: {warning}.\n"));
+            parts.push(format!("\n**Warning**: {warning}.\n"));
         }
         if self.is_matrix() {
             let order = self.order();
-            parts.push(format!("\nAverages of the runs in seconds, of {order}\n"));
+            parts.push(format!(
+                "\nMean times of the runs in seconds, for {order}\n"
+            ));
         }
         let values = self.numbers(|case| case.values);
         for (values, (heading, table)) in values.into_iter().zip(self.matrix()) {

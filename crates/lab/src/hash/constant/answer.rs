@@ -44,7 +44,7 @@ pub(super) fn answer(
     key_sets: &[KeySetMeasured],
 ) -> Vec<String> {
     let mut answer = vec![format!(
-        "The prime nearest the golden ratio of 2^{bits} is {prime} ({prime:#x})."
+        "The prime nearest to 2^{bits} / golden ratio is {prime} ({prime:#x})."
     )];
     if bits == 32 {
         let is = if prime == MULTIPLIER { "is" } else { "is not" };
@@ -55,7 +55,7 @@ pub(super) fn answer(
         answer.extend(worst.map(|Worst { keys, links, times }| {
             let name = one.name;
             format!(
-                "{name}: {links:.2} links a hit at worst, {times:.2} of chance's, on {keys} keys."
+                "{name}: at worst {links:.2} links per hit, {times:.2} times chance, with {keys} keys."
             )
         }));
     }
@@ -70,14 +70,14 @@ pub(super) fn answer(
 fn open_question(key_sets: &[KeySetMeasured]) -> Option<String> {
     let constants = Constants::of(key_sets)?;
     let needed = if constants.is_another_needed() {
-        "Another constant needs"
+        "64-bit words need another multiplier"
     } else {
-        "No other constant needs"
+        "64-bit words need no other multiplier"
     };
     Some(format!(
-        "{needed} to be chosen for 64 bits where the shift follows the word: at worst {MULTIPLIER} takes \
-         {:.2} of chance's links, the prime of 64 bits {:.2}. Where the shift is always 11, tables of up \
-         to 21 bits have the buckets of 32-bit words.",
+        "{needed} if the shift depends on the word size: at worst, lookups walk {:.2} times as many links \
+         as chance with {MULTIPLIER}, and {:.2} times as many with the 64-bit prime. If the shift is \
+         always 11, tables of up to 21 bits use the same buckets as with 32-bit words.",
         constants.published, constants.prime
     ))
 }

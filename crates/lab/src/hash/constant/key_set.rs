@@ -23,7 +23,7 @@ impl KeySet {
     ///
     /// # Errors
     /// None are known: generated keys can always be read.
-    pub fn made_up(table_bits: u32) -> Result<Vec<Self>, Error> {
+    pub fn generated(table_bits: u32) -> Result<Vec<Self>, Error> {
         let mut sets = Vec::new();
         for kind in KeyKind::ALL {
             let keys = Keys::new(*kind, kind.cache(), 1 << table_bits, SEED);

@@ -154,13 +154,13 @@ fn multiplications(bits: u32, golden: Golden, prime: u64) -> Vec<Multiplication>
         },
     };
     let odd = match bits {
-        64 => "nearest odd number, prime or not: Linux's since 4.7 (less the word), and Larder's",
+        64 => "nearest odd number, prime or not: used by Linux since 4.7 (negated) and by Larder",
         _ => "nearest odd number, prime or not",
     };
     let mut all = vec![
         one(
             PRIME,
-            "prime nearest the golden ratio of the word",
+            "prime nearest to the word size divided by the golden ratio",
             prime,
             None,
         ),
@@ -169,14 +169,14 @@ fn multiplications(bits: u32, golden: Golden, prime: u64) -> Vec<Multiplication>
     if bits >= MEASURED_BITS {
         all.push(one(
             PUBLISHED,
-            "2654435761, of Lever 2000",
+            "2654435761, from Lever 2000",
             MULTIPLIER,
             None,
         ));
         let about = "2654435761, always shifted by 11, as in buffer-mult-11";
         all.push(one(PUBLISHED_11, about, MULTIPLIER, Some(11)));
     }
-    let about = "Linux's of 2.6 to 4.6, with few bits";
+    let about = "used by Linux 2.6 to 4.6: few bits are set";
     match bits {
         32 => all.push(one(SPARSE, about, SPARSE_32, None)),
         64 => all.push(one(SPARSE, about, SPARSE_64, None)),
@@ -197,7 +197,7 @@ mod tests {
     use crate::hash::KeyKind;
 
     fn study(bits: u32) -> Study {
-        Study::new(bits, 12, &KeySet::made_up(12).unwrap())
+        Study::new(bits, 12, &KeySet::generated(12).unwrap())
     }
 
     /// Returns the links of a multiplication relative to chance, with the keys on which it does worst.
@@ -214,27 +214,30 @@ mod tests {
         let study = study(32);
         assert_eq!(study.multiplier, MULTIPLIER);
         assert!(study.multiplications[0].quality.prime);
-        let said = "The published 2654435761 is that prime.";
+        let expected = "The published 2654435761 is that prime.";
         assert!(
-            study.answer.iter().any(|line| line == said),
+            study.answer.iter().any(|line| line == expected),
             "{:?}",
             study.answer
         );
     }
 
     #[test]
-    fn multiplier_of_64_bits_is_needed_where_the_shift_follows_the_word() {
+    fn words_of_64_bits_need_another_multiplier() {
         let study = study(64);
         assert_eq!(study.multiplier, 11_400_714_819_323_198_549);
         assert_eq!(study.multiplier_hex, "0x9e3779b97f4a7c55");
         assert_eq!(study.key_sets.len(), KeyKind::ALL.len());
         assert!(worst(&study, PUBLISHED) > 10.0 && worst(&study, PRIME) < 2.0);
         let needed = study.answer.last().unwrap();
-        assert!(needed.starts_with("Another constant needs"), "{needed}");
+        assert!(
+            needed.starts_with("64-bit words need another multiplier"),
+            "{needed}"
+        );
     }
 
     #[test]
-    fn word_of_8_bits_is_derived_and_not_measured() {
+    fn multiplier_of_8_bits_is_derived_but_not_measured() {
         let study = study(8);
         assert_eq!((study.golden_ratio, study.multiplier), (158, 157));
         assert!(study.key_sets.is_empty());
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn study_of_the_same_keys_is_the_same() {
+    fn studies_of_the_same_keys_are_equal() {
         assert_eq!(study(64), study(64));
     }
 }

@@ -23,10 +23,7 @@ impl Golden {
     }
 
     /// Returns `number` minus the golden ratio of the word.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a figure to be read, with a few digits"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "displayed with a few digits")]
     pub(super) fn difference(self, number: u64) -> f64 {
         let distance = self.distance(number) as f64 / 2_f64.powi(64);
         distance.copysign(if number > self.floor() { 1.0 } else { -1.0 })
@@ -111,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn number_is_prime_as_trial_division_says() {
+    fn is_prime_agrees_with_trial_division() {
         let divides = |number: u64| (2..number).any(|divisor| number.is_multiple_of(divisor));
         for number in 0..5000 {
             assert_eq!(is_prime(number), number > 1 && !divides(number), "{number}");
@@ -119,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn large_number_is_prime_where_it_is_known_to_be() {
+    fn known_large_primes_and_composites_are_recognized() {
         // The largest prime below 2^64, a Mersenne prime, and the published multiplier.
         for prime in [18_446_744_073_709_551_557, (1 << 61) - 1, 2_654_435_761] {
             assert!(is_prime(prime), "{prime}");
@@ -148,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_primes_of_a_word_leave_none_nearer_out() {
+    fn nearest_primes_of_a_word_omit_no_nearer_prime() {
         for bits in [9, 16, 31, 32, 48, 63, 64] {
             let golden = Golden::of_word(bits);
             let primes = golden.nearest_primes(bits, 3);

@@ -32,10 +32,7 @@ pub(super) fn spectral(multiplier: u64, bits: u32) -> f64 {
     length(short) / (word_size(bits) * 2.0 / 3_f64.sqrt()).sqrt()
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a figure to be read, with a few digits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "displayed with a few digits")]
 fn length((a, b): (i128, i128)) -> f64 {
     (a as f64).hypot(b as f64)
 }
@@ -99,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn spectral_figure_is_that_of_the_shortest_vector_of_all() {
+    fn spectral_figure_equals_that_of_an_exhaustive_search() {
         for bits in [8, 11, 12] {
             for multiplier in (1..1 << bits).step_by(2) {
                 let (found, all) = (spectral(multiplier, bits), shortest(multiplier, bits));

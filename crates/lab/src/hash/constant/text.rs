@@ -12,7 +12,7 @@ impl fmt::Display for Study {
         if !self.key_sets.is_empty() {
             writeln!(
                 f,
-                "\nLinks walked on a hit, and the chains' chi-square by its degrees of freedom; tables of \
+                "\nLinks per hit and, in parentheses, chi-square divided by its degrees of freedom; tables of \
                  {} bits",
                 self.table_bits
             )?;
@@ -27,7 +27,7 @@ impl fmt::Display for Study {
 
 impl Study {
     fn primes(&self) -> Table {
-        let mut table = Table::new("nearest primes: | hexadecimal: | difference:");
+        let mut table = Table::new("nearest prime: | hexadecimal: | difference:");
         for near in &self.nearest_primes {
             table.push([
                 near.prime.to_string(),
@@ -39,8 +39,9 @@ impl Study {
     }
 
     fn qualities(&self) -> Table {
-        let mut table =
-            Table::new("name | multiplier: | shift: | prime | spectral: | worst gap: | what");
+        let mut table = Table::new(
+            "name | multiplier: | shift: | prime | spectral: | worst gap: | description",
+        );
         for one in &self.multiplications {
             let shift = one.shift.map_or_else(
                 || format!("{} - bits", self.bits),

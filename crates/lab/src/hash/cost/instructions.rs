@@ -76,11 +76,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_of_mappings_is_read_with_its_place_in_the_file() {
+    fn line_of_mappings_is_parsed_with_its_file_offset() {
         let line = "55d0c0a01000-55d0c0a2f000 r-xp 00001000 08:01 1048 /usr/bin/larder";
         let range = 0x55d0_c0a0_1000..0x55d0_c0a2_f000;
         assert_eq!(mapping(line), Some((range, 0x1000)));
-        assert_eq!(mapping("no line of it"), None);
+        assert_eq!(mapping("not a line of mappings"), None);
     }
 
     #[test]

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn costs_of_functions_are_finite_and_know_their_instructions() {
+    fn costs_of_functions_are_finite_and_include_instruction_sizes() {
         let functions = [Function::PageMult, Function::Golden, Function::Tabulation];
         let measured = Costs::measure(&functions, 14);
         assert!(measured.cycle_ns > 0.0, "{measured:?}");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_read_back_are_those_written() {
+    fn costs_are_read_as_written() {
         let costs = Costs::measure(&[Function::Golden], 10);
         let text = serde_json::to_string(&costs).unwrap();
         let read: Costs = serde_json::from_str(&text).unwrap();

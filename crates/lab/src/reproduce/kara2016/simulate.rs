@@ -90,7 +90,7 @@ fn play(
         work,
         seed: size.config.seed,
     };
-    Ok(machine.play(&recording.of(variant, case)?))
+    Ok(machine.simulate(&recording.of(variant, case)?))
 }
 
 /// Returns the simulated times.

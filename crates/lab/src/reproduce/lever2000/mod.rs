@@ -163,7 +163,7 @@ pub fn reproduce(size: Size, mut progress: impl FnMut(usize, usize)) -> Result<L
 /// 14 bits.
 fn constants() -> Result<Option<Constants>, Error> {
     const TABLE_BITS: u32 = 14;
-    let keys = KeySet::made_up(TABLE_BITS)?;
+    let keys = KeySet::generated(TABLE_BITS)?;
     Ok(Study::new(u64::BITS, TABLE_BITS, &keys).constants())
 }
 
