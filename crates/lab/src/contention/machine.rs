@@ -153,7 +153,7 @@ struct Line {
 
 #[derive(Default)]
 struct Entry {
-    alone: Option<usize>,
+    exclusive: Option<usize>,
     shared: u32,
 }
 
@@ -252,15 +252,15 @@ impl<'o> Simulation<'o> {
             Touch::Write(place) => self.write(number, place, now),
             Touch::HoldExclusive(place) => {
                 let entry = self.entries.entry(place).or_default();
-                if entry.alone.is_some() || entry.shared > 0 {
+                if entry.exclusive.is_some() || entry.shared > 0 {
                     return self.park(number, place, now);
                 }
-                entry.alone = Some(number);
+                entry.exclusive = Some(number);
                 self.continue_at(number, now + own_ns);
             }
             Touch::HoldShared(place) => {
                 let entry = self.entries.entry(place).or_default();
-                if entry.alone.is_some() {
+                if entry.exclusive.is_some() {
                     return self.park(number, place, now);
                 }
                 entry.shared += 1;
@@ -331,8 +331,8 @@ impl<'o> Simulation<'o> {
     /// Releases the entry, and wakes all parked workers if one of them waits for it.
     fn release(&mut self, number: usize, place: u64, now: u64) {
         let entry = self.entries.entry(place).or_default();
-        if entry.alone == Some(number) {
-            entry.alone = None;
+        if entry.exclusive == Some(number) {
+            entry.exclusive = None;
         } else {
             entry.shared = entry
                 .shared

@@ -331,8 +331,8 @@ mod tests {
         let holds = |variant| {
             let recorded = record(variant);
             let steps = recorded.iter().flatten().flatten();
-            let alone = |step: &&Step| matches!(step, Step::Touch(Touch::HoldExclusive(_)));
-            steps.filter(alone).count()
+            let exclusive = |step: &&Step| matches!(step, Step::Touch(Touch::HoldExclusive(_)));
+            steps.filter(exclusive).count()
         };
         let sets = 3 * 20;
         assert!(
