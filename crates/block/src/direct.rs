@@ -107,9 +107,9 @@ impl DirectDevice {
         self.file.read_direct(aligned, ahead, len, offset_bytes)?;
         let mut rest = &aligned[ahead..ahead + len];
         for buf in bufs {
-            let (part, behind) = rest.split_at(buf.len());
+            let (part, after) = rest.split_at(buf.len());
             buf.copy_from_slice(part);
-            rest = behind;
+            rest = after;
         }
         Ok(())
     }
@@ -158,14 +158,14 @@ impl BlockDevice for DirectDevice {
         let before_tail_bytes = tail_start_bytes.saturating_sub(offset_bytes);
         let split =
             usize::try_from(before_tail_bytes).map_or(bytes.len(), |at| at.min(bytes.len()));
-        let (before, behind) = bytes.split_at(split);
+        let (before, after) = bytes.split_at(split);
         if !before.is_empty() {
             self.write_around(before, offset_bytes)?;
         }
         match &self.tail {
-            Some(tail) if !behind.is_empty() => {
-                let behind_bytes = offset_bytes + before.len() as u64;
-                tail.buffered.write_at(behind, behind_bytes)
+            Some(tail) if !after.is_empty() => {
+                let after_bytes = offset_bytes + before.len() as u64;
+                tail.buffered.write_at(after, after_bytes)
             }
             _ => Ok(()),
         }

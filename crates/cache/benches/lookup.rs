@@ -112,7 +112,7 @@ fn pages(count: u64, reads: u64) {
         file.write_all(&[7; 4096]).expect("room for a file");
     }
     for threads in [1, 2] {
-        let ours = rate(threads, reads, |thread| {
+        let larder = rate(threads, reads, |thread| {
             let mut random = Random(0x1234_5678 + thread);
             let mut bytes = [0; 4096];
             for _ in 0..reads {
@@ -132,9 +132,9 @@ fn pages(count: u64, reads: u64) {
             }
         });
         println!(
-            "{count} pages of 4 KiB, {threads} threads: ours {ours:.2} M/s, \
+            "{count} pages of 4 KiB, {threads} threads: Larder {larder:.2} M/s, \
              pread {kernel:.2} M/s, {:.1} times",
-            ours / kernel
+            larder / kernel
         );
     }
 }
@@ -175,7 +175,7 @@ fn tempfile() -> File {
         .create_new(true)
         .open(&path)
         .expect("a temporary file");
-    std::fs::remove_file(&path).expect("our own file");
+    std::fs::remove_file(&path).expect("the file was just created");
     file
 }
 

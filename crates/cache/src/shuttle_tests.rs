@@ -235,7 +235,7 @@ fn shuttle_dirty_page_stays_until_it_is_cleaned() {
         let times_cleaned = u32::from(has_cleaned) + u32::from(cleaned_by_other);
         assert_eq!(times_cleaned, u32::from(is_made), "dirtied once");
         pages.frames().check_invariants();
-        assert_eq!(pages.set_clean(key(2)), is_other_made, "nobody else's");
+        assert_eq!(pages.set_clean(key(2)), is_other_made, "page 2 is as dirty as it was made");
         assert!(!is_other_made || pages.remove(key(2)));
         pages.frames().check_invariants();
     });
@@ -305,7 +305,7 @@ fn shuttle_discarded_page_is_absent_despite_concurrent_change_or_eviction() {
         let is_changed = writer.join().unwrap();
         hand.join().unwrap();
         let is_here = pages.get(key(1)).is_some();
-        assert!(is_changed || !is_here, "nobody brought it back");
+        assert!(is_changed || !is_here, "the discarded page is cached again");
         pages.frames().check_invariants();
     });
 }

@@ -276,8 +276,8 @@ fn tables_have_the_requested_sizes_and_functions() {
         chosen.inodes.stats().finder,
         Finder::Function(Function::InodeModified)
     );
-    let ours = caches(8 << 20, Tables::LARDER);
-    assert_eq!(ours.dentries.stats().finder, Finder::Larder);
+    let larder = caches(8 << 20, Tables::LARDER);
+    assert_eq!(larder.dentries.stats().finder, Finder::Larder);
 }
 
 #[test]

@@ -167,9 +167,9 @@ fn check(caches: &Caches, events: &[Event], threads: u64) {
         caches.inodes.stats(),
     ];
     for (cache, stats) in CacheKind::ALL.into_iter().zip(stats) {
-        let told = lookups[cache as usize];
+        let recorded = lookups[cache as usize];
         assert_eq!(
-            told,
+            recorded,
             (stats.lookups, stats.hits),
             "lookups and hits: {cache:?}"
         );
@@ -210,7 +210,7 @@ proptest! {
 
 #[test]
 fn tapes_record_the_same_names_with_any_seed_or_function() {
-    let told = |tables, seed| {
+    let recorded = |tables, seed| {
         let (caches, kept) = caches(tables, seed);
         for number in 0..=u8::MAX {
             do_step(&caches, &Step::FindName(7, number));
@@ -223,9 +223,9 @@ fn tapes_record_the_same_names_with_any_seed_or_function() {
             let name = vec![b'a' + u8::try_from(length % 26).unwrap(); length];
             caches.dentries.insert(9, &name, Dentry::Negative);
             assert_eq!(caches.dentries.get(9, &name), Some(Dentry::Negative));
-            let told = kept.0.lock().unwrap();
-            let [.., inserted, found] = &told[..] else {
-                panic!("nothing was told")
+            let recorded = kept.0.lock().unwrap();
+            let [.., inserted, found] = &recorded[..] else {
+                panic!("nothing was recorded")
             };
             let key = HashKey {
                 object: 9,
@@ -235,7 +235,7 @@ fn tapes_record_the_same_names_with_any_seed_or_function() {
         }
         std::mem::take(&mut *kept.0.lock().unwrap())
     };
-    let first = told("larder", [1, 2]);
-    assert!(first == told("larder", [0x1234_5678_9abc_def0, 99]));
-    assert!(first == told("D+dentry=larder", [5, 6]));
+    let first = recorded("larder", [1, 2]);
+    assert!(first == recorded("larder", [0x1234_5678_9abc_def0, 99]));
+    assert!(first == recorded("D+dentry=larder", [5, 6]));
 }

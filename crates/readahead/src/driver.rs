@@ -233,7 +233,7 @@ impl Driver {
             file.access_started();
         }
         let Some(found) = file.get(index) else {
-            return self.bring_in(file, request, index);
+            return self.fill(file, request, index);
         };
         if found.is_marked {
             self.read_ahead(file, request, index);
@@ -248,7 +248,7 @@ impl Driver {
     }
 
     #[cold]
-    fn bring_in<F: CachedFile>(
+    fn fill<F: CachedFile>(
         &self,
         file: &mut F,
         request: &Request,

@@ -124,8 +124,8 @@ fn limit(state: &FileState, request_pages: u32) -> u32 {
 
 /// Returns the page in which the last read ended, or the next one if it ended at a page boundary.
 fn previous_position(state: &FileState) -> u64 {
-    let behind = u64::from(!state.previous_ends_inside);
-    state.previous.0.saturating_add(behind)
+    let next = u64::from(!state.previous_ends_inside);
+    state.previous.0.saturating_add(next)
 }
 
 /// Returns the window for a missing page that a request of `request_pages` needs.
@@ -135,12 +135,12 @@ fn synchronous(
     request_pages: u32,
     resident: &dyn Residency,
 ) -> Window {
-    let as_asked = |size| Window::unmarked(read.index, size);
+    let as_requested = |size| Window::unmarked(read.index, size);
     if state.max_pages() == 0 {
-        return as_asked(1);
+        return as_requested(1);
     }
     if state.advice == Advice::Random {
-        return as_asked(request_pages.min(state.max_pages().max(state.io_pages())));
+        return as_requested(request_pages.min(state.max_pages().max(state.io_pages())));
     }
     let max_pages = limit(state, request_pages);
     let sequential = read.index.0.wrapping_sub(previous_position(state)) <= 1;
@@ -154,7 +154,7 @@ fn synchronous(
     }
     let history = resident.resident_before(read.index, max_pages.saturating_sub(1));
     if history <= request_pages {
-        return as_asked(request_pages);
+        return as_requested(request_pages);
     }
     let from_start = u64::from(history) == read.index.0;
     let history = history.saturating_mul(if from_start { 2 } else { 1 });

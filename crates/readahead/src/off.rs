@@ -15,6 +15,6 @@ impl Policy for Off {
         if read.trigger != Trigger::Miss {
             return Windows::NONE;
         }
-        read.as_asked().clip(read.file_pages).into()
+        read.as_requested().clip(read.file_pages).into()
     }
 }

@@ -89,7 +89,7 @@ impl Policy for OnDemand {
             let request = read.rest_pages();
             let oversize = request > state.max_pages();
             if !at_marker && !oversize && !state.is_sequential(read.index) {
-                read.as_asked()
+                read.as_requested()
             } else {
                 state.window = open(read, request, state.max_pages());
                 state.window

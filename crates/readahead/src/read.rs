@@ -54,7 +54,7 @@ impl Read {
     }
 
     /// Returns the rest of the request as a window, with nothing read ahead.
-    pub(crate) fn as_asked(&self) -> Window {
+    pub(crate) fn as_requested(&self) -> Window {
         Window::unmarked(self.index, self.rest_pages())
     }
 }

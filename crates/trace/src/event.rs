@@ -88,12 +88,12 @@ mod tests {
             index: 1 << 40,
         };
         for cache in CacheKind::ALL {
-            let told = Event {
+            let event = Event {
                 cache,
                 operation: Operation::Insert,
                 key,
             };
-            assert_eq!(TraceEvent::new(1, 2, told).key(), key, "{cache:?}");
+            assert_eq!(TraceEvent::new(1, 2, event).key(), key, "{cache:?}");
         }
     }
 }

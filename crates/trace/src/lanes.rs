@@ -106,7 +106,7 @@ struct Stamp {
 
 impl Held {
     /// Moves the latest events to the end of `events`.
-    fn settle(&mut self) {
+    fn flush_latest(&mut self) {
         self.events.append(&mut self.latest);
     }
 }
@@ -143,8 +143,8 @@ impl Lanes {
             return;
         }
         if held.latest.len() == LATEST_EVENTS {
-            match self.settle(lane, held, hurry) {
-                Some(settled) => held = settled,
+            match self.make_room(lane, held, hurry) {
+                Some(flushed) => held = flushed,
                 None => return,
             }
         }
@@ -173,7 +173,7 @@ impl Lanes {
 
     /// Makes room for more latest events. Returns `None` if there is no room, and counts one lost event.
     #[cold]
-    fn settle<'l>(
+    fn make_room<'l>(
         &self,
         lane: &'l Lane,
         mut held: MutexGuard<'l, Held>,
@@ -194,7 +194,7 @@ impl Lanes {
                 return None;
             }
         }
-        held.settle();
+        held.flush_latest();
         if held.events.len() == HURRY_EVENTS {
             hurry();
         }
@@ -222,7 +222,7 @@ impl Lanes {
         let until = self.now_ns();
         for lane in &self.all {
             let mut held = lane.lock();
-            held.settle();
+            held.flush_latest();
             // The next event gets a new time.
             held.stamp.lookups = 0;
             mem::swap(&mut held.events, spare);

@@ -129,12 +129,12 @@ impl TraceRecorder {
             progress: Mutex::default(),
             writer: OnceLock::new(),
         });
-        let told = Arc::clone(&tape);
+        let writer_tape = Arc::clone(&tape);
         let thread = thread::Builder::new()
             .name("larder-recorder".to_owned())
             .spawn(move || {
-                let _closes = Closes(&told.lanes);
-                write(&told, writer)
+                let _closes = CloseOnDrop(&writer_tape.lanes);
+                write(&writer_tape, writer)
             })?;
         // This is the only place that sets it.
         let _ = tape.writer.set(thread.thread().clone());
@@ -190,9 +190,9 @@ impl Drop for TraceRecorder {
 }
 
 /// Closes the lanes when the writer ends, also by a panic, so that no thread waits for room forever.
-struct Closes<'l>(&'l Lanes);
+struct CloseOnDrop<'l>(&'l Lanes);
 
-impl Drop for Closes<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -264,8 +264,8 @@ mod tests {
         let lanes = Lanes::new(Overflow::Wait);
         let panicked = thread::scope(|scope| {
             let writer = scope.spawn(|| {
-                let _closes = Closes(&lanes);
-                panic!("the writer's end");
+                let _closes = CloseOnDrop(&lanes);
+                panic!("the writer panics");
             });
             writer.join().is_err()
         });

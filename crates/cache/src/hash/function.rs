@@ -124,7 +124,7 @@ published {
     SwapOffset, SwapOffset64 = "swap-offset": page::with_offset[page::ENTRY], Page,
         "Lever 2000, section 3.1, after S. Tweedie", "page-offset of a swap entry: index is the offset in bytes";
     SwapMult, SwapMult64 = "swap-mult": page::multiplicative[page::ENTRY], Page,
-        "Lever 2000, section 6 asks for it", "page-mult of a swap entry: index is the offset in bytes";
+        "Lever 2000, proposed in section 6", "page-mult of a swap entry: index is the offset in bytes";
     BufferReference, BufferReference64 = "buffer-reference": buffer::reference, Buffer,
         "Lever 2000, section 3.2", "device xor block";
     BufferMult11, BufferMult11In64 = "buffer-mult-11": buffer::multiplicative[11], Buffer,
@@ -178,7 +178,7 @@ todays {
     TableDriven64 = "table-driven-64": random_table::table_driven::<Word64>,
         "Lever 2000, appendix B, formula not printed", "table-driven in words of 64 bits";
     Crc32c = "crc32c": crc::crc32c,
-        "Castagnoli 1993; SSE 4.2, Armv8", "CRC-32C, by the processor's instruction where it has it";
+        "Castagnoli 1993; SSE 4.2, Armv8", "CRC-32C, by the processor's instruction if it has one";
     Tabulation = "tabulation": random_table::tabulation,
         "Zobrist 1970; Carter and Wegman 1979", "a table of random words for each byte of the key";
 }

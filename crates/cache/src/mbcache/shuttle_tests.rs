@@ -151,7 +151,7 @@ fn shuttle_mbcache_deleted_entry_is_not_found() {
 
 /// Marks the entry as having the largest number of users.
 fn mark_full(cache: &dyn MbCache) {
-    let held = cache.get(KEY, 10).expect("nobody drops it");
+    let held = cache.get(KEY, 10).expect("the entry is not dropped");
     held.set_reusable(false);
     drop(held);
     assert!(cache.find_first(KEY).is_none());
@@ -187,16 +187,16 @@ fn shuttle_mbcache_search_returns_each_entry_once_while_others_change() {
             seen.push(held.value());
             found = cache.find_next(held);
         }
-        assert!(seen.contains(&10), "it was there all along: {seen:?}");
+        assert!(seen.contains(&10), "10 was never removed: {seen:?}");
     }
     check(|variant| race(&cache(variant, 8, &[10, 20, 30]), [renew_both, search]));
     // Of two neighbours that are evicted, the second may be at the front again before the first is
     // removed.
-    let renew_behind: Act = |cache| renew(cache, 20);
+    let renew_after: Act = |cache| renew(cache, 20);
     let renew_before: Act = |cache| renew(cache, 30);
     check(move |variant| {
         let cache = cache(variant, 8, &[10, 20, 30, 40]);
-        race(&cache, [search, renew_before, renew_behind]);
+        race(&cache, [search, renew_before, renew_after]);
     });
 }
 

@@ -80,7 +80,7 @@ fn run<H: HashFunction<u64>>(table: &Numbers<H>, steps: Vec<Step>, evicts: bool)
                         continue;
                     }
                     Inserted::Existing(Found::Pinned(pin, _)) => (key, Some(pin.slot().word(1))),
-                    Inserted::Existing(other) => panic!("nobody else fills: {other:?}"),
+                    Inserted::Existing(other) => panic!("no other thread fills: {other:?}"),
                 }
             }
             Step::Copy(key) => (key, value(table, key)),
@@ -90,7 +90,7 @@ fn run<H: HashFunction<u64>>(table: &Numbers<H>, steps: Vec<Step>, evicts: bool)
                     (key, Some(pin.slot().word(1)))
                 }
                 None => (key, None),
-                Some(other) => panic!("nobody fills: {other:?}"),
+                Some(other) => panic!("no thread fills: {other:?}"),
             },
             Step::Remove(key) => {
                 let removed = table.remove(&key);

@@ -129,7 +129,7 @@ impl Decision<'_> {
         self.state.previous = index.plus(u64::from(pages - 1));
         if !is_sequential {
             self.state.forget_windows();
-            self.bring_in(Window::unmarked(index, pages));
+            self.add_window(Window::unmarked(index, pages));
         } else if self.state.current.size == 0 {
             self.open(index, pages, request);
         } else {
@@ -143,7 +143,7 @@ impl Decision<'_> {
     fn open(&mut self, start: PageIndex, pages: u32, request: u32) {
         let size = sizes::initial(pages, self.max_pages);
         self.state.current = Window::unmarked(start, size);
-        if self.bring_in(self.state.current) && request >= self.max_pages {
+        if self.add_window(self.state.current) && request >= self.max_pages {
             self.look_ahead(true);
         }
     }
@@ -176,12 +176,12 @@ impl Decision<'_> {
             return false;
         }
         self.state.ahead = Window::unmarked(start, size);
-        self.bring_in(self.state.ahead)
+        self.add_window(self.state.ahead)
     }
 
     /// Adds the part of `whole` that is inside the file to the answer. Returns false if all of it
     /// was resident already and that switched readahead off.
-    fn bring_in(&mut self, whole: Window) -> bool {
+    fn add_window(&mut self, whole: Window) -> bool {
         match whole.clip(self.read.file_pages) {
             Some(window) if !self.ends_readahead(whole, window) => self.windows.push(window),
             _ => self.state.found_cached(whole.size),

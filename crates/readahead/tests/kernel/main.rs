@@ -61,7 +61,7 @@ impl Comparison {
             for (operation, kernel) in pattern.operations.iter().zip(outcomes) {
                 self.windows += kernel.windows.len();
                 let ours = replay.perform(operation);
-                if ours != replay::as_judged(kernel, pattern) {
+                if ours != replay::comparable(kernel, pattern) {
                     self.differences.push(format!(
                         "{group}/{}, {operation:?}\n  kernel {}\n  modern {}",
                         pattern.name,
@@ -125,7 +125,7 @@ fn recordings_of_both_folio_kinds_have_the_same_patterns() {
     for ((pattern, in_single), (same, in_large)) in single.iter().zip(&large) {
         assert_eq!(pattern, same);
         let places = |outcomes: &[Outcome]| -> Vec<Vec<(u64, u64)>> {
-            let judged = outcomes.iter().map(|o| replay::as_judged(o, pattern));
+            let judged = outcomes.iter().map(|o| replay::comparable(o, pattern));
             judged
                 .map(|o| o.windows.iter().map(|w| (w.start, w.size)).collect())
                 .collect()

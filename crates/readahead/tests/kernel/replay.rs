@@ -91,10 +91,10 @@ impl Replay {
         if offset >= end {
             return;
         }
-        let asked = pages_touched(offset, len, PAGE_BYTES);
+        let requested = pages_touched(offset, len, PAGE_BYTES);
         let got = pages_touched(offset, end - offset, PAGE_BYTES);
         let request = Request {
-            pages: asked,
+            pages: requested,
             ends_inside_page: !end.is_multiple_of(PAGE_BYTES),
             by_fault: false,
             file_pages: self.file_pages(),
@@ -167,7 +167,7 @@ impl Replay {
         self.outcome.add(folio.start.0, folio.order);
     }
 
-    fn tell(&mut self, window: Window, order: Option<u8>) {
+    fn record(&mut self, window: Window, order: Option<u8>) {
         self.outcome.windows.push(KernelWindow {
             start: window.start.0,
             size: window.size.into(),
@@ -196,7 +196,7 @@ impl Reader<'_> {
 
     /// Brings in the absent pages of a window, one by one.
     fn start_single(&mut self, window: Window) -> u32 {
-        self.replay.tell(window, None);
+        self.replay.record(window, None);
         start_pages(self, window.start.0..window.end().0, window.marker())
     }
 
@@ -219,7 +219,7 @@ impl Reader<'_> {
     /// Brings in a window in large folios. If a folio does not fit between cached pages, the rest
     /// of the window is read in single pages.
     fn start_folios(&mut self, window: Window) -> u32 {
-        self.replay.tell(window, Some(0));
+        self.replay.record(window, Some(0));
         let mut new_pages = 0;
         for folio in self.stream().state.folios(window) {
             if self.replay.cache.overlaps(folio) {
@@ -303,7 +303,7 @@ impl CachedFile for Reader<'_> {
 ///   was cut at the end of the file.
 /// - With large folios, the kernel reports the window before it is cut, even if nothing is left of
 ///   it, and an order that is not limited yet. Therefore the folios themselves are compared.
-pub fn as_judged(kernel: &Outcome, pattern: &Pattern) -> Outcome {
+pub fn comparable(kernel: &Outcome, pattern: &Pattern) -> Outcome {
     let file_pages = pattern.file_bytes.div_ceil(PAGE_BYTES);
     let mut outcome = kernel.clone();
     outcome.windows.retain_mut(|window| {

@@ -152,9 +152,9 @@ fn seek_and_return_resets_the_windows_and_requests_cached_pages_again() {
     ];
     let mut file = file(32);
     assert_reads(&mut file, &rows);
-    // Pages 2 to 11 were resident, and the windows since the stream went back have covered them
+    // Pages 2 to 11 were resident, and the windows since the seek back have covered them
     // all.
-    assert_eq!(file.log.pages_asked_again, 1 + 4 + 5);
+    assert_eq!(file.log.pages_requested_again, 1 + 4 + 5);
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn cached_file_of_200_pages_is_read_to_its_end_before_readahead_is_off() {
     for page in 0..200 {
         file.read(page, 1);
     }
-    assert_eq!(file.log.pages_asked_again, 200);
+    assert_eq!(file.log.pages_requested_again, 200);
     assert_eq!(file.log.decisions, 200);
     // Pages past the end count too: those of the window at 188, and those of the one at 220. That
     // makes 4 + 8 + 16 + 7 times 32 pages, and the next four exceed the limit.

@@ -248,11 +248,11 @@ fn request_that_fills_its_window_meets_the_marker_on_its_first_page() {
 fn request_that_fills_the_first_window_reads_all_but_page_0_again() {
     let mut file = ToyFile::new(PolicyName::OnDemand, 1000, 32);
     assert_reads(&mut file, &[(0, 32, &[(0, 32, 32), (1, 32, 32)])]);
-    assert_eq!(file.log.pages_asked_again, 31);
+    assert_eq!(file.log.pages_requested_again, 31);
 
     let mut file = ToyFile::new(PolicyName::OnDemand, 1000, 2);
     assert_eq!(file.read(0, 10)[..3], [(0, 2, 2), (1, 2, 2), (3, 2, 2)]);
-    assert_eq!(file.log.pages_asked_again, 1);
+    assert_eq!(file.log.pages_requested_again, 1);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn seek_and_return_leaves_the_window_where_it_was() {
         (5, 7, &[]),
     ];
     assert_reads(&mut file, &rows);
-    assert_eq!(file.log.pages_asked_again, 0);
+    assert_eq!(file.log.pages_requested_again, 0);
 }
 
 #[test]

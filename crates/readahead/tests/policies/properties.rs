@@ -234,7 +234,7 @@ proptest! {
         } else {
             0
         };
-        prop_assert_eq!(file.log.pages_asked_again, want);
+        prop_assert_eq!(file.log.pages_requested_again, want);
     }
 
     /// `ondemand` goes back for pages that were reclaimed before they were read.

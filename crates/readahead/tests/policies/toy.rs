@@ -11,7 +11,7 @@ use larder_readahead::{
 };
 
 /// One window of an answer: start, size, asynchronous size.
-pub type Asked = (u64, u32, u32);
+pub type AnsweredWindow = (u64, u32, u32);
 
 /// A pseudo-random sequence from a seed.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Random {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     /// The windows of all answers, as the policy returned them.
-    pub windows: Vec<Asked>,
+    pub windows: Vec<AnsweredWindow>,
     /// Calls of the policy's `decide`.
     pub decisions: u32,
     /// Decisions about a page that was neither resident nor in flight, for which the reader waits.
@@ -42,7 +42,7 @@ pub struct Log {
     /// Decisions about a page that a lookup did not find.
     pub misses: u32,
     /// Pages of windows that were already resident or in flight.
-    pub pages_asked_again: u64,
+    pub pages_requested_again: u64,
 }
 
 /// A file, its pages in the cache, and its reader.
@@ -117,7 +117,7 @@ impl ToyFile {
     }
 
     /// Reads `pages` pages from `start`. Returns the resulting windows.
-    pub fn read(&mut self, start: u64, pages: u32) -> &[Asked] {
+    pub fn read(&mut self, start: u64, pages: u32) -> &[AnsweredWindow] {
         self.request(start, pages, false)
     }
 
@@ -134,11 +134,11 @@ impl ToyFile {
     }
 
     /// Takes a fault on `page`. Returns the resulting windows.
-    pub fn fault(&mut self, page: u64) -> &[Asked] {
+    pub fn fault(&mut self, page: u64) -> &[AnsweredWindow] {
         self.request(page, 1, true)
     }
 
-    fn request(&mut self, start: u64, pages: u32, by_fault: bool) -> &[Asked] {
+    fn request(&mut self, start: u64, pages: u32, by_fault: bool) -> &[AnsweredWindow] {
         let before = self.log.windows.len();
         let end = start + u64::from(pages);
         let request = Request {
@@ -202,22 +202,22 @@ impl CachedFile for ToyFile {
     fn decided(&mut self, read: &Read, windows: Windows) {
         self.log.decisions += 1;
         self.log.stalls += u32::from(!self.resident.is_resident(read.index));
-        let mut asked_to = 0;
+        let mut requested_to = 0;
         for window in windows {
             check(window, read, self.state.max_pages());
             assert!(
-                window.start.0 >= asked_to,
-                "{window:?} asks for pages of the window before it, which ends at {asked_to}"
+                window.start.0 >= requested_to,
+                "{window:?} overlaps the previous window, which ends at {requested_to}"
             );
-            asked_to = window.end().0;
-            let asked = (window.start.0, window.size, window.async_size);
-            self.log.windows.push(asked);
+            requested_to = window.end().0;
+            let answered = (window.start.0, window.size, window.async_size);
+            self.log.windows.push(answered);
         }
     }
 
     fn start(&mut self, _: &Read, window: Window) -> u32 {
         let new_pages = start_pages(self, window.start.0..window.end().0, window.marker());
-        self.log.pages_asked_again += u64::from(window.size - new_pages);
+        self.log.pages_requested_again += u64::from(window.size - new_pages);
         new_pages
     }
 
@@ -237,10 +237,10 @@ impl CachedFile for ToyFile {
 
 /// Checks the properties of each window that answers `read`.
 pub fn check(window: Window, read: &Read, max_pages: u32) {
-    let as_asked =
+    let as_requested =
         window.start == read.index && window.size <= read.rest_pages() && window.async_size == 0;
     assert!(
-        window.size >= 1 && (window.size <= max_pages || as_asked),
+        window.size >= 1 && (window.size <= max_pages || as_requested),
         "{window:?} for {read:?} with a limit of {max_pages}"
     );
     assert!(

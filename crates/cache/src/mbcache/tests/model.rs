@@ -61,7 +61,7 @@ impl Model<'_> {
         if self.map.remove(&(key, value)).is_some() {
             self.vanished += 1;
         }
-        assert!(self.vanished <= dropped(self.cache), "dropped and not said");
+        assert!(self.vanished <= dropped(self.cache), "an eviction is not in the statistics");
     }
 
     /// Checks whether the cache has an entry of the map.
@@ -109,7 +109,7 @@ impl Model<'_> {
     fn vanish_searched(&mut self, key: u32, value: u64) {
         assert!(!self.is_held(key, value), "({key}, {value}) was held");
         let got = self.cache.get(key, value);
-        assert!(got.is_none(), "a search passed ({key}, {value}) by");
+        assert!(got.is_none(), "a search missed ({key}, {value})");
         self.vanish(key, value);
     }
 
@@ -117,7 +117,7 @@ impl Model<'_> {
         match self.cache.delete_or_get(key, value) {
             Deleted::InUse(held) => {
                 assert_eq!((held.key(), held.value()), (key, value));
-                assert!(self.is_held(key, value), "nobody holds it");
+                assert!(self.is_held(key, value), "({key}, {value}) was not held");
             }
             Deleted::Absent => {
                 assert!(!self.is_held(key, value), "({key}, {value}) was held");
@@ -169,9 +169,9 @@ impl Model<'_> {
             self.look(key, value);
         }
         let stats = self.cache.stats();
-        let gone = self.vanished + self.deleted;
+        let removed = self.vanished + self.deleted;
         stats.entries == self.map.len() as u64
-            && stats.inserted == stats.entries + gone
+            && stats.inserted == stats.entries + removed
             && self.vanished <= dropped(self.cache)
             && stats.inserted <= stats.entries + dropped(self.cache) + self.deleted
     }
