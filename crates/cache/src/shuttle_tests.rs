@@ -235,7 +235,11 @@ fn shuttle_dirty_page_stays_until_it_is_cleaned() {
         let times_cleaned = u32::from(has_cleaned) + u32::from(cleaned_by_other);
         assert_eq!(times_cleaned, u32::from(is_made), "dirtied once");
         pages.frames().check_invariants();
-        assert_eq!(pages.set_clean(key(2)), is_other_made, "page 2 is as dirty as it was made");
+        assert_eq!(
+            pages.set_clean(key(2)),
+            is_other_made,
+            "page 2 is as dirty as it was made"
+        );
         assert!(!is_other_made || pages.remove(key(2)));
         pages.frames().check_invariants();
     });

@@ -248,12 +248,7 @@ impl Driver {
     }
 
     #[cold]
-    fn fill<F: CachedFile>(
-        &self,
-        file: &mut F,
-        request: &Request,
-        index: PageIndex,
-    ) -> F::Page {
+    fn fill<F: CachedFile>(&self, file: &mut F, request: &Request, index: PageIndex) -> F::Page {
         let found = loop {
             let is_marked = match file.claim(index) {
                 Claim::Found(found) => break found,

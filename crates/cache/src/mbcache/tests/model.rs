@@ -61,7 +61,10 @@ impl Model<'_> {
         if self.map.remove(&(key, value)).is_some() {
             self.vanished += 1;
         }
-        assert!(self.vanished <= dropped(self.cache), "an eviction is not in the statistics");
+        assert!(
+            self.vanished <= dropped(self.cache),
+            "an eviction is not in the statistics"
+        );
     }
 
     /// Checks whether the cache has an entry of the map.
