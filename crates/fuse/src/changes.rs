@@ -4,7 +4,7 @@
 //! kernel leaves that to the server (`FUSE_HANDLE_KILLPRIV_V2`), and does not pass whether the caller
 //! is in the file's group.
 //!
-//! With `-o sync`, a change is durable before the reply is sent ([`Operations::settled`]). Writes are
+//! With `-o sync`, a change is durable before the reply is sent ([`Operations::synced`]). Writes are
 //! an exception: the kernel, which knows the option, sends an fsync after each write.
 
 use crate::node::NodeId;
@@ -96,7 +96,7 @@ impl Operations {
     ) -> Answer<T> {
         self.check_writable()?;
         let answer = self.with_inode(operation, node, change)?;
-        self.settled(node, answer)
+        self.synced(node, answer)
     }
 
     /// Creates a directory, a symbolic link or a special file.
@@ -120,7 +120,7 @@ impl Operations {
         let linked = self.with_inode("link", node, |volume, ino| {
             volume.link(ino, parent, place.name)
         })?;
-        self.settled(place.parent, entry_of(linked))
+        self.synced(place.parent, entry_of(linked))
     }
 
     /// Removes the name of a file that is not a directory.
@@ -145,7 +145,7 @@ impl Operations {
         self.with_inode("rename", old.parent, |volume, from| {
             volume.rename(from, old.name, to, new.name, flags)
         })?;
-        self.settled(new.parent, ())
+        self.synced(new.parent, ())
     }
 
     /// Sets the attributes that stat(2) returns.
@@ -168,9 +168,9 @@ impl Operations {
                 ctime,
                 ..SetAttributes::default()
             };
-            let is_chown_to_nobody =
+            let is_empty_chown =
                 *set == times_alone && by != ChangedBy::Privileged && caller.uid == present.uid;
-            let uid = set.uid.or(is_chown_to_nobody.then_some(present.uid));
+            let uid = set.uid.or(is_empty_chown.then_some(present.uid));
             volume.set_attributes(ino, &SetAttributes { by, uid, ..*set })
         })
     }
@@ -301,7 +301,7 @@ impl Operations {
 
     /// Returns `answer`, after the change is durable if the mount is synchronous. `node` is what was
     /// changed: a file, or the directory that contains a name.
-    fn settled<T>(&self, node: NodeId, answer: T) -> Answer<T> {
+    fn synced<T>(&self, node: NodeId, answer: T) -> Answer<T> {
         if self.sync {
             self.sync(node, false)?;
         }

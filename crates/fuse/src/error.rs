@@ -32,7 +32,7 @@ pub enum Error {
     },
     /// A FUSE mount without a server exists there. Errno: `ENOTCONN`.
     #[error("{} is a mount whose server has exited", .0.display())]
-    ServerGone(PathBuf),
+    ServerDead(PathBuf),
     /// The mount point cannot be examined. Errno: the cause's.
     #[error("cannot use mount point {}: {source}", .mountpoint.display())]
     Mountpoint {
@@ -46,7 +46,7 @@ pub enum Error {
     NoFuseDevice,
     /// The user has no permission to open the kernel's FUSE device. Errno: `EACCES`.
     #[error("no permission to open /dev/fuse")]
-    DeviceClosed,
+    DevicePermission,
     /// The program that mounts for users other than root is missing. Errno: `ENOENT`.
     #[error(
         "fusermount3 was not found in PATH or /usr/bin; users other than root need it to mount"
@@ -80,7 +80,7 @@ pub enum Error {
     NotMounted(PathBuf),
     /// The mount is not a larder mount. Errno: `EINVAL`.
     #[error("{} is a mount of type {fs_type}, not a larder mount", .mountpoint.display())]
-    NotOurs {
+    NotLarder {
         /// The mount point.
         mountpoint: PathBuf,
         /// The file-system type of the mount.
@@ -127,7 +127,7 @@ pub enum Error {
     MountInfo(io::Error),
     /// The mount belongs to another user. Errno: `EPERM`.
     #[error("{} was mounted by user {owner}", .mountpoint.display())]
-    NotYours {
+    NotOwner {
         /// The mount point.
         mountpoint: PathBuf,
         /// The id of the user who mounted it.

@@ -1,7 +1,7 @@
 //! Failures of operations, each logged once.
 //!
 //! A damaged inode fails on every access. The first failure of an inode with an errno is logged as a
-//! warning or error, later ones only at the debug level. The log remembers [`REMEMBERED`] failures,
+//! warning or error, later ones only at the debug level. The log remembers [`MAX_LOGGED`] failures,
 //! then forgets all of them at once.
 
 use larder::Error;
@@ -9,12 +9,12 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use std::collections::HashSet;
 
-const REMEMBERED: usize = 1024;
+const MAX_LOGGED: usize = 1024;
 
 /// The failures that were logged.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorLog {
-    told: Mutex<HashSet<(u64, i32)>>,
+    logged: Mutex<HashSet<(u64, i32)>>,
 }
 
 impl ErrorLog {
@@ -34,11 +34,11 @@ impl ErrorLog {
     }
 
     fn is_first(&self, node: u64, errno: Errno) -> bool {
-        let mut told = self.told.lock();
-        if told.len() >= REMEMBERED {
-            told.clear();
+        let mut logged = self.logged.lock();
+        if logged.len() >= MAX_LOGGED {
+            logged.clear();
         }
-        told.insert((node, errno.raw_os_error()))
+        logged.insert((node, errno.raw_os_error()))
     }
 }
 
@@ -78,9 +78,9 @@ mod tests {
     #[test]
     fn memory_of_failures_is_bounded() {
         let log = ErrorLog::default();
-        for node in 0..10 * REMEMBERED as u64 {
+        for node in 0..10 * MAX_LOGGED as u64 {
             log.is_first(node, Errno::IO);
-            assert!(log.told.lock().len() <= REMEMBERED);
+            assert!(log.logged.lock().len() <= MAX_LOGGED);
         }
     }
 }

@@ -15,14 +15,14 @@ impl Error {
             Self::NotEmpty(_) => {
                 "use an empty directory, or -o nonempty, which hides its files".to_owned()
             }
-            Self::InUse { mountpoint, .. } | Self::ServerGone(mountpoint) => {
+            Self::InUse { mountpoint, .. } | Self::ServerDead(mountpoint) => {
                 format!("unmount it first: larder umount {}", mountpoint.display())
             }
             Self::NoFuseDevice => {
                 "load the kernel module: modprobe fuse (in a container, pass --device /dev/fuse)"
                     .to_owned()
             }
-            Self::DeviceClosed => "restore the usual mode, as root: chmod 666 /dev/fuse".to_owned(),
+            Self::DevicePermission => "restore the usual mode, as root: chmod 666 /dev/fuse".to_owned(),
             Self::NoFusermount => {
                 "install the package fuse3; larder ls, cat and cp read images without a mount"
                     .to_owned()
@@ -56,8 +56,8 @@ impl Error {
                 }
                 _ => LIST_MOUNTS.to_owned(),
             },
-            Self::Absent(_) | Self::NotOurs { .. } => LIST_MOUNTS.to_owned(),
-            Self::NotYours { owner, .. } => format!("unmount it as user {owner} or as root"),
+            Self::Absent(_) | Self::NotLarder { .. } => LIST_MOUNTS.to_owned(),
+            Self::NotOwner { owner, .. } => format!("unmount it as user {owner} or as root"),
             Self::Observe(error) => return error.hint(),
             _ => return None,
         })

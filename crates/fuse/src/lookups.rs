@@ -39,7 +39,7 @@ impl Lookups {
 
     /// Counts a lookup of `ino` whose reply is about to be sent. The first lookup calls `hold` to hold
     /// the inode. On an error, the reply must be that error.
-    pub(crate) fn remember(
+    pub(crate) fn count_lookup(
         &self,
         ino: Ino,
         hold: impl FnOnce(Ino) -> larder::Result<()>,
@@ -100,12 +100,12 @@ mod tests {
             Ok(())
         };
         for _ in 0..3 {
-            lookups.remember(Ino(12), keep).unwrap();
+            lookups.count_lookup(Ino(12), keep).unwrap();
         }
         assert_eq!(held.take(), [Ino(12)]);
         assert!(!lookups.forget(Ino(12), 2));
         assert!(lookups.forget(Ino(12), 1));
-        lookups.remember(Ino(12), keep).unwrap();
+        lookups.count_lookup(Ino(12), keep).unwrap();
         assert_eq!(held.take(), [Ino(12)]);
     }
 
@@ -113,7 +113,7 @@ mod tests {
     fn node_that_cannot_be_held_is_not_counted() {
         let lookups = Lookups::default();
         let deleted = |ino| Err(larder::Error::NotRegular(ino));
-        assert!(lookups.remember(Ino(12), deleted).is_err());
+        assert!(lookups.count_lookup(Ino(12), deleted).is_err());
         assert!(!lookups.forget(Ino(12), 1));
     }
 
@@ -123,7 +123,7 @@ mod tests {
         let most = u32::MAX;
         lookups.shard(Ino(12)).lock().insert(12, most - 1);
         for _ in 0..3 {
-            lookups.remember(Ino(12), |_| Ok(())).unwrap();
+            lookups.count_lookup(Ino(12), |_| Ok(())).unwrap();
         }
         assert!(!lookups.forget(Ino(12), u64::from(most)));
         assert!(!lookups.forget(Ino(12), 2));
@@ -143,7 +143,7 @@ mod tests {
             Ok(())
         };
         for number in 11..300 {
-            lookups.remember(Ino(number), keep).unwrap();
+            lookups.count_lookup(Ino(number), keep).unwrap();
         }
         let mut all = lookups.forget_all();
         all.sort_unstable_by_key(|ino| ino.0);

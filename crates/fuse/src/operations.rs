@@ -7,7 +7,7 @@
 //!    each request (`allow_root`).
 //! 2. On a read-only mount, nodes are not counted and never forgotten: see [`crate::node`]. On a
 //!    writable mount, every node that a reply names is counted before the reply is sent
-//!    ([`Operations::remember_node`]).
+//!    ([`Operations::count_node_lookup`]).
 
 use crate::MountOptions;
 use crate::error_log::ErrorLog;
@@ -119,8 +119,8 @@ impl Operations {
 
     /// Counts a lookup whose reply is about to be sent. Fails with `ESTALE` if the file was deleted in
     /// the meantime; then the reply must not name it.
-    pub(crate) fn remember(&self, entry: &Entry) -> Answer<()> {
-        self.remember_node(entry.node)?;
+    pub(crate) fn count_lookup(&self, entry: &Entry) -> Answer<()> {
+        self.count_node_lookup(entry.node)?;
         if !self.can_write() {
             return Ok(());
         }
@@ -133,12 +133,12 @@ impl Operations {
         Err(Errno::STALE)
     }
 
-    /// Counts a lookup as [`Operations::remember`] does, for whichever file has the node now.
-    fn remember_node(&self, node: NodeId) -> Answer<()> {
+    /// Counts a lookup as [`Operations::count_lookup`] does, for whichever file has the node now.
+    fn count_node_lookup(&self, node: NodeId) -> Answer<()> {
         let (Some(lookups), Some(ino)) = (&self.lookups, node.ino()) else {
             return Ok(());
         };
-        let held = lookups.remember(ino, |ino| self.volume.hold(ino));
+        let held = lookups.count_lookup(ino, |ino| self.volume.hold(ino));
         held.map_err(|error| self.failed("lookup", node, &error))
     }
 
@@ -264,8 +264,8 @@ impl Operations {
         }
         let node = child_node(entry.name, entry.ino);
         match self.entry("readdirplus", node) {
-            Ok(entry) if self.remember(&entry).is_ok() => Listed::Known(entry),
-            _ if self.remember_node(node).is_ok() => Listed::Unreadable(node),
+            Ok(entry) if self.count_lookup(&entry).is_ok() => Listed::Known(entry),
+            _ if self.count_node_lookup(node).is_ok() => Listed::Unreadable(node),
             _ => Listed::Unreadable(NodeId::INVALID),
         }
     }
@@ -350,11 +350,11 @@ mod tests {
         let ino = volume.create(Ino::ROOT, b"a", &new).unwrap().ino;
         let entry = operations.lookup(NodeId::ROOT, b"a").unwrap().unwrap();
         volume.unlink(Ino::ROOT, b"a").unwrap();
-        assert_eq!(operations.remember(&entry), Err(Errno::STALE), "deleted");
+        assert_eq!(operations.count_lookup(&entry), Err(Errno::STALE), "deleted");
         let other = volume.create(Ino::ROOT, b"b", &new).unwrap();
         assert_eq!(other.ino, ino);
         assert_eq!(
-            operations.remember(&entry),
+            operations.count_lookup(&entry),
             Err(Errno::STALE),
             "another file"
         );
@@ -363,7 +363,7 @@ mod tests {
 
         volume.create(Ino::ROOT, b"c", &new).unwrap();
         let entry = operations.lookup(NodeId::ROOT, b"c").unwrap().unwrap();
-        assert_eq!(operations.remember(&entry), Ok(()));
+        assert_eq!(operations.count_lookup(&entry), Ok(()));
         volume.unlink(Ino::ROOT, b"c").unwrap();
         assert_eq!(operations.metadata(entry.node).unwrap().links, 0);
         operations.forget(entry.node, 1);

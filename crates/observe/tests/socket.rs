@@ -20,13 +20,13 @@ fn listener(path: &Path) -> Listener {
     .unwrap()
 }
 
-fn ask(path: &Path, line: &[u8]) -> io::Result<Answer> {
+fn query(path: &Path, line: &[u8]) -> io::Result<Answer> {
     let mut stream = UnixStream::connect(path)?;
     stream.write_all(line)?;
-    heard(&stream)
+    received(&stream)
 }
 
-fn heard(stream: &UnixStream) -> io::Result<Answer> {
+fn received(stream: &UnixStream) -> io::Result<Answer> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
@@ -40,8 +40,8 @@ fn listener_answers_one_client_after_the_other() {
     let listener = listener(&path);
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     for _ in 0..3 {
-        let heard = ask(&path, b"{\"ask\":\"histogram\",\"cache\":\"inode\"}\n").unwrap();
-        assert!(matches!(heard, Answer::Histogram(report) if report.cache == CacheKind::Inode));
+        let received = query(&path, b"{\"ask\":\"histogram\",\"cache\":\"inode\"}\n").unwrap();
+        assert!(matches!(received, Answer::Histogram(report) if report.cache == CacheKind::Inode));
     }
     listener.stop(&Answer::Closed(None));
     assert!(!path.exists());
@@ -54,7 +54,7 @@ fn listener_whose_place_was_taken_ends_and_leaves_the_place_alone() {
     let before = listener(&path);
     let after = listener(&path);
     before.stop(&Answer::Closed(None));
-    ask(&path, b"{\"ask\":\"stats\"}\n").unwrap();
+    query(&path, b"{\"ask\":\"stats\"}\n").unwrap();
     after.stop(&Answer::Closed(None));
     assert!(!path.exists());
 }
@@ -73,9 +73,9 @@ fn client_that_waits_for_the_end_is_told_how_it_went() {
         waiting.write_all(b"{\"ask\":\"close\"}\n").unwrap();
         // The client may not have been accepted yet.
         listener.stop(&what);
-        let heard = heard(&waiting).unwrap();
-        let [heard, what] = [heard, what].map(|answer| serde_json::to_string(&answer).unwrap());
-        assert_eq!(heard, what);
+        let received = received(&waiting).unwrap();
+        let [received, what] = [received, what].map(|answer| serde_json::to_string(&answer).unwrap());
+        assert_eq!(received, what);
     }
 }
 
@@ -84,15 +84,15 @@ fn nonsense_is_answered_with_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.sock");
     let listener = listener(&path);
-    assert!(matches!(ask(&path, b"hello\n").unwrap(), Answer::Error(_)));
+    assert!(matches!(query(&path, b"hello\n").unwrap(), Answer::Error(_)));
     let endless = vec![b'x'; 2048];
     // The listener may close the connection while the rest is still being written.
     assert!(matches!(
-        ask(&path, &endless),
+        query(&path, &endless),
         Ok(Answer::Error(_)) | Err(_)
     ));
     assert!(matches!(
-        ask(&path, b"{\"ask\":\"stats\"}\n").unwrap(),
+        query(&path, b"{\"ask\":\"stats\"}\n").unwrap(),
         Answer::Stats(_)
     ));
     listener.stop(&Answer::Closed(None));
@@ -105,7 +105,7 @@ fn silent_client_delays_the_next_one_only_for_a_while() {
     let listener = listener(&path);
     let silent = UnixStream::connect(&path).unwrap();
     assert!(matches!(
-        ask(&path, b"{\"ask\":\"stats\"}\n").unwrap(),
+        query(&path, b"{\"ask\":\"stats\"}\n").unwrap(),
         Answer::Stats(_)
     ));
     drop(silent);

@@ -37,8 +37,8 @@ fn checked(mountpoint: &Path, options: &MountOptions) -> Result<PathBuf> {
         return Err(Error::NoFuseDevice);
     }
     if !rustix::process::geteuid().is_root() {
-        for (asked, name) in [(options.suid, "suid"), (options.dev, "dev")] {
-            if asked {
+        for (is_requested, name) in [(options.suid, "suid"), (options.dev, "dev")] {
+            if is_requested {
                 return Err(Error::NeedsRoot(name));
             }
         }
@@ -95,8 +95,8 @@ fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf
     let present = info::mounted_at(&path)?.filter(MountEntry::is_fuse);
     if let Some(entry) = present {
         // Checked first: on a mount without a server, all other checks fail.
-        if unmount::is_server_gone(&path) {
-            return Err(Error::ServerGone(path));
+        if unmount::is_server_dead(&path) {
+            return Err(Error::ServerDead(path));
         }
         if entry.fs_type == "fuse.larder"
             || entry.server().is_ok_and(|server| server.is_answering())

@@ -83,13 +83,13 @@ pub(super) fn unmount(program: &Path, mountpoint: &Path, lazy: bool) -> io::Resu
     if output.status.success() {
         return Ok(());
     }
-    let words = own_words(&output.stderr);
-    let kind = if words.contains("busy") {
+    let message = error_message(&output.stderr);
+    let kind = if message.contains("busy") {
         io::ErrorKind::ResourceBusy
     } else {
         io::ErrorKind::Other
     };
-    Err(io::Error::new(kind, words))
+    Err(io::Error::new(kind, message))
 }
 
 /// Escapes commas in the value of an option.
@@ -123,24 +123,24 @@ fn receive_descriptor(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
 }
 
 fn refusal(stderr: &[u8]) -> Error {
-    let words = own_words(stderr);
-    if words.contains("user_allow_other") {
+    let message = error_message(stderr);
+    if message.contains("user_allow_other") {
         Error::AllowOther("allow_other")
-    } else if words.contains("fuse device not found") {
+    } else if message.contains("fuse device not found") {
         Error::NoFuseDevice
-    } else if words.contains("failed to open /dev/fuse") {
-        Error::DeviceClosed
+    } else if message.contains("failed to open /dev/fuse") {
+        Error::DevicePermission
     } else {
-        Error::Fusermount(words)
+        Error::Fusermount(message)
     }
 }
 
-fn own_words(stderr: &[u8]) -> String {
-    let words = String::from_utf8_lossy(stderr).trim().replace('\n', "; ");
-    if words.is_empty() {
+fn error_message(stderr: &[u8]) -> String {
+    let message = String::from_utf8_lossy(stderr).trim().replace('\n', "; ");
+    if message.is_empty() {
         format!("{PROGRAM} failed without an error message")
     } else {
-        words
+        message
     }
 }
 
@@ -163,16 +163,16 @@ mod tests {
 
     #[test]
     fn refusal_of_allow_other_is_recognised() {
-        let words = b"fusermount3: option allow_other only allowed if 'user_allow_other' is set in /etc/fuse.conf\n";
-        assert!(matches!(refusal(words), Error::AllowOther(_)));
+        let message = b"fusermount3: option allow_other only allowed if 'user_allow_other' is set in /etc/fuse.conf\n";
+        assert!(matches!(refusal(message), Error::AllowOther(_)));
     }
 
     #[test]
     fn refusal_of_the_device_is_recognised() {
-        let words = b"fusermount3: fuse device not found, try 'modprobe fuse' first\n";
-        assert!(matches!(refusal(words), Error::NoFuseDevice));
-        let words = b"fusermount3: failed to open /dev/fuse: Permission denied\n";
-        assert!(matches!(refusal(words), Error::DeviceClosed));
+        let message = b"fusermount3: fuse device not found, try 'modprobe fuse' first\n";
+        assert!(matches!(refusal(message), Error::NoFuseDevice));
+        let message = b"fusermount3: failed to open /dev/fuse: Permission denied\n";
+        assert!(matches!(refusal(message), Error::DevicePermission));
     }
 
     #[test]

@@ -49,10 +49,10 @@ impl MountEntry {
     /// Returns the identity of the mount's statistics socket.
     ///
     /// # Errors
-    /// [`Error::NotOurs`] if it is not a FUSE mount.
+    /// [`Error::NotLarder`] if it is not a FUSE mount.
     pub fn server(&self) -> Result<Mount> {
         let owner = self.owner().filter(|_| self.is_fuse());
-        let owner = owner.ok_or_else(|| Error::NotOurs {
+        let owner = owner.ok_or_else(|| Error::NotLarder {
             mountpoint: self.mountpoint.clone(),
             fs_type: self.fs_type.clone(),
         })?;

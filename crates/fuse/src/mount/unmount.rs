@@ -28,15 +28,15 @@ pub enum Unmounted {
 /// mount whose server was killed is always detached, and the server's socket is removed.
 ///
 /// # Errors
-/// [`Error::NotMounted`], [`Error::NotOurs`], [`Error::Busy`], [`Error::ServerClose`] if it is
+/// [`Error::NotMounted`], [`Error::NotLarder`], [`Error::Busy`], [`Error::ServerClose`] if it is
 /// unmounted but some data was not written, [`Error::Unrecorded`] if its recording ended early, or the
 /// system's error.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     let entry = info::find_mount(mountpoint)?;
     let server = entry.server()?;
     let path = &entry.mountpoint;
-    let closing = server.ask_close();
-    let outcome = take_away(path, lazy)?;
+    let closing = server.request_close();
+    let outcome = unmount_or_detach(path, lazy)?;
     if outcome == Unmounted::Now {
         if let Some(failure) = closing.and_then(|closing| close_failure(closing, path)) {
             return Err(failure);
@@ -71,13 +71,13 @@ pub(crate) fn unmount_own(entry: &MountEntry) -> Result<Unmounted> {
     if !is_ours {
         return Ok(Unmounted::Now);
     }
-    take_away(path, true)
+    unmount_or_detach(path, true)
 }
 
 /// Unmounts the topmost mount at `path`. Detaches a mount in use if `lazy` is set or its server has ended.
-fn take_away(path: &Path, lazy: bool) -> Result<Unmounted> {
+fn unmount_or_detach(path: &Path, lazy: bool) -> Result<Unmounted> {
     let outcome = match detach(path, false) {
-        Err(error) if is_busy(&error) && (lazy || is_server_gone(path)) => {
+        Err(error) if is_busy(&error) && (lazy || is_server_dead(path)) => {
             detach(path, true).map(|()| Unmounted::WhenUnused)
         }
         outcome => outcome.map(|()| Unmounted::Now),
@@ -105,7 +105,7 @@ fn is_busy(error: &io::Error) -> bool {
 
 /// Returns whether a mount has no server any more: the first request fails with `ECONNABORTED`, later
 /// ones with `ENOTCONN`.
-pub(super) fn is_server_gone(path: &Path) -> bool {
+pub(super) fn is_server_dead(path: &Path) -> bool {
     let Err(error) = std::fs::metadata(path) else {
         return false;
     };
@@ -125,7 +125,7 @@ fn failure(path: &Path, source: io::Error) -> Error {
     if is_busy(&source) {
         Error::Busy(mountpoint)
     } else if let Some(owner) = other_owner(path) {
-        Error::NotYours { mountpoint, owner }
+        Error::NotOwner { mountpoint, owner }
     } else {
         match source.downcast::<Error>() {
             Ok(error) => error,
@@ -151,7 +151,7 @@ mod tests {
     fn mount_of_another_type_is_left_alone() {
         assert!(matches!(
             unmount(Path::new("/proc"), false),
-            Err(Error::NotOurs { .. })
+            Err(Error::NotLarder { .. })
         ));
     }
 }

@@ -10,7 +10,7 @@
 //! (`FUSE_WRITEBACK_CACHE`), and maintains sizes and times of files itself until it writes them back.
 //! Without `open`, `create`, which creates and opens a file in one request, is not implemented either:
 //! the kernel uses `mknod` instead, and sends no `release`. Every reply that names a node is counted
-//! ([`Operations::remember`]).
+//! ([`Operations::count_lookup`]).
 
 use super::turns::Turns;
 use super::{attributes, capabilities, ioctl};
@@ -143,7 +143,7 @@ impl Requests {
 
     fn reply_entry(&self, reply: ReplyEntry, entry: Answer<Entry>) {
         let entry = answered!(reply, entry);
-        answered!(reply, self.operations.remember(&entry));
+        answered!(reply, self.operations.count_lookup(&entry));
         let (attr, generation) = attr(&entry);
         reply.entry(&self.ttl_of(&entry.metadata), &attr, generation);
     }
@@ -169,7 +169,7 @@ impl Requests {
 
     /// Adds an entry with the attributes of its file to a listing. Returns true if the listing is full.
     fn add_plus(&self, reply: &mut ReplyDirectoryPlus, entry: &larder::DirEntry<'_>) -> bool {
-        let (attr, generation, ttl, told) = match self.operations.listed(entry) {
+        let (attr, generation, ttl, counted) = match self.operations.listed(entry) {
             Listed::Known(known) => {
                 let (attr, generation) = attr(&known);
                 (
@@ -196,7 +196,7 @@ impl Requests {
         };
         let name = OsStr::from_bytes(entry.name);
         let is_full = reply.add(attr.ino, entry.next_cookie, name, &ttl, &attr, generation);
-        if let (true, Some(node)) = (is_full, told) {
+        if let (true, Some(node)) = (is_full, counted) {
             self.operations.forget(node, 1);
         }
         is_full
@@ -663,7 +663,7 @@ impl Filesystem for Requests {
         };
         let place = name(parent, file_name);
         let entry = answered!(reply, self.operations.make(place, make, &new));
-        answered!(reply, self.operations.remember(&entry));
+        answered!(reply, self.operations.count_lookup(&entry));
         let (attr, generation) = attr(&entry);
         let handle = FileHandle(Handle::NONE.0);
         let ttl = self.ttl_of(&entry.metadata);

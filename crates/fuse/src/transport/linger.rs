@@ -10,8 +10,8 @@
 //! Therefore polling stays off on a loaded machine, and on if processors are idle.
 //!
 //! # Cost
-//! At most one [`MOMENT`] of processor time for each request; if polling never succeeds, for one in
-//! [`MOST_SKIPPED`] requests.
+//! At most one [`POLL_TIME`] of processor time for each request; if polling never succeeds, for one in
+//! [`MAX_SKIPPED`] requests.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// How long a thread polls for the next request.
-const MOMENT: Duration = Duration::from_micros(50);
+const POLL_TIME: Duration = Duration::from_micros(50);
 /// The minimum and maximum number of requests without polling after a failed poll.
-const LEAST_SKIPPED: u32 = 256;
-const MOST_SKIPPED: u32 = 1 << 16;
+const MIN_SKIPPED: u32 = 256;
+const MAX_SKIPPED: u32 = 1 << 16;
 
 /// The decision whether to poll. One thread polls at a time; if two do, the counts are off by one.
 #[derive(Debug)]
@@ -37,11 +37,11 @@ impl Linger {
     pub(super) fn new() -> Self {
         Self {
             skip: AtomicU32::new(0),
-            penalty: AtomicU32::new(LEAST_SKIPPED),
+            penalty: AtomicU32::new(MIN_SKIPPED),
         }
     }
 
-    /// Polls until `connection` is readable or a [`MOMENT`] has passed. Returns immediately if recent
+    /// Polls until `connection` is readable or a [`POLL_TIME`] has passed. Returns immediately if recent
     /// polls failed.
     pub(super) fn wait(&self, connection: impl AsFd) {
         let skip = self.skip.load(Relaxed);
@@ -52,21 +52,21 @@ impl Linger {
         let start = Instant::now();
         let mut polled = [PollFd::new(&connection, PollFlags::IN)];
         let at_once = Timespec::default();
-        while matches!(poll(&mut polled, Some(&at_once)), Ok(0)) && start.elapsed() < MOMENT {}
-        self.count(start.elapsed() < MOMENT);
+        while matches!(poll(&mut polled, Some(&at_once)), Ok(0)) && start.elapsed() < POLL_TIME {}
+        self.count(start.elapsed() < POLL_TIME);
     }
 
     /// Records a poll, and whether a request arrived during it.
-    fn count(&self, came: bool) {
+    fn count(&self, arrived: bool) {
         let penalty = self.penalty.load(Relaxed);
-        let next = if came {
+        let next = if arrived {
             penalty - 1
         } else {
             self.skip.store(penalty, Relaxed);
             penalty * 2
         };
         self.penalty
-            .store(next.clamp(LEAST_SKIPPED, MOST_SKIPPED), Relaxed);
+            .store(next.clamp(MIN_SKIPPED, MAX_SKIPPED), Relaxed);
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
     fn moment_that_passed_in_vain_is_spent_again_only_after_many_requests() {
         let (connection, _no_request) = pipe().unwrap();
         let linger = Linger::new();
-        for skipped in [LEAST_SKIPPED, 2 * LEAST_SKIPPED] {
+        for skipped in [MIN_SKIPPED, 2 * MIN_SKIPPED] {
             linger.wait(&connection);
             for left in (0..skipped).rev() {
                 assert_eq!(linger.skip.load(Relaxed), left + 1);
@@ -93,12 +93,12 @@ mod tests {
     fn penalty_doubles_up_to_the_most_and_is_taken_back_by_success() {
         let linger = Linger::new();
         linger.count(true);
-        assert_eq!(linger.penalty.load(Relaxed), LEAST_SKIPPED);
+        assert_eq!(linger.penalty.load(Relaxed), MIN_SKIPPED);
         for _ in 0..20 {
             linger.count(false);
         }
-        assert_eq!(linger.skip.load(Relaxed), MOST_SKIPPED);
+        assert_eq!(linger.skip.load(Relaxed), MAX_SKIPPED);
         linger.count(true);
-        assert_eq!(linger.penalty.load(Relaxed), MOST_SKIPPED - 1);
+        assert_eq!(linger.penalty.load(Relaxed), MAX_SKIPPED - 1);
     }
 }

@@ -45,24 +45,24 @@ pub(crate) fn start(
             .open(DEVICE)
             .is_ok();
     // The kernel decides which users have access, except with `allow_root`, which it does not know.
-    let who = if options.allow_root && !options.allow_other {
+    let acl = if options.allow_root && !options.allow_other {
         fuser::SessionACL::RootAndOwner
     } else {
         fuser::SessionACL::All
     };
-    config.acl = who;
+    config.acl = acl;
     tracing::debug!(
         threads,
         own_descriptors = config.clone_fd,
         "starting the FUSE session"
     );
-    let checks_each_request = who == fuser::SessionACL::RootAndOwner;
+    let checks_each_request = acl == fuser::SessionACL::RootAndOwner;
     let turns =
         (options.read_write && threads > 1).then(|| Turns::new(threads, device.try_clone().ok()));
     let operations = Operations::new(volume, options);
     let filesystem = Requests::new(operations, turns, checks_each_request, options);
     let notifier = filesystem.notifier();
-    let inner = fuser::Session::from_fd(filesystem, device, who, config).map_err(Error::Session)?;
+    let inner = fuser::Session::from_fd(filesystem, device, acl, config).map_err(Error::Session)?;
     notifier.get_or_init(|| inner.notifier());
     Ok(Session { inner })
 }

@@ -10,7 +10,7 @@
 //! - when a request starts that is known to take long (a sync, a read from the device);
 //! - when the watcher finds, once in [`TICK`], that no thread waits and no request has started since:
 //!   the request in progress waits for a device or a lock;
-//! - when the volume is unmounted, which it checks once in [`PATIENCE`].
+//! - when the volume is unmounted, which it checks once in [`UNMOUNT_CHECK_INTERVAL`].
 //!
 //! # Invariants
 //! 1. Each thread waits, answers, or is parked. `waiting` counts the threads that wait or were called.
@@ -30,7 +30,7 @@ use std::time::Duration;
 /// How long a request may take before another thread is called.
 const TICK: Duration = Duration::from_millis(1);
 /// How often a parked thread checks whether the volume is unmounted.
-const PATIENCE: Duration = Duration::from_millis(100);
+const UNMOUNT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The number of ticks without a request after which the watcher sleeps.
 const IDLE_TICKS: u32 = 50;
 
@@ -151,7 +151,7 @@ impl Shared {
         }
         state.parked += 1;
         while state.calls == 0 {
-            if self.called.wait_for(&mut state, PATIENCE).timed_out() && self.is_gone() {
+            if self.called.wait_for(&mut state, UNMOUNT_CHECK_INTERVAL).timed_out() && self.is_unmounted() {
                 break;
             }
         }
@@ -165,7 +165,7 @@ impl Shared {
     }
 
     /// Returns whether the volume is unmounted: then all threads must notice it themselves.
-    fn is_gone(&self) -> bool {
+    fn is_unmounted(&self) -> bool {
         let Some(connection) = &self.connection else {
             return true;
         };

@@ -4,7 +4,7 @@
 //! Each connection has three steps. The head of a request is received, the response is sent, and
 //! further input is dropped until the client closes the connection, so that the response is not
 //! lost with a reset. A connection ends [`CLIENT_TIME`] after it was accepted, in any state. If
-//! there are [`MOST_CLIENTS`], the oldest is closed to accept the next.
+//! there are [`MAX_CLIENTS`], the oldest is closed to accept the next.
 
 use super::exposition;
 use super::http::{self, HEAD_BYTES};
@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 /// The maximum time of a connection.
 const CLIENT_TIME: Duration = Duration::from_secs(5);
 /// The maximum number of connections at once.
-const MOST_CLIENTS: usize = 32;
+const MAX_CLIENTS: usize = 32;
 /// The time for which a text is reused.
-const FRESH_TIME: Duration = Duration::from_secs(1);
+const TEXT_LIFETIME: Duration = Duration::from_secs(1);
 /// The time until the next accept if the last failed for lack of descriptors.
 const RETRY_TIME: Duration = Duration::from_millis(100);
 
@@ -64,7 +64,7 @@ impl Metrics {
         stats: impl Fn() -> Option<Stats> + Send + 'static,
     ) -> io::Result<Exporter> {
         let mountpoint = mountpoint.to_string_lossy().into_owned();
-        let mut text = Fresh {
+        let mut text = CachedText {
             make: move || Some(exposition(&stats()?, &mountpoint, &[])),
             made: None,
         };
@@ -104,15 +104,15 @@ impl Drop for Exporter {
     }
 }
 
-/// A text that is made again when it is older than [`FRESH_TIME`].
-struct Fresh<F> {
+/// A text that is made again when it is older than [`TEXT_LIFETIME`].
+struct CachedText<F> {
     make: F,
     made: Option<(Instant, String)>,
 }
 
-impl<F: Fn() -> Option<String>> Fresh<F> {
+impl<F: Fn() -> Option<String>> CachedText<F> {
     fn get(&mut self) -> Option<String> {
-        self.made.take_if(|(at, _)| at.elapsed() > FRESH_TIME);
+        self.made.take_if(|(at, _)| at.elapsed() > TEXT_LIFETIME);
         if self.made.is_none() {
             self.made = Some((Instant::now(), (self.make)()?));
         }
@@ -128,14 +128,14 @@ fn serve(
 ) -> io::Result<()> {
     // The oldest first.
     let mut clients = VecDeque::<Client>::new();
-    let mut is_short = false;
+    let mut lacks_descriptors = false;
     loop {
         let mut polled = vec![PollFd::new(stopped, PollFlags::IN)];
-        if !is_short {
+        if !lacks_descriptors {
             polled.push(PollFd::new(listener, PollFlags::IN));
         }
         polled.extend(clients.iter().map(Client::awaited));
-        let retry = is_short.then_some(RETRY_TIME);
+        let retry = lacks_descriptors.then_some(RETRY_TIME);
         let oldest = clients.front().map(Client::time_left);
         let timeout = retry.into_iter().chain(oldest).min().map(timespec);
         match poll(&mut polled, timeout.as_ref()) {
@@ -146,8 +146,8 @@ fn serve(
             return Ok(());
         }
         drop(polled);
-        is_short = !admit(listener, &mut clients);
-        clients.retain_mut(|client| !client.time_left().is_zero() && client.go_on(metrics));
+        lacks_descriptors = !admit(listener, &mut clients);
+        clients.retain_mut(|client| !client.time_left().is_zero() && client.advance(metrics));
     }
 }
 
@@ -159,7 +159,7 @@ fn admit(listener: &TcpListener, clients: &mut VecDeque<Client>) -> bool {
             .and_then(|(stream, _)| Client::new(stream))
         {
             Ok(client) => {
-                if clients.len() == MOST_CLIENTS {
+                if clients.len() == MAX_CLIENTS {
                     clients.pop_front();
                 }
                 clients.push_back(client);
@@ -193,9 +193,9 @@ struct Client {
 /// The state of a connection.
 enum Progress {
     /// The part of the request's head that was received.
-    Asking(Vec<u8>),
+    Receiving(Vec<u8>),
     /// The response, and the number of bytes that were sent.
-    Answering(Vec<u8>, usize),
+    Sending(Vec<u8>, usize),
     /// Further input is dropped.
     Draining,
 }
@@ -206,7 +206,7 @@ impl Client {
         Ok(Self {
             stream,
             deadline: Instant::now() + CLIENT_TIME,
-            progress: Progress::Asking(Vec::new()),
+            progress: Progress::Receiving(Vec::new()),
         })
     }
 
@@ -216,15 +216,15 @@ impl Client {
 
     fn awaited(&self) -> PollFd<'_> {
         let flags = match self.progress {
-            Progress::Answering(..) => PollFlags::OUT,
-            Progress::Asking(_) | Progress::Draining => PollFlags::IN,
+            Progress::Sending(..) => PollFlags::OUT,
+            Progress::Receiving(_) | Progress::Draining => PollFlags::IN,
         };
         PollFd::new(&self.stream, flags)
     }
 
     /// Executes one step, so that all connections progress. Returns false if the connection has
     /// ended.
-    fn go_on(&mut self, metrics: &mut dyn FnMut() -> Option<String>) -> bool {
+    fn advance(&mut self, metrics: &mut dyn FnMut() -> Option<String>) -> bool {
         self.step(metrics).unwrap_or_else(|error| {
             let kind = error.kind();
             matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
@@ -235,17 +235,17 @@ impl Client {
     fn step(&mut self, metrics: &mut dyn FnMut() -> Option<String>) -> io::Result<bool> {
         let mut piece = [0; 4096];
         match &mut self.progress {
-            Progress::Asking(head) => {
+            Progress::Receiving(head) => {
                 let room = piece.len().min(HEAD_BYTES - head.len());
                 let len = self.stream.read(&mut piece[..room])?;
                 head.extend_from_slice(&piece[..len]);
                 if let Some(answer) = http::answer(head, metrics) {
-                    self.progress = Progress::Answering(answer, 0);
+                    self.progress = Progress::Sending(answer, 0);
                     return Ok(true);
                 }
                 Ok(len > 0)
             }
-            Progress::Answering(answer, sent) => {
+            Progress::Sending(answer, sent) => {
                 *sent += self.stream.write(&answer[*sent..])?;
                 if *sent == answer.len() {
                     self.stream.shutdown(Shutdown::Write)?;

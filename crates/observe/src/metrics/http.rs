@@ -5,7 +5,7 @@ use httparse::{EMPTY_HEADER, Error, Request, Status};
 /// The maximum length of a request's head, in bytes.
 pub const HEAD_BYTES: usize = 8 << 10;
 /// The maximum number of headers in a request.
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 
 /// The content type of Prometheus' text.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -15,7 +15,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// `metrics` is called for the text if the request is for the metrics. It returns `None` once the
 /// volume is closed.
 pub fn answer(head: &[u8], metrics: impl FnOnce() -> Option<String>) -> Option<Vec<u8>> {
-    let mut headers = [EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [EMPTY_HEADER; MAX_HEADERS];
     let mut request = Request::new(&mut headers);
     match request.parse(head) {
         Ok(Status::Complete(_)) => {}
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn request_that_asks_for_something_else_is_told_so() {
-        let many = "X: y\r\n".repeat(MOST_HEADERS + 1);
+        let many = "X: y\r\n".repeat(MAX_HEADERS + 1);
         let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(HEAD_BYTES));
         for (head, status) in [
             ("GET / HTTP/1.1\r\n\r\n", "404"),

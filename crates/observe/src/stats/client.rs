@@ -23,7 +23,7 @@ impl Mount {
     /// # Errors
     /// [`Error::NotOwner`], [`Error::NoServer`], or [`Error::Stats`].
     pub fn stats(&self) -> Result<Stats> {
-        self.ask_stats(Question::Stats)
+        self.query_stats(Question::Stats)
     }
 
     /// Returns the same as [`Mount::stats`] without the longest chains, for frequent queries: no
@@ -32,11 +32,11 @@ impl Mount {
     /// # Errors
     /// The same as for [`Mount::stats`].
     pub fn counts(&self) -> Result<Stats> {
-        self.ask_stats(Question::Counts)
+        self.query_stats(Question::Counts)
     }
 
-    fn ask_stats(&self, question: Question) -> Result<Stats> {
-        match self.ask(question)? {
+    fn query_stats(&self, question: Question) -> Result<Stats> {
+        match self.query(question)? {
             Answer::Stats(stats) => Ok(*stats),
             other => Err(unexpected(other)),
         }
@@ -47,13 +47,13 @@ impl Mount {
     /// # Errors
     /// The same as for [`Mount::stats`].
     pub fn histogram(&self, cache: CacheKind) -> Result<HistogramReport> {
-        match self.ask(Question::Histogram { cache })? {
+        match self.query(Question::Histogram { cache })? {
             Answer::Histogram(report) => Ok(*report),
             other => Err(unexpected(other)),
         }
     }
 
-    fn ask(&self, question: Question) -> Result<Answer> {
+    fn query(&self, question: Question) -> Result<Answer> {
         let us = rustix::process::geteuid();
         if us.as_raw() != self.owner && !us.is_root() {
             return Err(Error::NotOwner {
@@ -96,7 +96,7 @@ impl Mount {
     /// Requests, before an unmount, a report from the server on how it closes its volume. Returns
     /// `None` if the request fails.
     #[must_use]
-    pub fn ask_close(&self) -> Option<Closing> {
+    pub fn request_close(&self) -> Option<Closing> {
         let mut stream = self.connect().ok()?;
         stream.set_write_timeout(Some(SERVER_TIME)).ok()?;
         send(&mut stream, &Question::Close).ok()?;

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// The maximum time of a connection.
 const CLIENT_TIME: Duration = Duration::from_secs(1);
 /// The maximum number of clients that wait for the end of the mount.
-const MOST_WAITING: usize = 16;
+const MAX_WAITING: usize = 16;
 /// The time until the next accept if the last failed.
 const RETRY_TIME: Timespec = Timespec {
     tv_sec: 0,
@@ -176,7 +176,7 @@ fn serve(
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     let reply = match receive(&mut stream, QUESTION_BYTES, deadline) {
-        Ok(Question::Close) if waiting.len() < MOST_WAITING => {
+        Ok(Question::Close) if waiting.len() < MAX_WAITING => {
             waiting.push(stream);
             return Ok(());
         }

@@ -107,12 +107,12 @@ mod tests {
             cache: CacheKind::Dentry,
         };
         send(&mut ours, &question).unwrap();
-        let heard: Question = receive(&mut theirs, QUESTION_BYTES, soon()).unwrap();
-        assert_eq!(heard, question);
+        let received: Question = receive(&mut theirs, QUESTION_BYTES, soon()).unwrap();
+        assert_eq!(received, question);
         let report = HistogramReport::of(CacheKind::Dentry, []);
         send(&mut theirs, &Answer::Histogram(Box::new(report.clone()))).unwrap();
-        let heard: Answer = receive(&mut ours, ANSWER_BYTES, soon()).unwrap();
-        assert!(matches!(heard, Answer::Histogram(heard) if *heard == report));
+        let received: Answer = receive(&mut ours, ANSWER_BYTES, soon()).unwrap();
+        assert!(matches!(received, Answer::Histogram(received) if *received == report));
     }
 
     #[test]
