@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_failure_is_told_once() {
+    fn same_failure_is_logged_once() {
         let log = ErrorLog::default();
         assert!(log.is_first(12, Errno::UCLEAN));
         assert!(!log.is_first(12, Errno::UCLEAN));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_failures_is_bounded() {
+    fn number_of_remembered_failures_is_bounded() {
         let log = ErrorLog::default();
         for node in 0..10 * MAX_LOGGED as u64 {
             log.is_first(node, Errno::IO);

@@ -22,7 +22,9 @@ impl Error {
                 "load the kernel module: modprobe fuse (in a container, pass --device /dev/fuse)"
                     .to_owned()
             }
-            Self::DevicePermission => "restore the usual mode, as root: chmod 666 /dev/fuse".to_owned(),
+            Self::DevicePermission => {
+                "restore the usual mode, as root: chmod 666 /dev/fuse".to_owned()
+            }
             Self::NoFusermount => {
                 "install the package fuse3; larder ls, cat and cp read images without a mount"
                     .to_owned()

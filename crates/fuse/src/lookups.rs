@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn count_that_was_too_large_once_is_kept_until_the_end() {
+    fn saturated_count_is_kept_until_the_end() {
         let lookups = Lookups::default();
         let most = u32::MAX;
         lookups.shard(Ino(12)).lock().insert(12, most - 1);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_known_is_forgotten_at_the_end() {
+    fn all_nodes_are_released_at_the_end() {
         let (lookups, held) = (Lookups::default(), RefCell::new(Vec::new()));
         let keep = |ino| {
             held.borrow_mut().push(ino);

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_blocks_inode_is_out_of_reach() {
+    fn bad_blocks_inode_has_no_node() {
         assert_eq!(NodeId::of(Ino(1)).ino(), None);
         assert_eq!(NodeId(0).ino(), None);
     }

@@ -57,7 +57,7 @@ mod tests {
     use larder_testkit::{Requirement, skip};
 
     #[test]
-    fn handle_finds_its_file_until_it_is_closed_and_is_not_given_again() {
+    fn handle_finds_its_file_until_closed_and_is_not_reused() {
         if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
             return;
         }

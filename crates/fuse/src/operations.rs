@@ -350,7 +350,11 @@ mod tests {
         let ino = volume.create(Ino::ROOT, b"a", &new).unwrap().ino;
         let entry = operations.lookup(NodeId::ROOT, b"a").unwrap().unwrap();
         volume.unlink(Ino::ROOT, b"a").unwrap();
-        assert_eq!(operations.count_lookup(&entry), Err(Errno::STALE), "deleted");
+        assert_eq!(
+            operations.count_lookup(&entry),
+            Err(Errno::STALE),
+            "deleted"
+        );
         let other = volume.create(Ino::ROOT, b"b", &new).unwrap();
         assert_eq!(other.ino, ino);
         assert_eq!(

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 const CONTENT_BYTES: usize = 1 << 20;
 
 #[test]
-fn cached_content_that_finds_no_space_is_an_error_of_fsync() {
+fn cached_content_without_space_fails_fsync() {
     if skip(&[
         Requirement::Root,
         Requirement::Fuse,

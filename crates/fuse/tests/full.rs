@@ -86,7 +86,7 @@ fn check_image(image: &Path) {
 }
 
 #[test]
-fn write_that_finds_too_little_space_is_as_short_as_the_kernels() {
+fn write_without_enough_space_is_as_short_as_the_kernels() {
     if !can_mount() {
         return;
     }
@@ -115,7 +115,7 @@ fn write_that_finds_too_little_space_is_as_short_as_the_kernels() {
 }
 
 #[test]
-fn direct_write_that_finds_too_little_space_extends_a_file_by_what_it_wrote() {
+fn direct_write_without_enough_space_extends_the_file_by_its_count() {
     if !can_mount() {
         return;
     }

@@ -138,7 +138,7 @@ fn can_mount() -> bool {
     !skip(&needed)
 }
 
-fn ours_follows_the_model(name: &str, seed: u64, mix: Mix) {
+fn larder_follows_the_model(name: &str, seed: u64, mix: Mix) {
     if !can_mount() {
         return;
     }
@@ -203,7 +203,7 @@ macro_rules! test_mounts {
 }
 
 test_mounts! {
-    ours_follows_the_model MIX, 0x7000
+    larder_follows_the_model MIX, 0x7000
     0 ext4_mounted_full_follows_the_model
     1 ext4_1k_mounted_full_follows_the_model
     2 ext3_1k_mounted_full_follows_the_model

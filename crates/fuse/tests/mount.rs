@@ -82,7 +82,7 @@ fn visit(directory: &Path) -> u64 {
 }
 
 #[test]
-fn mount_goes_away_if_its_server_cannot_get_ready() {
+fn mount_is_removed_if_its_server_cannot_start() {
     if !can_mount() {
         return;
     }
@@ -102,7 +102,7 @@ fn mount_goes_away_if_its_server_cannot_get_ready() {
 }
 
 #[test]
-fn second_visit_is_answered_by_the_kernel_alone() {
+fn second_visit_is_answered_from_the_kernels_caches() {
     if !can_mount() {
         return;
     }
@@ -132,7 +132,7 @@ fn second_visit_is_answered_by_the_kernel_alone() {
 }
 
 #[test]
-fn directory_of_many_names_is_listed_whole() {
+fn directory_of_many_names_is_listed_completely() {
     if !can_mount() {
         return;
     }
@@ -201,7 +201,7 @@ fn read_in_turns(path: &Path, readers: usize, content: &[u8]) {
 }
 
 #[test]
-fn every_readahead_policy_serves_a_mount_and_decides_with_direct_io() {
+fn every_readahead_policy_serves_a_mount_and_applies_with_direct_io() {
     if !can_mount() {
         return;
     }
@@ -270,7 +270,7 @@ fn direct_io_reads_at_any_offset_and_past_the_end() {
 }
 
 #[test]
-fn attributes_and_flags_are_seen() {
+fn attributes_and_flags_are_visible() {
     if !can_mount() {
         return;
     }
@@ -380,7 +380,7 @@ fn access_lists_are_enforced() {
 }
 
 #[test]
-fn other_users_are_kept_out_unless_allowed() {
+fn other_users_are_denied_unless_allowed() {
     if !can_mount() || skip(&[Requirement::Tool("setpriv")]) {
         return;
     }
@@ -447,7 +447,7 @@ fn damaged_inode_is_listed_and_only_it_fails() {
 }
 
 #[test]
-fn root_keeps_its_number_and_space_is_told() {
+fn root_is_inode_2_and_statvfs_reports_space() {
     if !can_mount() {
         return;
     }
@@ -461,7 +461,7 @@ fn root_keeps_its_number_and_space_is_told() {
 }
 
 #[test]
-fn dropped_server_takes_its_mount_along() {
+fn dropping_the_server_unmounts() {
     if !can_mount() {
         return;
     }

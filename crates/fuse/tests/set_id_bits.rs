@@ -240,12 +240,12 @@ fn compare_with_kernel(options: &MountOptions) {
 }
 
 #[test]
-fn set_id_bits_and_capabilities_go_as_on_the_kernels_mount() {
+fn set_id_bits_and_capabilities_are_cleared_as_on_the_kernels_mount() {
     compare_with_kernel(&MountOptions::default());
 }
 
 #[test]
-fn set_id_bits_and_capabilities_go_with_direct_io() {
+fn set_id_bits_and_capabilities_are_cleared_with_direct_io() {
     compare_with_kernel(&MountOptions {
         direct_io: true,
         ..MountOptions::default()
@@ -253,7 +253,7 @@ fn set_id_bits_and_capabilities_go_with_direct_io() {
 }
 
 #[test]
-fn set_id_bits_and_capabilities_go_with_a_writeback_cache() {
+fn set_id_bits_and_capabilities_are_cleared_with_a_writeback_cache() {
     compare_with_kernel(&MountOptions {
         writeback_cache: true,
         ..MountOptions::default()

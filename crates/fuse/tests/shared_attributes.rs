@@ -46,7 +46,7 @@ fn make_files(root: &Path) {
 }
 
 #[test]
-fn mount_of_20000_files_takes_the_blocks_of_perfect_sharing() {
+fn mount_of_20000_files_uses_the_blocks_of_perfect_sharing() {
     if !can_mount() {
         return;
     }
@@ -92,7 +92,7 @@ fn mount_of_20000_files_takes_the_blocks_of_perfect_sharing() {
 }
 
 #[test]
-fn attributes_of_any_size_fit_or_fail_through_a_mount_as_by_the_kernel() {
+fn attributes_of_any_size_fit_or_fail_through_a_mount_as_on_the_kernel() {
     if !can_mount() {
         return;
     }

@@ -49,7 +49,7 @@ fn every_figure_of_the_statistics_is_one_sample() {
 }
 
 #[test]
-fn metric_is_explained_once_before_its_samples() {
+fn metric_has_one_type_line_before_its_samples() {
     let text = exposition(&numbered().0, "/mnt", &[]);
     let mut explained = Vec::new();
     for line in text.lines() {
@@ -70,7 +70,7 @@ fn metric_is_explained_once_before_its_samples() {
 }
 
 #[test]
-fn read_only_volume_has_no_metrics_of_writing_nor_chains_that_nobody_looked_at() {
+fn read_only_volume_has_no_write_metrics_and_no_unmeasured_chains() {
     let text = exposition(&Stats::default(), "/mnt", &[]);
     for absent in [
         "writing",
@@ -89,7 +89,7 @@ fn read_only_volume_has_no_metrics_of_writing_nor_chains_that_nobody_looked_at()
 }
 
 #[test]
-fn tables_are_those_that_were_chosen() {
+fn tables_info_shows_the_configured_tables() {
     let mut stats = Stats::default();
     stats.tables = "D+page=rbtree".parse().unwrap();
     let text = exposition(&stats, "/mnt", &[]);
@@ -98,7 +98,7 @@ fn tables_are_those_that_were_chosen() {
 }
 
 #[test]
-fn labels_keep_what_means_something_else_apart() {
+fn label_values_are_escaped() {
     let labels = [("mountpoint", "/a \"b\"\\c\nd")];
     let text = exposition(&Stats::default(), "/a", &labels);
     let expected = r#"larder_device_reads_total{mountpoint="/a \"b\"\\c\nd"} 0"#;

@@ -48,7 +48,7 @@ fn listener_answers_one_client_after_the_other() {
 }
 
 #[test]
-fn listener_whose_place_was_taken_ends_and_leaves_the_place_alone() {
+fn replaced_listener_leaves_the_new_socket_in_place() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.sock");
     let before = listener(&path);
@@ -60,7 +60,7 @@ fn listener_whose_place_was_taken_ends_and_leaves_the_place_alone() {
 }
 
 #[test]
-fn client_that_waits_for_the_end_is_told_how_it_went() {
+fn waiting_client_receives_the_result_of_the_close() {
     for what in [
         Answer::Closed(None),
         Answer::Closed(Some("the disk is full".to_owned())),
@@ -74,17 +74,21 @@ fn client_that_waits_for_the_end_is_told_how_it_went() {
         // The client may not have been accepted yet.
         listener.stop(&what);
         let received = received(&waiting).unwrap();
-        let [received, what] = [received, what].map(|answer| serde_json::to_string(&answer).unwrap());
+        let [received, what] =
+            [received, what].map(|answer| serde_json::to_string(&answer).unwrap());
         assert_eq!(received, what);
     }
 }
 
 #[test]
-fn nonsense_is_answered_with_an_error() {
+fn invalid_question_is_answered_with_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.sock");
     let listener = listener(&path);
-    assert!(matches!(query(&path, b"hello\n").unwrap(), Answer::Error(_)));
+    assert!(matches!(
+        query(&path, b"hello\n").unwrap(),
+        Answer::Error(_)
+    ));
     let endless = vec![b'x'; 2048];
     // The listener may close the connection while the rest is still being written.
     assert!(matches!(
@@ -99,7 +103,7 @@ fn nonsense_is_answered_with_an_error() {
 }
 
 #[test]
-fn silent_client_delays_the_next_one_only_for_a_while() {
+fn silent_client_delays_the_next_one_only_briefly() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.sock");
     let listener = listener(&path);

@@ -226,7 +226,7 @@ mod tests {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
 
         #[test]
-        fn set_after_any_changes_is_that_of_a_plain_set(
+        fn block_set_equals_model_after_random_changes(
             changes in proptest::collection::vec((any::<bool>(), 0u64..40, 0u64..12), 0..40)
         ) {
             let (mut set, mut model) = (BlockSet::default(), BTreeSet::new());

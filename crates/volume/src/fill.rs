@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slices_of_a_range_cover_just_that_range() {
+    fn slices_cover_exactly_the_range() {
         let mut pages: Vec<Vec<u8>> = vec![vec![0; 4]; 3];
         let cut: Vec<usize> = slices(&mut pages, 3..9).map(|slice| slice.len()).collect();
         assert_eq!(cut, [1, 4, 1]);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_that_go_on_are_merged_and_others_not() {
+    fn only_contiguous_segments_are_merged() {
         let mut segments = Vec::new();
         push(&mut segments, 0..4, Some(100));
         push(&mut segments, 4..8, Some(104));

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn span_in_which_something_is_promised_is_not_counted() {
+    fn span_with_a_reservation_is_not_counted() {
         let level = MappingLevel {
             first: 12,
             span_log2: 8,

@@ -82,7 +82,7 @@ fn set_by_kernel(image: &ImageFile, block_bytes: usize) -> Outcomes {
 }
 
 #[test]
-fn attributes_of_any_size_fit_or_fail_as_by_the_kernel() {
+fn attributes_of_any_size_fit_or_fail_as_on_the_kernel() {
     let tools = ["mke2fs", "e2fsck"].map(Requirement::Tool);
     if skip(&tools) || skip(&[Requirement::LoopMount]) {
         return;
@@ -154,7 +154,7 @@ fn users_by_block(image: &ImageFile, inos: &[Ino]) -> BTreeMap<u64, u64> {
 }
 
 #[test]
-fn user_1025_of_a_block_gets_a_second_one_and_a_full_one_that_is_left_is_used_again() {
+fn user_1025_gets_a_second_block_and_a_full_block_is_reused_after_removals() {
     if skip(&["mke2fs", "debugfs", "dumpe2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }

@@ -188,7 +188,7 @@ fn run(layout_name: &str, variant: MbCacheVariant, seed: Seed) {
 }
 
 #[test]
-fn attributes_changed_by_many_threads_are_those_of_the_last() {
+fn attributes_changed_by_many_threads_keep_the_last_values() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }
@@ -234,7 +234,7 @@ fn value_set_and_removed_by_two_threads_leaves_no_inode() {
 
 /// A search for a capability offers the block that it reads for sharing, while that block is freed.
 #[test]
-fn block_that_goes_while_it_is_looked_at_is_not_shared() {
+fn block_freed_during_a_search_is_not_shared() {
     const ROUNDS: u8 = 200;
     const NAME: &[u8] = b"user.a";
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {

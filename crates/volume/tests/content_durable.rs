@@ -64,7 +64,7 @@ fn read(device: &Arc<OverlayDevice>, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn large_write_before_what_is_delayed_exposes_nothing_that_was_cut_off() {
+fn large_write_before_delayed_blocks_exposes_no_truncated_content() {
     if is_skipped() {
         return;
     }
@@ -83,7 +83,7 @@ fn large_write_before_what_is_delayed_exposes_nothing_that_was_cut_off() {
 }
 
 #[test]
-fn cut_behind_what_is_delayed_exposes_nothing_that_was_cut_off() {
+fn truncation_after_delayed_blocks_exposes_no_truncated_content() {
     if is_skipped() {
         return;
     }
@@ -109,7 +109,7 @@ fn cut_behind_what_is_delayed_exposes_nothing_that_was_cut_off() {
 }
 
 #[test]
-fn file_cut_and_grown_again_reads_as_zeros_after_a_crash() {
+fn truncated_and_extended_file_reads_as_zeros_after_a_crash() {
     if is_skipped() {
         return;
     }
@@ -132,7 +132,7 @@ fn file_cut_and_grown_again_reads_as_zeros_after_a_crash() {
 }
 
 #[test]
-fn file_replaced_by_cutting_has_its_content_when_the_log_was_full() {
+fn file_rewritten_after_truncation_has_its_content_when_the_log_was_full() {
     if is_skipped() {
         return;
     }
@@ -179,7 +179,7 @@ const EXT3: Layout = Layout {
 };
 
 #[test]
-fn content_by_indirect_blocks_that_was_accepted_fits() {
+fn accepted_content_of_indirect_blocks_fits() {
     if is_skipped() {
         return;
     }

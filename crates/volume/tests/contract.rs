@@ -163,7 +163,7 @@ fn bytes(pages: Range<u64>) -> Range<u64> {
 }
 
 #[test]
-fn marker_of_a_page_in_flight_sets_off_the_next_window_at_once() {
+fn marker_of_a_page_in_flight_starts_the_next_window_immediately() {
     if tools_are_missing() {
         return;
     }
@@ -209,7 +209,7 @@ fn marker_gets_no_window_while_the_queue_is_congested() {
 }
 
 #[test]
-fn legacy_readahead_is_switched_off_by_what_windows_found_cached() {
+fn legacy_readahead_is_switched_off_by_cached_windows() {
     if tools_are_missing() {
         return;
     }
@@ -229,7 +229,7 @@ fn legacy_readahead_is_switched_off_by_what_windows_found_cached() {
 }
 
 #[test]
-fn read_that_ends_inside_a_page_is_told_from_one_that_ends_with_it() {
+fn read_ending_inside_a_page_differs_from_read_ending_with_it() {
     if tools_are_missing() {
         return;
     }

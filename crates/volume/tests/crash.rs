@@ -329,7 +329,7 @@ fn set(number: u64, letter: u8) -> Operation {
 
 /// Returns operations in which files join a crowd and leave it. Its block reaches the maximum
 /// number of users, and a second block fills and empties.
-fn come_and_go(seed: Seed) -> Vec<Operation> {
+fn join_and_leave(seed: Seed) -> Vec<Operation> {
     let mut random = Random::new(seed);
     let mut made = CROWD;
     let mut operations = Vec::new();
@@ -356,7 +356,7 @@ fn come_and_go(seed: Seed) -> Vec<Operation> {
 fn survive_crowd(name: &str, seed: u64) {
     let crowd: Vec<_> = (0..CROWD).flat_map(join).collect();
     let begin = |layout: &Layout| Start::after(layout, &crowd);
-    survive(name, seed, 0, begin, |seed, _| come_and_go(seed));
+    survive(name, seed, 0, begin, |seed, _| join_and_leave(seed));
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn check(what: &str, errors: ErrorsMode, is_orphan: bool, delete: impl Fn(&Volum
 }
 
 #[test]
-fn damage_that_a_deletion_finds_is_treated_as_errors_mode_says() {
+fn damage_found_by_a_deletion_follows_the_errors_mode() {
     if skip(&["mke2fs", "dumpe2fs"].map(Requirement::Tool)) {
         return;
     }

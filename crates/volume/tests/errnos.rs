@@ -15,7 +15,7 @@ fn device_error() -> larder_block::Error {
 }
 
 #[test]
-fn failures_have_the_errnos_that_the_documents_name() {
+fn failures_have_the_documented_errnos() {
     let unreadable = Ext4::Unreadable {
         place: Place::Inode(INO),
         source: device_error(),

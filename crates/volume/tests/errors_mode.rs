@@ -76,7 +76,7 @@ fn change(tune: &[&str], errors: Option<ErrorsMode>) -> (Option<Errno>, String) 
 }
 
 #[test]
-fn damage_is_recorded_and_errors_mode_says_whether_writing_goes_on() {
+fn damage_is_recorded_and_errors_mode_decides_on_further_writes() {
     if skip(&["mke2fs", "tune2fs", "dumpe2fs"].map(Requirement::Tool)) {
         return;
     }

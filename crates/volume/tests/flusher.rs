@@ -151,7 +151,7 @@ fn write_until(volume: &Volume, ino: Ino, enough: impl Fn(larder::Result<usize>)
 }
 
 #[test]
-fn sync_while_the_file_grows_ends_with_what_was_dirty_at_its_start() {
+fn sync_of_a_growing_file_writes_what_was_dirty_at_its_start() {
     if is_skipped() {
         return;
     }
@@ -187,7 +187,7 @@ fn sync_while_the_file_grows_ends_with_what_was_dirty_at_its_start() {
 }
 
 #[test]
-fn flusher_that_panics_stops_writing_and_sync_and_close_say_so() {
+fn flusher_panic_stops_writing_and_fails_sync_and_close() {
     if is_skipped() {
         return;
     }
@@ -224,7 +224,7 @@ fn flusher_that_panics_stops_writing_and_sync_and_close_say_so() {
 }
 
 #[test]
-fn write_after_a_write_back_that_panicked_does_not_wait_for_ever() {
+fn write_after_a_write_back_panic_does_not_hang() {
     if is_skipped() {
         return;
     }
@@ -249,7 +249,7 @@ fn write_after_a_write_back_that_panicked_does_not_wait_for_ever() {
 }
 
 #[test]
-fn collapse_and_insert_whose_commit_fails_say_so() {
+fn collapse_and_insert_fail_if_the_commit_fails() {
     if is_skipped() {
         return;
     }
@@ -276,7 +276,7 @@ fn leaf_offsets_bytes(bytes: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn damage_found_by_background_write_back_is_treated_as_errors_mode_says() {
+fn damage_found_by_background_write_back_follows_the_errors_mode() {
     if is_skipped() {
         return;
     }

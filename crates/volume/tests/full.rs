@@ -181,7 +181,7 @@ const ATTRIBUTE: &[u8] = b"user.large";
 /// Each thread has one block or none, and there is one for each. A freed block becomes available
 /// with the next commit by any thread, so no thread is ever refused.
 #[test]
-fn blocks_freed_by_any_thread_are_found_by_each() {
+fn blocks_freed_by_one_thread_are_available_to_all() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }

@@ -197,7 +197,7 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn write_that_finds_too_little_space_says_how_much_it_wrote() {
+fn write_without_enough_space_returns_a_short_count() {
     if is_skipped() {
         return;
     }
@@ -223,7 +223,7 @@ fn write_that_finds_too_little_space_says_how_much_it_wrote() {
 }
 
 #[test]
-fn large_write_that_does_not_fit_writes_what_fits_and_no_failed_write_extends_a_file() {
+fn large_write_writes_what_fits_and_failed_writes_extend_no_file() {
     if is_skipped() {
         return;
     }
@@ -275,7 +275,7 @@ fn large_write_over_fragments_writes_no_less_than_fits() {
 }
 
 #[test]
-fn copy_that_finds_too_little_space_says_how_much_it_copied() {
+fn copy_without_enough_space_returns_a_short_count() {
     if is_skipped() {
         return;
     }
@@ -341,7 +341,7 @@ impl Tried {
 }
 
 #[test]
-fn zero_range_that_finds_no_space_keeps_everything() {
+fn zero_range_without_space_changes_nothing() {
     if is_skipped() {
         return;
     }
@@ -361,7 +361,7 @@ fn zero_range_that_finds_no_space_keeps_everything() {
 }
 
 #[test]
-fn allocation_that_finds_no_space_allocates_nothing() {
+fn allocation_without_space_allocates_nothing() {
     if is_skipped() {
         return;
     }
@@ -389,7 +389,7 @@ fn allocation_that_finds_no_space_allocates_nothing() {
 /// All modes in the middle of extents, at many places of a file that has many of them, when no
 /// block is free even for metadata.
 #[test]
-fn fallocate_where_nothing_is_left_is_done_wholly_or_not_at_all() {
+fn fallocate_on_a_full_image_does_all_or_nothing() {
     if is_skipped() {
         return;
     }
@@ -433,7 +433,7 @@ fn fallocate_where_nothing_is_left_is_done_wholly_or_not_at_all() {
 }
 
 #[test]
-fn cut_of_a_file_on_a_full_image_frees_space() {
+fn truncation_on_a_full_image_frees_space() {
     if is_skipped() {
         return;
     }
@@ -454,7 +454,7 @@ fn cut_of_a_file_on_a_full_image_frees_space() {
 
 /// Each write splits an extent, which takes blocks for the mapping.
 #[test]
-fn content_of_what_was_allocated_has_space_however_full_the_image_is() {
+fn allocated_blocks_accept_content_on_a_full_image() {
     if is_skipped() {
         return;
     }
@@ -481,7 +481,7 @@ fn content_of_what_was_allocated_has_space_however_full_the_image_is() {
 
 /// The inode itself has room for four extents; one more at the file's start needs a block.
 #[test]
-fn first_block_of_a_file_that_has_extents_behind_it_is_accepted_for_good() {
+fn first_block_before_other_extents_is_accepted_and_kept() {
     if is_skipped() {
         return;
     }

@@ -85,7 +85,7 @@ fn errno<T>(result: larder::Result<T>) -> Option<Errno> {
 }
 
 #[test]
-fn open_file_without_names_is_read_until_it_is_dropped_and_then_deleted() {
+fn unlinked_open_file_is_readable_until_dropped_and_then_deleted() {
     if skip(&TOOLS) {
         return;
     }
@@ -124,7 +124,7 @@ fn open_file_without_names_is_read_until_it_is_dropped_and_then_deleted() {
 }
 
 #[test]
-fn open_file_that_outlives_its_volume_is_deleted_by_the_next_one() {
+fn open_file_that_outlives_its_volume_is_deleted_at_the_next_open() {
     if skip(&TOOLS) {
         return;
     }
@@ -152,7 +152,7 @@ fn open_file_that_outlives_its_volume_is_deleted_by_the_next_one() {
 }
 
 #[test]
-fn number_that_is_held_stays_the_files_own() {
+fn held_inode_number_is_not_reused() {
     if skip(&TOOLS) {
         return;
     }
@@ -296,7 +296,7 @@ fn calls(other: Ino) -> Vec<Call> {
 }
 
 #[test]
-fn number_of_a_file_that_is_deleted_is_stale_in_every_call() {
+fn number_of_a_deleted_file_is_stale_in_every_call() {
     if skip(&TOOLS) {
         return;
     }
@@ -363,7 +363,7 @@ impl Drop for Over<'_> {
 }
 
 #[test]
-fn handle_reads_one_file_while_threads_remove_and_make_others() {
+fn handle_reads_one_file_while_threads_remove_and_create_others() {
     const ROUNDS: u32 = 3000;
     const SIZE: usize = 5 * 1000;
     if skip(&TOOLS) {

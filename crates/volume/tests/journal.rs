@@ -107,7 +107,7 @@ recoveries! {
 }
 
 #[test]
-fn dirty_image_with_noload_shows_what_is_in_place() {
+fn noload_shows_the_home_blocks_of_a_dirty_image() {
     if skip(&TOOLS) {
         return;
     }

@@ -25,7 +25,7 @@ const FILES: [&str; 4] = [
 ];
 
 #[test]
-fn bytes_of_every_read_are_those_of_read_at() {
+fn every_read_method_returns_the_bytes_of_read_at() {
     if tools_are_missing() {
         return;
     }
@@ -65,7 +65,7 @@ fn bytes_of_every_read_are_those_of_read_at() {
 }
 
 #[test]
-fn pages_handed_over_whole_do_not_stay() {
+fn pages_returned_completely_do_not_stay_cached() {
     if tools_are_missing() {
         return;
     }
@@ -87,7 +87,7 @@ fn pages_handed_over_whole_do_not_stay() {
 }
 
 #[test]
-fn page_handed_over_in_parts_stays() {
+fn page_returned_in_parts_stays_cached() {
     if tools_are_missing() {
         return;
     }

@@ -90,7 +90,7 @@ fn links(volume: &Volume, ino: Ino) -> u32 {
 }
 
 #[test]
-fn file_of_each_kind_made_is_what_was_asked_for() {
+fn created_file_of_each_kind_has_the_requested_attributes() {
     for layout in LAYOUTS {
         let Some(bytes) = image(layout) else { return };
         let (volume, device) = open(bytes);
@@ -231,7 +231,7 @@ fn operation_that_is_not_allowed_fails_with_its_errno_and_changes_nothing() {
 }
 
 #[test]
-fn link_whose_target_is_too_long_is_refused_and_told_the_most() {
+fn symlink_target_that_is_too_long_is_refused_with_the_maximum() {
     let Some(bytes) = image(LAYOUTS[0]) else {
         return;
     };
@@ -347,7 +347,7 @@ fn rename_of_each_kind_leaves_names_links_and_parents_right() {
 }
 
 #[test]
-fn file_without_names_stays_while_it_is_held_and_is_gone_afterwards() {
+fn unlinked_file_stays_while_held_and_is_deleted_afterwards() {
     for layout in LAYOUTS {
         let Some(bytes) = image(layout) else { return };
         let (volume, device) = open(bytes);
@@ -404,7 +404,7 @@ fn file_without_names_stays_while_it_is_held_and_is_gone_afterwards() {
 }
 
 #[test]
-fn name_goes_from_one_file_to_another_at_once() {
+fn link_replacing_moves_a_name_to_another_file() {
     for layout in LAYOUTS {
         let Some(bytes) = image(layout) else { return };
         let (volume, device) = open(bytes);
@@ -540,7 +540,7 @@ fn change_at_random(volume: &Volume, dirs: &[Ino], mut random: Random) {
 }
 
 #[test]
-fn names_changed_by_many_threads_end_in_a_whole_tree() {
+fn names_changed_by_many_threads_form_a_consistent_tree() {
     let seed = Seed::from_environment(0x7468_7264);
     println!("seed {seed}");
     for (number, layout) in (0..).zip([LAYOUTS[0], LAYOUTS[4]]) {
@@ -565,7 +565,7 @@ fn names_changed_by_many_threads_end_in_a_whole_tree() {
 }
 
 #[test]
-fn directory_with_more_subdirectories_than_its_count_can_say_has_one_link() {
+fn directory_with_more_subdirectories_than_can_be_counted_has_one_link() {
     let with = "-t ext4 -b 1024 -N 70000 -O inline_data";
     let Some(bytes) = image_of(with, "96M") else {
         return;

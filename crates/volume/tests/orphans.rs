@@ -74,7 +74,7 @@ fn with_orphans(bytes: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn orphans_that_we_left_are_finished_by_us_by_e2fsck_and_by_the_kernel() {
+fn orphans_left_by_larder_are_deleted_by_larder_e2fsck_and_the_kernel() {
     if skip(&TOOLS) {
         return;
     }
@@ -109,7 +109,7 @@ fn orphans_that_we_left_are_finished_by_us_by_e2fsck_and_by_the_kernel() {
 }
 
 #[test]
-fn orphans_that_the_kernel_left_are_finished_by_us() {
+fn orphans_left_by_the_kernel_are_deleted_by_larder() {
     if skip(&TOOLS) || skip(&[Requirement::Root, Requirement::LoopMount]) {
         return;
     }

@@ -150,7 +150,7 @@ fn interleave<'a>(recorded: &Recorded, file: impl Fn(u64) -> &'a OpenFile) -> u6
 }
 
 #[test]
-fn readers_of_one_file_who_opened_it_each_are_read_ahead_each() {
+fn readers_with_own_open_files_have_own_readahead() {
     if tools_are_missing() {
         return;
     }
@@ -166,7 +166,7 @@ fn readers_of_one_file_who_opened_it_each_are_read_ahead_each() {
 }
 
 #[test]
-fn readers_who_share_an_open_file_are_told_apart_by_the_modern_policy_alone() {
+fn only_modern_policy_distinguishes_readers_of_a_shared_open_file() {
     if tools_are_missing() {
         return;
     }
@@ -184,7 +184,7 @@ fn readers_who_share_an_open_file_are_told_apart_by_the_modern_policy_alone() {
 }
 
 #[test]
-fn pages_reclaimed_before_use_are_read_alone_by_legacy_and_in_windows_by_the_others() {
+fn pages_reclaimed_before_use_are_read_singly_only_by_legacy() {
     if tools_are_missing() {
         return;
     }
@@ -252,7 +252,7 @@ fn wander(volume: &Volume, shared: &OpenFile, mut random: Random) {
 }
 
 #[test]
-fn advice_that_pages_will_be_needed_brings_them_in_at_once() {
+fn will_need_advice_reads_the_pages_immediately() {
     if tools_are_missing() {
         return;
     }
@@ -273,7 +273,7 @@ fn advice_that_pages_will_be_needed_brings_them_in_at_once() {
 }
 
 #[test]
-fn advice_that_pages_are_not_needed_drops_whole_pages_only() {
+fn dont_need_advice_drops_whole_pages_only() {
     if tools_are_missing() {
         return;
     }
@@ -299,7 +299,7 @@ fn advice_that_pages_are_not_needed_drops_whole_pages_only() {
 }
 
 #[test]
-fn advice_on_the_order_of_reads_sets_the_size_of_windows() {
+fn advice_on_the_access_pattern_sets_the_window_size() {
     if tools_are_missing() {
         return;
     }
@@ -321,7 +321,7 @@ fn advice_on_the_order_of_reads_sets_the_size_of_windows() {
 }
 
 #[test]
-fn volume_with_no_threads_or_no_window_reads_nothing_ahead() {
+fn volume_without_threads_or_windows_reads_nothing_ahead() {
     if tools_are_missing() {
         return;
     }
@@ -348,7 +348,7 @@ fn volume_with_no_threads_or_no_window_reads_nothing_ahead() {
 }
 
 #[test]
-fn more_readahead_threads_than_may_be_are_refused() {
+fn too_many_readahead_threads_are_refused() {
     let image = Arc::new(MemoryDevice::new(vec![0; 4096]));
     let mut options = OpenOptions::default();
     options.readahead_threads = OpenOptions::MAX_READAHEAD_THREADS + 1;
@@ -358,7 +358,7 @@ fn more_readahead_threads_than_may_be_are_refused() {
 }
 
 #[test]
-fn open_file_outlives_its_volume_and_reads_ahead_still() {
+fn open_file_reads_ahead_after_its_volume_is_dropped() {
     if tools_are_missing() {
         return;
     }

@@ -203,7 +203,7 @@ fn by_us(volume: &Volume, ino: Ino, step: &Step) -> After {
 }
 
 #[test]
-fn lists_and_modes_are_those_of_the_kernel_after_each_step() {
+fn acls_and_modes_equal_the_kernels_after_each_step() {
     if needs() {
         return;
     }
@@ -239,7 +239,7 @@ fn lists_and_modes_are_those_of_the_kernel_after_each_step() {
 }
 
 #[test]
-fn what_is_set_is_on_the_image() {
+fn settings_are_stored_on_the_image() {
     if needs() {
         return;
     }
@@ -294,7 +294,7 @@ fn what_is_set_is_on_the_image() {
 }
 
 #[test]
-fn file_that_cannot_be_changed_refuses_all_but_taking_the_flag_off() {
+fn immutable_file_refuses_changes_until_the_flag_is_cleared() {
     if needs() {
         return;
     }
@@ -340,7 +340,7 @@ fn file_that_cannot_be_changed_refuses_all_but_taking_the_flag_off() {
 }
 
 #[test]
-fn flags_that_cannot_be_set_are_refused_and_those_of_storage_stay() {
+fn unsettable_flags_are_refused_and_storage_flags_are_kept() {
     if needs() {
         return;
     }
@@ -363,7 +363,7 @@ fn flags_that_cannot_be_set_are_refused_and_those_of_storage_stay() {
 }
 
 #[test]
-fn attribute_that_a_file_cannot_have_is_refused() {
+fn attribute_invalid_for_the_file_type_is_refused() {
     if needs() {
         return;
     }
@@ -407,7 +407,7 @@ fn attribute_that_a_file_cannot_have_is_refused() {
 }
 
 #[test]
-fn image_with_protection_is_held_until_it_is_closed() {
+fn mmp_is_held_until_the_volume_is_closed() {
     if needs() || skip(&[Requirement::Tool("debugfs")]) {
         return;
     }

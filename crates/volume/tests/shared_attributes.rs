@@ -125,7 +125,7 @@ fn kernel_reads(image: &ImageFile, deal: &Deal) {
 }
 
 #[test]
-fn blocks_of_attributes_are_those_of_perfect_sharing() {
+fn attribute_blocks_are_as_few_as_with_perfect_sharing() {
     if skip(&["mke2fs", "dumpe2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }
@@ -182,7 +182,7 @@ impl Clock for Stopped {
 
 /// If the clock does not advance, a change of a block in place leaves the inode unchanged.
 #[test]
-fn attribute_changed_within_a_tick_of_the_clock_is_durable_after_fsync() {
+fn attribute_changed_within_a_clock_tick_is_durable_after_fsync() {
     if skip(&[Requirement::Tool("mke2fs")]) {
         return;
     }

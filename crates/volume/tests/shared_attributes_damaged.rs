@@ -226,7 +226,7 @@ fn repaired(bytes: &[u8], what: &str) -> Vec<u8> {
 }
 
 #[test]
-fn block_that_lies_is_survived_by_its_neighbours() {
+fn damaged_attribute_block_leaves_neighbours_intact() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }
@@ -248,7 +248,7 @@ fn block_that_lies_is_survived_by_its_neighbours() {
 /// A hash only selects candidates: a block that has the hash of other contents is not shared for
 /// them.
 #[test]
-fn block_with_the_hash_of_another_is_not_shared_for_it() {
+fn block_with_equal_hash_and_other_content_is_not_shared() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }

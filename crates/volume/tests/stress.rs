@@ -114,7 +114,7 @@ fn holes_and_unwritten_extents_are_zeros_with_no_device_read() {
 }
 
 #[test]
-fn missing_page_wanted_by_eight_is_read_once() {
+fn missing_page_read_by_eight_threads_is_read_once() {
     if tools_are_missing() {
         return;
     }

@@ -128,7 +128,7 @@ fn recover(state: &OverlayDevice, image: &mut ImageFile, must_have: &[&str], wha
 }
 
 #[test]
-fn superblock_of_either_half_of_every_write_recovers() {
+fn superblock_torn_at_any_write_recovers() {
     if needs() {
         return;
     }
@@ -212,7 +212,7 @@ fn superblock_torn_while_it_is_restored_recovers() {
 }
 
 #[test]
-fn superblock_damaged_otherwise_is_taken_from_a_backup() {
+fn superblock_with_other_damage_is_read_from_a_backup() {
     if needs() {
         return;
     }

@@ -326,7 +326,7 @@ fn follow_the_model(layout: &'static Layout, options: &OpenOptions, seed: Seed) 
 }
 
 #[test]
-fn content_after_any_changes_is_the_models() {
+fn content_equals_model_after_random_changes() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }
@@ -339,7 +339,7 @@ fn content_after_any_changes_is_the_models() {
 }
 
 #[test]
-fn content_that_goes_through_the_journal_is_the_models() {
+fn journaled_content_equals_model() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }

@@ -139,7 +139,7 @@ fn run(layout: &'static Layout, seed: Seed) {
 }
 
 #[test]
-fn threads_that_write_read_and_cut_see_whole_writes() {
+fn threads_that_write_read_and_truncate_see_whole_writes() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn path_comes_before_the_usual_directories() {
+    fn path_precedes_the_usual_directories() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join(PROGRAM);
         std::fs::write(&program, "").unwrap();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_without_words_still_says_something() {
+    fn refusal_without_a_message_names_the_program() {
         assert!(
             refusal(b"")
                 .to_string()

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_with_tags_and_blanks_is_read_whole() {
+    fn line_with_tags_and_blanks_is_parsed() {
         let entry = parse_line(
             b"42 25 0:57 / /mnt/a\\040b ro,nosuid,nodev shared:7 master:1 - fuse.larder /x\\011y.img ro,user_id=1000,group_id=100",
         )
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn line_without_tags_is_read() {
+    fn line_without_tags_is_parsed() {
         let entry = parse_line(b"1 0 8:1 / / rw - ext4 /dev/sda1 rw").unwrap();
         assert_eq!(entry.fs_type, "ext4");
         assert_eq!(entry.owner(), None);

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directory_that_is_no_mount_is_not_mounted() {
+    fn directory_without_a_mount_is_reported_as_not_mounted() {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(
             unmount(dir.path(), false),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn mount_of_another_type_is_left_alone() {
+    fn mount_of_another_type_is_not_unmounted() {
         assert!(matches!(
             unmount(Path::new("/proc"), false),
             Err(Error::NotLarder { .. })

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_of_fallocate_that_make_no_sense_are_refused() {
+    fn invalid_fallocate_modes_are_refused() {
         let keep_size = true;
         assert_eq!(fallocate_mode(1), Some(Fallocate::Allocate { keep_size }));
         assert_eq!(fallocate_mode(3), Some(Fallocate::PunchHole));

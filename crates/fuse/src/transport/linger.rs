@@ -76,7 +76,7 @@ mod tests {
     use std::io::pipe;
 
     #[test]
-    fn moment_that_passed_in_vain_is_spent_again_only_after_many_requests() {
+    fn failed_poll_is_repeated_only_after_many_requests() {
         let (connection, _no_request) = pipe().unwrap();
         let linger = Linger::new();
         for skipped in [MIN_SKIPPED, 2 * MIN_SKIPPED] {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn penalty_doubles_up_to_the_most_and_is_taken_back_by_success() {
+    fn penalty_doubles_up_to_the_maximum_and_decreases_after_success() {
         let linger = Linger::new();
         linger.count(true);
         assert_eq!(linger.penalty.load(Relaxed), MIN_SKIPPED);

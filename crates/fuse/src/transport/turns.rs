@@ -151,7 +151,12 @@ impl Shared {
         }
         state.parked += 1;
         while state.calls == 0 {
-            if self.called.wait_for(&mut state, UNMOUNT_CHECK_INTERVAL).timed_out() && self.is_unmounted() {
+            if self
+                .called
+                .wait_for(&mut state, UNMOUNT_CHECK_INTERVAL)
+                .timed_out()
+                && self.is_unmounted()
+            {
                 break;
             }
         }
@@ -221,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_alone_waits_again_after_its_turn() {
+    fn single_thread_waits_again_after_its_turn() {
         let turns = Turns::new(1, None);
         drop(turns.begin());
         drop(turns.begin_long());

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn request_for_metrics_is_answered_with_their_text() {
+    fn request_for_metrics_returns_the_text() {
         let expected = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
                         Content-Length: 5\r\nConnection: close\r\n\r\nup 1\n";
         for path in ["/metrics", "/metrics?format=text"] {
@@ -81,13 +81,13 @@ mod tests {
     }
 
     #[test]
-    fn request_for_the_head_is_answered_with_no_text() {
+    fn head_request_returns_no_body() {
         let answer = answered("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         assert!(answer.contains("Content-Length: 5\r\n") && answer.ends_with("\r\n\r\n"));
     }
 
     #[test]
-    fn request_that_has_not_all_arrived_waits_for_more() {
+    fn incomplete_request_waits_for_more() {
         for part in [
             "",
             "GET",
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn request_that_asks_for_something_else_is_told_so() {
+    fn other_requests_return_error_statuses() {
         let many = "X: y\r\n".repeat(MAX_HEADERS + 1);
         let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(HEAD_BYTES));
         for (head, status) in [
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_request_is_answered_or_waited_for() {
+    fn damaged_request_is_answered_or_incomplete() {
         let seed = Seed::from_environment(0x4a51_0014);
         let mut random = Random::new(seed);
         for _ in 0..20_000 {

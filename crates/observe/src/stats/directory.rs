@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn root_has_directories_that_no_environment_names() {
+    fn root_has_directories_independent_of_the_environment() {
         let expected = ["/run/larder", "/tmp/larder-0"].map(PathBuf::from);
         assert_eq!(candidates(0), expected);
     }
 
     #[test]
-    fn directory_is_made_for_its_owner_alone() {
+    fn directory_is_created_for_its_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("larder");
         make_one(&path, uid()).unwrap();

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn message_that_makes_no_sense_is_refused() {
+    fn invalid_message_is_refused() {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         ours.write_all(b"{\"ask\":\"money\"}\n").unwrap();
         let error = receive::<Question>(&mut theirs, QUESTION_BYTES, soon()).unwrap_err();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn message_that_never_ends_is_cut_off_by_the_deadline() {
+    fn endless_message_ends_at_the_deadline() {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         ours.write_all(b"{").unwrap();
         let deadline = Instant::now() + Duration::from_millis(20);

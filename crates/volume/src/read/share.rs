@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_is_never_below_the_least_nor_above_the_largest_window() {
+    fn limit_stays_between_minimum_and_maximum() {
         let shares = Shares::new(30, 256);
         assert_eq!(shares.limit_pages(), 10);
         for _ in 0..100 {

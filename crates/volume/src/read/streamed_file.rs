@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overlap_of_what_lies_apart_is_empty_at_the_near_end() {
+    fn overlap_of_disjoint_ranges_is_empty_at_the_nearer_end() {
         let cases = [
             (5..9, 0..20, 5..9),
             (0..20, 5..9, 5..9),

@@ -132,7 +132,7 @@ mod tests {
     const INTERVAL: Duration = Duration::from_secs(5);
 
     #[test]
-    fn commit_is_due_in_time_however_often_write_back_is_asked_for() {
+    fn commit_is_due_in_time_despite_constant_write_back_requests() {
         let start = Instant::now();
         let mut schedule = Schedule::new(INTERVAL, start);
         let mut commits = Vec::new();

@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn dirty_page_that_left_the_cache_stops_writing() {
+    fn dirty_page_missing_from_the_cache_stops_writing() {
         broken(
             "a dirty page is not in the page cache",
             |write_back, live| {
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn dirty_page_that_may_be_evicted_stops_writing() {
+    fn page_with_dirty_blocks_not_marked_dirty_stops_writing() {
         broken("is not marked dirty", |write_back, live| {
             write_back.inodes.caches.pages.set_clean(key(live.ino(), 1));
             write_back.write_file(live)

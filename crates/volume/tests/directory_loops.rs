@@ -123,7 +123,7 @@ fn link_in_other(volume: &Volume, [here, there]: [Ino; 2]) {
 }
 
 #[test]
-fn directories_that_contain_each_other_never_block_two_threads() {
+fn directories_that_contain_each_other_do_not_deadlock_threads() {
     if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
         return;
     }
