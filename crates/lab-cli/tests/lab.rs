@@ -107,7 +107,7 @@ fn invalid_values_are_rejected_with_the_flag_and_alternatives() {
         ),
         (
             &["--workload", "sequential:file=1G,file=2G"],
-            &["--workload", "`file` twice"],
+            &["--workload", "`file` is given twice"],
         ),
         (
             &["--workload", "interleaved:streams=64,file=1"],

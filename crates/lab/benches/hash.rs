@@ -43,7 +43,7 @@ impl Source for Recorded {
         self.objects + self.hits() * self.passes
     }
 
-    fn tells_changes(&self) -> bool {
+    fn has_changes(&self) -> bool {
         true
     }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// In-memory events of one cache.
 struct Events {
     events: Vec<TraceEvent>,
-    tells_changes: bool,
+    has_changes: bool,
 }
 
 impl Source for Events {
@@ -37,8 +37,8 @@ impl Source for Events {
         self.events.len() as u64
     }
 
-    fn tells_changes(&self) -> bool {
-        self.tells_changes
+    fn has_changes(&self) -> bool {
+        self.has_changes
     }
 
     fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
@@ -147,7 +147,7 @@ fn replay_counts_equal_those_of_a_simple_model() {
     let events = random_events(seed, 40_000, 3000);
     let source = Events {
         events,
-        tells_changes: true,
+        has_changes: true,
     };
     let tables = [
         (Function::BufferReference, 8),
@@ -194,7 +194,7 @@ fn chance_equals_the_mean_of_random_functions() {
     let seed = Seed::from_environment(0x4a51_0002);
     let source = Events {
         events: random_events(seed, 20_000, 2000),
-        tells_changes: true,
+        has_changes: true,
     };
     let wanted = Wanted::default().with(CacheKind::Buffer, Capacity::AsRecorded);
     let surveys = survey(&source, wanted).unwrap();
@@ -306,7 +306,7 @@ fn hit_of_an_earlier_entry_is_one_miss_and_a_contradiction() {
     };
     let source = Events {
         events: vec![lookup(1), lookup(2), lookup(1), lookup(1)],
-        tells_changes: true,
+        has_changes: true,
     };
     let wanted = Wanted::default().with(CacheKind::Page, Capacity::AsRecorded);
     let surveys = survey(&source, wanted).unwrap();

@@ -28,7 +28,7 @@ impl Source for Passing {
         3 * ALL
     }
 
-    fn tells_changes(&self) -> bool {
+    fn has_changes(&self) -> bool {
         true
     }
 

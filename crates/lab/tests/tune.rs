@@ -28,7 +28,7 @@ impl Source for Events {
         self.0.len() as u64
     }
 
-    fn tells_changes(&self) -> bool {
+    fn has_changes(&self) -> bool {
         true
     }
 
@@ -214,7 +214,7 @@ impl Source for Together {
         2 * self.0.iter().map(Source::events).sum::<u64>()
     }
 
-    fn tells_changes(&self) -> bool {
+    fn has_changes(&self) -> bool {
         false
     }
 

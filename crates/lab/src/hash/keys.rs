@@ -87,7 +87,7 @@ impl FromStr for KeyKind {
         found.copied().ok_or_else(|| {
             let names = Self::ALL.iter().map(|kind| kind.as_str());
             let names = names.collect::<Vec<_>>().join(", ");
-            format!("unknown kind of keys `{name}`; available: {names}")
+            format!("unknown kind of keys '{name}'; available: {names}")
         })
     }
 }
@@ -202,7 +202,7 @@ impl Source for Keys {
         self.hashed.len() as u64 * (1 + LOOKUPS_PER_OBJECT)
     }
 
-    fn tells_changes(&self) -> bool {
+    fn has_changes(&self) -> bool {
         false
     }
 

@@ -28,7 +28,7 @@ pub trait Source: Sync {
 
     /// Returns whether insertions and removals are recorded. If not, they are derived from the
     /// lookups.
-    fn tells_changes(&self) -> bool;
+    fn has_changes(&self) -> bool;
 
     /// Returns the events that are missing.
     fn losses(&self) -> Losses {
@@ -47,7 +47,7 @@ pub trait Source: Sync {
 pub struct TraceFile {
     path: PathBuf,
     tolerance: Tolerance,
-    tells_changes: bool,
+    has_changes: bool,
     losses: Losses,
     events: u64,
 }
@@ -68,7 +68,7 @@ impl TraceFile {
         Ok(Self {
             path: path.to_owned(),
             tolerance,
-            tells_changes: reader.info().records_changes,
+            has_changes: reader.info().records_changes,
             losses: reader.losses(),
             events,
         })
@@ -102,8 +102,8 @@ impl Source for TraceFile {
         self.events
     }
 
-    fn tells_changes(&self) -> bool {
-        self.tells_changes
+    fn has_changes(&self) -> bool {
+        self.has_changes
     }
 
     fn losses(&self) -> Losses {
@@ -154,8 +154,8 @@ impl Source for Prefix<'_> {
         self.events.min(self.source.events())
     }
 
-    fn tells_changes(&self) -> bool {
-        self.source.tells_changes()
+    fn has_changes(&self) -> bool {
+        self.source.has_changes()
     }
 
     fn losses(&self) -> Losses {
@@ -207,7 +207,7 @@ impl Wanted {
     /// Returns whether insertions and removals are derived from the lookups, in all tables.
     pub(super) fn completes(&self, source: &dyn Source) -> bool {
         let mut capacities = self.capacities.iter().flatten();
-        !source.tells_changes() || capacities.all(|capacity| *capacity != Capacity::AsRecorded)
+        !source.has_changes() || capacities.all(|capacity| *capacity != Capacity::AsRecorded)
     }
 }
 
@@ -301,7 +301,7 @@ impl Sorter {
     fn new(source: &dyn Source, wanted: Wanted) -> Self {
         let completion = |capacity: Option<Capacity>| match capacity? {
             Capacity::Objects(objects) => Some(Completion::new(objects)),
-            Capacity::AsRecorded => (!source.tells_changes()).then(|| Completion::new(u64::MAX)),
+            Capacity::AsRecorded => (!source.has_changes()).then(|| Completion::new(u64::MAX)),
         };
         Self {
             wanted,

@@ -221,7 +221,7 @@ pub fn tune(
 fn wanted(source: &dyn Source, memory_bytes: u64) -> Wanted {
     let each = memory_bytes / CacheKind::ALL.len() as u64;
     let capacity = |cache| {
-        if source.tells_changes() {
+        if source.has_changes() {
             Capacity::AsRecorded
         } else {
             Capacity::Objects(capacity_of(cache, each))

@@ -59,7 +59,7 @@ pub struct WorkloadInfo {
 #[non_exhaustive]
 pub enum WorkloadError {
     /// No workload has this name.
-    #[error("unknown workload `{name}`; available: {known}")]
+    #[error("unknown workload '{name}'; available: {known}")]
     UnknownWorkload {
         /// The name.
         name: String,
@@ -122,7 +122,7 @@ pub enum WorkloadError {
     },
     /// A file is too small for the readers that share it.
     #[error(
-        "`{workload}:{parameter}={value}` is less than one page for each of {sharers}={count}: the \
+        "`{workload}:{parameter}={value}` is less than a page for each of {sharers}={count}: the \
          value must be at least {least}"
     )]
     NoPageForEach {
@@ -282,7 +282,7 @@ mod tests {
             assert_eq!(
                 message(&format!("{name}:streams=64,file=1")),
                 format!(
-                    "`{name}:file=1` is less than one page for each of streams=64: the value must be at \
+                    "`{name}:file=1` is less than a page for each of streams=64: the value must be at \
                      least 256K"
                 )
             );
