@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn range_touched_fails_and_neighbours_pass() {
+    fn failed_range_fails_and_its_neighbours_succeed() {
         let device = device().fail_range(1024..2048);
         let read = |len: usize, at| device.read_at(&mut vec![0; len], at).is_ok();
         assert!(read(1024, 0));
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_repeated_fails_same_reads() {
+    fn same_seed_fails_the_same_reads() {
         let run = || -> Vec<bool> {
             let device = device().fail_randomly(42, 4);
             (0..400)

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn write_across_pages_is_read_back_and_base_stays() {
+    fn write_across_pages_is_read_back_and_leaves_the_base_unchanged() {
         let base: Arc<[u8]> = vec![1; 10_000].into();
         let device = OverlayDevice::new(Arc::clone(&base));
         device.write_at(&[7; 5000], 4000).unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_hold_what_is_written_and_no_more() {
+    fn zero_device_returns_written_bytes_and_zeros_elsewhere() {
         let device = OverlayDevice::zeros(1 << 40);
         device.write_at(&[7; 2], 4095).unwrap();
         let mut around = [1; 5000];
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn clone_written_to_leaves_the_original() {
+    fn write_to_a_clone_leaves_the_original_unchanged() {
         let device = OverlayDevice::new(vec![1; 10_000].into());
         device.write_at(&[7], 5).unwrap();
         let copy = device.clone();

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn all_written_at_each_position_is_what_had_returned() {
+    fn all_written_state_has_the_writes_that_had_returned() {
         let changes = [
             write(0, 2, 2),
             ChangeRecord::Flush { covers: 1 },
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_not_flushed_survive_in_every_combination_of_sectors() {
+    fn unflushed_writes_survive_in_every_combination_of_sectors() {
         let changes = [write(0, 2, 2), write(1, 1, 3)];
         let possible: HashSet<_> = [OLD, 2]
             .into_iter()
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn write_flushed_survives_and_one_that_the_flush_missed_may_not() {
+    fn flushed_write_survives_and_one_outside_the_flush_may_not() {
         // The flush began before the second write had returned.
         let changes = [
             write(0, 1, 2),
@@ -323,14 +323,14 @@ mod tests {
     }
 
     #[test]
-    fn write_that_had_not_returned_may_survive() {
+    fn unfinished_write_may_survive() {
         let changes = [write(3, 1, 2)];
         let possible: HashSet<_> = [[OLD; 4], [OLD, OLD, OLD, 2]].into();
         assert_eq!(states(&changes, 0), possible);
     }
 
     #[test]
-    fn write_inside_what_is_not_torn_survives_wholly_or_not_at_all() {
+    fn untorn_write_survives_completely_or_not_at_all() {
         let changes = [write(0, 3, 2)];
         let mut cuts = PowerCuts::new(&base(), &changes).without_tearing(512..1536);
         cuts.advance_to(1).unwrap();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_repeated_chooses_the_same_state() {
+    fn same_seed_chooses_the_same_state() {
         let changes: Vec<_> = (0..40).map(|i| write(i % 4, 1, 2)).collect();
         let mut cuts = PowerCuts::new(&base(), &changes);
         cuts.advance_to(40).unwrap();

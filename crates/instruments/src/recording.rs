@@ -155,7 +155,7 @@ mod tests {
     use larder_block::MemoryDevice;
 
     #[test]
-    fn log_taken_twice_holds_only_new_reads() {
+    fn log_taken_twice_contains_only_new_reads() {
         let device = RecordingDevice::new(Arc::new(MemoryDevice::new(vec![1; 64])));
         device.read_at(&mut [0; 16], 8).unwrap();
         let (mut a, mut b) = ([0; 2], [0; 2]);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_logged_in_order_and_failed_ones_not() {
+    fn changes_are_logged_in_order_without_failed_ones() {
         let device = RecordingDevice::new(Arc::new(MemoryDevice::new(vec![1; 64])));
         device.write_at(&[5; 3], 8).unwrap();
         device.write_at(&[5; 3], 62).unwrap_err();

@@ -92,7 +92,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 /// The completions, and the device at the end.
-struct Played {
+struct Finished {
     submitted: BTreeMap<RequestId, VirtualTime>,
     completions: Vec<Completion>,
     device: SimulatedDevice,
@@ -114,7 +114,7 @@ fn finish(device: &mut SimulatedDevice) -> Vec<Completion> {
 
 /// Submits all steps and runs until the device is idle. With `polls`, collects completions at each event
 /// of the device; otherwise only at the end.
-fn play(model: &DeviceModel, seed: u64, steps: &[Step], polls: bool) -> Played {
+fn run_steps(model: &DeviceModel, seed: u64, steps: &[Step], polls: bool) -> Finished {
     let mut device = SimulatedDevice::new(model, seed);
     let mut submitted = BTreeMap::new();
     let mut completions = Vec::new();
@@ -131,7 +131,7 @@ fn play(model: &DeviceModel, seed: u64, steps: &[Step], polls: bool) -> Played {
         submitted.insert(device.submit(now, step.request), now);
     }
     completions.extend(finish(&mut device));
-    Played {
+    Finished {
         submitted,
         completions,
         device,
@@ -142,29 +142,29 @@ proptest! {
     #![proptest_config(proptest_config!(SEED))]
 
     #[test]
-    fn request_of_any_kind_completes_once_in_order_and_not_too_soon(
+    fn request_of_any_kind_completes_once_in_order_and_not_before_submission(
         model in any_model(),
         steps in vec(any_step(), 1..200),
         seed in any::<u64>(),
     ) {
-        let played = play(model, seed, &steps, true);
-        let ids: Vec<u64> = played.submitted.keys().map(|id| id.0).collect();
+        let finished = run_steps(model, seed, &steps, true);
+        let ids: Vec<u64> = finished.submitted.keys().map(|id| id.0).collect();
         prop_assert_eq!(ids, (0..steps.len() as u64).collect::<Vec<_>>());
-        let mut completed: Vec<RequestId> = played.completions.iter().map(|done| done.id).collect();
+        let mut completed: Vec<RequestId> = finished.completions.iter().map(|done| done.id).collect();
         completed.sort_unstable();
-        prop_assert!(completed.iter().eq(played.submitted.keys()));
-        prop_assert!(played.completions.is_sorted_by_key(|done| done.at));
-        for done in &played.completions {
-            prop_assert!(done.at >= played.submitted[&done.id]);
+        prop_assert!(completed.iter().eq(finished.submitted.keys()));
+        prop_assert!(finished.completions.is_sorted_by_key(|done| done.at));
+        for done in &finished.completions {
+            prop_assert!(done.at >= finished.submitted[&done.id]);
         }
     }
 
     #[test]
-    fn counts_after_all_is_done_are_the_bytes_submitted(
+    fn counts_at_the_end_equal_the_submitted_bytes(
         model in any_model(),
         steps in vec(any_step(), 1..200),
     ) {
-        let counts = play(model, SEED, &steps, true).device.counts();
+        let counts = run_steps(model, SEED, &steps, true).device.counts();
         let bytes = |writes: bool| -> u64 {
             steps
                 .iter()
@@ -185,22 +185,22 @@ proptest! {
         steps in vec(any_step(), 1..200),
         seed in any::<u64>(),
     ) {
-        let (first, second) = (play(model, seed, &steps, true), play(model, seed, &steps, true));
+        let (first, second) = (run_steps(model, seed, &steps, true), run_steps(model, seed, &steps, true));
         prop_assert_eq!(first.completions, second.completions);
     }
 
     #[test]
-    fn completions_asked_for_late_are_those_asked_for_at_once(
+    fn completions_collected_late_equal_those_collected_at_once(
         model in any_model(),
         steps in vec(any_step(), 1..200),
         seed in any::<u64>(),
     ) {
-        let (early, late) = (play(model, seed, &steps, true), play(model, seed, &steps, false));
+        let (early, late) = (run_steps(model, seed, &steps, true), run_steps(model, seed, &steps, false));
         prop_assert_eq!(early.completions, late.completions);
     }
 
     #[test]
-    fn device_before_its_next_event_has_nothing_to_say(
+    fn device_before_its_next_event_completes_nothing(
         model in any_model(),
         steps in vec(any_step(), 1..50),
     ) {
@@ -218,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn throughput_of_bytes_read_for_the_first_time_is_below_the_media_rate(
+    fn throughput_of_first_reads_is_below_the_media_rate(
         order in Just((0..200).collect::<Vec<u64>>()).prop_shuffle(),
         len_bytes in (1_u64..256).prop_map(|pages| pages * 4 * KIB),
         seed in any::<u64>(),
@@ -227,9 +227,9 @@ proptest! {
             .iter()
             .map(|index| Step { after_us: 0, request: read_at(index * len_bytes, len_bytes) })
             .collect();
-        let played = play(sata_2007(), seed, &steps, true);
-        let took_ns = played.completions.last().expect("there were requests").at.0;
-        let read_bytes = played.device.counts().read_bytes;
+        let finished = run_steps(sata_2007(), seed, &steps, true);
+        let took_ns = finished.completions.last().expect("there were requests").at.0;
+        let read_bytes = finished.device.counts().read_bytes;
         // The data sheet's 67.8 MB/s are an average over many tracks; the last track may lack its
         // switch.
         let sheet_ns = read_bytes * 10_000 / 678;
@@ -247,9 +247,9 @@ proptest! {
     ) {
         let steps: Vec<Step> =
             requests.iter().map(|&request| Step { after_us: 0, request }).collect();
-        let played = play(named(name), SEED, &steps, true);
+        let finished = run_steps(named(name), SEED, &steps, true);
         let bytes: u64 = requests.iter().map(|request| request.len_bytes).sum();
-        let took_ns = played.completions.last().expect("there were requests").at.0;
+        let took_ns = finished.completions.last().expect("there were requests").at.0;
         // Each command's transfer is rounded down to a nanosecond.
         let rounded_ns = 2 * steps.len() as u64;
         prop_assert!(took_ns + rounded_ns >= bytes * 1000 / link_bytes_per_us);
@@ -257,13 +257,13 @@ proptest! {
 }
 
 #[test]
-fn disk_of_another_seed_stands_differently() {
+fn disk_with_another_seed_starts_at_another_angle() {
     let steps = [Step {
         after_us: 0,
         request: read_at(50_000_000_000, 64 * KIB),
     }];
-    let first = play(sata_2007(), 1, &steps, true).completions;
-    let second = play(sata_2007(), 2, &steps, true).completions;
+    let first = run_steps(sata_2007(), 1, &steps, true).completions;
+    let second = run_steps(sata_2007(), 2, &steps, true).completions;
     assert_ne!(first, second);
 }
 
@@ -278,7 +278,7 @@ fn instant_device_completes_at_once() {
 }
 
 #[test]
-fn disk_read_on_in_odd_sizes_loses_no_revolution() {
+fn sequential_reads_of_odd_sizes_lose_no_revolution() {
     let len_bytes = 100_001;
     let mut device = SimulatedDevice::new(sata_2007(), SEED);
     let mut now = VirtualTime(0);
@@ -338,8 +338,8 @@ fn queue_with_seven_eighths_of_its_reads_is_congested() {
     for index in 0..111 {
         device.submit(VirtualTime(0), read_at(index * 1_000_000, 4 * KIB));
         // This read is merged with the previous one, so that it is not a command of its own.
-        let behind = read_at(index * 1_000_000 + 4 * KIB, 4 * KIB);
-        device.submit(VirtualTime(0), behind);
+        let next = read_at(index * 1_000_000 + 4 * KIB, 4 * KIB);
+        device.submit(VirtualTime(0), next);
     }
     assert!(!device.is_congested());
     device.submit(VirtualTime(0), read_at(900_000_000, 4 * KIB));
@@ -366,7 +366,7 @@ fn latency_in_flood(depth: usize, burst: &[Request], flood: impl Fn(u64) -> Requ
             since = Some(now);
             left.extend(burst.iter().map(|&request| device.submit(now, request)));
         }
-        now = now.max(device.next_event().expect("there is work"));
+        now = now.max(device.next_event().expect("a request is in flight"));
         assert!(now < VirtualTime(20_000_000_000), "starved");
         while let Some(done) = device.complete(now) {
             if !left.remove(&done.id) {
@@ -436,7 +436,7 @@ fn writes_beyond_the_cache_in_a_flood_of_sequential_reads_are_not_starved() {
 }
 
 #[test]
-#[should_panic(expected = "passes the end of `sata-2007`")]
+#[should_panic(expected = "extends past the end of `sata-2007`")]
 fn request_past_the_end_is_refused() {
     let model = sata_2007();
     let mut device = SimulatedDevice::new(model, SEED);
@@ -444,9 +444,9 @@ fn request_past_the_end_is_refused() {
 }
 
 #[test]
-fn name_of_no_model_is_answered_with_those_that_there_are() {
+fn unknown_model_lists_alternatives() {
     let message = DeviceModel::named("floppy")
-        .expect_err("there is no such model")
+        .expect_err("the model does not exist")
         .to_string();
     for model in DEVICE_MODELS {
         assert!(message.contains(model.name), "{message}");
@@ -455,7 +455,7 @@ fn name_of_no_model_is_answered_with_those_that_there_are() {
 }
 
 #[test]
-fn offset_with_rate_of_lower_rates_lies_further_inwards() {
+fn offset_with_rate_of_lower_rates_is_further_inwards() {
     let model = sata_2007();
     let offsets = [70_000_000, 60_000_000, 45_000_000, 33_000_000, 1]
         .map(|rate| model.offset_with_rate(rate));
@@ -466,7 +466,7 @@ fn offset_with_rate_of_lower_rates_lies_further_inwards() {
 
 /// The tables of the document match the program's output, and are close to the measurements of Wu 2007.
 #[test]
-fn figures_of_the_document_are_those_of_the_program() {
+fn figures_of_the_document_equal_the_output_of_the_program() {
     let document = include_str!("../../../docs/design/devices.md");
     let runs = measure::disk_runs();
     for table in [
@@ -482,15 +482,15 @@ fn figures_of_the_document_are_those_of_the_program() {
     let run = |what: &str, depth: usize| {
         runs.iter()
             .find(|run| run.0 == what && run.1 == depth)
-            .expect("there is such a run")
+            .expect("the workload was run")
             .2
     };
-    let rate = run("read on, 128 KiB", 1).kib_per_second();
+    let rate = run("sequential read, 128 KiB", 1).kib_per_second();
     assert!((61_500.0..63_000.0).contains(&rate), "{rate}");
-    let backwards_ms = run("read backwards, 64 KiB", 1).ms_per_request();
-    assert!((1.3..2.3).contains(&backwards_ms), "{backwards_ms}");
-    let random_ms = run("read at random, 64 KiB", 1).ms_per_request();
+    let reverse_ms = run("reverse read, 64 KiB", 1).ms_per_request();
+    assert!((1.3..2.3).contains(&reverse_ms), "{reverse_ms}");
+    let random_ms = run("random read, 64 KiB", 1).ms_per_request();
     assert!((8.0..9.0).contains(&random_ms), "{random_ms}");
-    let deep_ms = run("read at random, 64 KiB", 64).ms_per_request();
+    let deep_ms = run("random read, 64 KiB", 64).ms_per_request();
     assert!(random_ms / deep_ms > 1.8, "{random_ms} {deep_ms}");
 }

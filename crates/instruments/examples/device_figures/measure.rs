@@ -137,35 +137,35 @@ pub fn disk_runs() -> Vec<(String, usize, Run)> {
     };
     let (read, write) = (RequestKind::Read, RequestKind::Write);
     for (len, depth) in [(128 * KIB, 1), (128 * KIB, 2), (MIB, 1), (MIB, 2)] {
-        let what = format!("read on, {} KiB", len / KIB);
+        let what = format!("sequential read, {} KiB", len / KIB);
         add(what, read, depth, len, Box::new(forwards(len)));
     }
     let record = 64 * KIB;
     let offsets = Box::new(backwards(record));
-    add("read backwards, 64 KiB".into(), read, 1, record, offsets);
+    add("reverse read, 64 KiB".into(), read, 1, record, offsets);
     let offsets = Box::new(forwards(17 * record));
-    add("read 64 of each 1088 KiB".into(), read, 1, record, offsets);
+    add(
+        "strided read, 64 of each 1088 KiB".into(),
+        read,
+        1,
+        record,
+        offsets,
+    );
     for len in [16 * KIB, record, 128 * KIB] {
-        let what = format!("read at random, {} KiB", len / KIB);
+        let what = format!("random read, {} KiB", len / KIB);
         add(what, read, 1, len, Box::new(at_random(20_000, len)));
     }
     for depth in [2, 4, 8, 16, 32, 64, 128, 256] {
         let offsets = Box::new(at_random(20_000, record));
-        add(
-            "read at random, 64 KiB".into(),
-            read,
-            depth,
-            record,
-            offsets,
-        );
+        add("random read, 64 KiB".into(), read, depth, record, offsets);
     }
     for len in [16 * KIB, 140 * KIB] {
-        let what = format!("200 readers in turn, {} KiB", len / KIB);
+        let what = format!("200 interleaved readers, {} KiB", len / KIB);
         add(what, read, 200, len, Box::new(in_turn(200, len)));
     }
     let len = 512 * KIB;
     add(
-        "write on, 512 KiB".into(),
+        "sequential write, 512 KiB".into(),
         write,
         2,
         len,
@@ -173,30 +173,25 @@ pub fn disk_runs() -> Vec<(String, usize, Run)> {
     );
     for depth in [1, 64] {
         let offsets = Box::new(at_random(20_000, record));
-        add(
-            "write at random, 64 KiB".into(),
-            write,
-            depth,
-            record,
-            offsets,
-        );
+        add("random write, 64 KiB".into(), write, depth, record, offsets);
     }
     let mut alone = *disk;
     alone.queue.device_depth = Some(Figure {
         value: 1,
-        source: "to see what native command queueing gains",
+        source: "assumed: to measure the effect of NCQ",
     });
     for depth in [16, 64, 256] {
         let offsets = at_random(20_000, record);
         let run = run(&alone, read, depth, record, offsets);
-        runs.push(("read at random, 64 KiB, no NCQ".into(), depth, run));
+        runs.push(("random read, 64 KiB, without NCQ".into(), depth, run));
     }
     runs
 }
 
 /// Formats the results of the disk as a table.
 pub fn disk_figures(runs: &[(String, usize, Run)]) -> String {
-    let mut out = String::from("| requests | at a time | KiB/s | ms each |\n|---|---|---|---|\n");
+    let mut out =
+        String::from("| requests | in flight | KiB/s | ms per request |\n|---|---|---|---|\n");
     for (what, depth, run) in runs {
         let _ = writeln!(
             out,
@@ -211,7 +206,7 @@ pub fn disk_figures(runs: &[(String, usize, Run)]) -> String {
 /// Returns the results of the devices without an arm as a table.
 pub fn parallel_figures() -> String {
     let mut out = String::from(
-        "| device | random reads | at a time | MB/s | reads/s |\n|---|---|---|---|---|\n",
+        "| device | size of random reads | in flight | MB/s | reads/s |\n|---|---|---|---|---|\n",
     );
     for name in ["nvme", "network-1ms", "object-30ms"] {
         let model = DeviceModel::named(name).expect("the model is in the table");

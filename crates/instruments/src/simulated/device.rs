@@ -126,7 +126,7 @@ impl SimulatedDevice {
         let end_bytes = request.offset_bytes.saturating_add(request.len_bytes);
         assert!(
             request.len_bytes > 0 && end_bytes <= self.model.size_bytes.value,
-            "{request:?} is empty or passes the end of `{}`",
+            "{request:?} is empty or extends past the end of `{}`",
             self.model.name
         );
         self.advance(now.0, true);

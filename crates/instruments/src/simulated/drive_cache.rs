@@ -184,9 +184,9 @@ impl WriteCache {
     /// Returns the starts of some runs on either side of `byte`.
     pub fn near(&self, byte: u64) -> impl Iterator<Item = u64> {
         const EACH_SIDE: usize = 16;
-        let behind = self.runs.range(byte..).take(EACH_SIDE);
+        let after = self.runs.range(byte..).take(EACH_SIDE);
         let before = self.runs.range(..byte).rev().take(EACH_SIDE);
-        behind.chain(before).map(|(&start, _)| start)
+        after.chain(before).map(|(&start, _)| start)
     }
 
     /// Removes the run at `start_bytes`, or its first `max_bytes`, and returns its end. The bytes still
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn read_cache_segment_grown_too_long_gives_up_its_far_end() {
+    fn read_cache_segment_that_is_too_long_drops_its_far_end() {
         let mut cache = ReadCache::new(400, 8);
         cache.insert(500, 600);
         cache.insert(600, 630);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn read_cache_when_full_forgets_the_least_recently_used() {
+    fn read_cache_when_full_drops_the_least_recently_used() {
         let mut cache = ReadCache::new(1000, 2);
         cache.insert(0, 10);
         cache.insert(100, 110);
@@ -253,7 +253,7 @@ mod tests {
         #![proptest_config(proptest_config!(0))]
 
         #[test]
-        fn read_cache_of_any_reads_holds_only_what_was_read_and_keeps_to_its_size(
+        fn read_cache_holds_only_bytes_that_were_read_and_keeps_to_its_size(
             reads in vec((0_u64..300, 1_u64..60), 1..60),
         ) {
             let mut cache = ReadCache::new(100, 4);
@@ -274,7 +274,7 @@ mod tests {
         }
 
         #[test]
-        fn write_cache_of_any_writes_holds_each_byte_once_until_it_is_taken(
+        fn write_cache_holds_each_byte_once_until_it_is_taken(
             writes in vec((0_u64..300, 1_u64..60, any::<bool>()), 1..60),
         ) {
             let mut cache = WriteCache::new(u64::MAX);
@@ -285,7 +285,7 @@ mod tests {
                 if takes {
                     let first = cache.near(start).next();
                     if let Some(end) = first.and_then(|first| cache.take(first, 20)) {
-                        let first = first.expect("a run was taken");
+                        let first = first.expect("a run was removed");
                         prop_assert!((first..end).all(|byte| model.remove(&byte)));
                         cache.release(end - first);
                     }

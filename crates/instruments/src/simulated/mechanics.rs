@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn seek_curve_over_all_pairs_averages_as_the_data_sheet_says() {
+    fn average_of_the_seek_curve_equals_the_data_sheet() {
         let (model, disk) = sata_2007();
         let mechanics = Mechanics::new(disk, model.size_bytes.value, 0);
         let cylinders = mechanics.seek.times_ns.len() as u64 - 1;
@@ -382,11 +382,11 @@ mod tests {
             weights += weight;
         }
         let average_us = time / weights / 1000;
-        assert!((8_450..8_550).contains(&average_us), "{average_us} us");
+        assert!((8_450..8_550).contains(&average_us), "{average_us} µs");
     }
 
     #[test]
-    fn seek_curve_at_its_ends_is_what_the_data_sheet_says_and_never_falls() {
+    fn seek_curve_is_monotonic_and_its_ends_equal_the_data_sheet() {
         let (model, disk) = sata_2007();
         let mechanics = Mechanics::new(disk, model.size_bytes.value, 0);
         let curve = &mechanics.seek;
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn place_over_the_whole_disk_follows_the_addresses() {
+    fn places_on_the_disk_are_in_the_order_of_addresses() {
         let (model, disk) = sata_2007();
         let mechanics = Mechanics::new(disk, model.size_bytes.value, 0);
         let mut byte = 0;
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_cut_anywhere_ends_when_the_whole_one_does() {
+    fn stream_in_two_parts_ends_at_the_same_time() {
         let (model, disk) = sata_2007();
         let mechanics = Mechanics::new(disk, model.size_bytes.value, 12_345);
         let start = 1_000_000_000 / SECTOR_BYTES * SECTOR_BYTES;

@@ -19,34 +19,34 @@ const MIB: u64 = 1024 * KIB;
 
 const DEADLINE: &str = "Linux, Documentation/block/deadline-iosched and its defaults";
 const LINUX: &str = "Linux's default";
-const OURS: &str = "our choice: not published";
+const ASSUMED: &str = "assumed: not published";
 const DEFINITION: &str = "the model's definition";
-const ANY_SIZE: &str = "our choice: large enough";
-const ANYWHERE: &str = "our choice: all places are alike";
+const ANY_SIZE: &str = "assumed: large enough";
+const ANYWHERE: &str = "assumed: all offsets are equivalent";
 
 const T7K250: &str = "Deskstar T7K250: Tech Report, \"Hitachi's Deskstar T7K250 hard drive\", 2005";
 const WU2007: &str = "Wu 2007: \"160G/8M Hitachi SATA II 7200 RPM disk\"";
 const D7K3000: &str = "Deskstar 7K3000 specification, table 5 (same maker; NCQ commands)";
-const NVME_QUEUE: &str = "Linux: what its NVMe driver asks for, 1024, less one";
+const NVME_QUEUE: &str = "Linux: the NVMe driver requests 1024, of which it can use 1023";
 const PM983: &str = "Samsung PM983 data sheet, rev. 1.0, 2018";
-const S3: &str = "Amazon S3 user guide, performance design patterns: 85 to 90 MB/s a request";
+const S3: &str = "Amazon S3 user guide, performance design patterns: 85 to 90 MB/s per request";
 
 const SATA_2007: DeviceModel = DeviceModel {
     name: "sata-2007",
-    about: "a 160 GB SATA disk of 7200 revolutions a minute, as of 2007",
+    about: "a 160 GB SATA disk of 2007, 7200 rpm",
     size_bytes: figure(
         164_696_555_520,
-        "what 160 GB Deskstars report: 321,672,960 sectors",
+        "the capacity that 160 GB Deskstars report: 321,672,960 sectors",
     ),
     file_start_bytes: figure(
         26_000_000_000,
-        "where the sequential rate is that of Wu 2007, 62,000 KB/s",
+        "fitted: gives the sequential rate of Wu 2007, 62,000 KB/s",
     ),
     queue: QueueModel {
         nr_requests: figure(128, LINUX),
         device_depth: Some(figure(
             31,
-            "NCQ as in libata since Linux 2.6.18: 32 tags, one kept",
+            "NCQ as in libata since Linux 2.6.18: 32 tags, one reserved",
         )),
         max_command_bytes: Some(figure(512 * KIB, LINUX)),
         elevator: Some(ElevatorModel {
@@ -60,7 +60,7 @@ const SATA_2007: DeviceModel = DeviceModel {
         revolution: figure(Duration::from_nanos(8_333_333), WU2007),
         heads: figure(
             3,
-            "derived: platters of 125 GB on the Deskstar T7K250, so 62.5 GB a surface",
+            "derived: platters of 125 GB on the Deskstar T7K250, so 62.5 GB per surface",
         ),
         zones: figure(30, "Deskstar 7K500 specification, table 10: zones 0 to 29"),
         outer_bytes_per_second: figure(67_800_000, T7K250),
@@ -71,7 +71,7 @@ const SATA_2007: DeviceModel = DeviceModel {
         ),
         seek_settle: figure(
             Duration::from_micros(1_500),
-            "derived: makes the average of all seeks 8.5 ms, as the Deskstar T7K250's",
+            "derived: gives an average seek of 8.5 ms, as on the Deskstar T7K250",
         ),
         seek_full_stroke: figure(
             Duration::from_micros(14_700),
@@ -88,21 +88,27 @@ const SATA_2007: DeviceModel = DeviceModel {
         overhead_hit: figure(Duration::from_micros(200), D7K3000),
         overhead_miss: figure(Duration::from_micros(500), D7K3000),
         interface_bytes_per_second: figure(300_000_000, T7K250),
-        read_cache_bytes: figure(6 * MIB, "Wu 2007: 8 MB; our choice: 6 of them for reads"),
+        read_cache_bytes: figure(
+            6 * MIB,
+            "Wu 2007: 8 MB in total; assumed: 6 of them for reads",
+        ),
         read_cache_segments: figure(
             128,
-            "Hitachi declares up to 128 (X-bit labs on the Deskstar 7K400, which doubts it)",
+            "Hitachi states up to 128 (reported and doubted by X-bit labs for the Deskstar 7K400)",
         ),
-        read_ahead_bytes: figure(512 * KIB, OURS),
-        write_cache_bytes: figure(2 * MIB, "Wu 2007: 8 MB; our choice: 2 of them for writes"),
-        write_delay: figure(Duration::from_millis(10), OURS),
-        command_age_limit: figure(Duration::from_millis(300), OURS),
+        read_ahead_bytes: figure(512 * KIB, ASSUMED),
+        write_cache_bytes: figure(
+            2 * MIB,
+            "Wu 2007: 8 MB in total; assumed: 2 of them for writes",
+        ),
+        write_delay: figure(Duration::from_millis(10), ASSUMED),
+        command_age_limit: figure(Duration::from_millis(300), ASSUMED),
     }),
 };
 
 const NVME: DeviceModel = DeviceModel {
     name: "nvme",
-    about: "an NVMe drive of a data centre",
+    about: "an NVMe drive for data centres",
     size_bytes: figure(1_920_000_000_000, PM983),
     file_start_bytes: figure(0, ANYWHERE),
     queue: QueueModel {
@@ -114,16 +120,16 @@ const NVME: DeviceModel = DeviceModel {
     service: ServiceModel::Parallel(ParallelModel {
         read_latency: figure(
             Duration::from_micros(25),
-            "Samsung PM983 data sheet, rev. 1.0, 2018: 85 us, less the flash",
+            "Samsung PM983 data sheet, rev. 1.0, 2018: 85 µs, minus the flash",
         ),
         write_latency: figure(Duration::from_micros(50), PM983),
         units: Some(UnitModel {
             count: figure(
                 32,
-                "derived: the Samsung PM983's 540,000 reads a second, times the 60 us of one",
+                "derived: 540,000 reads/s (Samsung PM983) times 60 µs for each",
             ),
-            stripe_bytes: figure(16 * KIB, OURS),
-            read_time: figure(Duration::from_micros(60), OURS),
+            stripe_bytes: figure(16 * KIB, ASSUMED),
+            read_time: figure(Duration::from_micros(60), ASSUMED),
         }),
         stream_bytes_per_second: None,
         link_bytes_per_second: Some(figure(
@@ -165,7 +171,7 @@ const NO_TIME: ParallelModel = ParallelModel {
 
 const NETWORK_1MS: DeviceModel = remote(
     "network-1ms",
-    "network storage, 1 ms away, over 10 Gbit/s",
+    "network storage with a latency of 1 ms, over 10 Gbit/s",
     (
         Some(figure(64, DEFINITION)),
         Some(figure(1280 * KIB, LINUX)),
@@ -180,12 +186,12 @@ const NETWORK_1MS: DeviceModel = remote(
 
 const OBJECT_30MS: DeviceModel = remote(
     "object-30ms",
-    "an object store: 30 ms to the first byte, many streams, over 10 Gbit/s",
+    "an object store: 30 ms to the first byte, many streams, 10 Gbit/s",
     (Some(figure(64, DEFINITION)), None),
     ParallelModel {
         read_latency: figure(
             Duration::from_millis(30),
-            "the model's definition: a near and fast store (S3's guide speaks of 100 to 200 ms)",
+            "the model's definition: a near and fast store (the S3 guide states 100 to 200 ms)",
         ),
         write_latency: figure(Duration::from_millis(30), DEFINITION),
         stream_bytes_per_second: Some(figure(90_000_000, S3)),
@@ -196,7 +202,7 @@ const OBJECT_30MS: DeviceModel = remote(
 
 const INSTANT: DeviceModel = remote(
     "instant",
-    "takes no time: for counting what the processor does",
+    "completes at once, to measure the work of the processor alone",
     (None, None),
     NO_TIME,
 );

@@ -83,7 +83,7 @@ figures! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one a model, and it is looked at once"
+    reason = "each model has one, which is read only at the start"
 )]
 pub enum ServiceModel {
     /// One arm over rotating platters.
@@ -167,7 +167,7 @@ pub struct UnitModel {
 
 /// The error for a name that no device model has.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("no device model is named `{name}`; there are: {known}")]
+#[error("unknown device model '{name}'; available: {known}")]
 pub struct UnknownModel {
     name: String,
     known: String,

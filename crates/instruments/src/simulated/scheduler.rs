@@ -215,16 +215,16 @@ impl Lane {
             before.end_bytes = end_bytes;
             return Some(before.slot);
         }
-        let (&key, &behind) = self.sorted.range((end_bytes, 0)..).next()?;
-        if behind.start_bytes != end_bytes || behind.len_bytes() > room_bytes {
+        let (&key, &following) = self.sorted.range((end_bytes, 0)..).next()?;
+        if following.start_bytes != end_bytes || following.len_bytes() > room_bytes {
             return None;
         }
         self.sorted.remove(&key);
         self.insert(Command {
             start_bytes,
-            ..behind
+            ..following
         });
-        Some(behind.slot)
+        Some(following.slot)
     }
 
     fn begin_batch(&mut self, now_ns: u64) -> Option<Command> {
@@ -296,13 +296,13 @@ mod tests {
     }
 
     #[test]
-    fn elevator_reads_in_any_order_go_out_upwards() {
+    fn elevator_dispatches_reads_in_ascending_order() {
         let mut scheduler = elevator(&[50, 10, 90, 30], &[]);
         assert_eq!(order(&mut scheduler, 0), [10, 30, 50, 90]);
     }
 
     #[test]
-    fn elevator_new_read_behind_the_sweep_waits_for_the_next() {
+    fn elevator_new_read_before_the_sweep_position_waits_for_the_next_sweep() {
         let mut scheduler = elevator(&[50, 90], &[]);
         assert_eq!(
             scheduler.next(0).map(|command| command.start_bytes),
