@@ -11,9 +11,9 @@ DESTDIR ?=
 LARDER := target/release/larder
 PROGRAMS := $(LARDER) target/release/larder-lab
 
-# What the tests, the demo and the benches run: image tools and oracles.
+# Programs that the tests, the demo and the benches run: image tools and oracles.
 RUN_PACKAGES := e2fsprogs fuse3 util-linux tmux strace gcc ed groff spell
-# What the tests of the benches run too.
+# Programs that the tests of the benches also run.
 TEST_PACKAGES := fuse2fs sysbench
 BENCH_PACKAGES := $(TEST_PACKAGES) squashfuse squashfs-tools tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
@@ -28,46 +28,46 @@ build: ## Build the commands larder and larder-lab into target/release
 	$(CARGO) build --release --locked -p larder-cli
 	$(CARGO) build --release --locked -p larder-lab-cli
 
-demo: deps build ## Make an image of a real tree, mount it, walk and read it, print the stats
+demo: deps build ## Create an image of a directory tree, mount it, read it and print statistics
 	LARDER=$(LARDER) scripts/demo
 
-test: deps python-tools ## Run every test: unit, models, kernel as oracle, FUSE end to end
+test: deps python-tools ## Run all tests: units, models, comparisons with the kernel, mounts
 	@scripts/install-packages $(TEST_PACKAGES)
 	$(CARGO) build --locked -p larder-cli -p larder-lab-cli
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 --lib -- shuttle
 	$(CARGO) test --locked --workspace --no-fail-fast
 
-crash: deps ## Cut the power at every write and fail every call of the device: 100,000 states and more
+crash: deps ## Test power failures at every write and errors of every device call (over 100,000 states)
 	LARDER_CRASH=full $(CARGO) test --locked --release -p larder --test crash --test crash_no_journal --test faults -- --nocapture
 
-full-images: deps ## Random operations on full images, 50 sequences a layout: ours in process and mounted, and the kernel's
+full-images: deps ## Run random operations on full images: in process, mounted, and on the kernel's mount (50 sequences a layout)
 	LARDER_SEQUENCES=50 $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random -- --include-ignored --nocapture
 
-check: ## Format, lints, docs, warnings denied; no cycles among the modules of a crate
+check: ## Check format, lints, documentation and module cycles, with warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 	$(CARGO) run --locked -p xtask -- module-cycles
 
-real-use: deps build ## Use a writable mount hard, as root: fsx, pjdfstest, stress-ng, git, cargo, databases, rsync, overlayfs, kill -9
+real-use: deps build ## Stress a writable mount, as root: fsx, pjdfstest, stress-ng, git, cargo, databases, rsync, overlayfs, kill -9
 	@scripts/install-packages $(USE_PACKAGES)
 	test -x target/tools/bin/fsx || $(CARGO) install --locked --root target/tools fsx@0.3
 	test -x target/tools/bin/pjdfstest || $(CARGO) install --locked --root target/tools pjdfstest@0.2
 	LARDER=$(LARDER) scripts/real-use $(STEPS)
 
-bench: deps bench-deps build ## Measure against the kernel, fuse2fs, squashfuse and the FUSE floor; keeps raw results
+bench: deps bench-deps build ## Compare with the kernel, fuse2fs, squashfuse and the FUSE floor; keeps raw results
 	$(CARGO) run --release --locked -p larder-benches -- $(BENCH_ARGS)
 
-bench-readahead: deps bench-deps build ## Measure each readahead policy beside the kernel's, as root; writes docs/reproduce/real.md
+bench-readahead: deps bench-deps build ## Compare each readahead policy with the kernel's, as root; writes docs/reproduce/real.md
 	$(CARGO) run --release --locked -p larder-benches -- readahead --report docs/reproduce/real.md $(BENCH_ARGS)
 
-bench-xattr: deps bench-deps build ## Measure setxattr(2) by processes beside fuse2fs and the kernel, on images in memory, as root
+bench-xattr: deps bench-deps build ## Compare setxattr(2) with fuse2fs and the kernel, on images in memory, as root
 	$(CARGO) run --release --locked -p larder-benches -- xattr --work /dev/shm $(BENCH_ARGS)
 
-bench-tables: ## Measure the table beside other crates' maps
+bench-tables: ## Compare the table with the maps of other crates
 	$(CARGO) run --release --locked -p larder-benches -- tables $(BENCH_ARGS)
 
-# Made anew when the list of packages changes, or an installation did not end.
+# Installed again when the list of packages changes, or if an installation was incomplete.
 python-tools: ## Install pyarrow, DuckDB, Polars and Dask into target/tools, for the tests of traces
 	@cmp -s scripts/python-tools.txt target/tools/python/installed.txt || { \
 		python3 -c 'import ensurepip, venv' 2>/dev/null || scripts/install-packages python3-venv; \
@@ -78,7 +78,7 @@ python-tools: ## Install pyarrow, DuckDB, Polars and Dask into target/tools, for
 
 FUZZ_SECONDS ?= 60
 FUZZ_LIMITS := -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128
-fuzz: deps ## Fuzz every parser of bytes from outside, and volumes that are written to (nightly toolchain; FUZZ_SECONDS each)
+fuzz: deps ## Fuzz the parsers of untrusted input, and writable volumes (nightly toolchain; FUZZ_SECONDS each)
 	cargo +nightly --version >/dev/null || rustup toolchain install nightly --profile minimal
 	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
 	cd fuzz && cargo +nightly run --locked --example seeds
@@ -96,13 +96,13 @@ install: build ## Install the commands, mount.larder, man pages and completions 
 	$(CARGO) run --release --locked -p xtask -- man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(CARGO) run --release --locked -p xtask -- completions $(DESTDIR)$(PREFIX)/share
 
-install-fuse2fs: install ## Install, and be what is called as fuse2fs (hides another fuse2fs, if PREFIX comes first)
+install-fuse2fs: install ## Install, also under the name fuse2fs (hides another fuse2fs if PREFIX is first in PATH)
 	ln -sf larder $(DESTDIR)$(PREFIX)/bin/fuse2fs
 
-record-readahead: deps ## Record anew what this machine's kernel reads ahead (root and tracefs)
+record-readahead: deps ## Record the readahead of this machine's kernel again (root and tracefs)
 	$(CARGO) run --locked -p xtask -- record-readahead crates/readahead/tests/golden
 
-reproduce: deps ## Make the published tables again, simulated and, as root, beside the kernel (10 minutes); writes docs/reproduce
+reproduce: deps ## Reproduce the published tables, simulated and, as root, on the kernel (10 minutes); writes docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce wu2007 --output docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce kara2016 --output docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce lever2000 --output docs/reproduce
@@ -113,5 +113,5 @@ deps:
 bench-deps:
 	@scripts/install-packages $(BENCH_PACKAGES)
 
-clean: ## Remove what was built
+clean: ## Remove build results
 	$(CARGO) clean

@@ -7,7 +7,7 @@
 //!
 //! Test data:
 //!
-//! - `xtask record-readahead DIR [GROUP…]`: what this machine's kernel reads ahead.
+//! - `xtask record-readahead DIR [GROUP…]`: the readahead of this machine's kernel.
 //!
 //! Checks of the sources:
 //!
@@ -36,29 +36,29 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Write manual pages to DIR
+    /// Write manual pages
     Man {
-        /// Such as /usr/local/share/man/man1
+        /// Output directory, such as /usr/local/share/man/man1
         dir: PathBuf,
     },
-    /// Write shell completions below DIR
+    /// Write shell completions
     Completions {
-        /// Such as /usr/local/share
+        /// Output directory, such as /usr/local/share
         dir: PathBuf,
     },
-    /// Write what this machine's kernel reads ahead below DIR; needs root
+    /// Record the readahead of this machine's kernel, as root
     RecordReadahead {
-        /// Such as crates/readahead/tests/golden
+        /// Output directory, such as crates/readahead/tests/golden
         dir: PathBuf,
-        /// Only these groups of patterns
+        /// Groups of patterns [default: all]
         groups: Vec<String>,
     },
-    /// Fail if files of a crate depend on each other in a cycle
+    /// Check that the files of a crate have no dependency cycles
     ModuleCycles {
-        /// Folders below crates/ [default: those that are free of cycles]
+        /// Folders below crates/ [default: the crates that must have no cycles]
         crates: Vec<String>,
     },
-    /// Fail if a text or a name has wording that the style rejects
+    /// Check the wording of texts and names
     Prose {
         /// Print only the number of findings for each rule and folder
         #[arg(long)]
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_of_a_manual_page_keep_rows_and_fill_prose() {
+    fn notes_of_manual_page_keep_rows_and_fill_paragraphs() {
         let page = notes("Options:\n  ro     read only\n\nThe rest.").render();
         assert!(
             page.contains("\nOptions:\n.nf\n  ro     read only\n.fi\n.PP\nThe rest.\n"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_offer_every_command_and_none_that_people_do_not_run() {
+    fn completions_omit_hidden_commands() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut script = Vec::new();
             generate(shell, &mut command(), "larder", &mut script);

@@ -15,7 +15,11 @@ pub fn readahead(dir: &Path, names: &[String]) -> io::Result<()> {
         .iter()
         .find(|name| known.iter().all(|group| group.name != **name))
     {
-        return Err(io::Error::other(format!("no group is called {name}")));
+        let names: Vec<_> = known.iter().map(|group| group.name).collect();
+        return Err(io::Error::other(format!(
+            "unknown group '{name}'; available: {}",
+            names.join(", ")
+        )));
     }
     for folios in [Folios::Single, Folios::Large] {
         let dir = dir.join(folios.as_str());

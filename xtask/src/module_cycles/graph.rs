@@ -22,8 +22,8 @@ pub fn cycles(edges: &Edges) -> Vec<Vec<(PathBuf, PathBuf, Edge)>> {
         .map(|file| (*file, reach(edges, file)))
         .collect();
     let is_mutual = |a: &PathBuf, b: &PathBuf| {
-        let leads = |a, b| reached.get(a).is_some_and(|files| files.contains(b));
-        leads(a, b) && leads(b, a)
+        let reaches = |a, b| reached.get(a).is_some_and(|files| files.contains(b));
+        reaches(a, b) && reaches(b, a)
     };
     let mut left = files.clone();
     let mut cycles = Vec::new();

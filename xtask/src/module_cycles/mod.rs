@@ -46,7 +46,8 @@ pub fn check(crates: &[String]) -> io::Result<()> {
         }
     }
     if found > 0 {
-        return Err(Error::other(format!("{found} cycles among modules")));
+        let cycles = if found == 1 { "cycle" } else { "cycles" };
+        return Err(Error::other(format!("{found} {cycles} among modules")));
     }
     Ok(())
 }

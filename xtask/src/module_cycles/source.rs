@@ -12,7 +12,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, ItemMacro, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
 /// The limit of imports that are followed from one path. Imports of macros can refer to themselves.
-const MOST_IMPORTS: u32 = 32;
+const MAX_IMPORTS: u32 = 32;
 
 type ReadFile<'r> = &'r dyn Fn(&Path) -> io::Result<String>;
 
@@ -153,7 +153,7 @@ impl Sources {
         } else {
             child.or(item)
         };
-        if defined.is_some() || imports == MOST_IMPORTS {
+        if defined.is_some() || imports == MAX_IMPORTS {
             return defined;
         }
         if let Some(path) = within.imports.get(name) {

@@ -22,7 +22,7 @@ fn shown(files: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn use_and_inline_path_lead_to_the_file_that_defines_the_item() {
+fn use_and_inline_path_resolve_to_the_defining_file() {
     let got = shown(&[
         ("lib.rs", "mod a;\nmod b;\nmod c;"),
         (
@@ -53,7 +53,7 @@ fn re_export_is_followed_to_the_definition() {
 }
 
 #[test]
-fn imported_module_alone_is_no_dependency_but_what_is_named_in_it_is() {
+fn import_of_a_module_is_not_a_dependency_until_an_item_is_named() {
     let got = shown(&[
         ("lib.rs", "mod a;\nmod b;"),
         ("a.rs", "use crate::b;\nfn f() { b::c::g() }"),
@@ -78,7 +78,7 @@ fn names_through_a_glob_and_in_a_macro_are_dependencies() {
 }
 
 #[test]
-fn code_for_tests_is_left_out() {
+fn code_for_tests_is_ignored() {
     let got = shown(&[
         ("lib.rs", "mod a;\nmod b;"),
         (
@@ -92,7 +92,7 @@ fn code_for_tests_is_left_out() {
 }
 
 #[test]
-fn visibility_and_declared_children_are_no_dependencies() {
+fn visibility_and_declared_children_are_ignored() {
     let got = shown(&[
         ("lib.rs", "mod a;"),
         ("a/mod.rs", "mod b;\npub struct A;"),

@@ -63,9 +63,12 @@ pub fn check(paths: &[PathBuf], summary: bool) -> io::Result<()> {
     }
     match found.len() {
         0 => Ok(()),
-        count => Err(Error::other(format!(
-            "{count} phrases that the style rejects; CONTRIBUTING.md has the rules"
-        ))),
+        count => {
+            let phrases = if count == 1 { "phrase" } else { "phrases" };
+            Err(Error::other(format!(
+                "{count} {phrases} rejected by the style; see CONTRIBUTING.md"
+            )))
+        }
     }
 }
 
