@@ -162,7 +162,7 @@ impl Division {
         let block = config.block_size_bytes;
         assert!(
             block.is_power_of_two() && block <= 1 << 16,
-            "a block size of {block} bytes"
+            "invalid block size of {block} bytes"
         );
         // A frame is a page of the machine, since memory is given up in such pages, but at most as many
         // blocks as a slot has bits for.

@@ -114,8 +114,8 @@ impl RecordingStats {
         } = self;
         failure.as_ref().map(|why| {
             format!(
-                "the trace {file} cannot be written any more: {why}; it contains the first {events} events, \
-                 and {lost} more were lost"
+                "the trace {file} cannot be written any more: {why}; events in the trace: {events}, \
+                 lost: {lost}"
             )
         })
     }

@@ -108,7 +108,10 @@ impl Windows {
 
     /// Appends a window. A third one would be lost.
     pub(crate) fn push(&mut self, window: Window) {
-        debug_assert!(self.0[1].is_none(), "a policy answers with two windows");
+        debug_assert!(
+            self.0[1].is_none(),
+            "a policy returned more than two windows"
+        );
         let place = usize::from(self.0[0].is_some());
         self.0[place] = Some(window);
     }

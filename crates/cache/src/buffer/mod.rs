@@ -92,7 +92,7 @@ impl BufferCache {
             buffer_bits: SMALL_FRAMES.ilog2(),
             ..FramesConfig::of_pages(block_size_bytes.max(4096), SMALL_FRAMES, 0)
         };
-        let frames = Frames::new(&config).expect("memory for a handful of blocks");
+        let frames = Frames::new(&config).expect("memory for a few blocks");
         Self::new(Arc::new(frames), device, block_size_bytes)
     }
 
@@ -107,7 +107,7 @@ impl BufferCache {
             block_size_bytes.is_power_of_two()
                 && block_size_bytes <= frame_bytes
                 && frame_bytes / block_size_bytes <= 32,
-            "blocks of {block_size_bytes} bytes in frames of {frame_bytes}"
+            "blocks of {block_size_bytes} bytes do not fit frames of {frame_bytes} bytes"
         );
         Self {
             device,
@@ -229,7 +229,7 @@ impl BufferCache {
     /// # Panics
     /// If `contents` are not as long as a block.
     pub fn set_dirty(&self, block: u64, contents: Arc<[u8]>) -> Option<Arc<[u8]>> {
-        assert_eq!(contents.len(), self.block_size_bytes, "a block's contents");
+        assert_eq!(contents.len(), self.block_size_bytes, "length of a block");
         self.dirty.set(block, contents)
     }
 

@@ -167,9 +167,9 @@ impl List {
             assert_eq!(
                 (links.before, links.list),
                 (before, self.number),
-                "slot {at}"
+                "links of slot {at}"
             );
-            assert!(slot.state().has(State::LIVE), "slot {at} is live");
+            assert!(slot.state().has(State::LIVE), "slot {at} is not live");
             (before, at) = (at, links.after);
             len += 1;
         }

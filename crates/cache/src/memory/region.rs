@@ -63,7 +63,10 @@ impl Region {
     /// Returns the byte at `offset_bytes`, which must be inside the region.
     #[inline]
     pub(crate) fn at(&self, offset_bytes: usize) -> NonNull<u8> {
-        assert!(offset_bytes < self.len_bytes, "address outside the region");
+        assert!(
+            offset_bytes < self.len_bytes,
+            "the address is outside the region"
+        );
         // SAFETY: it is inside the mapping, by the assertion.
         unsafe { self.start.add(offset_bytes) }
     }
@@ -105,7 +108,7 @@ impl Region {
         let end = offset_bytes.checked_add(len_bytes);
         assert!(
             end.is_some_and(|end| end <= self.len_bytes),
-            "advice outside the region"
+            "the advised range is outside the region"
         );
         let at = self.at(offset_bytes);
         // SAFETY: the range is inside this mapping, which no other code uses.

@@ -90,7 +90,10 @@ impl NewPage {
     /// Does what [`NewPage::complete`] does, and returns the page pinned. `frames` must be the pool
     /// of the frame.
     pub(super) fn complete_pinned(self, frames: &Arc<Frames>) -> Page<'_> {
-        assert!(Arc::ptr_eq(&self.frames, frames), "a frame of another pool");
+        assert!(
+            Arc::ptr_eq(&self.frames, frames),
+            "the frame is of another pool"
+        );
         let index = self.index;
         self.fill(1);
         Page::new(frames, Pin::adopt(frames.arena.slot(index), index))

@@ -133,7 +133,7 @@ impl Frames {
     ) -> io::Result<Self> {
         assert!(
             config.frame_bytes.is_power_of_two() && config.frame_bytes >= 4096 && config.frames > 0,
-            "sizes as documented: {config:?}"
+            "invalid sizes: {config:?}"
         );
         let arena = Arc::new(Arena::new(config.frames, Growth::Prepaid)?);
         let pages = pages(&arena)?;
@@ -251,12 +251,13 @@ impl Frames {
         assert_eq!(
             accounted,
             u64::from(self.arena.touched()),
-            "frames used, retired and free are all that were touched"
+            "used, retired and free frames differ from those ever touched"
         );
         for index in 0..self.arena.touched() {
             let state = self.arena.slot(index).state();
             let is_uptodate = state.has(State::LIVE) && !state.has(State::BUSY);
-            assert!(is_uptodate || !state.has(State::DIRTY), "frame {index}");
+            let is_consistent = is_uptodate || !state.has(State::DIRTY);
+            assert!(is_consistent, "frame {index} is dirty but not uptodate");
         }
     }
 }

@@ -123,7 +123,7 @@ impl<const W: usize> Arena<W> {
     /// # Panics
     /// If `capacity` is more than [`NUMBERS`].
     pub fn new(capacity: u32, growth: Growth) -> io::Result<Self> {
-        assert!(capacity <= NUMBERS, "more slots than numbers");
+        assert!(capacity <= NUMBERS, "too many slots: {capacity}");
         let (chunk, pages) = match growth {
             Growth::Prepaid => (capacity, Pages::Huge),
             Growth::Charged { chunk, .. } => (chunk, Pages::Small),

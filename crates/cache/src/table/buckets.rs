@@ -27,7 +27,7 @@ impl Buckets {
     pub(crate) fn new(bits: u32, first: u32) -> io::Result<Self> {
         assert!(
             bits < 30 && first <= super::NUMBERS - (1 << bits),
-            "more buckets than numbers"
+            "too many buckets: 2^{bits}"
         );
         Ok(Self {
             heads: Array::zeroed(1 << bits, Pages::Huge)?,

@@ -127,11 +127,14 @@ impl FreeList {
         let mut at = link_of(self.head.load(Acquire));
         while let Link::Slot(index) = at {
             let slot = &slots[index as usize];
-            assert!(slot.state().has(State::FREE), "free list");
+            assert!(
+                slot.state().has(State::FREE),
+                "a slot on a free list is not free"
+            );
             count += 1;
             at = slot.next();
         }
-        assert_eq!(at, END_OF_FREE, "a free list ends as such");
+        assert_eq!(at, END_OF_FREE, "end of a free list");
         count
     }
 }

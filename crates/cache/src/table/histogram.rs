@@ -173,7 +173,7 @@ impl Histogram {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "a statistic: counts over 2^53 would lose nothing that matters"
+    reason = "a statistic: the error of counts over 2^53 is negligible"
 )]
 fn as_f64(count: u64) -> f64 {
     count as f64

@@ -32,18 +32,26 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             let mut at = self.buckets.first(bucket);
             while let Link::Slot(index) = at {
                 let slot = self.arena.slot(index);
-                assert!(slot.state().has(State::LIVE), "slot {index} is live");
-                assert_eq!(self.bucket(L::hashed_in(slot)), bucket, "slot {index}");
+                assert!(slot.state().has(State::LIVE), "slot {index} is not live");
+                assert_eq!(
+                    self.bucket(L::hashed_in(slot)),
+                    bucket,
+                    "bucket of slot {index}"
+                );
                 assert!(
                     !chain.iter().any(|other| same_key(slot, other)),
-                    "slot {index} has a key of its own"
+                    "the key of slot {index} is in the table twice"
                 );
                 chain.push(slot);
                 at = slot.next();
             }
-            assert_eq!(at, self.buckets.end(bucket), "end of a chain");
+            assert_eq!(
+                at,
+                self.buckets.end(bucket),
+                "end of the chain of bucket {bucket}"
+            );
             objects += chain.len() as u64;
         }
-        assert_eq!(objects, self.objects(), "objects counted");
+        assert_eq!(objects, self.objects(), "number of objects");
     }
 }

@@ -291,7 +291,7 @@ impl<const W: usize> Slot<W> {
     pub(crate) fn unpin(&self) -> State {
         // Release: the reads through the pin happen before the slot's next owner continues.
         let before = State(self.state.fetch_sub(PIN, Release));
-        debug_assert!(before.pins() > 0, "unpinned more often than pinned");
+        debug_assert!(before.pins() > 0, "the slot is not pinned");
         before
     }
 
@@ -340,7 +340,7 @@ impl<const W: usize> Slot<W> {
     /// parked on it.
     pub(crate) fn fill(&self, pins: u32) -> bool {
         let busy = self.update(self.state(), |state| {
-            debug_assert!(state.has(State::BUSY), "filled twice");
+            debug_assert!(state.has(State::BUSY), "the slot is not busy");
             Some(state.filled(pins))
         });
         busy.is_ok_and(|state| state.has(State::WAITERS))

@@ -49,15 +49,15 @@ impl State {
     fn check_invariants(&self) {
         debug_assert!(
             self.ahead.size == 0 || self.ahead.start == self.current.end(),
-            "invariant 1: {self:?}"
+            "invariant 1 is violated: {self:?}"
         );
         debug_assert!(
             !self.is_cached || (self.current.size == 0 && self.ahead.size == 0),
-            "invariant 2: {self:?}"
+            "invariant 2 is violated: {self:?}"
         );
     }
 
-    fn forget_windows(&mut self) {
+    fn reset_windows(&mut self) {
         self.current = NONE;
         self.ahead = NONE;
         self.has_missed = false;
@@ -85,7 +85,7 @@ impl State {
     fn found_cached(&mut self, pages: u32) {
         self.cached_pages = self.cached_pages.saturating_add(pages);
         if self.cached_pages >= CACHED_PAGES {
-            self.forget_windows();
+            self.reset_windows();
             self.is_cached = true;
         }
     }
@@ -128,7 +128,7 @@ impl Decision<'_> {
         }
         self.state.previous = index.plus(u64::from(pages - 1));
         if !is_sequential {
-            self.state.forget_windows();
+            self.state.reset_windows();
             self.add_window(Window::unmarked(index, pages));
         } else if self.state.current.size == 0 {
             self.open(index, pages, request);

@@ -76,9 +76,9 @@ impl Buckets {
             let chain = self.lock_bucket(entries, bucket);
             for index in chain.walk(chain.first()) {
                 let slot = entries.slot(index);
-                assert!(slot.state().has(State::LIVE), "slot {index} is live");
+                assert!(slot.state().has(State::LIVE), "slot {index} is not live");
                 let own = Hash64.bucket(slot.aux(), self.bits);
-                assert_eq!(own, bucket, "slot {index}");
+                assert_eq!(own, bucket, "bucket of slot {index}");
                 count += 1;
             }
         }

@@ -355,9 +355,13 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
         assert_eq!(
             buckets.check_invariants(entries),
             order.count(),
-            "in buckets, and in the order"
+            "entries in the buckets and in the order"
         );
         let used = order.count() + entries.arena.count_free();
-        assert_eq!(used, entries.arena.touched(), "no slot is lost");
+        assert_eq!(
+            used,
+            entries.arena.touched(),
+            "slots used, free and touched"
+        );
     }
 }

@@ -134,6 +134,6 @@ impl<P: Probe> Order<P> for Referenced {
     fn check_invariants(&self, entries: &Entries<P, 2>) {
         let list = self.lock(entries);
         list.check_invariants(&entries.arena);
-        assert_eq!(list.len(), Order::<P>::count(self), "entries counted");
+        assert_eq!(list.len(), Order::<P>::count(self), "number of entries");
     }
 }

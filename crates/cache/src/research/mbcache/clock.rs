@@ -209,6 +209,10 @@ impl<P: Probe> MbCache for Clock<P> {
         self.table.check_invariants(is_same);
         let arena = self.table.arena();
         let used = self.table.objects() + u64::from(arena.count_free());
-        assert_eq!(used, u64::from(arena.touched()), "no slot is lost");
+        assert_eq!(
+            used,
+            u64::from(arena.touched()),
+            "slots used, free and touched"
+        );
     }
 }

@@ -163,6 +163,6 @@ impl<P: Probe> Order<P> for Lru {
             list.check_invariants(&entries.arena);
             count += list.len();
         }
-        assert_eq!(count, Order::<P>::count(self), "entries counted");
+        assert_eq!(count, Order::<P>::count(self), "number of entries");
     }
 }

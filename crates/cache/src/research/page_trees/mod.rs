@@ -298,21 +298,21 @@ impl PageIndex for PageTrees {
         for chain in 0..self.roots.count() {
             for root in self.arena.chain(self.roots.first(chain)) {
                 let inode = PageLayout::hashed_in(self.arena.slot(root)).ino;
-                assert!(inodes.insert(inode), "inode {inode} has one tree");
-                assert_eq!(self.chain_of(inode), chain, "the chain of inode {inode}");
+                assert!(inodes.insert(inode), "inode {inode} has two trees");
+                assert_eq!(self.chain_of(inode), chain, "chain of inode {inode}");
                 let mut before = None;
                 self.nodes.check(Some(root), &mut |node| {
                     let slot = self.arena.slot(node);
                     let key = PageLayout::hashed_in(slot);
-                    assert!(slot.state().has(State::LIVE), "page {key:?} is live");
-                    assert_eq!(key.ino, inode, "page {key:?} is in its inode's tree");
+                    assert!(slot.state().has(State::LIVE), "page {key:?} is not live");
+                    assert_eq!(key.ino, inode, "inode of page {key:?} in its tree");
                     assert!(before < Some(key.index), "page {key:?} follows {before:?}");
                     before = Some(key.index);
                     objects += 1;
                 });
             }
         }
-        assert_eq!(objects, self.objects(), "pages counted");
+        assert_eq!(objects, self.objects(), "number of pages");
     }
 }
 

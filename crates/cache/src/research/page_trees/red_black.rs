@@ -70,7 +70,7 @@ pub(super) struct Tree<'a> {
 impl Nodes {
     pub fn new(count: u32) -> io::Result<Self> {
         let count = count as usize;
-        assert!(count < NODES_MAX, "more nodes than numbers");
+        assert!(count < NODES_MAX, "too many nodes: {count}");
         Array::zeroed(count * WORDS, Pages::Huge).map(Self)
     }
 
@@ -152,8 +152,8 @@ impl Nodes {
     /// If an invariant does not hold.
     pub fn check(&self, root: Option<u32>, visit: &mut impl FnMut(u32)) {
         if let Some(root) = root {
-            assert!(!self.is_red(root), "root {root} is black");
-            assert_eq!(self.parent(root), None, "root {root} has no parent");
+            assert!(!self.is_red(root), "root {root} is red");
+            assert_eq!(self.parent(root), None, "parent of root {root}");
         }
         self.check_below(root, visit);
     }
@@ -161,13 +161,13 @@ impl Nodes {
     /// Returns the number of black nodes on each path down.
     fn check_below(&self, node: Option<u32>, visit: &mut impl FnMut(u32)) -> u32 {
         let Some(node) = node else { return 0 };
-        assert!(self.is_linked(node), "node {node} is in a tree");
+        assert!(self.is_linked(node), "node {node} is not in a tree");
         for child in [Left, Right]
             .map(|side| self.child(node, side))
             .into_iter()
             .flatten()
         {
-            assert_eq!(self.parent(child), Some(node), "the parent of node {child}");
+            assert_eq!(self.parent(child), Some(node), "parent of node {child}");
             let are_red = self.is_red(node) && self.is_red(child);
             assert!(!are_red, "node {child} and its parent {node} are red");
         }
@@ -282,7 +282,7 @@ impl Tree<'_> {
     fn rotate(&mut self, node: u32, side: Side) {
         let nodes = self.nodes;
         let Some(risen) = nodes.child(node, side.other()) else {
-            debug_assert!(false, "node {node} has no child to rise");
+            debug_assert!(false, "node {node} has no child to move up");
             return;
         };
         self.put_in_place(node, Some(risen), nodes.is_red(risen));

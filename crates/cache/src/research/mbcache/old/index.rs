@@ -79,7 +79,7 @@ impl Index {
         for (bucket, head) in self.heads.iter().enumerate() {
             for index in self.walk(slots, *head) {
                 let own = self.bucket(number(slots.slot(index)));
-                assert_eq!(own, bucket, "slot {index}");
+                assert_eq!(own, bucket, "bucket of slot {index}");
                 count += 1;
             }
         }

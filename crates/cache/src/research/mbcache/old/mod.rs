@@ -397,10 +397,10 @@ impl<P: Probe> MbCache for Old<P> {
         assert_eq!(
             (keyed, valued),
             (indexes.count, indexes.count),
-            "in both indexes"
+            "entries in the two indexes"
         );
         indexes.unused.check_invariants(slots);
         let used = indexes.count + slots.count_free();
-        assert_eq!(used, slots.touched(), "no slot is lost");
+        assert_eq!(used, slots.touched(), "slots used, free and touched");
     }
 }
