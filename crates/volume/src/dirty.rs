@@ -125,7 +125,7 @@ impl Dirty {
     }
 
     /// Returns the sets of blocks that have reservations.
-    pub(crate) fn promised(&self) -> [&BlockSet; 3] {
+    pub(crate) fn reserved_sets(&self) -> [&BlockSet; 3] {
         [&self.delayed, &self.expected, &self.converting]
     }
 

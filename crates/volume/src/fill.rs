@@ -58,7 +58,7 @@ impl PageFiller {
             };
             // This lookup precedes the device read: a block that is checkpointed in between is
             // found in one of the two.
-            let newer = not_home(fs, bytes.clone(), offset_bytes);
+            let newer = unwritten_home_blocks(fs, bytes.clone(), offset_bytes);
             let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
             let read = self.device.read_vectored_at(&mut slices, offset_bytes);
             read.map_err(|source| {
@@ -71,7 +71,7 @@ impl PageFiller {
             }
         }
         if self.inodes.live.is_some() {
-            zero_behind(pages, inode.size_bytes().saturating_sub(start_bytes));
+            zero_past(pages, inode.size_bytes().saturating_sub(start_bytes));
         }
         Ok(())
     }
@@ -91,8 +91,8 @@ impl PageFiller {
             let together = self.fill(inode, first * page_bytes, &mut pages).is_ok();
             let mut filled = (first..).zip(pages).map(|(index, mut page)| {
                 if !together {
-                    let alone = std::slice::from_mut(&mut page);
-                    self.fill(inode, index * page_bytes, alone)?;
+                    let single = std::slice::from_mut(&mut page);
+                    self.fill(inode, index * page_bytes, single)?;
                 }
                 Ok(page)
             });
@@ -104,7 +104,7 @@ impl PageFiller {
 }
 
 /// Fills the bytes of `pages` with zeros from `len_bytes` after their start.
-fn zero_behind<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
+fn zero_past<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
     let mut left = usize::try_from(len_bytes).unwrap_or(usize::MAX);
     for page in pages {
         let kept = left.min(page.len());
@@ -123,7 +123,11 @@ struct Segment {
 
 /// Returns the blocks that the journal has not written home yet, out of those at `offset_bytes` on
 /// the device, which `bytes` of the pages are read from. Each has its start in the pages.
-fn not_home(fs: &Filesystem, bytes: Range<usize>, offset_bytes: u64) -> Vec<(usize, Arc<[u8]>)> {
+fn unwritten_home_blocks(
+    fs: &Filesystem,
+    bytes: Range<usize>,
+    offset_bytes: u64,
+) -> Vec<(usize, Arc<[u8]>)> {
     let buffers = fs.buffers();
     if !fs.journals_content() || buffers.dirty_count() == 0 {
         return Vec::new();
@@ -139,9 +143,9 @@ fn not_home(fs: &Filesystem, bytes: Range<usize>, offset_bytes: u64) -> Vec<(usi
 fn put<P: DerefMut<Target = [u8]>>(pages: &mut [P], start: usize, end: usize, contents: &[u8]) {
     let mut rest = contents;
     for slice in slices(pages, start..end.min(start.saturating_add(contents.len()))) {
-        let (part, behind) = rest.split_at(slice.len().min(rest.len()));
+        let (part, next) = rest.split_at(slice.len().min(rest.len()));
         slice[..part.len()].copy_from_slice(part);
-        rest = behind;
+        rest = next;
     }
 }
 
@@ -164,10 +168,10 @@ fn segments<P: DerefMut<Target = [u8]>>(
     let mut segments = Vec::new();
     let mut at = 0;
     while at < end {
-        let too_far =
+        let too_large =
             || Place::Inode(inode.ino()).corrupt("size exceeds the maximum number of blocks");
         let block =
-            u32::try_from((start_bytes + at as u64) / block_bytes).map_err(|_| too_far())?;
+            u32::try_from((start_bytes + at as u64) / block_bytes).map_err(|_| too_large())?;
         let blocks_left = ((end - at) as u64).div_ceil(block_bytes);
         let mapping = fs.map(
             inode,

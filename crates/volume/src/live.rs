@@ -13,7 +13,7 @@
 //! # How to change an inode
 //! ```text
 //! let live = volume.live(ino)?;
-//! let _alone = live.rw.write();          // of several inodes: lock_exclusively
+//! let _exclusive = live.rw.write();      // of several inodes: lock_exclusively
 //! let mut handle = fs.start(credits)?;
 //! let mut inode = live.inode()?;         // after the start: write-back changes inodes too
 //! ...                                    // change it and its blocks
@@ -37,7 +37,7 @@
 //! # Cost
 //! An inode that is held takes 10 to 20 bytes, for which the caches make room. An inode in the
 //! table takes some 450 bytes. Clean ones stay there only for the transactions that fsync waits
-//! for, at most [`MOST_IDLE`](table::MOST_IDLE).
+//! for, at most [`MAX_IDLE`](table::MAX_IDLE).
 //!
 //! # Locking
 //! `rw`, `writeback` and `map`, in this order, before the handle. `docs/design/writing.md`
@@ -46,7 +46,7 @@
 //! innermost, except for the state of an inode that only the table refers to.
 
 mod charged;
-mod promises;
+mod reservations;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -183,7 +183,7 @@ impl Inodes {
             return run(&self.inode(ino)?);
         };
         let live = self.in_use(table, ino);
-        let _stays = live.rw.read();
+        let _shared = live.rw.read();
         run(&live.peek()?)
     }
 
@@ -269,7 +269,7 @@ impl Live<'_> {
     /// Calls `run` with the present state. The mapping does not change during the call. Pages that
     /// `run` fills must be complete when it returns.
     pub(crate) fn with_mapping<R>(&self, run: impl FnOnce(&Inode) -> Result<R>) -> Result<R> {
-        let _stays = self.inode.map.read();
+        let _shared = self.inode.map.read();
         run(&self.peek()?)
     }
 
@@ -390,7 +390,7 @@ impl Live<'_> {
 
     /// Marks `blocks` of the file as dirty. The caller has exclusive access to their pages, and the
     /// new content ends at the byte `end_bytes` of the file. Expected blocks among them become
-    /// delayed. The caller holds `rw` exclusively, and calls [`Live::wrote`] afterwards.
+    /// delayed. The caller holds `rw` exclusively, and calls [`Live::record_write`] afterwards.
     pub(crate) fn mark_dirty(&self, blocks: Range<u64>, end_bytes: u64) {
         let mut state = self.state();
         let holes: Vec<_> = state.dirty.expected.runs_in(blocks.clone()).collect();
@@ -456,7 +456,7 @@ impl Live<'_> {
     }
 
     /// Records that content was written at `now`. The caller holds `rw` exclusively.
-    pub(crate) fn wrote(&self, now: Timestamp) {
+    pub(crate) fn record_write(&self, now: Timestamp) {
         let mut state = self.state();
         let was_clean = state.is_clean();
         state.times = Some(Times {
@@ -496,7 +496,7 @@ impl Live<'_> {
     }
 
     /// Starts the deletion, unless the inode is held. Then no thread can hold it until
-    /// [`Live::forget`]. Returns false if it is held.
+    /// [`Live::drop_state`]. Returns false if it is held.
     #[must_use]
     pub(crate) fn begin_deletion(&self) -> bool {
         self.table.begin_deletion(self.ino())
@@ -505,7 +505,7 @@ impl Live<'_> {
     /// Drops all pages and all content that is only in memory. Used for a file that is deleted,
     /// before its blocks are freed. The caller holds `rw` exclusively.
     pub(crate) fn discard_content(&self) {
-        let _alone = self.inode.writeback.lock();
+        let _exclusive = self.inode.writeback.lock();
         self.discard_all_pages();
         self.mark_clean(0..u64::MAX);
         self.state().size_bytes = None;
@@ -530,7 +530,7 @@ impl Live<'_> {
     /// Drops all state of an inode that was deleted, or whose creation was undone. Its pages have
     /// been dropped already, except for those that were still being read. If there can be such
     /// pages, the caller holds `map` exclusively.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn drop_state(&self) {
         self.discard_all_pages();
         let mut state = self.state();
         let fewer = state.dirty.blocks.len();

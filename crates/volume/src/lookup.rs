@@ -21,7 +21,7 @@ impl Inodes {
         }
         self.with_inode(parent, |directory| {
             let found = self.fs.lookup(directory, name)?;
-            self.remember(parent, name, found);
+            self.insert_dentry(parent, name, found);
             Ok(found)
         })
     }
@@ -44,7 +44,7 @@ impl Inodes {
 
     /// Inserts the new target of `name` in `dir` into the dentry cache. The caller holds `rw` of
     /// `dir`.
-    pub(crate) fn remember(&self, dir: Ino, name: &[u8], entry: Option<Entry>) {
+    pub(crate) fn insert_dentry(&self, dir: Ino, name: &[u8], entry: Option<Entry>) {
         let has_types = self.fs.superblock().incompat.contains(Incompat::FILETYPE);
         let dentry = match entry {
             Some((ino, file_type)) => Dentry::Positive {
@@ -57,7 +57,7 @@ impl Inodes {
     }
 
     /// Removes ".." of `dir` from the dentry cache.
-    pub(crate) fn forget_parent(&self, dir: Ino) {
+    pub(crate) fn remove_parent_dentry(&self, dir: Ino) {
         self.caches.dentries.remove(dir.0, b"..");
     }
 }

@@ -83,10 +83,10 @@ pub(crate) struct MmpKeeper {
 impl MmpKeeper {
     pub(crate) fn start(inodes: &Arc<Inodes>, held: HeldImage) -> Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        let theirs = Arc::clone(inodes);
+        let for_thread = Arc::clone(inodes);
         let panicked = "the multiple-mount protection thread panicked";
         let thread = background::spawn(inodes, "mmp", panicked, move || {
-            keep(&theirs, &held, &stopped);
+            keep(&for_thread, &held, &stopped);
         })?;
         Ok(Self {
             stop: Some(stop),

@@ -10,12 +10,12 @@ pub(crate) struct Need {
     pub(crate) mapping: u64,
 }
 
-/// Returns the space that `blocks` of the file need, in addition to the reservations of `promised`.
+/// Returns the space that `blocks` of the file need, in addition to the reservations of `reserved`.
 pub(crate) fn need_of(
     fs: &Filesystem,
     inode: &Inode,
     blocks: &BlockSet,
-    promised: Option<&Dirty>,
+    reserved: Option<&Dirty>,
 ) -> Need {
     let clusters = MappingLevel {
         first: 0,
@@ -23,20 +23,20 @@ pub(crate) fn need_of(
     };
     let levels = fs.mapping_levels(inode).into_iter();
     Need {
-        content: spans(clusters, blocks, promised),
-        mapping: levels.map(|level| spans(level, blocks, promised)).sum(),
+        content: spans(clusters, blocks, reserved),
+        mapping: levels.map(|level| spans(level, blocks, reserved)).sum(),
     }
 }
 
 /// Returns the number of spans of `level` that `blocks` touch and in which no block has a
 /// reservation.
-fn spans(level: MappingLevel, blocks: &BlockSet, promised: Option<&Dirty>) -> u64 {
+fn spans(level: MappingLevel, blocks: &BlockSet, reserved: Option<&Dirty>) -> u64 {
     let MappingLevel { first, span_log2 } = level;
-    let is_promised = |span: u64| {
+    let is_reserved = |span: u64| {
         let start = first + (span << span_log2);
         let all = start..start + (1 << span_log2);
-        promised.is_some_and(|dirty| {
-            let mut sets = dirty.promised().into_iter();
+        reserved.is_some_and(|dirty| {
+            let mut sets = dirty.reserved_sets().into_iter();
             sets.any(|set| set.intersects(all.clone()))
         })
     };
@@ -47,12 +47,12 @@ fn spans(level: MappingLevel, blocks: &BlockSet, promised: Option<&Dirty>) -> u6
         let touched =
             ((run.start - first) >> span_log2).max(next)..((run.end - 1 - first) >> span_log2) + 1;
         next = touched.end.max(next);
-        let is_apart = promised.is_none() || span_log2 == 0;
-        count += if is_apart {
+        let is_unshared = reserved.is_none() || span_log2 == 0;
+        count += if is_unshared {
             // A block shares its reservation with no other.
             touched.end.saturating_sub(touched.start)
         } else {
-            touched.filter(|span| !is_promised(*span)).count() as u64
+            touched.filter(|span| !is_reserved(*span)).count() as u64
         };
     }
     count

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 const SHARDS: usize = 64;
 
 /// The maximum number of clean inodes that stay in the table while no operation uses them.
-pub(super) const MOST_IDLE: usize = 4096;
+pub(super) const MAX_IDLE: usize = 4096;
 
 /// A shard of the table.
 #[derive(Debug, Default)]
@@ -151,7 +151,7 @@ impl LiveInodes {
     }
 
     /// Starts the deletion of `ino` unless it is held. Then no thread can hold it until
-    /// [`Live::forget`](super::Live::forget). Returns false if it is held.
+    /// [`Live::drop_state`](super::Live::drop_state). Returns false if it is held.
     #[must_use]
     pub(crate) fn begin_deletion(&self, ino: Ino) -> bool {
         let mut shard = self.shard(ino);
@@ -192,7 +192,7 @@ impl LiveInodes {
             return;
         }
         if is_held && state.has_sync_tids() {
-            shard.keep_for_a_while(inode);
+            shard.keep_idle(inode);
         } else {
             shard.inodes.remove(&inode.ino);
         }
@@ -245,12 +245,12 @@ impl LiveState {
 impl Shard {
     /// Keeps `inode`, which is idle, until enough others are idle. After that, fsync waits for the
     /// running transaction instead of the last one that changed the inode.
-    fn keep_for_a_while(&mut self, inode: &LiveInode) {
+    fn keep_idle(&mut self, inode: &LiveInode) {
         if inode.is_listed.swap(true, Relaxed) {
             return;
         }
         self.idle.push_back(inode.ino);
-        if self.idle.len() <= MOST_IDLE / SHARDS {
+        if self.idle.len() <= MAX_IDLE / SHARDS {
             return;
         }
         let Some(first) = self.idle.pop_front() else {

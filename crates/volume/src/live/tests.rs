@@ -1,13 +1,13 @@
 //! Inodes that stay in the table.
 
-use super::table::MOST_IDLE;
+use super::table::MAX_IDLE;
 use crate::{Ino, NewFile, OpenOptions, SetAttributes, Volume};
 use larder_block::MemoryDevice;
 use larder_testkit::e2fsprogs::new_image;
 use larder_testkit::requirement::{Requirement, skip};
 use std::sync::Arc;
 
-const FILES: usize = 2 * MOST_IDLE;
+const FILES: usize = 2 * MAX_IDLE;
 
 const NEW: NewFile = NewFile {
     permissions: 0o644,
@@ -58,14 +58,14 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
             )
             .unwrap();
     }
-    assert_eq!(count(), (MOST_IDLE, FILES), "idle inodes kept for fsync");
+    assert_eq!(count(), (MAX_IDLE, FILES), "idle inodes kept for fsync");
     // A dirty inode stays, and is removed when it is clean.
     for &ino in &inodes {
         volume.write_at(ino, b"dirty", 0).unwrap();
     }
     assert_eq!(count(), (FILES, FILES));
     volume.sync().unwrap();
-    assert_eq!(count(), (MOST_IDLE, FILES));
+    assert_eq!(count(), (MAX_IDLE, FILES));
     // An inode without names stays until it is deleted.
     for number in 0..FILES {
         volume

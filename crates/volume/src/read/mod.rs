@@ -248,8 +248,8 @@ impl Reader {
             let from =
                 usize::try_from(offset_bytes.saturating_sub(index * page_bytes)).unwrap_or(0);
             let len = rest.len().min(self.filler.pages().page_bytes() - from);
-            let (part, behind) = rest.split_at_mut(len);
-            rest = behind;
+            let (part, next) = rest.split_at_mut(len);
+            rest = next;
             match driver.page(&mut file, &request, PageIndex(index))? {
                 Some(page) => {
                     part.copy_from_slice(&page[from..from + len]);

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The smallest limit: 16 KiB in pages of 4 KiB, the minimum window of Linux 2.6.20.
-const LEAST_PAGES: u32 = 4;
+const MIN_PAGES: u32 = 4;
 
 /// The number of windows that a stream may have in the cache.
 const WINDOWS: u64 = 3;
@@ -89,7 +89,7 @@ impl Shares {
 
     fn set_limit(&self, streams: u64) {
         let share = self.cache_pages / (WINDOWS * streams.max(1));
-        let limit = u32::try_from(share).unwrap_or(u32::MAX).max(LEAST_PAGES);
+        let limit = u32::try_from(share).unwrap_or(u32::MAX).max(MIN_PAGES);
         self.limit_pages.store(limit.min(self.max_pages), Relaxed);
     }
 }
@@ -126,7 +126,7 @@ mod tests {
         for _ in 0..100 {
             shares.read_ahead(&LastTurn::default(), 1);
         }
-        assert_eq!(shares.limit_pages(), LEAST_PAGES);
+        assert_eq!(shares.limit_pages(), MIN_PAGES);
         assert_eq!(Shares::new(1 << 20, 2).limit_pages(), 2);
         assert_eq!(Shares::new(1 << 20, 0).limit_pages(), 0);
     }

@@ -112,7 +112,7 @@ impl<'r> StreamedFile<'r> {
 
     /// Adds to `own` the contiguous `pages` that follow, up to the first that is cached. Returns
     /// the first page that was not tried.
-    fn take_own(&mut self, read: &Read, pages: &Range<u64>, marker: Option<PageIndex>) -> u64 {
+    fn extend_own(&mut self, read: &Read, pages: &Range<u64>, marker: Option<PageIndex>) -> u64 {
         if !pages.contains(&self.own.indexes().end) {
             return self.own.indexes().end.clamp(pages.start, pages.end);
         }
@@ -155,12 +155,12 @@ impl<'r> StreamedFile<'r> {
         } else {
             overlap(&(read.request_start.0..request_end), &pages)
         };
-        let mut behind = self.take_own(read, &for_reader, marker);
+        let mut unread = self.extend_own(read, &for_reader, marker);
         if read.trigger == Trigger::Miss && window.async_size == 0 {
-            behind = for_reader.end;
+            unread = for_reader.end;
         }
         let queued = self.queue(pages.start..for_reader.start, marker)
-            + self.queue(behind..pages.end, marker);
+            + self.queue(unread..pages.end, marker);
         let taken = overlap(&self.own.indexes(), &pages);
         let ahead = request_end.clamp(taken.start, taken.end)..taken.end;
         (count(&taken) + queued, count(&ahead) + queued)

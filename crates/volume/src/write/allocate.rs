@@ -88,7 +88,7 @@ impl Writer {
     fn allocate(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<Vec<FileBlocks>> {
         self.write_back.write_file(live)?;
         let mut reservation = self.reserve_content(live, blocks.clone())?;
-        let _alone = live.writeback.lock();
+        let _exclusive = live.writeback.lock();
         let _map = live.map.write();
         let mut allocated = Vec::new();
         let mut at = blocks.start;
@@ -108,7 +108,7 @@ impl Writer {
                     at += u64::from(len);
                 }
                 Err(error) => {
-                    self.give_back(live, allocated);
+                    self.unmap_allocated(live, allocated);
                     return Err(error);
                 }
             }
@@ -138,10 +138,10 @@ impl Writer {
     }
 
     /// Unmaps blocks of an allocation that failed, the last first, and commits if that lacks space.
-    fn give_back(&self, live: &Live<'_>, allocated: Vec<FileBlocks>) {
+    fn unmap_allocated(&self, live: &Live<'_>, allocated: Vec<FileBlocks>) {
         for blocks in allocated.into_iter().rev() {
             let mut left = blocks;
-            let given = retry_after_commit(self.fs(), || {
+            let unmapped = retry_after_commit(self.fs(), || {
                 while !left.is_empty() {
                     left = self.change_mapping(live, 1, |handle, inode| {
                         Ok(self.fs().unmap(handle, inode, left.clone())?)
@@ -149,7 +149,7 @@ impl Writer {
                 }
                 Ok(())
             });
-            if let Err(error) = given {
+            if let Err(error) = unmapped {
                 // The blocks are unwritten, and read as zeros like the hole before.
                 tracing::warn!(%error, "cannot undo a failed fallocate; its blocks stay allocated, unwritten");
                 return;
@@ -203,8 +203,8 @@ impl Writer {
         for cut in cuts {
             starts.insert(*cut..cut + 1);
         }
-        let _promise = self.reserve_remapping(live, &starts)?;
-        let _alone = live.writeback.lock();
+        let _reservation = self.reserve_remapping(live, &starts)?;
+        let _exclusive = live.writeback.lock();
         let _map = live.map.write();
         let block_bytes = self.inodes.block_bytes();
         let bytes = blocks.start * block_bytes..blocks.end.saturating_mul(block_bytes);
@@ -240,23 +240,23 @@ impl Writer {
             })?;
         }
         self.zero_edges(live, bytes)?;
-        live.wrote(self.clock.now());
+        live.record_write(self.clock.now());
         Ok(())
     }
 
     fn zero_range(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
         let allocated = self.allocate(live, self.inodes.blocks_touched(&bytes))?;
-        if let Err(error) = self.take_content(live, self.blocks_within(&bytes)) {
-            let _alone = live.writeback.lock();
+        if let Err(error) = self.convert_to_unwritten(live, self.blocks_within(&bytes)) {
+            let _exclusive = live.writeback.lock();
             let _map = live.map.write();
-            self.give_back(live, allocated);
+            self.unmap_allocated(live, allocated);
             return Err(error);
         }
         self.zero_edges(live, bytes)
     }
 
     /// Converts `blocks`, all of which are mapped, to unwritten.
-    fn take_content(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<()> {
+    fn convert_to_unwritten(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
         }
@@ -315,8 +315,8 @@ impl Writer {
                     return Ok(left);
                 }
             }
-            let behind = left.start.max(blocks.end)..left.end;
-            let rest = self.fs().shift(handle, inode, behind, -by)?;
+            let following = left.start.max(blocks.end)..left.end;
+            let rest = self.fs().shift(handle, inode, following, -by)?;
             if rest.is_empty() {
                 inode.set_size_bytes(size_bytes);
             }

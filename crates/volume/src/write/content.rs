@@ -47,9 +47,9 @@ impl Volume {
     pub fn truncate(&self, ino: Ino, size_bytes: u64) -> Result<()> {
         self.writer.change(|| {
             let live = self.live(ino)?;
-            let alone = live.rw.write();
+            let exclusive = live.rw.write();
             self.writer.truncate(&live, size_bytes)?;
-            drop(alone);
+            drop(exclusive);
             self.writer.write_back.balance_dirty();
             Ok(())
         })
@@ -73,7 +73,7 @@ impl Volume {
         let end_bytes = offset_bytes.checked_add(len_bytes);
         let end_bytes = end_bytes.ok_or(Error::FileTooLarge(ino))?;
         let run = || {
-            let _alone = live.rw.write();
+            let _exclusive = live.rw.write();
             self.writer.fallocate(&live, mode, offset_bytes..end_bytes)
         };
         match mode {
@@ -136,7 +136,7 @@ impl Volume {
             // Check that the inode was not deleted.
             live.inode()?;
             let times = if data_only {
-                Times::Left
+                Times::Deferred
             } else {
                 Times::Written
             };

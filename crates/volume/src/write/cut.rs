@@ -61,7 +61,7 @@ impl Writer {
 
     /// Truncates the file to `size_bytes`. The rest of its last block is zero.
     fn cut(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
-        let _alone = live.writeback.lock();
+        let _exclusive = live.writeback.lock();
         let _map = live.map.write();
         let blocks = size_bytes.div_ceil(self.inodes.block_bytes())..FILE_BLOCKS;
         let before = live.peek()?.size_bytes();
@@ -173,8 +173,8 @@ impl Writer {
     fn drop_pages(&self, live: &Live<'_>, size_bytes: u64, before_bytes: u64) {
         let page_bytes = self.inodes.page_bytes();
         let (ino, pages) = (live.ino(), &self.inodes.caches.pages);
-        let behind = size_bytes.div_ceil(page_bytes)..before_bytes.div_ceil(page_bytes);
-        pages.discard_range(ino.0.into(), behind);
+        let past_end = size_bytes.div_ceil(page_bytes)..before_bytes.div_ceil(page_bytes);
+        pages.discard_range(ino.0.into(), past_end);
         let last = key(ino, size_bytes / page_bytes);
         // A thread that is filling the page has not looked up the mapping yet.
         if let Lock::Locked(mut page) = pages.lock(last, || false) {

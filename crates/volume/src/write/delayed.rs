@@ -24,7 +24,7 @@ use std::ops::Range;
 
 /// Blocks that are not mapped as written.
 #[derive(Debug, Default)]
-struct Lacking {
+struct NotWritten {
     /// Blocks that are not mapped.
     holes: BlockSet,
     /// Blocks that are mapped as unwritten.
@@ -73,10 +73,10 @@ impl Writer {
         blocks: Range<u64>,
     ) -> Result<Reservation> {
         self.write_back.retry_after_write_back(|| {
-            let mut lacking = Lacking::default();
+            let mut not_written = NotWritten::default();
             let inode = live.inode()?;
-            self.find_lacking(&inode, blocks.clone(), &mut lacking)?;
-            let need = need_of(self.fs(), &inode, &lacking.holes, None);
+            self.find_not_written(&inode, blocks.clone(), &mut not_written)?;
+            let need = need_of(self.fs(), &inode, &not_written.holes, None);
             Ok(self.fs().reserve(need.content, false)?)
         })
     }
@@ -103,27 +103,27 @@ impl Writer {
     }
 
     fn try_reserve(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<()> {
-        let mut lacking = Lacking::default();
-        let _stays = live.map.read();
-        let (inode, seen_to) = {
+        let mut not_written = NotWritten::default();
+        let _shared = live.map.read();
+        let (inode, covered) = {
             let mut state = live.state();
             let inode = live.present_in(&mut state)?;
-            let mut seen_to = BlockSet::default();
+            let mut covered = BlockSet::default();
             let dirty = &state.dirty;
             for set in [&dirty.blocks, &dirty.expected, &dirty.converting] {
                 for run in set.runs_in(blocks.clone()) {
-                    seen_to.insert(run);
+                    covered.insert(run);
                 }
             }
-            (inode, seen_to)
+            (inode, covered)
         };
         let mut at = blocks.start;
-        for run in seen_to.runs_in(blocks.clone()) {
-            self.find_lacking(&inode, at..run.start, &mut lacking)?;
+        for run in covered.runs_in(blocks.clone()) {
+            self.find_not_written(&inode, at..run.start, &mut not_written)?;
             at = run.end;
         }
-        self.find_lacking(&inode, at..blocks.end, &mut lacking)?;
-        let Lacking { holes, unwritten } = lacking;
+        self.find_not_written(&inode, at..blocks.end, &mut not_written)?;
+        let NotWritten { holes, unwritten } = not_written;
         if holes.is_empty() && unwritten.is_empty() {
             return Ok(());
         }
@@ -154,15 +154,20 @@ impl Writer {
     }
 
     /// Finds those of `blocks` that are not mapped as written.
-    fn find_lacking(&self, inode: &Inode, blocks: Range<u64>, lacking: &mut Lacking) -> Result<()> {
+    fn find_not_written(
+        &self,
+        inode: &Inode,
+        blocks: Range<u64>,
+        not_written: &mut NotWritten,
+    ) -> Result<()> {
         let mut at = blocks.start;
         while at < blocks.end {
             let mapping = self.inodes.mapping(inode, at..blocks.end)?;
             let end = at + u64::from(mapping.blocks);
             let run = at..end.min(blocks.end);
             match mapping.kind {
-                MappingKind::Hole => lacking.holes.insert(run),
-                MappingKind::Unwritten(_) => lacking.unwritten.insert(run),
+                MappingKind::Hole => not_written.holes.insert(run),
+                MappingKind::Unwritten(_) => not_written.unwritten.insert(run),
                 MappingKind::Written(_) => {}
             }
             at = end;

@@ -60,7 +60,7 @@ impl Writer {
 
     /// Moves the content from the inode to a block. The caller holds `rw` exclusively.
     pub(super) fn outgrow_inode(&self, live: &Live<'_>) -> Result<()> {
-        let _alone = live.writeback.lock();
+        let _exclusive = live.writeback.lock();
         let _map = live.map.write();
         let (fs, block_bytes) = (self.fs(), self.inodes.block_bytes());
         let credits = fs.map_credits(&live.inode()?, 1).saturating_add(CREDITS);

@@ -19,7 +19,7 @@ impl Volume {
     /// # Errors
     /// The same as for [`Volume::create`], and `EMLINK`, `EPERM`.
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
-        self.give_name(ino, parent, name, false)
+        self.link_as(ino, parent, name, false)
     }
 
     /// Gives `ino`, which is not a directory, the name of another file, which loses it. If no file
@@ -33,10 +33,10 @@ impl Volume {
     /// The same as for [`Volume::link`], and `EISDIR` if a directory has the name. Nothing is
     /// changed then.
     pub fn link_replacing(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
-        self.give_name(ino, parent, name, true)
+        self.link_as(ino, parent, name, true)
     }
 
-    fn give_name(&self, ino: Ino, parent: Ino, name: &[u8], may_replace: bool) -> Result<Metadata> {
+    fn link_as(&self, ino: Ino, parent: Ino, name: &[u8], may_replace: bool) -> Result<Metadata> {
         self.writer.change(|| {
             check_name(parent, name)?;
             let (dir, live) = (self.live(parent)?, self.live(ino)?);
@@ -128,7 +128,7 @@ impl Volume {
             live.publish_attributes(&handle, inode);
         }
         handle.stop();
-        self.inodes.remember(dir_live.ino(), name, Some(entry));
+        self.inodes.insert_dentry(dir_live.ino(), name, Some(entry));
         if let (Some(live), Some(inode)) = (replaced, &old) {
             self.writer.delete_if_unused(live, inode);
         }

@@ -100,7 +100,8 @@ impl Volume {
             self.live(child.ino())?.publish(&handle, &child);
             dir_live.publish(&handle, &dir);
             handle.stop();
-            self.inodes.remember(parent, name, Some(entry_of(&child)));
+            self.inodes
+                .insert_dentry(parent, name, Some(entry_of(&child)));
             Ok(self.metadata_of(&child))
         })
     }
@@ -164,7 +165,7 @@ impl Volume {
             Make::Node { .. } => {}
             Make::Directory => {
                 // The dentry cache may contain "..", from another directory that had this number.
-                self.inodes.forget_parent(inode.ino());
+                self.inodes.remove_parent_dentry(inode.ino());
                 fs.init_directory(handle, &mut inode, dir.ino())?;
             }
             Make::Symlink { target } => fs.write_link(handle, &mut inode, target)?,

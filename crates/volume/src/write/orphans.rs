@@ -73,7 +73,7 @@ impl Writer {
         let cached = &self.inodes.caches.inodes;
         cached.insert(ino.0, &inode.words());
         let live = self.inodes.live(ino)?;
-        let _alone = live.rw.write();
+        let _exclusive = live.rw.write();
         if inode.links() == 0 {
             return self.delete(&live);
         }
@@ -117,7 +117,7 @@ impl Writer {
             return Ok(());
         }
         let live = self.inodes.live(ino)?;
-        let _alone = live.rw.write();
+        let _exclusive = live.rw.write();
         let released = self.change_once(|| {
             // In the meantime the inode may have got a name, or a hold.
             if live.inode()?.links() == 0 && live.begin_deletion() {
@@ -138,7 +138,7 @@ impl Writer {
         let _mapping = live.map.write();
         let deleted = self.delete_discarded(live);
         if deleted.is_err() {
-            live.forget();
+            live.drop_state();
         }
         deleted
     }
@@ -155,7 +155,7 @@ impl Writer {
             if is_empty {
                 fs.remove_orphan(&mut handle, &mut inode)?;
                 fs.delete_inode(&mut handle, &mut inode, self.now())?;
-                live.forget();
+                live.drop_state();
                 handle.stop();
                 return Ok(());
             }

@@ -127,20 +127,20 @@ impl Writer {
     /// An error can also occur after a part was written; `writing` records how much.
     pub(crate) fn write(&self, ino: Ino, writing: &mut Writing<'_>) -> Result<()> {
         let live = self.inodes.live(ino)?;
-        let alone = live.rw.write();
-        let written = self.write_alone(&live, writing);
+        let exclusive = live.rw.write();
+        let written = self.write_locked(&live, writing);
         let is_replaced = live.state().is_replaced;
         let written = match written {
             Ok(()) if is_replaced => self.write_back.write_file(&live),
             written => written,
         };
-        drop(alone);
+        drop(exclusive);
         self.write_back.balance_dirty();
         written
     }
 
     /// Writes like [`Writer::write`]. The caller holds `rw` exclusively.
-    fn write_alone(&self, live: &Live<'_>, writing: &mut Writing<'_>) -> Result<()> {
+    fn write_locked(&self, live: &Live<'_>, writing: &mut Writing<'_>) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, InodeFlags::IMMUTABLE)?;
         let (left, start_bytes) = (writing.left(u64::MAX), writing.at());
@@ -159,7 +159,7 @@ impl Writer {
             self.zero_tail(live, inode.size_bytes())?;
         }
         let written = self.write_blocks(live, writing, end_bytes);
-        live.wrote(self.clock.now());
+        live.record_write(self.clock.now());
         written
     }
 
@@ -290,8 +290,8 @@ impl Writer {
                 Entry::New(mut page) => {
                     if !is_whole {
                         let start_bytes = index * self.inodes.page_bytes();
-                        let alone = std::slice::from_mut(&mut page);
-                        live.with_mapping(|inode| self.filler.fill(inode, start_bytes, alone))?;
+                        let single = std::slice::from_mut(&mut page);
+                        live.with_mapping(|inode| self.filler.fill(inode, start_bytes, single))?;
                     }
                     return Ok(Some(OwnPage::New(page)));
                 }
@@ -327,7 +327,7 @@ impl Writer {
         }
         let block = bytes.start / self.inodes.block_bytes();
         let is_content = {
-            let _stays = live.map.read();
+            let _shared = live.map.read();
             let mapping = self.inodes.mapping(&live.inode()?, block..block + 1)?;
             matches!(mapping.kind, MappingKind::Written(_))
         };

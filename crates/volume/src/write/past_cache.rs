@@ -35,7 +35,7 @@ impl Writer {
         }
         let blocks = self.inodes.blocks_touched(&(writing.at()..until));
         self.reserve_holes(live, blocks.clone())?;
-        let _alone = live.writeback.lock();
+        let _exclusive = live.writeback.lock();
         let written = retry_after_commit(self.fs(), || {
             let written = self.write_reserved(live, writing, until, size_bytes);
             if written.is_err() {

@@ -85,8 +85,8 @@ impl Volume {
             let mut may_move_directories = parent != new_parent;
             loop {
                 let tree = may_move_directories.then(|| live.lock_renames());
-                let up = if may_move_directories {
-                    [self.way_up(parent)?, self.way_up(new_parent)?]
+                let ancestors = if may_move_directories {
+                    [self.ancestors(parent)?, self.ancestors(new_parent)?]
                 } else {
                     [vec![parent], vec![new_parent]]
                 };
@@ -101,7 +101,7 @@ impl Volume {
                     flags,
                     dirs,
                 };
-                if rename.run(&up, tree.is_some())? {
+                if rename.run(&ancestors, tree.is_some())? {
                     return Ok(());
                 }
                 may_move_directories = true;
@@ -111,12 +111,12 @@ impl Volume {
 
     /// Returns `dir` and the directories above it, up to the root. The caller holds the lock on
     /// renames.
-    fn way_up(&self, dir: Ino) -> Result<Vec<Ino>> {
-        let mut way = vec![dir];
+    fn ancestors(&self, dir: Ino) -> Result<Vec<Ino>> {
+        let mut ancestors = vec![dir];
         let mut at = dir;
-        while at != Ino::ROOT && way.len() < MAX_DEPTH {
+        while at != Ino::ROOT && ancestors.len() < MAX_DEPTH {
             at = self.lookup(at, b"..")?;
-            way.push(at);
+            ancestors.push(at);
         }
         if at != Ino::ROOT {
             let place = larder_ext4::Place::Inode(dir);
@@ -124,15 +124,15 @@ impl Volume {
                 .corrupt("the parent directories do not lead to the root")
                 .into());
         }
-        Ok(way)
+        Ok(ancestors)
     }
 }
 
 impl Rename<'_, '_> {
     /// Runs the rename. Returns false, with nothing done, if it must be repeated with the lock on
-    /// renames, because a directory moves or a name changed before it was locked. `up` are the
+    /// renames, because a directory moves or a name changed before it was locked. `ancestors` are the
     /// paths from both directories to the root.
-    fn run(&self, up: &[Vec<Ino>; 2], is_tree_locked: bool) -> Result<bool> {
+    fn run(&self, ancestors: &[Vec<Ino>; 2], is_tree_locked: bool) -> Result<bool> {
         let volume = self.volume;
         // Looked up without locks here, and again below under the locks.
         let moved = volume.live(volume.lookup(self.from.dir, self.from.name)?)?;
@@ -160,7 +160,7 @@ impl Rename<'_, '_> {
         if moved.ino() != moved_ino || other.as_ref().map(Live::ino) != other_ino {
             return Ok(false);
         }
-        self.check_tree(moved_ino, other_ino, up)?;
+        self.check_tree(moved_ino, other_ino, ancestors)?;
         if other_ino == Some(moved_ino) {
             // Two names of one file: POSIX requires that nothing is done.
             return Ok(true);
@@ -171,7 +171,7 @@ impl Rename<'_, '_> {
         if moves_directory && !is_tree_locked {
             return Ok(false);
         }
-        self.with_locked(&from_dir, &to_dir, &moved, other.as_ref())?;
+        self.run_locked(&from_dir, &to_dir, &moved, other.as_ref())?;
         Ok(true)
     }
 
@@ -181,12 +181,12 @@ impl Rename<'_, '_> {
     }
 
     /// Refuses to move a directory below itself, or to replace one that it is in.
-    fn check_tree(&self, moved: Ino, other: Option<Ino>, up: &[Vec<Ino>; 2]) -> Result<()> {
-        let [from_up, to_up] = up;
-        if to_up.contains(&moved) {
+    fn check_tree(&self, moved: Ino, other: Option<Ino>, ancestors: &[Vec<Ino>; 2]) -> Result<()> {
+        let [from_ancestors, to_ancestors] = ancestors;
+        if to_ancestors.contains(&moved) {
             return Err(invalid(moved, "a directory cannot be moved below itself"));
         }
-        let Some(other) = other.filter(|other| from_up.contains(other)) else {
+        let Some(other) = other.filter(|other| from_ancestors.contains(other)) else {
             return Ok(());
         };
         if self.flags.contains(RenameFlags::EXCHANGE) {
@@ -196,7 +196,7 @@ impl Rename<'_, '_> {
     }
 
     /// Renames, with everything locked.
-    fn with_locked(
+    fn run_locked(
         &self,
         from_dir: &Inode,
         to_dir: &Inode,
@@ -243,8 +243,8 @@ impl Rename<'_, '_> {
         check_removable(to_dir, self.to.name, other)?;
         if is_exchange {
             check_project(from_dir, other)?;
-            for (inode, dir, gone) in [(moved, to_dir, other), (other, from_dir, moved)] {
-                if crosses && inode.is_directory() && !gone.is_directory() {
+            for (inode, dir, leaving) in [(moved, to_dir, other), (other, from_dir, moved)] {
+                if crosses && inode.is_directory() && !leaving.is_directory() {
                     check_room_for_subdirectory(sb, dir)?;
                 }
             }
@@ -282,7 +282,7 @@ impl Rename<'_, '_> {
             self.volume.writer.stamp(dir);
             fs.write_inode(&mut handle, dir)?;
         }
-        let of_moved = entry_of(&changed.moved);
+        let moved_entry = entry_of(&changed.moved);
         moved.publish_attributes(&handle, &changed.moved);
         if let (Some(live), Some(inode)) = (other, &changed.other) {
             live.publish_attributes(&handle, inode);
@@ -295,9 +295,11 @@ impl Rename<'_, '_> {
         }
         handle.stop();
         let Name { dir, name } = self.from;
-        self.volume.inodes.remember(dir, name, old_entry);
+        self.volume.inodes.insert_dentry(dir, name, old_entry);
         let Name { dir, name } = self.to;
-        self.volume.inodes.remember(dir, name, Some(of_moved));
+        self.volume
+            .inodes
+            .insert_dentry(dir, name, Some(moved_entry));
         Ok(changed.other)
     }
 
@@ -373,7 +375,7 @@ impl Rename<'_, '_> {
         }
         let entry = (parent, FileTypeByte::of(FileKind::Directory));
         self.volume.fs().set_entry(handle, dir, b"..", entry)?;
-        self.volume.inodes.forget_parent(dir.ino());
+        self.volume.inodes.remove_parent_dentry(dir.ino());
         Ok(())
     }
 

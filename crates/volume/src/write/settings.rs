@@ -32,15 +32,15 @@ const SETTABLE: InodeFlags = InodeFlags::SECRM
     .union(InodeFlags::NOATIME)
     .union(InodeFlags::JOURNAL_DATA)
     .union(InodeFlags::NOTAIL)
-    .union(OF_DIRECTORIES);
+    .union(DIRECTORY_FLAGS);
 
 /// Flags that only directories have.
-const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
+const DIRECTORY_FLAGS: InodeFlags = InodeFlags::DIRSYNC
     .union(InodeFlags::TOPDIR)
     .union(InodeFlags::PROJINHERIT);
 
 /// Flags that can be set on files that are neither regular nor directories.
-const OF_OTHERS: InodeFlags = InodeFlags::NODUMP.union(InodeFlags::NOATIME);
+const SPECIAL_FILE_FLAGS: InodeFlags = InodeFlags::NODUMP.union(InodeFlags::NOATIME);
 
 impl Volume {
     /// Sets the attributes in `set`. A new owner or size removes set-id bits and capabilities.
@@ -93,7 +93,7 @@ impl Volume {
         if changes_owner && !inode.is_directory() {
             let keeps_set_group_id = set.by != ChangedBy::Other;
             inode.set_mode(without_set_id(inode.mode(), keeps_set_group_id));
-            self.remove_if_there(handle, inode, CAPABILITY)?;
+            self.remove_if_set(handle, inode, CAPABILITY)?;
         }
         if let Some(permissions) = set.permissions {
             self.set_permissions(handle, inode, permissions)?;
@@ -146,7 +146,7 @@ impl Volume {
                 check_flags(inode, InodeFlags::IMMUTABLE)?;
                 inode.set_ctime(self.writer.now());
                 inode.set_mode(without(inode.mode()));
-                self.remove_if_there(handle, inode, CAPABILITY)
+                self.remove_if_set(handle, inode, CAPABILITY)
             })
         })
     }
@@ -158,7 +158,7 @@ impl Volume {
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.writer.change(|| {
             let live = self.live(ino)?;
-            let _alone = live.rw.write();
+            let _exclusive = live.rw.write();
             let inode = live.inode()?;
             check_xattr(&inode, name)?;
             if name == ACCESS_LIST || name == DEFAULT_LIST {
@@ -169,7 +169,7 @@ impl Volume {
             let Some(change) = self.fs().plan_set_xattr(&inode, name, value, mode)? else {
                 return Ok(());
             };
-            self.change_alone(&live, |handle, inode| {
+            self.change_locked(&live, |handle, inode| {
                 inode.set_ctime(self.writer.now());
                 Ok(self.fs().change_xattrs(handle, inode, change)?)
             })
@@ -208,18 +208,13 @@ impl Volume {
             Some(_) => self
                 .fs()
                 .set_xattr(handle, inode, name, value, XattrMode::Any)?,
-            None => self.remove_if_there(handle, inode, name)?,
+            None => self.remove_if_set(handle, inode, name)?,
         }
         Ok(())
     }
 
     /// Removes the attribute `name` if it exists.
-    fn remove_if_there(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        name: &[u8],
-    ) -> Result<()> {
+    fn remove_if_set(&self, handle: &mut Handle<'_>, inode: &mut Inode, name: &[u8]) -> Result<()> {
         match self.fs().remove_xattr(handle, inode, name) {
             Err(larder_ext4::Error::NoAttribute(_)) => Ok(()),
             removed => Ok(removed?),
@@ -236,7 +231,7 @@ impl Volume {
                 check_xattr(inode, name)?;
                 inode.set_ctime(self.writer.now());
                 if name == ACCESS_LIST || name == DEFAULT_LIST {
-                    return self.remove_if_there(handle, inode, name);
+                    return self.remove_if_set(handle, inode, name);
                 }
                 Ok(self.fs().remove_xattr(handle, inode, name)?)
             })
@@ -287,7 +282,7 @@ impl Volume {
         change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
         let live = self.live(ino)?;
-        let _alone = live.rw.write();
+        let _exclusive = live.rw.write();
         self.change_and_write(&live, change)
     }
 
@@ -297,7 +292,7 @@ impl Volume {
         live: &Live<'_>,
         change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
-        self.change_alone(live, |handle, inode| {
+        self.change_locked(live, |handle, inode| {
             let before = *inode;
             change(handle, inode)?;
             if *inode != before {
@@ -308,7 +303,7 @@ impl Volume {
     }
 
     /// Does the part of [`Volume::change_and_write`] for a state that `change` writes itself.
-    fn change_alone(
+    fn change_locked(
         &self,
         live: &Live<'_>,
         change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
@@ -377,8 +372,8 @@ fn changed_flags(inode: &Inode, wanted: InodeFlags) -> Result<InodeFlags> {
     let old = inode.flags();
     let settable = match inode.kind() {
         FileKind::Directory => SETTABLE,
-        FileKind::Regular => SETTABLE - OF_DIRECTORIES,
-        _ => OF_OTHERS,
+        FileKind::Regular => SETTABLE - DIRECTORY_FLAGS,
+        _ => SPECIAL_FILE_FLAGS,
     };
     let unknown = wanted - old - settable;
     // A conversion between extents and block numbers is possible, but not implemented here.

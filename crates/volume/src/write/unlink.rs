@@ -80,7 +80,7 @@ impl Volume {
         live.publish_attributes(&handle, &inode);
         dir_live.publish(&handle, &dir);
         handle.stop();
-        self.inodes.remember(dir_live.ino(), name, None);
+        self.inodes.insert_dentry(dir_live.ino(), name, None);
         self.writer.delete_if_unused(live, &inode);
         Ok(())
     }

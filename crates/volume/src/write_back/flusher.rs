@@ -82,9 +82,9 @@ impl Flusher {
         };
         let interval = Duration::from_secs(seconds.into());
         let panicked = "the flusher thread panicked";
-        let theirs = Arc::clone(write_back);
+        let for_thread = Arc::clone(write_back);
         let thread = background::spawn(&write_back.inodes, "flusher", panicked, move || {
-            run(&theirs, interval);
+            run(&for_thread, interval);
         })?;
         Ok(Self {
             write_back: Arc::clone(write_back),

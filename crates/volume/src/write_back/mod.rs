@@ -64,16 +64,16 @@ pub(crate) enum Times {
     /// They are written.
     Written,
     /// They may be written later, as for fdatasync.
-    Left,
+    Deferred,
 }
 
 /// A range of blocks of a file, in which the dirty ones are written back.
 type Part<'r> = (&'r Live<'r>, Range<u64>);
 
 /// The parts that a round has begun. The round ends on drop, also after a panic.
-struct Begun<'b, 'r>(&'b mut Vec<Part<'r>>);
+struct RoundGuard<'b, 'r>(&'b mut Vec<Part<'r>>);
 
-impl Drop for Begun<'_, '_> {
+impl Drop for RoundGuard<'_, '_> {
     fn drop(&mut self) {
         for (live, _) in self.0.iter() {
             live.state().dirty.writing = None;
@@ -209,7 +209,7 @@ impl WriteBack {
     /// Returns the first error. Other files are written nevertheless, and content that could not be
     /// written stays dirty.
     pub(crate) fn write_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
-        let _alone: Vec<_> = lives.iter().map(|live| live.writeback.lock()).collect();
+        let _exclusive: Vec<_> = lives.iter().map(|live| live.writeback.lock()).collect();
         let mut result = Ok(());
         // Clean inodes may even have been deleted by now.
         let dirty = lives.iter().filter(|live| live.is_dirty());
@@ -224,7 +224,7 @@ impl WriteBack {
                 // One of the files cannot be written, but the others can.
                 Err(_) => {
                     for (live, blocks) in begun {
-                        result = result.and(self.write_alone(live, blocks, times));
+                        result = result.and(self.write_single_file(live, blocks, times));
                     }
                 }
             }
@@ -240,7 +240,7 @@ impl WriteBack {
         begun: &mut Vec<Part<'r>>,
         times: Times,
     ) -> Result<Option<Part<'r>>> {
-        let begun = Begun(begun);
+        let begun = RoundGuard(begun);
         let most = self.inodes.caches.pages.frames().capacity() / 8;
         let mut room = most.clamp(1, ROUND_PAGES) as usize;
         let mut rest = None;
@@ -261,7 +261,7 @@ impl WriteBack {
 
     /// Writes back `blocks` of one file. If space is lacking, it commits what was freed and tries
     /// again.
-    fn write_alone(&self, live: &Live<'_>, blocks: Range<u64>, times: Times) -> Result<()> {
+    fn write_single_file(&self, live: &Live<'_>, blocks: Range<u64>, times: Times) -> Result<()> {
         let mut next = Some((live, blocks));
         while let Some(part) = next {
             next = retry_after_commit(&self.inodes.fs, || {
@@ -284,10 +284,10 @@ impl WriteBack {
         let (runs, next, size_to_bytes, mut reservation) = {
             let mut state = live.state();
             let present_bytes = live.present_in(&mut state)?.size_bytes();
-            let is_dirty_behind = state.dirty.blocks.run_from(blocks.end).is_some();
+            let is_dirty_after = state.dirty.blocks.run_from(blocks.end).is_some();
             let (runs, next) = first_pages(&state.dirty.blocks, blocks, room as u64, per_page);
             // Once everything is written, the size on the image is the present size.
-            let size_to_bytes = (present_bytes, next.is_none() && !is_dirty_behind);
+            let size_to_bytes = (present_bytes, next.is_none() && !is_dirty_after);
             if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
                 state.dirty.writing = Some(first.start..last.end);
             }
@@ -591,7 +591,7 @@ mod tests {
         size_bytes: u64,
         change: impl Fn(&mut Piece),
     ) -> Result<()> {
-        let _alone = live.writeback.lock();
+        let _exclusive = live.writeback.lock();
         let mut pieces = place(&write_back.inodes, &live.inode()?, 0..2, None)?;
         pieces.iter_mut().for_each(change);
         let _map = live.map.write();
@@ -622,7 +622,7 @@ mod tests {
     #[test]
     fn device_write_of_less_than_will_be_mapped_stops_writing() {
         broken("the bytes to write do not match", |write_back, live| {
-            let _alone = live.writeback.lock();
+            let _exclusive = live.writeback.lock();
             let (mut round, _) = write_back.gather(live, 0..4, 4)?;
             round.pages.pop_last();
             write_back.write_round(vec![round], Times::Written)

@@ -11,7 +11,7 @@ use larder_ext4::{Error as Ext4, Filesystem};
 /// The maximum number of tries of a thread that finds no space, each after another commit that
 /// freed blocks. Each time other threads claimed them, so there is progress overall. An operation
 /// that needs more space than is left ends after these tries.
-const MOST_TRIES: u32 = 32;
+const MAX_TRIES: u32 = 32;
 
 /// Calls `run`, and repeats it while it lacks space and a commit can free blocks. If `run` fails,
 /// it must leave nothing half-done. The caller holds no handle.
@@ -19,7 +19,7 @@ pub(crate) fn retry_after_commit<R>(
     fs: &Filesystem,
     mut run: impl FnMut() -> Result<R>,
 ) -> Result<R> {
-    for _ in 1..MOST_TRIES {
+    for _ in 1..MAX_TRIES {
         let since = fs.releases();
         match run() {
             Err(Error::Ext4(Ext4::NoSpace | Ext4::NoInodes)) if fs.commit_freed(since)? => {}

@@ -28,7 +28,7 @@ impl Live<'_> {
     /// Releases reserved space in excess of what the delayed, expected and converting blocks need.
     pub(crate) fn keep_needed(&self, state: &mut LiveState) {
         let dirty = &state.dirty;
-        let is_needed = dirty.promised().iter().any(|set| !set.is_empty());
+        let is_needed = dirty.reserved_sets().iter().any(|set| !set.is_empty());
         let need = match state.loaded() {
             Some(inode) if is_needed => {
                 let delayed = need_of(&self.inodes.fs, &inode, &dirty.delayed, None);
