@@ -41,7 +41,7 @@ fn folder() -> TempDir {
 }
 
 /// Runs `run` on a larder mount of `image`, and unmounts it.
-fn on_ours<R>(dir: &Path, run: impl Fn(&Path) -> R) -> R {
+fn on_larder<R>(dir: &Path, run: impl Fn(&Path) -> R) -> R {
     let mounted = Mounted::for_writing(dir, &MountOptions::default());
     let found = run(&mounted.path);
     let volume = Arc::clone(&mounted.volume);
@@ -102,14 +102,14 @@ fn write_without_enough_space_is_as_short_as_the_kernels() {
             let written = rustix::io::pwrite(&file, &vec![b'B'; len], 1000);
             (written, fs::read(&path).unwrap())
         };
-        let (written, content) = on_ours(dir.path(), write);
+        let (written, content) = on_larder(dir.path(), write);
         assert_eq!(written, Ok(7192));
         assert!(content == [vec![b'A'; 1000], vec![b'B'; 7192]].concat());
         let expected = on_kernel(dir.path(), write);
         assert_eq!(expected.0, written);
         assert!(expected.1 == content);
         let read = |root: &Path| fs::read(root.join("t")).unwrap();
-        assert!(on_ours(dir.path(), read) == content);
+        assert!(on_larder(dir.path(), read) == content);
         check_image(&dir.path().join("image"));
     }
 }
@@ -147,8 +147,8 @@ fn direct_write_without_enough_space_extends_the_file_by_its_count() {
             len
         })
     };
-    let written = on_ours(dir.path(), write);
-    on_ours(dir.path(), |root| {
+    let written = on_larder(dir.path(), write);
+    on_larder(dir.path(), |root| {
         for (freed, len) in [0, 100, 1500].into_iter().zip(written) {
             let content = fs::read(root.join(format!("direct{freed}"))).unwrap();
             assert!(content == vec![b'D'; len], "{freed} blocks freed");

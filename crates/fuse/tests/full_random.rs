@@ -35,12 +35,12 @@ const LAYOUTS: [&str; 7] = [
 const MIX: Mix = Mix::ALL;
 
 /// A larder mount of the file `image` in a directory.
-struct OurMount {
+struct LarderMount {
     folder: PathBuf,
     mounted: Option<Mounted>,
 }
 
-impl std::fmt::Debug for OurMount {
+impl std::fmt::Debug for LarderMount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OurMount")
             .field("folder", &self.folder)
@@ -48,7 +48,7 @@ impl std::fmt::Debug for OurMount {
     }
 }
 
-impl OurMount {
+impl LarderMount {
     fn new(folder: &Path) -> Result<Self, String> {
         let mut mount = Self {
             folder: folder.to_owned(),
@@ -71,7 +71,7 @@ impl OurMount {
     }
 }
 
-impl Mount for OurMount {
+impl Mount for LarderMount {
     fn path(&self) -> PathBuf {
         self.mounted
             .as_ref()
@@ -149,9 +149,9 @@ fn larder_follows_the_model(name: &str, seed: u64, mix: Mix) {
     };
     let base = layout.base().unwrap();
     let campaign = Campaign::run(name, seed, mix, limits, |steps| {
-        attempt(&base, limits, steps, OurMount::new)
+        attempt(&base, limits, steps, LarderMount::new)
     });
-    println!("mounted by us, {mix:?}, {}", campaign.summary());
+    println!("mounted by Larder, {mix:?}, {}", campaign.summary());
     campaign.expect_success();
     // Otherwise the sequences never reached a full image.
     assert!(campaign.tally.refused > 0, "{}", campaign.summary());
@@ -184,7 +184,7 @@ fn kernel_follows_the_model(name: &str, seed: u64, mix: Mix) {
 }
 
 #[test]
-#[ignore = "asserts nothing: shows how often the kernel keeps to the model with all operations"]
+#[ignore = "asserts nothing: reports how often the kernel follows the model with all operations"]
 fn kernel_full_with_all_operations_is_reported() {
     for (number, name) in (0x7000..).zip(LAYOUTS) {
         run_kernel(name, number, Mix::ALL, false);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A user without privileges.
-const NOBODY: u32 = 65534;
+const OTHER_USER: u32 = 65534;
 
 fn can_mount() -> bool {
     let needed = [
@@ -52,8 +52,8 @@ fn mount(folder: &Path, options: &MountOptions) -> Mounted {
     Mounted::open(folder, &OpenOptions::default(), options)
 }
 
-fn as_nobody(args: &[&std::ffi::OsStr]) -> Output {
-    let id = NOBODY.to_string();
+fn as_other_user(args: &[&std::ffi::OsStr]) -> Output {
+    let id = OTHER_USER.to_string();
     Command::new(tool::find("setpriv").unwrap())
         .args(["--reuid", &id, "--regid", &id, "--clear-groups"])
         .args(args)
@@ -195,7 +195,10 @@ fn read_in_turns(path: &Path, readers: usize, content: &[u8]) {
         for (reader, file) in files.iter().enumerate() {
             let at = reader * share + at;
             file.read_exact_at(&mut piece, at as u64).unwrap();
-            assert!(piece == content[at..at + piece.len()], "wrong behind {at}");
+            assert!(
+                piece == content[at..at + piece.len()],
+                "wrong bytes at {at}"
+            );
         }
     }
 }
@@ -227,8 +230,8 @@ fn every_readahead_policy_serves_a_mount_and_applies_with_direct_io() {
             let what = format!("{policy}, direct_io {direct_io}: {:?}", first.readahead);
             // The content stays cached, by larder or by the kernel.
             assert_eq!(first.device.reads, second.device.reads, "{what}");
-            let asks_us = second.page.lookups > first.page.lookups;
-            assert_eq!(asks_us, direct_io, "{what}");
+            let reaches_larder = second.page.lookups > first.page.lookups;
+            assert_eq!(reaches_larder, direct_io, "{what}");
             if direct_io {
                 // 8 MiB take 64 windows of 128 KiB; the first windows of the 8 readers may be smaller.
                 let windows = first.readahead.windows;
@@ -284,7 +287,7 @@ fn attributes_and_flags_are_visible() {
     ] {
         if let Err(errno) = rustix::fs::setxattr(&file, name, value, XattrFlags::empty()) {
             larder_testkit::report_skipped(format_args!(
-                "the folder for tests takes no attributes: {errno}"
+                "the test directory does not support extended attributes: {errno}"
             ));
             return;
         }
@@ -317,7 +320,7 @@ fn attributes_and_flags_are_visible() {
     let flags = ioctl_getflags(File::open(&file).unwrap()).unwrap();
     assert!(flags.contains(IFlags::IMMUTABLE), "{flags:?}");
     if let Some(getfattr) = tool::find("getfattr") {
-        let seen = as_nobody(&[
+        let seen = as_other_user(&[
             getfattr.as_ref(),
             "-m".as_ref(),
             "-".as_ref(),
@@ -347,7 +350,7 @@ fn access_lists_are_enforced() {
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in [
         (1_u16, 6_u16, u32::MAX),
-        (2, 4, NOBODY),
+        (2, 4, OTHER_USER),
         (4, 4, u32::MAX),
         (16, 4, u32::MAX),
         (32, 0, u32::MAX),
@@ -364,7 +367,7 @@ fn access_lists_are_enforced() {
     );
     if let Err(errno) = set {
         larder_testkit::report_skipped(format_args!(
-            "the folder for tests takes no access lists: {errno}"
+            "the test directory does not support access control lists: {errno}"
         ));
         return;
     }
@@ -374,7 +377,7 @@ fn access_lists_are_enforced() {
         ..MountOptions::default()
     };
     let mounted = mount(dir.path(), &options);
-    let read = |name: &str| as_nobody(&["cat".as_ref(), mounted.path.join(name).as_ref()]);
+    let read = |name: &str| as_other_user(&["cat".as_ref(), mounted.path.join(name).as_ref()]);
     assert_eq!(read("open").stdout, b"content");
     assert!(!read("closed").status.success());
 }
@@ -400,7 +403,7 @@ fn other_users_are_denied_unless_allowed() {
         let mounted = mount(dir.path(), &options);
         // Other users get no access through the kernel's cache of the owner's content.
         assert_eq!(fs::read(mounted.path.join("file")).unwrap(), b"content");
-        let read = as_nobody(&["cat".as_ref(), mounted.path.join("file").as_ref()]);
+        let read = as_other_user(&["cat".as_ref(), mounted.path.join("file").as_ref()]);
         assert_eq!(read.status.success(), allowed, "{allow_other} {allow_root}");
     }
 }

@@ -49,26 +49,26 @@ const CALLERS: [Caller; 6] = [
         groups: &[GROUP],
     },
     Caller {
-        name: "somebody whose group it is",
+        name: "a user with the group as primary group",
         uid: 1001,
         gid: GROUP,
         groups: &[],
     },
     Caller {
-        name: "somebody in the group",
+        name: "a user with the group as supplementary group",
         uid: 1002,
         gid: 1002,
         groups: &[5, GROUP, 70_000],
     },
     Caller {
-        name: "somebody else",
+        name: "another user",
         uid: 1003,
         gid: 1003,
         groups: &[5],
     },
 ];
 
-const CHOWN_TO_NOBODY: &str = "chown to nobody";
+const EMPTY_CHOWN: &str = "chown without user and group";
 
 const MODES: [u32; 7] = [0o666, 0o2666, 0o2676, 0o4666, 0o6666, 0o6777, 0o2664];
 
@@ -136,7 +136,7 @@ const CHANGES: &[(&str, Change)] = &[
     ("chown to itself", |f| {
         rustix::fs::fchown(&f.file, Some(Uid::from_raw(OWNER)), None)
     }),
-    (CHOWN_TO_NOBODY, |f| rustix::fs::fchown(&f.file, None, None)),
+    (EMPTY_CHOWN, |f| rustix::fs::fchown(&f.file, None, None)),
     ("chmod", |f| {
         rustix::fs::fchmod(&f.file, Mode::from_raw_mode(0o2640))
     }),
@@ -220,18 +220,22 @@ fn compare_with_kernel(options: &MountOptions) {
         for mode in MODES {
             for (name, change) in CHANGES {
                 // The protocol does not distinguish this from the kernel's request before a write.
-                if *name == CHOWN_TO_NOBODY && caller.uid != OWNER {
+                if *name == EMPTY_CHOWN && caller.uid != OWNER {
                     continue;
                 }
-                let ours = outcome(&mounted.path, caller, mode, *change);
+                let on_larder = outcome(&mounted.path, caller, mode, *change);
                 let number = fs::metadata(mounted.path.join("file")).unwrap().ino();
                 let ino = Ino(u32::try_from(number).unwrap());
                 let kept = mounted.volume.metadata(ino).unwrap().permissions;
-                assert_eq!(ours.1, format!("{kept:o}"), "visible, and kept");
-                let kernels = outcome(&kernel.path(), caller, mode, *change);
-                if ours != kernels {
+                assert_eq!(
+                    on_larder.1,
+                    format!("{kept:o}"),
+                    "visible mode and mode on the image"
+                );
+                let on_kernel = outcome(&kernel.path(), caller, mode, *change);
+                if on_larder != on_kernel {
                     let case = format!("{name} by {} to mode {mode:o}", caller.name);
-                    writeln!(wrong, "{case}: {ours:?}, the kernel's {kernels:?}").unwrap();
+                    writeln!(wrong, "{case}: Larder {on_larder:?}, kernel {on_kernel:?}").unwrap();
                 }
             }
         }

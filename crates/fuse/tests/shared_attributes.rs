@@ -115,22 +115,22 @@ fn attributes_of_any_size_fit_or_fail_through_a_mount_as_on_the_kernel() {
         let kernel = LoopMount::new(&images[1], Access::ReadWrite, &[]).unwrap();
         let by_kernel = set_below(&kernel.path());
         drop(kernel);
-        for (ours, kernels) in by_larder.iter().zip(&by_kernel) {
-            assert_eq!(ours, kernels, "{mkfs:?}");
+        for (on_larder, on_kernel) in by_larder.iter().zip(&by_kernel) {
+            assert_eq!(on_larder, on_kernel, "{mkfs:?}");
         }
 
         check(&images[0]).unwrap();
-        let [ours, kernels] = images.map(|image| {
+        let [on_larder, on_kernel] = images.map(|image| {
             let mount = LoopMount::new(&image, Access::ReadOnly, &[]).unwrap();
             let source = DirectorySource::new("kernel", &mount.path());
             (mount, source)
         });
         for number in 0..file_count(block_bytes) {
-            let [ours, kernels] = [&ours.1, &kernels.1].map(|source| {
+            let [on_larder, on_kernel] = [&on_larder.1, &on_kernel.1].map(|source| {
                 let path = source.root().join(number.to_string());
                 source.attributes(&path).unwrap()
             });
-            assert!(ours == kernels, "{mkfs:?}, file {number}");
+            assert!(on_larder == on_kernel, "{mkfs:?}, file {number}");
         }
     }
 }

@@ -146,10 +146,10 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("allocate", |d| {
         allocate(d, FallocateFlags::empty(), 8192, 4096);
     }),
-    ("allocate behind the end", |d| {
+    ("allocate past the end", |d| {
         allocate(d, FallocateFlags::KEEP_SIZE, 8192, 4096);
     }),
-    ("allocate what is there", |d| {
+    ("allocate existing blocks", |d| {
         allocate(d, FallocateFlags::empty(), 0, 4096);
     }),
     ("punch", |d| {
@@ -298,7 +298,7 @@ fn held(directory: &Path, name: &str) -> File {
     file.into()
 }
 
-fn coarse_now() -> (i64, i64) {
+fn coarse_clock() -> (i64, i64) {
     let now = rustix::time::clock_gettime(ClockId::RealtimeCoarse);
     (now.tv_sec, now.tv_nsec)
 }
@@ -314,7 +314,7 @@ fn changes(
     let before = NAMES.map(|name| directory.join(name).symlink_metadata().unwrap());
     let last = before.iter().map(|before| Seen::of(before).changed).max();
     // The kernel's timestamps advance with its clock ticks.
-    while coarse_now() <= last.unwrap() {
+    while coarse_clock() <= last.unwrap() {
         std::thread::yield_now();
     }
     operation(directory);
@@ -338,7 +338,7 @@ fn compare_with_kernel(options: &MountOptions) {
     for (number, (name, operation)) in OPERATIONS.iter().enumerate() {
         let directory = format!("directory-{number}");
         let stale = RefCell::new(Vec::new());
-        let ours = changes(&mounted.path.join(&directory), *operation, |file, seen| {
+        let on_larder = changes(&mounted.path.join(&directory), *operation, |file, seen| {
             let (seen, kept) = (Seen::of(seen), Seen::kept(&mounted, seen.ino()));
             // With a writeback cache, the kernel's times and sizes are newer.
             if seen != kept && !options.writeback_cache {
@@ -350,10 +350,10 @@ fn compare_with_kernel(options: &MountOptions) {
             // Then the kernel keeps its own times of files, whatever the reply contains.
             continue;
         }
-        let kernels = changes(&kernel.path().join(&directory), *operation, |_, _| ());
+        let on_kernel = changes(&kernel.path().join(&directory), *operation, |_, _| ());
         wrong.extend(stale.into_inner());
-        for (ours, kernels) in ours.iter().zip(&kernels).filter(|(a, b)| a != b) {
-            writeln!(wrong, "{name}: ours {ours:?}, the kernel's {kernels:?}").unwrap();
+        for (on_larder, on_kernel) in on_larder.iter().zip(&on_kernel).filter(|(a, b)| a != b) {
+            writeln!(wrong, "{name}: Larder {on_larder:?}, kernel {on_kernel:?}").unwrap();
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

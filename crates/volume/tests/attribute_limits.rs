@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::sync::Arc;
 
-fn made_by(name: &'static str, mkfs: &'static str) -> Layout {
+fn layout_of(name: &'static str, mkfs: &'static str) -> Layout {
     Layout {
         name,
         mkfs,
@@ -88,7 +88,7 @@ fn attributes_of_any_size_fit_or_fail_as_on_the_kernel() {
         return;
     }
     // The kernel creates no value of 64 KiB if its log cannot take that at once.
-    let ea_inode = made_by(
+    let ea_inode = layout_of(
         "limits-ea-inode-1k",
         "-t ext4 -b 1024 -N 2048 -O ea_inode -J size=4",
     );
@@ -102,25 +102,26 @@ fn attributes_of_any_size_fit_or_fail_as_on_the_kernel() {
     ] {
         let name = layout.name;
         let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
-        let kernels = ImageFile::new(&device).unwrap();
-        let by_kernel = set_by_kernel(&kernels, block_bytes);
+        let on_kernel = ImageFile::new(&device).unwrap();
+        let by_kernel = set_by_kernel(&on_kernel, block_bytes);
         let by_volume = set_by_volume(&device, block_bytes);
         let differences: Vec<_> = by_volume
             .iter()
             .zip(&by_kernel)
-            .filter(|(ours, kernels)| ours != kernels)
+            .filter(|(on_larder, on_kernel)| on_larder != on_kernel)
             .collect();
         assert!(
             differences.is_empty(),
-            "{name}, ours and the kernel's: {differences:#?}"
+            "{name}, Larder and the kernel: {differences:#?}"
         );
         let failed = by_kernel.iter().filter(|(_, outcome)| outcome.is_err());
         println!("{name}: {} of {} fail", failed.count(), by_kernel.len());
 
-        let ours = ImageFile::new(&device).unwrap();
-        ours.check()
+        let on_larder = ImageFile::new(&device).unwrap();
+        on_larder
+            .check()
             .unwrap_or_else(|error| panic!("{name}: {error}"));
-        let [ours, kernels] = [&ours, &kernels].map(|image| {
+        let [on_larder, on_kernel] = [&on_larder, &on_kernel].map(|image| {
             let mount = LoopMount::new(image.path(), Access::ReadOnly, &[]).unwrap();
             let source = DirectorySource::new("kernel", &mount.path());
             let files = 0..file_count(block_bytes);
@@ -131,8 +132,8 @@ fn attributes_of_any_size_fit_or_fail_as_on_the_kernel() {
                 })
                 .collect::<Vec<_>>()
         });
-        for (file, (ours, kernels)) in ours.iter().zip(&kernels).enumerate() {
-            assert!(ours == kernels, "{name}, file {file}");
+        for (file, (on_larder, on_kernel)) in on_larder.iter().zip(&on_kernel).enumerate() {
+            assert!(on_larder == on_kernel, "{name}, file {file}");
         }
     }
 }
@@ -159,8 +160,8 @@ fn user_1025_gets_a_second_block_and_a_full_block_is_reused_after_removals() {
         return;
     }
     for layout in [
-        made_by("crowd-ext2", "-t ext2 -b 1024 -I 128 -N 2048"),
-        made_by("crowd-ext4", "-t ext4 -b 4096 -N 2048"),
+        layout_of("crowd-ext2", "-t ext2 -b 1024 -I 128 -N 2048"),
+        layout_of("crowd-ext4", "-t ext4 -b 4096 -N 2048"),
     ] {
         let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
         let volume = open(&device);

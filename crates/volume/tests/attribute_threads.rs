@@ -31,7 +31,7 @@ type File = (usize, Ino);
 /// it was removed.
 type Last = BTreeMap<(usize, &'static str), Option<Vec<u8>>>;
 
-struct Bed<'a> {
+struct Fixture<'a> {
     volume: &'a Volume,
     common: &'a [File],
     own: Vec<File>,
@@ -39,7 +39,7 @@ struct Bed<'a> {
     last: Last,
 }
 
-impl Bed<'_> {
+impl Fixture<'_> {
     fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         *self.random.choose(items).unwrap()
     }
@@ -149,7 +149,7 @@ fn run(layout_name: &str, variant: MbCacheVariant, seed: Seed) {
         let threads: Vec<_> = (0..)
             .zip(own.chunks(OWN_FILES))
             .map(|(number, own)| {
-                let mut bed = Bed {
+                let mut fixture = Fixture {
                     volume: &volume,
                     common,
                     own: own.to_vec(),
@@ -157,8 +157,8 @@ fn run(layout_name: &str, variant: MbCacheVariant, seed: Seed) {
                     last: Last::new(),
                 };
                 scope.spawn(move || {
-                    (0..STEPS).for_each(|_| bed.step());
-                    bed.last
+                    (0..STEPS).for_each(|_| fixture.step());
+                    fixture.last
                 })
             })
             .collect();

@@ -210,7 +210,7 @@ fn copy_within_a_file_past_its_end_survives_power_cuts() {
 }
 
 /// Sets an attribute that is allowed on a file of any type.
-fn give(at: &NodePath, name: &[u8], len: usize) -> Operation {
+fn set_attribute(at: &NodePath, name: &[u8], len: usize) -> Operation {
     Operation::SetXattr {
         file: Target::Path(at.clone()),
         name: [b"trusted.", name].concat(),
@@ -219,7 +219,7 @@ fn give(at: &NodePath, name: &[u8], len: usize) -> Operation {
     }
 }
 
-fn take(at: &NodePath, name: &[u8]) -> Operation {
+fn remove_attribute(at: &NodePath, name: &[u8]) -> Operation {
     Operation::RemoveXattr {
         file: Target::Path(at.clone()),
         name: [b"trusted.", name].concat(),
@@ -234,20 +234,20 @@ fn short_link_with_a_value_in_an_inode_survives_power_cuts() {
         let at = path("link");
         let operations = [
             make(&at, NewNode::Symlink(vec![b'y'; len])),
-            give(&at, b"in-an-inode", 900),
+            set_attribute(&at, b"in-an-inode", 900),
             Operation::Sync,
             // The first fits in the inode, the second needs the block.
-            give(&at, b"small", 10),
-            give(&at, b"in-the-block", 600),
+            set_attribute(&at, b"small", 10),
+            set_attribute(&at, b"in-the-block", 600),
             Operation::Sync,
             // Only the value stays in the block.
-            take(&at, b"in-the-block"),
+            remove_attribute(&at, b"in-the-block"),
             Operation::Sync,
-            give(&at, b"in-an-inode", 2000),
+            set_attribute(&at, b"in-an-inode", 2000),
             Operation::Sync,
-            take(&at, b"in-an-inode"),
-            take(&at, b"small"),
-            give(&at, b"in-an-inode", 900),
+            remove_attribute(&at, b"in-an-inode"),
+            remove_attribute(&at, b"small"),
+            set_attribute(&at, b"in-an-inode", 900),
             Operation::Sync,
             Operation::Open {
                 at: at.clone(),
@@ -291,12 +291,12 @@ fn files_of_all_types_with_attributes_survive_power_cuts() {
         // Stored in an inode of its own (with that feature), in the block, and in the inode.
         for len in [1100, 300, 10] {
             let name = format!("{len}");
-            operations.extend(numbered().map(|(at, _)| give(&at, name.as_bytes(), len)));
+            operations.extend(numbered().map(|(at, _)| set_attribute(&at, name.as_bytes(), len)));
             operations.push(Operation::Sync);
         }
         for len in [300, 10, 1100] {
             let name = format!("{len}");
-            operations.extend(numbered().map(|(at, _)| take(&at, name.as_bytes())));
+            operations.extend(numbered().map(|(at, _)| remove_attribute(&at, name.as_bytes())));
             operations.push(Operation::Sync);
         }
         survive_exactly(name, &operations);

@@ -253,11 +253,11 @@ fn check(state: &OverlayDevice, image: &Path, durable: &[&Durable]) -> Result<()
             let [start, end] =
                 [range.start, range.end].map(|at| usize::try_from(at).expect("small"));
             let expected = content(durable.id, range.start, end - start);
-            let there = found
+            let actual = found
                 .get(&durable.id)
                 .and_then(|bytes| bytes.get(start..end));
-            if there != Some(&expected) {
-                let what = if there.is_some() {
+            if actual != Some(&expected) {
+                let what = if actual.is_some() {
                     "differs"
                 } else {
                     "is lost"
@@ -339,7 +339,7 @@ fn survive_workload(name: &str, seed: Seed) {
         changes.len(),
         durable.len()
     );
-    assert!(durable.len() > 20, "{name}: little was synced");
+    assert!(durable.len() > 20, "{name}: too few files were synced");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn open(bytes: Vec<u8>, errors: ErrorsMode) -> (Volume, Arc<MemoryDevice>) {
     options.background = false;
     options.errors = Some(errors);
     let opened: Arc<dyn BlockDevice> = device.clone();
-    let volume = Volume::open_device(opened, &options).expect("a volume that can be written to");
+    let volume = Volume::open_device(opened, &options).expect("writable volume");
     (volume, device)
 }
 
@@ -60,7 +60,7 @@ fn image(is_orphan: bool) -> Vec<u8> {
     // Also in the journal, which is empty.
     let leaves = bytes.chunks_mut(BLOCK_BYTES);
     let leaves: Vec<_> = leaves.filter(|block| block.starts_with(&header)).collect();
-    assert!(!leaves.is_empty(), "a block has the extents");
+    assert!(!leaves.is_empty(), "no block has the extents");
     for leaf in leaves {
         leaf[0] = 0;
     }
@@ -78,11 +78,11 @@ fn check(what: &str, errors: ErrorsMode, is_orphan: bool, delete: impl Fn(&Volum
     let (volume, device) = open(image(is_orphan), errors);
     let ino = volume.resolve(b"damaged");
     delete(&volume);
-    let gone = volume.resolve(b"damaged").map_err(|error| error.errno());
+    let found = volume.resolve(b"damaged").map_err(|error| error.errno());
     if what.starts_with("rename") {
-        assert!(gone.is_ok(), "{what}: another file has the name");
+        assert!(found.is_ok(), "{what}: another file has the name");
     } else {
-        assert_eq!(gone, Err(Errno::NOENT), "{what}");
+        assert_eq!(found, Err(Errno::NOENT), "{what}");
     }
     let other = volume.create(Ino::ROOT, b"other", &NEW);
     let other = other.map(drop).map_err(|error| error.errno());
@@ -96,7 +96,7 @@ fn check(what: &str, errors: ErrorsMode, is_orphan: bool, delete: impl Fn(&Volum
         let read = volume
             .read_at(ino, &mut [0], 0)
             .map_err(|error| error.errno());
-        assert_eq!(read, Err(Errno::STALE), "{what}: the file is gone");
+        assert_eq!(read, Err(Errno::STALE), "{what}: the file is deleted");
     }
     assert_eq!(volume.close().is_ok(), may_write, "{what}");
     drop(volume);

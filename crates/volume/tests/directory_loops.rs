@@ -21,7 +21,7 @@ const NEW: NewFile = NewFile {
 const ROUNDS: u32 = 10_000;
 
 /// A deadlock never ends; this only limits the duration of a failing test.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The commands for debugfs: `a` and `b` contain each other, `a` also contains itself, and `shared`
 /// is in both.
@@ -40,7 +40,7 @@ fn open() -> Arc<Volume> {
     let mut options = OpenOptions::default();
     options.read_write = true;
     options.background = false;
-    Arc::new(Volume::open_device(device, &options).expect("a volume that can be written to"))
+    Arc::new(Volume::open_device(device, &options).expect("writable volume"))
 }
 
 fn errno<T>(result: larder::Result<T>) -> Option<Errno> {
@@ -65,14 +65,14 @@ fn change_both_ways(what: &str, changes: [Change; 2]) {
                     change(&volume, dirs);
                 }
                 drop(volume);
-                end.send(()).expect("somebody waits");
+                end.send(()).expect("the receiver exists");
             });
             ended
         })
         .collect();
     for ended in ends {
-        let ended = ended.recv_timeout(PATIENCE);
-        ended.unwrap_or_else(|error| panic!("{what}: two threads wait for each other: {error}"));
+        let ended = ended.recv_timeout(TIMEOUT);
+        ended.unwrap_or_else(|error| panic!("{what}: deadlock: {error}"));
     }
 }
 

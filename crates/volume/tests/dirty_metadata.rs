@@ -63,7 +63,7 @@ fn dirty_metadata_with_a_large_journal_stays_within_its_bound() {
     println!("at most {most} bytes of metadata were dirty");
     assert!(
         most > CACHE_BYTES / 16,
-        "{most} bytes: too few to prove anything"
+        "{most} bytes are too few for this test"
     );
     assert!(most <= BOUND_BYTES, "{most} bytes were dirty");
     volume.close().unwrap();
@@ -85,7 +85,7 @@ fn dirty_metadata_after_many_small_commits_stays_within_its_bound() {
     println!("at most {most} bytes of metadata were dirty");
     assert!(
         most > CACHE_BYTES / 16,
-        "{most} bytes: too few to prove anything"
+        "{most} bytes are too few for this test"
     );
     assert!(most <= BOUND_BYTES, "{most} bytes were dirty");
 }
@@ -113,6 +113,6 @@ fn content_of_large_clusters_is_journaled_with_a_small_cache() {
     assert_eq!(volume.read_at(ino, &mut read, 0).unwrap(), content.len());
     assert!(
         read[..content.len()] == content,
-        "other content than was written"
+        "the content differs from what was written"
     );
 }

@@ -26,7 +26,7 @@ const NEW: NewFile = NewFile {
 const ROUND_PAGES: u64 = 1024;
 
 /// The maximum number of appends of a round's content for which the image has room.
-const MOST_APPENDS: u64 = 8;
+const MAX_APPENDS: u64 = 8;
 
 /// Only a hang takes this long.
 const HANG: Duration = Duration::from_mins(2);
@@ -65,7 +65,10 @@ impl HookedDevice {
     }
 
     fn before_each(&self, hook: impl Fn(Call) -> Result<()> + Send + Sync + 'static) {
-        assert!(self.hook.set(Box::new(hook)).is_ok(), "one hook a device");
+        assert!(
+            self.hook.set(Box::new(hook)).is_ok(),
+            "a device has one hook"
+        );
     }
 
     fn call(&self, call: Call) -> Result<()> {
@@ -145,7 +148,7 @@ fn write_until(volume: &Volume, ino: Ino, enough: impl Fn(larder::Result<usize>)
     let mut page = 0;
     while !enough(volume.write_at(ino, &[1; PAGE], page % 400 * PAGE as u64)) {
         page += 1;
-        assert!(since.elapsed() < HANG, "the volume is still written to");
+        assert!(since.elapsed() < HANG, "writes still succeed");
         std::thread::yield_now();
     }
 }
@@ -165,7 +168,7 @@ fn sync_of_a_growing_file_writes_what_was_dirty_at_its_start() {
     // As fast as the device: during each round, the content of another round is appended.
     device.before_each(move |call| {
         if call == Call::Write(PAGE * 1024)
-            && count.load(SeqCst) < MOST_APPENDS
+            && count.load(SeqCst) < MAX_APPENDS
             && let Some(volume) = writer.upgrade()
         {
             count.fetch_add(1, SeqCst);
@@ -174,7 +177,7 @@ fn sync_of_a_growing_file_writes_what_was_dirty_at_its_start() {
         Ok(())
     });
     volume.sync().unwrap();
-    let during = appends.swap(MOST_APPENDS, SeqCst);
+    let during = appends.swap(MAX_APPENDS, SeqCst);
     assert_eq!(during, 1, "appends during one sync");
     let size_bytes = volume.metadata(ino).unwrap().size_bytes;
     assert_eq!(size_bytes, (ROUND_PAGES * 2 + 1) * PAGE as u64);
@@ -280,7 +283,7 @@ fn damage_found_by_background_write_back_follows_the_errors_mode() {
     if is_skipped() {
         return;
     }
-    for (errors, goes_on) in [
+    for (errors, continues) in [
         (ErrorsMode::Continue, true),
         (ErrorsMode::RemountReadOnly, false),
     ] {
@@ -317,13 +320,13 @@ fn damage_found_by_background_write_back_follows_the_errors_mode() {
         // back.
         for page in 0..100 {
             let written = volume.write_at(other, &[4; PAGE], page * PAGE as u64);
-            assert!(written.is_ok() || !goes_on, "{written:?}");
+            assert!(written.is_ok() || !continues, "{written:?}");
         }
         match volume.create(Ino::ROOT, b"new", &NEW) {
-            Ok(_) => assert!(goes_on, "{errors:?} goes on"),
-            Err(error) => assert!(!goes_on && error.errno() == Errno::ROFS, "{error}"),
+            Ok(_) => assert!(continues, "{errors:?} continues"),
+            Err(error) => assert!(!continues && error.errno() == Errno::ROFS, "{error}"),
         }
-        let expected = if goes_on { Errno::UCLEAN } else { Errno::IO };
+        let expected = if continues { Errno::UCLEAN } else { Errno::IO };
         let error = volume.sync_file(file, false).unwrap_err();
         assert!(
             [expected, Errno::UCLEAN].contains(&error.errno()),

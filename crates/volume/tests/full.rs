@@ -202,7 +202,7 @@ fn blocks_freed_by_one_thread_are_available_to_all() {
         for (ino, letter) in files.iter().zip(b'a'..) {
             set(*ino, [letter, 0]).unwrap();
         }
-        take_all(&volume, make("filler".to_owned()));
+        allocate_all(&volume, make("filler".to_owned()));
         // Attributes may take the space reserved for metadata, except for the part reserved for
         // mappings.
         let more = (0..1000_u16).map(|file| (make(format!("more{file}")), file.to_le_bytes()));
@@ -232,7 +232,7 @@ fn blocks_freed_by_one_thread_are_available_to_all() {
 }
 
 /// Allocates all free blocks to `ino`.
-fn take_all(volume: &Volume, ino: Ino) {
+fn allocate_all(volume: &Volume, ino: Ino) {
     let (mut at, mut len_bytes) = (0, 64 << 20);
     while len_bytes >= 1024 {
         let mode = Fallocate::Allocate { keep_size: false };

@@ -34,7 +34,7 @@ fn is_skipped() -> bool {
 }
 
 /// A file system and the expected contents of its files.
-struct Tried {
+struct Fixture {
     name: &'static str,
     device: Arc<OverlayDevice>,
     volume: Volume,
@@ -50,7 +50,7 @@ fn options(read_write: bool) -> OpenOptions {
     options
 }
 
-impl Tried {
+impl Fixture {
     fn new(layout: &Layout) -> Self {
         let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
         let volume = Volume::open_device(Arc::clone(&device) as _, &options(true)).unwrap();
@@ -94,7 +94,7 @@ impl Tried {
                 .volume
                 .create(Ino::ROOT, format!("last{number}").as_bytes(), &NEW)
             else {
-                panic!("{}: inodes end before blocks", self.name);
+                panic!("{}: inodes run out before blocks", self.name);
             };
             let written = self
                 .volume
@@ -179,7 +179,7 @@ impl Tried {
             assert_eq!(error.errno(), Errno::NOSPC);
             0
         });
-        assert!(written < len, "{}: all was written", self.name);
+        assert!(written < len, "{}: everything was written", self.name);
         let content = self.files.get_mut(name).unwrap();
         content.resize(content.len().max(offset + written), 0);
         content[offset..offset + written].fill(b'B');
@@ -203,21 +203,21 @@ fn write_without_enough_space_returns_a_short_count() {
     }
     for name in MAPPINGS {
         for len in [200_000, 900_000] {
-            let mut tried = Tried::new(layout(name).unwrap());
-            tried.make("t", vec![b'A'; 8192]);
-            tried.fill();
-            tried.free_one();
-            let written = tried.write_too_much("t", 1000, len);
+            let mut fixture = Fixture::new(layout(name).unwrap());
+            fixture.make("t", vec![b'A'; 8192]);
+            fixture.fill();
+            fixture.free_one();
+            let written = fixture.write_too_much("t", 1000, len);
             // Existing blocks are overwritten, and the freed one may be used.
             assert!(written >= 7192, "{name}: {written} of {len}");
             if name == "ext4-1k-no-checksums" {
                 // As in the kernel: the freed block would need another block to map it.
                 assert_eq!(written, 7192);
             }
-            tried.compare(&tried.volume, "after the first");
+            fixture.compare(&fixture.volume, "after the first write");
             let end = 1000 + written;
-            assert_eq!(tried.write_too_much("t", end, len), 0, "{name}");
-            tried.check(&format!("{written} of {len} bytes written"));
+            assert_eq!(fixture.write_too_much("t", end, len), 0, "{name}");
+            fixture.check(&format!("{written} of {len} bytes written"));
         }
     }
 }
@@ -228,22 +228,22 @@ fn large_write_writes_what_fits_and_failed_writes_extend_no_file() {
         return;
     }
     for name in MAPPINGS {
-        let mut tried = Tried::new(layout(name).unwrap());
-        tried.make("t", Vec::new());
+        let mut fixture = Fixture::new(layout(name).unwrap());
+        fixture.make("t", Vec::new());
         let len = 40 << 20;
-        let free_blocks = tried.volume.statfs().available_blocks;
-        let free = free_blocks * u64::from(tried.volume.statfs().block_size_bytes);
-        let written = tried.write_too_much("t", 0, len);
+        let free_blocks = fixture.volume.statfs().available_blocks;
+        let free = free_blocks * u64::from(fixture.volume.statfs().block_size_bytes);
+        let written = fixture.write_too_much("t", 0, len);
         assert!(
             written as u64 >= free / 10 * 9,
             "{name}: {written} of {free}"
         );
-        assert_eq!(tried.write_too_much("t", written, len), 0, "{name}");
-        tried.make("u", Vec::new());
+        assert_eq!(fixture.write_too_much("t", written, len), 0, "{name}");
+        fixture.make("u", Vec::new());
         // Only content that needs no block for its mapping.
-        let more = tried.write_too_much("u", 0, 2 << 20);
+        let more = fixture.write_too_much("u", 0, 2 << 20);
         assert!(more <= 4096 * 4, "{name}: {more}");
-        tried.check("large writes");
+        fixture.check("large writes");
     }
 }
 
@@ -253,24 +253,24 @@ fn large_write_over_fragments_writes_no_less_than_fits() {
         return;
     }
     for name in WITH_EXTENTS {
-        let mut tried = Tried::new(layout(name).unwrap());
-        let cluster = tried.cluster_bytes;
-        let holes = tried.make("t", pattern(600 * cluster));
+        let mut fixture = Fixture::new(layout(name).unwrap());
+        let cluster = fixture.cluster_bytes;
+        let holes = fixture.make("t", pattern(600 * cluster));
         for number in (0..600).step_by(2) {
             let at = number * cluster;
-            tried
+            fixture
                 .volume
                 .fallocate(holes, Fallocate::PunchHole, at as u64, cluster as u64)
                 .unwrap();
-            tried.files.get_mut("t").unwrap()[at..at + cluster].fill(0);
+            fixture.files.get_mut("t").unwrap()[at..at + cluster].fill(0);
         }
-        tried.volume.sync().unwrap();
-        tried.fill();
-        tried.free(40);
-        let written = tried.write_too_much("t", 0, 600 * cluster);
+        fixture.volume.sync().unwrap();
+        fixture.fill();
+        fixture.free(40);
+        let written = fixture.write_too_much("t", 0, 600 * cluster);
         // Half of the range is allocated, and the rest needs some more blocks for its mapping.
         assert!(written >= 40 * cluster, "{name}: {written}");
-        tried.check("fragments");
+        fixture.check("fragments");
     }
 }
 
@@ -280,29 +280,32 @@ fn copy_without_enough_space_returns_a_short_count() {
         return;
     }
     for name in MAPPINGS {
-        let mut tried = Tried::new(layout(name).unwrap());
-        let from = tried.make("from", pattern(3 << 20));
-        let to = tried.make("to", vec![b'A'; 8192]);
-        tried.fill();
-        tried.free_one();
-        let copied = tried.volume.copy_range(from, 0, to, 1000, 3 << 20).unwrap();
+        let mut fixture = Fixture::new(layout(name).unwrap());
+        let from = fixture.make("from", pattern(3 << 20));
+        let to = fixture.make("to", vec![b'A'; 8192]);
+        fixture.fill();
+        fixture.free_one();
+        let copied = fixture
+            .volume
+            .copy_range(from, 0, to, 1000, 3 << 20)
+            .unwrap();
         let copied = usize::try_from(copied).unwrap();
         assert!((7192..3 << 20).contains(&copied), "{name}: {copied}");
-        let source = tried.files["from"][..copied].to_vec();
-        let content = tried.files.get_mut("to").unwrap();
+        let source = fixture.files["from"][..copied].to_vec();
+        let content = fixture.files.get_mut("to").unwrap();
         content.resize(content.len().max(1000 + copied), 0);
         content[1000..1000 + copied].copy_from_slice(&source);
         let at = 1000 + copied as u64;
-        let more = tried.volume.copy_range(from, 0, to, at, 3 << 20);
+        let more = fixture.volume.copy_range(from, 0, to, at, 3 << 20);
         assert_eq!(more.unwrap_err().errno(), Errno::NOSPC, "{name}");
-        tried.check("copied");
+        fixture.check("copied");
     }
 }
 
 const ZERO: Fallocate = Fallocate::ZeroRange { keep_size: false };
 const ALLOCATE: Fallocate = Fallocate::Allocate { keep_size: false };
 
-impl Tried {
+impl Fixture {
     /// Applies `mode` to a range of the file `name`. Returns false, with nothing done, if there is
     /// no space.
     fn fallocate(&mut self, name: &'static str, mode: Fallocate, at: usize, len: usize) -> bool {
@@ -347,15 +350,15 @@ fn zero_range_without_space_changes_nothing() {
     }
     for name in WITH_EXTENTS {
         for keep_size in [false, true] {
-            let mut tried = Tried::new(layout(name).unwrap());
-            tried.make("t", pattern(400_000));
-            tried.fill();
+            let mut fixture = Fixture::new(layout(name).unwrap());
+            fixture.make("t", pattern(400_000));
+            fixture.fill();
             let mode = Fallocate::ZeroRange { keep_size };
-            assert!(!tried.fallocate("t", mode, 100_000, 900_000), "{name}");
-            tried.compare(&tried.volume, "zeroed");
+            assert!(!fixture.fallocate("t", mode, 100_000, 900_000), "{name}");
+            fixture.compare(&fixture.volume, "zeroed");
             // A call that needs no space succeeds.
-            assert!(tried.fallocate("t", mode, 100_001, 200_000), "{name}");
-            tried.check("zeroed within");
+            assert!(fixture.fallocate("t", mode, 100_001, 200_000), "{name}");
+            fixture.check("zeroed within");
         }
     }
 }
@@ -366,23 +369,26 @@ fn allocation_without_space_allocates_nothing() {
         return;
     }
     for name in WITH_EXTENTS {
-        let mut tried = Tried::new(layout(name).unwrap());
-        tried.make("t", pattern(400_000));
-        tried.make("u", pattern(100));
-        let free = tried.volume.statfs().free_blocks;
+        let mut fixture = Fixture::new(layout(name).unwrap());
+        fixture.make("t", pattern(400_000));
+        fixture.make("u", pattern(100));
+        let free = fixture.volume.statfs().free_blocks;
         for file in ["t", "u"] {
             assert!(
-                !tried.fallocate(file, ALLOCATE, 200_000, 64 << 20),
+                !fixture.fallocate(file, ALLOCATE, 200_000, 64 << 20),
                 "{name}"
             );
         }
-        assert_eq!(tried.volume.statfs().free_blocks, free, "{name}");
-        tried.fill();
-        tried.free_one();
+        assert_eq!(fixture.volume.statfs().free_blocks, free, "{name}");
+        fixture.fill();
+        fixture.free_one();
         for file in ["t", "u"] {
-            assert!(!tried.fallocate(file, ALLOCATE, 200_000, 1 << 20), "{name}");
+            assert!(
+                !fixture.fallocate(file, ALLOCATE, 200_000, 1 << 20),
+                "{name}"
+            );
         }
-        tried.check("allocated");
+        fixture.check("allocated");
     }
 }
 
@@ -394,20 +400,20 @@ fn fallocate_on_a_full_image_does_all_or_nothing() {
         return;
     }
     for name in WITH_EXTENTS {
-        let mut tried = Tried::new(layout(name).unwrap());
-        let cluster = tried.cluster_bytes;
+        let mut fixture = Fixture::new(layout(name).unwrap());
+        let cluster = fixture.cluster_bytes;
         let extents = if cluster == 1024 { 1500 } else { 60 };
-        let ino = tried.make("t", pattern(extents * 4 * cluster));
+        let ino = fixture.make("t", pattern(extents * 4 * cluster));
         for number in 0..extents {
             let at = (number * 4 + 3) * cluster;
-            tried
+            fixture
                 .volume
                 .fallocate(ino, Fallocate::PunchHole, at as u64, cluster as u64)
                 .unwrap();
-            tried.files.get_mut("t").unwrap()[at..at + cluster].fill(0);
+            fixture.files.get_mut("t").unwrap()[at..at + cluster].fill(0);
         }
-        tried.fill();
-        tried.fill_by_attributes();
+        fixture.fill();
+        fixture.fill_by_attributes();
         let modes = [
             (Fallocate::Insert, 1),
             (Fallocate::PunchHole, 1),
@@ -420,15 +426,15 @@ fn fallocate_on_a_full_image_does_all_or_nothing() {
         for step in 0..extents / 10 {
             let at = (step * 37 % extents * 4 + 1) * cluster;
             let (mode, clusters) = modes[step % modes.len()];
-            if at + clusters * cluster >= tried.files["t"].len() {
+            if at + clusters * cluster >= fixture.files["t"].len() {
                 continue;
             }
-            tried.fallocate("t", mode, at, clusters * cluster);
+            fixture.fallocate("t", mode, at, clusters * cluster);
             if step % 5 == 0 {
-                tried.compare(&tried.volume, &format!("step {step}, {mode:?}"));
+                fixture.compare(&fixture.volume, &format!("step {step}, {mode:?}"));
             }
         }
-        tried.check("all modes");
+        fixture.check("all modes");
     }
 }
 
@@ -438,17 +444,17 @@ fn truncation_on_a_full_image_frees_space() {
         return;
     }
     for name in MAPPINGS {
-        let mut tried = Tried::new(layout(name).unwrap());
-        let ino = tried.make("t", pattern(400_000));
-        tried.fill();
-        tried.fill_by_attributes();
+        let mut fixture = Fixture::new(layout(name).unwrap());
+        let ino = fixture.make("t", pattern(400_000));
+        fixture.fill();
+        fixture.fill_by_attributes();
         for size in [300_001, 100_000, 99_999, 1, 0] {
-            tried.volume.truncate(ino, size as u64).unwrap();
-            tried.files.get_mut("t").unwrap().truncate(size);
+            fixture.volume.truncate(ino, size as u64).unwrap();
+            fixture.files.get_mut("t").unwrap().truncate(size);
         }
-        tried.volume.truncate(ino, 50_000).unwrap();
-        tried.files.get_mut("t").unwrap().resize(50_000, 0);
-        tried.check("cut");
+        fixture.volume.truncate(ino, 50_000).unwrap();
+        fixture.files.get_mut("t").unwrap().resize(50_000, 0);
+        fixture.check("cut");
     }
 }
 
@@ -459,23 +465,25 @@ fn allocated_blocks_accept_content_on_a_full_image() {
         return;
     }
     for name in WITH_EXTENTS {
-        let mut tried = Tried::new(layout(name).unwrap());
-        let cluster = tried.cluster_bytes;
+        let mut fixture = Fixture::new(layout(name).unwrap());
+        let cluster = fixture.cluster_bytes;
         let clusters = if cluster == 16_384 { 300 } else { 700 };
-        let ino = tried.make("t", Vec::new());
-        assert!(tried.fallocate("t", ALLOCATE, 0, clusters * cluster));
-        tried.fill();
-        tried.fill_by_attributes();
+        let ino = fixture.make("t", Vec::new());
+        assert!(fixture.fallocate("t", ALLOCATE, 0, clusters * cluster));
+        fixture.fill();
+        fixture.fill_by_attributes();
         for number in (0..clusters).step_by(2) {
             let at = number * cluster;
-            let written = tried.volume.write_at(ino, &vec![b'B'; cluster], at as u64);
+            let written = fixture
+                .volume
+                .write_at(ino, &vec![b'B'; cluster], at as u64);
             assert_eq!(written.unwrap(), cluster, "{name}: cluster {number}");
-            tried.files.get_mut("t").unwrap()[at..at + cluster].fill(b'B');
+            fixture.files.get_mut("t").unwrap()[at..at + cluster].fill(b'B');
             if number % 50 == 0 {
-                tried.volume.sync().unwrap();
+                fixture.volume.sync().unwrap();
             }
         }
-        tried.check("written where it was allocated");
+        fixture.check("written into allocated blocks");
     }
 }
 
@@ -486,24 +494,24 @@ fn first_block_before_other_extents_is_accepted_and_kept() {
         return;
     }
     for name in WITH_EXTENTS {
-        let mut tried = Tried::new(layout(name).unwrap());
-        let cluster = tried.cluster_bytes;
-        let ino = tried.make("t", Vec::new());
+        let mut fixture = Fixture::new(layout(name).unwrap());
+        let cluster = fixture.cluster_bytes;
+        let ino = fixture.make("t", Vec::new());
         for number in [10, 12, 14, 16] {
             let at = (number * cluster) as u64;
-            tried.volume.write_at(ino, b"A", at).unwrap();
+            fixture.volume.write_at(ino, b"A", at).unwrap();
         }
         let mut content = vec![0; 16 * cluster + 1];
         for number in [10, 12, 14, 16] {
             content[number * cluster] = b'A';
         }
-        tried.files.insert("t", content);
-        tried.volume.sync().unwrap();
-        tried.fill();
-        tried.free(8);
-        assert_eq!(tried.volume.write_at(ino, b"B", 0).unwrap(), 1, "{name}");
-        tried.files.get_mut("t").unwrap()[0] = b'B';
-        tried.fill_by_attributes();
-        tried.check("its first block");
+        fixture.files.insert("t", content);
+        fixture.volume.sync().unwrap();
+        fixture.fill();
+        fixture.free(8);
+        assert_eq!(fixture.volume.write_at(ino, b"B", 0).unwrap(), 1, "{name}");
+        fixture.files.get_mut("t").unwrap()[0] = b'B';
+        fixture.fill_by_attributes();
+        fixture.check("its first block");
     }
 }

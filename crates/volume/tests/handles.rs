@@ -32,9 +32,9 @@ const NEW: NewFile = NewFile {
 
 /// A clock that always returns the same time.
 #[derive(Debug)]
-struct Noon;
+struct FixedClock;
 
-impl Clock for Noon {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp {
             seconds: 1_600_000_000,
@@ -52,14 +52,14 @@ fn options() -> OpenOptions {
     options.read_write = true;
     options.background = false;
     options.cache_size_bytes = 4 << 20;
-    options.clock = Arc::new(Noon);
+    options.clock = Arc::new(FixedClock);
     options
 }
 
 fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {
     let device = Arc::new(MemoryDevice::new(bytes));
     let opened: Arc<dyn BlockDevice> = device.clone();
-    let volume = Volume::open_device(opened, &options()).expect("a volume that can be written to");
+    let volume = Volume::open_device(opened, &options()).expect("writable volume");
     (volume, device)
 }
 
@@ -99,7 +99,7 @@ fn unlinked_open_file_is_readable_until_dropped_and_then_deleted() {
             let again = volume.open_file(ino).expect("open");
             volume.unlink(Ino::ROOT, b"a").expect("unlinked");
             let other = create(&volume, b"b", &vec![b'b'; len]);
-            assert_ne!(other, ino, "{layout}: a number in use is given again");
+            assert_ne!(other, ino, "{layout}: a number in use is reused");
             volume.sync().expect("durable");
             assert!(content(&file) == vec![b'a'; len], "{layout}");
             drop(again);
@@ -175,7 +175,7 @@ fn held_inode_number_is_not_reused() {
     volume.release(ino, 1).expect("deleted");
     assert_eq!(errno(volume.hold(ino)), Some(Errno::STALE));
     let again = volume.create(Ino::ROOT, b"again", &NEW).expect("file");
-    assert_eq!(again.ino, ino, "the number is free");
+    assert_eq!(again.ino, ino, "the number is reused");
     // The refused hold does not count.
     volume.unlink(Ino::ROOT, b"again").expect("unlinked");
     assert_eq!(errno(volume.metadata(ino)), Some(Errno::STALE));
@@ -192,13 +192,13 @@ fn files_that_have_the_same_number_have_different_generations() {
     let mut before = None;
     for _ in 0..10 {
         let made = volume.create(Ino::ROOT, b"a", &NEW).expect("file");
-        let told = volume.metadata(made.ino).expect("file").generation;
-        assert_eq!(made.generation, told);
+        let metadata_generation = volume.metadata(made.ino).expect("file").generation;
+        assert_eq!(made.generation, metadata_generation);
         volume.unlink(Ino::ROOT, b"a").expect("unlinked");
         assert_ne!(
             before,
             Some((made.ino, made.generation)),
-            "at the same time"
+            "number and generation are reused"
         );
         before = Some((made.ino, made.generation));
     }
@@ -354,9 +354,9 @@ fn pattern(round: u32) -> [u8; 5] {
 }
 
 /// Sets a flag on drop, also after a failure.
-struct Over<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
@@ -371,13 +371,13 @@ fn handle_reads_one_file_while_threads_remove_and_create_others() {
     }
     for layout in LAYOUTS {
         let (volume, device) = open(image(layout));
-        let is_over = AtomicBool::new(false);
+        let is_finished = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let readers: Vec<_> = (0..2)
                 .map(|_| {
                     scope.spawn(|| {
                         let mut handles = 0_u64;
-                        while !is_over.load(Relaxed) {
+                        while !is_finished.load(Relaxed) {
                             let Ok(ino) = volume.lookup(Ino::ROOT, b"a") else {
                                 continue;
                             };
@@ -407,7 +407,7 @@ fn handle_reads_one_file_while_threads_remove_and_create_others() {
                     })
                 })
                 .collect();
-            let over = Over(&is_over);
+            let set_on_drop = SetOnDrop(&is_finished);
             for round in 0..ROUNDS {
                 let made = volume.create(Ino::ROOT, b"new", &NEW).expect("file");
                 volume
@@ -420,7 +420,7 @@ fn handle_reads_one_file_while_threads_remove_and_create_others() {
                     .rename(Ino::ROOT, b"new", Ino::ROOT, b"a", RenameFlags::empty())
                     .expect("renamed");
             }
-            drop(over);
+            drop(set_on_drop);
             let handles: u64 = readers
                 .into_iter()
                 .map(|reader| reader.join().unwrap())

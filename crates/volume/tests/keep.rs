@@ -98,7 +98,7 @@ fn page_returned_in_parts_stays_cached() {
         volume.read_once(ino, &mut [0; 1000], offset_bytes).unwrap();
     }
     let hits = volume.stats().page.hits;
-    assert_eq!(hits, 2, "the page was there for the second and third read");
+    assert_eq!(hits, 2, "the second and third read hit the page");
 }
 
 #[test]

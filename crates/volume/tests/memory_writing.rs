@@ -33,7 +33,7 @@ fn memory_with_a_journal_of_1_gib_and_inodes_in_use_stays_within_budget() {
         return;
     }
     let inodes: u32 = std::env::var("LARDER_INODES").map_or(60_000, |count| {
-        count.parse().expect("LARDER_INODES is a number")
+        count.parse().expect("LARDER_INODES must be a number")
     });
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("image");
@@ -66,7 +66,7 @@ fn memory_with_a_journal_of_1_gib_and_inodes_in_use_stays_within_budget() {
     let bound = CACHE_BYTES / 4 * 5 + inodes_bytes + SPARE_BYTES;
     assert!(
         growth < bound,
-        "{growth} bytes, and {bound} are expected at most"
+        "memory grew by {growth} bytes; the limit is {bound}"
     );
     volume.close().unwrap();
     check(&path).unwrap();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Damaged images of each kind, unless `LARDER_IMAGES` is set.
 const IMAGES_EACH: u64 = 120;
 /// Caches of 4 MiB, plus code and test data.
-const MOST_GROWTH_BYTES: u64 = 192 << 20;
+const MAX_GROWTH_BYTES: u64 = 192 << 20;
 
 /// Damages images of the recipe with and without checksums. With checksums, damage is mostly
 /// detected at once; without them, it reaches further.
@@ -46,7 +46,7 @@ fn survive(name: &str, number: u64) {
             "{name}: {tally:?}"
         );
         assert!(
-            growth < MOST_GROWTH_BYTES,
+            growth < MAX_GROWTH_BYTES,
             "{name}: {growth} bytes, seed {seed}"
         );
     }

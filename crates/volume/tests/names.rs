@@ -48,7 +48,7 @@ fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {
     options.read_write = true;
     options.background = false;
     let shared: Arc<dyn BlockDevice> = device.clone();
-    let volume = Volume::open_device(shared, &options).expect("a volume that can be written to");
+    let volume = Volume::open_device(shared, &options).expect("writable volume");
     (volume, device)
 }
 
@@ -241,7 +241,7 @@ fn symlink_target_that_is_too_long_is_refused_with_the_maximum() {
     assert_eq!(failure.errno(), Errno::NAMETOOLONG);
     let expected = "target of a symbolic link is longer than 1023 bytes";
     assert_eq!(failure.to_string(), expected);
-    close(volume, &device, "a link that was refused");
+    close(volume, &device, "refused link");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {
     options.read_write = true;
     options.background = false;
     let shared: Arc<dyn BlockDevice> = device.clone();
-    let volume = Volume::open_device(shared, &options).expect("a volume that can be written to");
+    let volume = Volume::open_device(shared, &options).expect("writable volume");
     (volume, device)
 }
 
@@ -92,9 +92,9 @@ fn orphans_left_by_larder_are_deleted_by_larder_e2fsck_and_the_kernel() {
         assert_eq!(free_inodes(file.path()), free, "{what}");
 
         std::fs::write(file.path(), &crashed).expect("image");
-        let told = e2fsck("-fy").accept(1).arg(file.path()).run();
-        let told = told.expect("e2fsck replays the journal");
-        assert!(told.contains("rphaned inode"), "{what}: {told}");
+        let output = e2fsck("-fy").accept(1).arg(file.path()).run();
+        let output = output.expect("e2fsck replays the journal");
+        assert!(output.contains("rphaned inode"), "{what}: {output}");
         assert_clean(file.path(), &what);
         assert_eq!(free_inodes(file.path()), free, "{what}");
 

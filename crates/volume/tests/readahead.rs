@@ -91,7 +91,7 @@ fn check(file: &OpenFile, offset_bytes: u64, buf: &mut [u8], expected: &mut [u8]
     fill_pattern(&mut expected[..len], offset_bytes);
     assert!(
         buf[..len] == expected[..len],
-        "wrong byte behind {offset_bytes}"
+        "wrong byte after {offset_bytes}"
     );
 }
 
@@ -200,9 +200,9 @@ fn pages_reclaimed_before_use_are_read_singly_only_by_legacy() {
         let alone = reads.iter().filter(|read| read.len_bytes == PAGE_BYTES);
         let alone = alone.count();
         if policy == PolicyName::Legacy {
-            assert!(alone > 32, "{policy}: {alone} pages read alone");
+            assert!(alone > 32, "{policy}: {alone} reads of one page");
         } else {
-            assert!(alone < 8, "{policy}: {alone} pages read alone");
+            assert!(alone < 8, "{policy}: {alone} reads of one page");
         }
     }
 }
@@ -227,7 +227,7 @@ fn every_policy_in_any_cache_reads_every_byte_right() {
                 for number in 0..4 {
                     let (volume, shared) = (&volume, &shared);
                     let random = Random::new(seed.part(number));
-                    scope.spawn(move || wander(volume, shared, random));
+                    scope.spawn(move || read_at_random(volume, shared, random));
                 }
             });
         }
@@ -235,7 +235,7 @@ fn every_policy_in_any_cache_reads_every_byte_right() {
 }
 
 /// Reads pieces of any size, sequentially or not, through its own file or a shared one.
-fn wander(volume: &Volume, shared: &OpenFile, mut random: Random) {
+fn read_at_random(volume: &Volume, shared: &OpenFile, mut random: Random) {
     let own = volume.open_file(shared.ino()).unwrap();
     let (mut buf, mut expected) = (vec![0; 2 << 20], vec![0; 2 << 20]);
     let mut at = 0;

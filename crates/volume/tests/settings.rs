@@ -25,14 +25,14 @@ const EXTENTS: u32 = 0x8_0000;
 
 /// A clock that always returns the same time.
 #[derive(Debug)]
-struct Still;
+struct FixedClock;
 
 const NOW: Timestamp = Timestamp {
     seconds: 1_700_000_000,
     nanoseconds: 123_456_789,
 };
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         NOW
     }
@@ -41,7 +41,7 @@ impl Clock for Still {
 }
 
 /// An image in memory that is opened for writing, and its volume.
-struct Bed {
+struct Fixture {
     volume: Volume,
     device: Arc<MemoryDevice>,
     folder: tempfile::TempDir,
@@ -63,16 +63,16 @@ fn open(device: &Arc<MemoryDevice>) -> Volume {
     let mut options = OpenOptions::default();
     options.read_write = true;
     options.background = false;
-    options.clock = Arc::new(Still);
+    options.clock = Arc::new(FixedClock);
     options.cache_size_bytes = 16 << 20;
     let device: Arc<dyn BlockDevice> = Arc::clone(device) as _;
     Volume::open_device(device, &options).expect("opened")
 }
 
-impl Bed {
+impl Fixture {
     fn new(arguments: &str) -> Self {
         let folder = tempfile::TempDir::new().expect("temporary directory");
-        let path = folder.path().join("ours");
+        let path = folder.path().join("larder");
         mke2fs(&path, arguments);
         let device = Arc::new(MemoryDevice::new(std::fs::read(&path).expect("image")));
         Self {
@@ -101,7 +101,7 @@ impl Bed {
     /// Closes the volume, checks the image with e2fsck, and mounts it with the kernel.
     fn finish(&self) -> LoopMount {
         self.volume.close().expect("closed");
-        let path = self.folder.path().join("ours");
+        let path = self.folder.path().join("larder");
         std::fs::write(&path, self.device.to_bytes()).expect("image");
         check(&path).unwrap_or_else(|error| panic!("{error}"));
         LoopMount::new(&path, Access::ReadOnly, &[]).expect("mount")
@@ -185,7 +185,7 @@ fn by_kernel(path: &Path, step: &Step) -> After {
     (done.err(), mode & 0o7777, lists)
 }
 
-fn by_us(volume: &Volume, ino: Ino, step: &Step) -> After {
+fn by_larder(volume: &Volume, ino: Ino, step: &Step) -> After {
     let done = match step {
         Step::Set(name, value) => volume.set_xattr(ino, name.as_bytes(), value, XattrMode::Any),
         Step::Remove(name) => volume.remove_xattr(ino, name.as_bytes()),
@@ -208,32 +208,42 @@ fn acls_and_modes_equal_the_kernels_after_each_step() {
         return;
     }
     for arguments in ["-t ext4 -b 4096", "-t ext3 -b 1024 -I 128"] {
-        let bed = Bed::new(arguments);
-        let theirs = bed.folder.path().join("theirs");
-        mke2fs(&theirs, arguments);
-        let mount = LoopMount::new(&theirs, Access::ReadWrite, &[]).expect("mount");
-        let file = bed.make("file", FileKind::Regular, 0o644);
+        let fixture = Fixture::new(arguments);
+        let kernel_image = fixture.folder.path().join("kernel");
+        mke2fs(&kernel_image, arguments);
+        let mount = LoopMount::new(&kernel_image, Access::ReadWrite, &[]).expect("mount");
+        let file = fixture.make("file", FileKind::Regular, 0o644);
         std::fs::write(mount.path().join("file"), "").expect("file");
-        let directory = bed.make("directory", FileKind::Directory, 0o755);
+        let directory = fixture.make("directory", FileKind::Directory, 0o755);
         std::fs::create_dir(mount.path().join("directory")).expect("directory");
         for (name, ino) in [("file", file), ("directory", directory)] {
             let path = mount.path().join(name);
             // The umask affected their initial modes.
             let same = Step::Mode(0o755);
-            assert_eq!(by_us(&bed.volume, ino, &same), by_kernel(&path, &same));
+            assert_eq!(
+                by_larder(&fixture.volume, ino, &same),
+                by_kernel(&path, &same)
+            );
             for (number, step) in steps().iter().enumerate() {
-                let (ours, theirs) = (by_us(&bed.volume, ino, step), by_kernel(&path, step));
-                assert_eq!(ours, theirs, "step {number} on {name}, {arguments}");
+                let (on_larder, on_kernel) = (
+                    by_larder(&fixture.volume, ino, step),
+                    by_kernel(&path, step),
+                );
+                assert_eq!(on_larder, on_kernel, "step {number} on {name}, {arguments}");
             }
         }
-        let ours = bed.finish();
+        let on_larder = fixture.finish();
         for name in ["file", "directory"] {
             let look = |root: PathBuf| {
                 let path = root.join(name);
                 let mode = std::fs::metadata(&path).expect("file").mode();
                 (mode, xattr(&path, ACCESS), xattr(&path, DEFAULT))
             };
-            assert_eq!(look(ours.path()), look(mount.path()), "{name}, {arguments}");
+            assert_eq!(
+                look(on_larder.path()),
+                look(mount.path()),
+                "{name}, {arguments}"
+            );
         }
     }
 }
@@ -243,9 +253,9 @@ fn settings_are_stored_on_the_image() {
     if needs() {
         return;
     }
-    let bed = Bed::new("-t ext4 -b 4096");
-    let ino = bed.make("file", FileKind::Regular, 0o6777);
-    let volume = &bed.volume;
+    let fixture = Fixture::new("-t ext4 -b 4096");
+    let ino = fixture.make("file", FileKind::Regular, 0o6777);
+    let volume = &fixture.volume;
     let time = |seconds| Timestamp {
         seconds,
         nanoseconds: 7,
@@ -259,7 +269,7 @@ fn settings_are_stored_on_the_image() {
         ..SetAttributes::default()
     };
     let metadata = volume.set_attributes(ino, &set).expect("set");
-    assert_eq!(metadata.permissions, 0o777, "chown takes the set-id bits");
+    assert_eq!(metadata.permissions, 0o777, "chown clears the set-id bits");
     assert_eq!(metadata.changed, NOW);
     let value = vec![9; 3000];
     volume
@@ -277,7 +287,7 @@ fn settings_are_stored_on_the_image() {
     );
     volume.set_label(b"a label").expect("set");
     assert_eq!(volume.info().label, "a label");
-    let mount = bed.finish();
+    let mount = fixture.finish();
     let path = mount.path().join("file");
     let found = std::fs::metadata(&path).expect("file");
     assert_eq!(
@@ -298,9 +308,9 @@ fn immutable_file_refuses_changes_until_the_flag_is_cleared() {
     if needs() {
         return;
     }
-    let bed = Bed::new("-t ext4 -b 4096");
-    let volume = &bed.volume;
-    let ino = bed.make("file", FileKind::Regular, 0o644);
+    let fixture = Fixture::new("-t ext4 -b 4096");
+    let volume = &fixture.volume;
+    let ino = fixture.make("file", FileKind::Regular, 0o644);
     let flags = volume.metadata(ino).expect("file").flags;
     for name in ["user.a", "security.capability"] {
         volume
@@ -333,10 +343,10 @@ fn immutable_file_refuses_changes_until_the_flag_is_cleared() {
         assert_eq!(errno(volume.remove_xattr(ino, b"user.a")), Errno::PERM);
         let another = volume.set_flags(ino, flags | flag | NOATIME);
         assert_eq!(another.is_ok(), flag == APPEND);
-        volume.set_flags(ino, flags).expect("taken off");
+        volume.set_flags(ino, flags).expect("cleared");
     }
     volume.set_attributes(ino, &mode).expect("set");
-    bed.finish();
+    fixture.finish();
 }
 
 #[test]
@@ -344,10 +354,10 @@ fn unsettable_flags_are_refused_and_storage_flags_are_kept() {
     if needs() {
         return;
     }
-    let bed = Bed::new("-t ext4 -b 4096");
-    let volume = &bed.volume;
-    let file = bed.make("file", FileKind::Regular, 0o644);
-    let directory = bed.make("directory", FileKind::Directory, 0o755);
+    let fixture = Fixture::new("-t ext4 -b 4096");
+    let volume = &fixture.volume;
+    let file = fixture.make("file", FileKind::Regular, 0o644);
+    let directory = fixture.make("directory", FileKind::Directory, 0o755);
     volume.set_flags(file, EXTENTS | NOATIME).expect("set");
     let found = volume.metadata(file).expect("file").flags;
     assert_eq!(found, EXTENTS | NOATIME);
@@ -359,7 +369,7 @@ fn unsettable_flags_are_refused_and_storage_flags_are_kept() {
         let set = volume.set_flags(file, EXTENTS | unknown);
         assert_eq!(errno(set), Errno::OPNOTSUPP, "{unknown:#x}");
     }
-    bed.finish();
+    fixture.finish();
 }
 
 #[test]
@@ -367,11 +377,11 @@ fn attribute_invalid_for_the_file_type_is_refused() {
     if needs() {
         return;
     }
-    let bed = Bed::new("-t ext4 -b 1024");
-    let volume = &bed.volume;
-    let fifo = bed.make("fifo", FileKind::Fifo, 0o644);
-    let link = bed.make("link", FileKind::Symlink, 0o777);
-    let file = bed.make("file", FileKind::Regular, 0o644);
+    let fixture = Fixture::new("-t ext4 -b 1024");
+    let volume = &fixture.volume;
+    let fifo = fixture.make("fifo", FileKind::Fifo, 0o644);
+    let link = fixture.make("link", FileKind::Symlink, 0o777);
+    let file = fixture.make("file", FileKind::Regular, 0o644);
     let set = |ino, name: &str, value: &[u8], mode| {
         volume
             .set_xattr(ino, name.as_bytes(), value, mode)
@@ -402,7 +412,7 @@ fn attribute_invalid_for_the_file_type_is_refused() {
         set(file, "what.ever", b"v", XattrMode::Any),
         Err(Errno::OPNOTSUPP)
     );
-    let mount = bed.finish();
+    let mount = fixture.finish();
     assert_eq!(xattr(&mount.path().join("file"), "user.b"), None);
 }
 
@@ -411,10 +421,10 @@ fn mmp_is_held_until_the_volume_is_closed() {
     if needs() || skip(&[Requirement::Tool("debugfs")]) {
         return;
     }
-    let bed = Bed::new("-t ext4 -b 1024 -O mmp");
-    let path = bed.folder.path().join("ours");
+    let fixture = Fixture::new("-t ext4 -b 1024 -O mmp");
+    let path = fixture.folder.path().join("larder");
     let protection = || {
-        std::fs::write(&path, bed.device.to_bytes()).expect("image");
+        std::fs::write(&path, fixture.device.to_bytes()).expect("image");
         debugfs(&path, "dump_mmp").expect("debugfs")
     };
     let node = rustix::system::uname();
@@ -422,9 +432,9 @@ fn mmp_is_held_until_the_volume_is_closed() {
     let held = protection();
     assert!(held.contains(&node), "{held}");
     assert!(!held.contains("sequence: ff4d4d50"), "{held}");
-    bed.make("file", FileKind::Regular, 0o644);
-    bed.volume.close().expect("closed");
-    let given_back = protection();
-    assert!(given_back.contains("sequence: ff4d4d50"), "{given_back}");
-    bed.finish();
+    fixture.make("file", FileKind::Regular, 0o644);
+    fixture.volume.close().expect("closed");
+    let released = protection();
+    assert!(released.contains("sequence: ff4d4d50"), "{released}");
+    fixture.finish();
 }

@@ -12,7 +12,7 @@ use larder_testkit::{Access, LoopMount, Requirement, Seed, report_skipped, skip}
 use std::sync::Arc;
 
 /// Returns a layout with the given options of mke2fs.
-const fn made_by(name: &'static str, mkfs: &'static str) -> Layout {
+const fn layout_of(name: &'static str, mkfs: &'static str) -> Layout {
     Layout {
         name,
         mkfs,
@@ -21,23 +21,23 @@ const fn made_by(name: &'static str, mkfs: &'static str) -> Layout {
 }
 
 const SHARING: [(Layout, u64); 7] = [
-    (made_by("ext2", "-t ext2 -b 1024 -I 128 -N 4096"), 1024),
-    (made_by("ext3", "-t ext3 -b 1024 -I 128 -N 4096"), 1024),
-    (made_by("ext4-4k", "-t ext4 -b 4096 -N 4096"), 4096),
+    (layout_of("ext2", "-t ext2 -b 1024 -I 128 -N 4096"), 1024),
+    (layout_of("ext3", "-t ext3 -b 1024 -I 128 -N 4096"), 1024),
+    (layout_of("ext4-4k", "-t ext4 -b 4096 -N 4096"), 4096),
     (
-        made_by("ext4-inode-128", "-t ext4 -b 2048 -I 128 -N 4096"),
+        layout_of("ext4-inode-128", "-t ext4 -b 2048 -I 128 -N 4096"),
         2048,
     ),
     (
-        made_by("ext4-no-journal", "-t ext4 -b 1024 -N 4096 -O ^has_journal"),
+        layout_of("ext4-no-journal", "-t ext4 -b 1024 -N 4096 -O ^has_journal"),
         1024,
     ),
     (
-        made_by("ea-inode", "-t ext4 -b 1024 -N 4096 -O ea_inode"),
+        layout_of("ea-inode", "-t ext4 -b 1024 -N 4096 -O ea_inode"),
         1024,
     ),
     (
-        made_by("ea-inode-128", "-t ext4 -b 1024 -I 128 -N 4096 -O ea_inode"),
+        layout_of("ea-inode-128", "-t ext4 -b 1024 -I 128 -N 4096 -O ea_inode"),
         1024,
     ),
 ];
@@ -63,12 +63,12 @@ fn name(file: usize) -> String {
 }
 
 /// A file system with files that have no attributes yet.
-struct Bed {
+struct Fixture {
     device: OverlayDevice,
     inos: Vec<Ino>,
 }
 
-impl Bed {
+impl Fixture {
     fn new(layout: &Layout, files: usize) -> Self {
         let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
         let volume = open(&device, MbCacheVariant::default());
@@ -86,7 +86,7 @@ impl Bed {
 
     /// Sets the attributes of the files on a copy. Returns the image, the space that this took, and
     /// the number of shares that the volume counts.
-    fn deal_out(
+    fn set_attributes(
         &self,
         variant: MbCacheVariant,
         deal: &Deal,
@@ -143,10 +143,10 @@ fn attribute_blocks_are_as_few_as_with_perfect_sharing() {
             large: layout.name.starts_with("ea-inode"),
         };
         let deal = Deal::new(seed.part(number), &rules);
-        let bed = Bed::new(&layout, rules.files);
+        let fixture = Fixture::new(&layout, rules.files);
         for variant in MbCacheVariant::ALL {
             let what = format!("{}, {variant}", layout.name);
-            let (image, taken, shares) = bed.deal_out(variant, &deal, seed.part(number));
+            let (image, taken, shares) = fixture.set_attributes(variant, &deal, seed.part(number));
             let expected = if variant == MbCacheVariant::Off {
                 assert_eq!(shares, 0, "{what}");
                 deal.unshared_space(block_bytes)
@@ -169,9 +169,9 @@ fn attribute_blocks_are_as_few_as_with_perfect_sharing() {
 
 /// A clock that always returns the same time.
 #[derive(Debug)]
-struct Stopped;
+struct FixedClock;
 
-impl Clock for Stopped {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp {
             seconds: 1_700_000_000,
@@ -190,7 +190,7 @@ fn attribute_changed_within_a_clock_tick_is_durable_after_fsync() {
     let mut options = OpenOptions::default();
     options.read_write = true;
     options.background = false;
-    options.clock = Arc::new(Stopped);
+    options.clock = Arc::new(FixedClock);
     let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
     let ino = volume.create(Ino::ROOT, b"file", &NEW).unwrap().ino;
     volume.hold(ino).expect("held");

@@ -59,7 +59,7 @@ fn content() -> Vec<u8> {
 }
 
 /// An image, and offsets in it, in bytes.
-struct Bed {
+struct Fixture {
     bytes: Vec<u8>,
     block_bytes: usize,
     /// The block that `a` and `b` share, and that of `c`.
@@ -71,7 +71,7 @@ struct Bed {
     others: Vec<(&'static str, u32)>,
 }
 
-impl Bed {
+impl Fixture {
     fn new(arguments: &str) -> Self {
         let (volume, device) = open(new_image(arguments, "8M").unwrap());
         let set = |ino, value| volume.set_xattr(ino, NAME, value, XattrMode::Any).unwrap();
@@ -112,8 +112,8 @@ impl Bed {
             ("a directory", first(dir)),
             ("content", first(data)),
             ("the superblock", u32::from(block_bytes == 1024)),
-            ("behind the end", blocks),
-            ("far behind the end", u32::MAX),
+            ("the first block past the end", blocks),
+            ("a block far past the end", u32::MAX),
         ];
         Self {
             block_bytes,
@@ -136,20 +136,20 @@ impl Bed {
     }
 
     /// Returns the damaged images with their descriptions.
-    fn lies(&self) -> Vec<(String, Vec<u8>)> {
-        let mut lies = Vec::new();
+    fn damaged_images(&self) -> Vec<(String, Vec<u8>)> {
+        let mut damaged_images = Vec::new();
         for users in [0, 1, 3, 1023, 1024, 1025, u32::MAX] {
             let bytes = self.with_word(self.shared + USERS_AT, users);
-            lies.push((format!("{users} users instead of 2"), bytes));
+            damaged_images.push((format!("{users} users instead of 2"), bytes));
         }
         for (what, block) in &self.others {
             let bytes = self.with_word(self.inode + FILE_ACL_AT, *block);
-            lies.push((format!("attributes in {what}"), bytes));
+            damaged_images.push((format!("attributes in {what}"), bytes));
         }
         let alone = u32::try_from(self.alone / self.block_bytes).unwrap();
         let bytes = self.with_word(self.inode + FILE_ACL_AT, alone);
-        lies.push(("a user that is not counted".to_owned(), bytes));
-        lies
+        damaged_images.push(("a user that is not counted".to_owned(), bytes));
+        damaged_images
     }
 }
 
@@ -231,8 +231,8 @@ fn damaged_attribute_block_leaves_neighbours_intact() {
         return;
     }
     for arguments in LAYOUTS {
-        let bed = Bed::new(arguments);
-        for (what, bytes) in bed.lies() {
+        let fixture = Fixture::new(arguments);
+        for (what, bytes) in fixture.damaged_images() {
             let what = format!("{arguments}: {what}");
             let (volume, device) = open(bytes);
             change_all(&volume, &what);
@@ -253,13 +253,13 @@ fn block_with_equal_hash_and_other_content_is_not_shared() {
         return;
     }
     for arguments in LAYOUTS {
-        let bed = Bed::new(arguments);
-        let hash = |block: usize| bed.word(block + HASH_AT);
+        let fixture = Fixture::new(arguments);
+        let hash = |block: usize| fixture.word(block + HASH_AT);
         for bytes in [
-            bed.with_word(bed.alone + HASH_AT, hash(bed.shared)),
-            bed.with_word(bed.shared + HASH_AT, hash(bed.alone)),
-            bed.with_word(bed.shared + HASH_AT, 0),
-            bed.with_word(bed.shared + ENTRY_HASH_AT, 7),
+            fixture.with_word(fixture.alone + HASH_AT, hash(fixture.shared)),
+            fixture.with_word(fixture.shared + HASH_AT, hash(fixture.alone)),
+            fixture.with_word(fixture.shared + HASH_AT, 0),
+            fixture.with_word(fixture.shared + ENTRY_HASH_AT, 7),
         ] {
             let (volume, device) = open(bytes);
             // A read offers them for sharing.

@@ -92,7 +92,7 @@ fn holes_and_unwritten_extents_are_zeros_with_no_device_read() {
     let mut checked = 0;
     for path in ["/sparse/all-hole", "/unwritten/all", "/sparse/above-4g"] {
         let Ok(ino) = volume.resolve(path.as_bytes()) else {
-            println!("{path} is left out without root");
+            println!("{path} is not tested without root");
             continue;
         };
         // The inode and its mapping are read here.
@@ -107,7 +107,7 @@ fn holes_and_unwritten_extents_are_zeros_with_no_device_read() {
             assert!(buf[..len].iter().all(|&byte| byte == 0), "{path} at {at}");
             at += len as u64;
         }
-        assert_eq!(device.counts(), before, "{path} took device reads");
+        assert_eq!(device.counts(), before, "{path} caused device reads");
         checked += 1;
     }
     assert!(checked > 1);
@@ -187,6 +187,6 @@ fn contiguous_missing_pages_are_one_device_read() {
     assert_eq!(
         device.counts().reads - before.reads,
         1,
-        "the second read is all hits"
+        "the second read has only hits"
     );
 }

@@ -181,7 +181,7 @@ fn superblock_torn_while_it_is_restored_recovers() {
         matches!(change, ChangeRecord::Write { offset_bytes, bytes }
             if *offset_bytes == SUPERBLOCK.start as u64 && bytes.len() == SUPERBLOCK.len())
     }) else {
-        panic!("nothing says that the file system is in use");
+        panic!("no write of the superblock at open");
     };
     let after = base.clone();
     for change in &changes[..=opening] {
@@ -317,7 +317,7 @@ fn superblock_zeroed_is_read_from_a_backup_and_not_written() {
             .unwrap_or_else(|error| panic!("{arguments}: {error}"));
         assert!(names(&volume).contains(&"file".to_owned()), "{arguments}");
         let repair = volume.info().superblock_repair;
-        let repair = repair.expect("a note of what was taken instead");
+        let repair = repair.expect("the repair");
         assert!(repair.contains("block group 1"), "{arguments}: {repair}");
         drop(volume);
         let error = open(Arc::clone(&recorder) as _, true).expect_err("opened for writing");

@@ -35,7 +35,7 @@ fn walk_finds_the_same_with_any_tables() {
         options.tables = tables;
         Volume::open(image.path(), &options).unwrap()
     };
-    let ours = open(64 << 20, Tables::LARDER);
+    let reference = open(64 << 20, Tables::LARDER);
     let comparison = Comparison {
         fields: Fields::all(),
         closed: &[],
@@ -43,7 +43,7 @@ fn walk_finds_the_same_with_any_tables() {
     for tables in all() {
         // Much smaller than the image, so that everything is also evicted.
         let volume = open(2 << 20, tables);
-        let sources = [&ours, &volume].map(VolumeSource::new);
+        let sources = [&reference, &volume].map(VolumeSource::new);
         let report = compare(&sources[0], &sources[1], &comparison);
         report.assert_same(&tables.to_string());
         assert!(report.entries > 500, "{tables}: only {report}");

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::sync::Arc;
 
 const FILES: usize = 3;
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 fn new_file() -> NewFile {
     NewFile {
@@ -59,7 +59,7 @@ impl Model {
     }
 }
 
-struct Bed<'v> {
+struct Fixture<'v> {
     volume: &'v Volume,
     layout: &'static Layout,
     inos: Vec<Ino>,
@@ -67,10 +67,10 @@ struct Bed<'v> {
     random: Random,
 }
 
-impl Bed<'_> {
+impl Fixture<'_> {
     fn offset(&mut self) -> u64 {
         // Often at a boundary.
-        let near = self.random.below(MOST_BYTES);
+        let near = self.random.below(MAX_BYTES);
         match self.random.below(4) {
             0 => near / 4096 * 4096,
             1 => (near / 4096 * 4096).saturating_add(self.random.below(3)),
@@ -297,7 +297,7 @@ fn follow_the_model(layout: &'static Layout, options: &OpenOptions, seed: Seed) 
             made.unwrap().ino
         })
         .collect();
-    let mut bed = Bed {
+    let mut fixture = Fixture {
         volume: &volume,
         layout,
         inos,
@@ -305,19 +305,19 @@ fn follow_the_model(layout: &'static Layout, options: &OpenOptions, seed: Seed) 
         random: Random::new(seed),
     };
     for number in 0..120 {
-        let when = format!("step {number}, {}", bed.step());
+        let when = format!("step {number}, {}", fixture.step());
         if number % 3 == 0 {
-            (0..FILES).for_each(|file| bed.check(file, &when));
+            (0..FILES).for_each(|file| fixture.check(file, &when));
         }
-        for (file, model) in bed.models.iter_mut().enumerate() {
+        for (file, model) in fixture.models.iter_mut().enumerate() {
             // The image is small.
-            if model.bytes.len() as u64 > 2 * MOST_BYTES {
-                volume.truncate(bed.inos[file], 100).unwrap();
+            if model.bytes.len() as u64 > 2 * MAX_BYTES {
+                volume.truncate(fixture.inos[file], 100).unwrap();
                 model.bytes.truncate(100);
             }
         }
     }
-    let models = bed.models;
+    let models = fixture.models;
     volume.close().unwrap();
     drop(volume);
     check_with_tools(&device, &models);

@@ -135,7 +135,7 @@ fn run(layout: &'static Layout, seed: Seed) {
     }
     let mut buf = vec![0; left.len() + 1];
     assert_eq!(reading.read_at(own, &mut buf, 0).unwrap(), left.len());
-    assert!(buf[..left.len()] == left, "the file that was cut");
+    assert!(buf[..left.len()] == left, "the truncated file");
 }
 
 #[test]

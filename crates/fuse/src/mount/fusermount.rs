@@ -45,20 +45,20 @@ pub(super) fn mount(program: &Path, mountpoint: &Path, options: &OsStr) -> Resul
         mountpoint: mountpoint.to_owned(),
         source,
     };
-    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    let (parent_end, child_end) = UnixStream::pair().map_err(failed)?;
     let child = Command::new(program)
         .arg("-o")
         .arg(options)
         .arg("--")
         .arg(mountpoint)
         .env("_FUSE_COMMFD", "0")
-        .stdin(OwnedFd::from(theirs))
+        .stdin(OwnedFd::from(child_end))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(failed)?;
-    let received = receive_descriptor(&ours);
-    drop(ours);
+    let received = receive_descriptor(&parent_end);
+    drop(parent_end);
     let output = child.wait_with_output().map_err(failed)?;
     match received {
         Ok(Some(device)) if output.status.success() => Ok(device),

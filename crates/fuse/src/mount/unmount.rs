@@ -65,10 +65,10 @@ fn close_failure(closing: Closing, path: &Path) -> Option<Error> {
 /// place by now.
 pub(crate) fn unmount_own(entry: &MountEntry) -> Result<Unmounted> {
     let path = &entry.mountpoint;
-    let is_ours = info::mounted_at(path)?.is_some_and(|present| {
+    let is_own_mount = info::mounted_at(path)?.is_some_and(|present| {
         (present.device_major, present.device_minor) == (entry.device_major, entry.device_minor)
     });
-    if !is_ours {
+    if !is_own_mount {
         return Ok(Unmounted::Now);
     }
     unmount_or_detach(path, true)
@@ -115,9 +115,9 @@ pub(super) fn is_server_dead(path: &Path) -> bool {
 
 /// Returns the user who mounted what is at `path`, if it is another user and the caller is not root.
 fn other_owner(path: &Path) -> Option<u32> {
-    let us = rustix::process::geteuid();
+    let caller = rustix::process::geteuid();
     let owner = info::mounted_at(path).ok()??.owner()?;
-    (!us.is_root() && owner != us.as_raw()).then_some(owner)
+    (!caller.is_root() && owner != caller.as_raw()).then_some(owner)
 }
 
 fn failure(path: &Path, source: io::Error) -> Error {

@@ -61,7 +61,7 @@ fn check(options: &MountOptions, ways: &[[&str; 2]]) {
     assert!(all.is_empty(), "{all:?}");
     assert!(
         mounted.volume.stats().writing.is_some(),
-        "the image was written"
+        "the mount is not writable"
     );
 }
 

@@ -54,8 +54,8 @@ impl Mount {
     }
 
     fn query(&self, question: Question) -> Result<Answer> {
-        let us = rustix::process::geteuid();
-        if us.as_raw() != self.owner && !us.is_root() {
+        let caller = rustix::process::geteuid();
+        if caller.as_raw() != self.owner && !caller.is_root() {
             return Err(Error::NotOwner {
                 mountpoint: self.mountpoint.clone(),
                 owner: self.owner,

@@ -102,16 +102,16 @@ mod tests {
 
     #[test]
     fn question_and_answer_read_back() {
-        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        let (mut client, mut server) = UnixStream::pair().unwrap();
         let question = Question::Histogram {
             cache: CacheKind::Dentry,
         };
-        send(&mut ours, &question).unwrap();
-        let received: Question = receive(&mut theirs, QUESTION_BYTES, soon()).unwrap();
+        send(&mut client, &question).unwrap();
+        let received: Question = receive(&mut server, QUESTION_BYTES, soon()).unwrap();
         assert_eq!(received, question);
         let report = HistogramReport::of(CacheKind::Dentry, []);
-        send(&mut theirs, &Answer::Histogram(Box::new(report.clone()))).unwrap();
-        let received: Answer = receive(&mut ours, ANSWER_BYTES, soon()).unwrap();
+        send(&mut server, &Answer::Histogram(Box::new(report.clone()))).unwrap();
+        let received: Answer = receive(&mut client, ANSWER_BYTES, soon()).unwrap();
         assert!(matches!(received, Answer::Histogram(received) if *received == report));
     }
 
@@ -132,26 +132,26 @@ mod tests {
 
     #[test]
     fn message_that_is_too_long_is_refused() {
-        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
-        ours.write_all(&[b' '; QUESTION_BYTES + 1]).unwrap();
-        let error = receive::<Question>(&mut theirs, QUESTION_BYTES, soon()).unwrap_err();
+        let (mut client, mut server) = UnixStream::pair().unwrap();
+        client.write_all(&[b' '; QUESTION_BYTES + 1]).unwrap();
+        let error = receive::<Question>(&mut server, QUESTION_BYTES, soon()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
     fn invalid_message_is_refused() {
-        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
-        ours.write_all(b"{\"ask\":\"money\"}\n").unwrap();
-        let error = receive::<Question>(&mut theirs, QUESTION_BYTES, soon()).unwrap_err();
+        let (mut client, mut server) = UnixStream::pair().unwrap();
+        client.write_all(b"{\"ask\":\"money\"}\n").unwrap();
+        let error = receive::<Question>(&mut server, QUESTION_BYTES, soon()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
     fn endless_message_ends_at_the_deadline() {
-        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
-        ours.write_all(b"{").unwrap();
+        let (mut client, mut server) = UnixStream::pair().unwrap();
+        client.write_all(b"{").unwrap();
         let deadline = Instant::now() + Duration::from_millis(20);
-        let error = receive::<Question>(&mut theirs, QUESTION_BYTES, deadline).unwrap_err();
+        let error = receive::<Question>(&mut server, QUESTION_BYTES, deadline).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }
