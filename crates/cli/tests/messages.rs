@@ -105,7 +105,7 @@ fn failure_at_path_names_path_without_inode() {
         fixture.image().as_os_str(),
         "/hello".as_ref(),
     ]);
-    assert_fails(&output, 1, &["error: /hello: the name exists already"]);
+    assert_fails(&output, 1, &["error: /hello: the name already exists"]);
     assert!(!text(&output.stderr).contains("inode"));
 }
 

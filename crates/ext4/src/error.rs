@@ -34,13 +34,13 @@ pub enum Error {
     #[error("inode {0}: not in use")]
     StaleInode(Ino),
     /// Blocks were requested of an inode whose content is stored in the inode. Errno: `EIO`.
-    #[error("inode {0}: content lies in the inode and has no blocks")]
+    #[error("inode {0}: content is stored in the inode, not in blocks")]
     InlineData(Ino),
     /// The inode's content is encrypted. Errno: `ENOKEY`.
     #[error("inode {0}: content is encrypted, which is not supported")]
     Encrypted(Ino),
     /// The directory ignores case. Errno: `EOPNOTSUPP`.
-    #[error("inode {0}: lookup in a directory that ignores case is not supported")]
+    #[error("inode {0}: lookup in a case-insensitive directory is not supported")]
     Casefolded(Ino),
     /// A lookup or listing of an inode that is not a directory. Errno: `ENOTDIR`.
     #[error("inode {0}: not a directory")]
@@ -50,7 +50,7 @@ pub enum Error {
     NotSymlink(Ino),
     /// The journal is on another device and needs recovery. Errno: `EOPNOTSUPP`.
     #[error(
-        "the journal is on another device and needs recovery; run e2fsck with both devices first"
+        "the journal is on another device and needs recovery; run e2fsck -j with that device first"
     )]
     ExternalJournal,
     /// The file system cannot be written to: it was opened for reading, or became read-only after
@@ -61,7 +61,7 @@ pub enum Error {
     #[error("the journal was aborted: {0}")]
     Aborted(std::sync::Arc<str>),
     /// An internal inconsistency of Larder. Nothing more is written. Errno: `EIO`.
-    #[error("internal error: {0}; the image is as it was last committed, please report this")]
+    #[error("internal error: {0}; the image has its last committed state; please report this")]
     Invariant(&'static str),
     /// No free blocks. Errno: `ENOSPC`.
     #[error("no space left in the file system")]
@@ -79,7 +79,7 @@ pub enum Error {
     #[error("{0}")]
     InUse(String),
     /// An entry of that name already exists. Errno: `EEXIST`.
-    #[error("inode {0}: the name exists already")]
+    #[error("inode {0}: the name already exists")]
     Exists(Ino),
     /// A directory that is to be removed is not empty. Errno: `ENOTEMPTY`.
     #[error("inode {0}: directory is not empty")]
@@ -97,10 +97,10 @@ pub enum Error {
     #[error("inode {0}: file is too large")]
     FileTooLarge(Ino),
     /// No such attribute. Errno: `ENODATA`.
-    #[error("inode {0}: no such attribute")]
+    #[error("inode {0}: no such extended attribute")]
     NoAttribute(Ino),
     /// An attribute is larger than the file system can hold. Errno: `ENOSPC`.
-    #[error("inode {0}: no room for the attribute")]
+    #[error("inode {0}: no space for the extended attribute")]
     AttributeTooLarge(Ino),
     /// The operation does not apply to this file, or is not supported on it. Errno: `EOPNOTSUPP`.
     #[error("inode {0}: not supported: {1}")]

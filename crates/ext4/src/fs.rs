@@ -161,7 +161,7 @@ impl Filesystem {
     ) -> Result<Buffer<'_>> {
         let place = Place::Block(block, ino);
         if !self.sb.contains_blocks(block, 1) {
-            return Err(place.corrupt("lies outside the file system"));
+            return Err(place.corrupt("outside the file system"));
         }
         self.read_block(block, place, verify)
     }
@@ -193,7 +193,7 @@ impl Filesystem {
     /// or the device's error.
     pub fn group(&self, group: GroupNo) -> Result<GroupDesc> {
         let place = Place::Group(group);
-        place.ensure(group.0 < self.sb.groups_count, "no such group")?;
+        place.ensure(group.0 < self.sb.groups_count, "no such block group")?;
         let at = DescriptorPlace::of(&self.sb, group);
         let block = self.read_block(at.block, place, |_| Ok(()))?;
         let bytes = block.get(at.offset_bytes..).unwrap_or_default();
@@ -227,7 +227,7 @@ impl Filesystem {
     /// bytes, and whether its inode table was ever written to.
     pub(crate) fn inode_place(&self, ino: Ino) -> Result<(FsBlock, usize, bool)> {
         let place = Place::Inode(ino);
-        place.ensure(self.sb.has_ino(ino), "no such inode number")?;
+        place.ensure(self.sb.has_ino(ino), "invalid inode number")?;
         let (group, index) = self.sb.inode_location(ino);
         let desc = self.group(group)?;
         let offset_bytes = u64::from(index) * u64::from(self.sb.inode_size_bytes);

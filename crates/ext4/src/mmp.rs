@@ -66,7 +66,7 @@ impl MmpPlace {
         let block = sb.mmp_block;
         if !sb.contains_blocks(block, 1) {
             return Err(Place::Superblock
-                .corrupt("block of the multiple-mount protection lies outside the file system"));
+                .corrupt("block for multiple-mount protection (MMP) is outside the file system"));
         }
         Ok(Self {
             device,
@@ -203,7 +203,7 @@ fn tell_wait(found: &MmpBlock, wait: Duration) {
     tracing::info!(
         node = %String::from_utf8_lossy(&found.node),
         seconds = wait.as_secs(),
-        "the image was not given back by who used it last: waiting whether he still lives"
+        "the last host that used the image did not release it; waiting to see whether it is still active"
     );
 }
 
@@ -218,8 +218,8 @@ fn in_use(found: &MmpBlock) -> Error {
     let device = String::from_utf8_lossy(&found.device);
     Error::InUse(match found.sequence {
         Sequence::Checking => format!(
-            "e2fsck is working on the image (node {node}, device {device}), or was interrupted; \
-             if nobody does, run tune2fs -f -E clear_mmp"
+            "e2fsck is checking the image (node {node}, device {device}), or was interrupted; \
+             if it is not running, run tune2fs -f -E clear_mmp"
         ),
         Sequence::Mounted(_) | Sequence::Clean => {
             format!("the image is mounted on node {node} (device {device})")

@@ -30,7 +30,7 @@ impl Filesystem {
         // Both limits fit in a `usize`.
         let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
         if size == 0 || size_bytes > block_size_bytes.min(PATH_MAX_BYTES) {
-            return Err(place.corrupt("length of the link's target is wrong"));
+            return Err(place.corrupt("length of the symbolic link's target is wrong"));
         }
         let target = if inode.has_inline_data() {
             self.inline_data(inode)?
@@ -38,13 +38,13 @@ impl Filesystem {
             inode.i_block()[..size].to_vec()
         } else {
             let MappingKind::Written(block) = self.map(inode, FileBlock(0), 1)?.kind else {
-                return Err(place.corrupt("link has no target"));
+                return Err(place.corrupt("symbolic link has no target"));
             };
             let block = self.metadata_block(block, inode.ino(), |_| Ok(()))?;
             block.get(..size).unwrap_or_default().to_vec()
         };
         if target.len() != size || target.contains(&0) {
-            return Err(place.corrupt("length of the link's target is wrong"));
+            return Err(place.corrupt("length of the symbolic link's target is wrong"));
         }
         Ok(target)
     }

@@ -73,7 +73,7 @@ fn file_of_one_block_over_and_over_has_no_hole_to_be_sought_for_long() {
     };
     let (fs, file) = open(bytes, FIRST);
     assert_eq!(fs.seek_data(&file, 0).unwrap(), Some(0));
-    let what = "file has more runs than the file system has blocks";
+    let what = "file has more runs of blocks than the file system has blocks";
     assert_damage(fs.seek_hole(&file, 0), FIRST, what);
 }
 
@@ -119,7 +119,7 @@ fn journal_longer_than_the_device_is_damage_whatever_its_file_claims() {
     }
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes));
     let Err(error) = recover(Superblock::read(&*device).unwrap(), device) else {
-        panic!("the journal was taken for sound");
+        panic!("the journal was accepted");
     };
     assert_eq!(
         error.to_string(),

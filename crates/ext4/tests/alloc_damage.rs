@@ -170,7 +170,7 @@ fn blocks_that_are_no_files_are_not_freed_and_nothing_changes() {
     let mut handle = fs.start(20).unwrap();
     fs.free_blocks(&mut handle, own, 8, Ino(12)).unwrap();
     let again = fs.free_blocks(&mut handle, own, 8, Ino(12));
-    assert!(again.unwrap_err().to_string().contains("free already"));
+    assert!(again.unwrap_err().to_string().contains("already free"));
     drop(handle);
     for ino in [Ino(2), Ino(12), Ino(0), Ino(u32::MAX), Ino(1000)] {
         let mut handle = fs.start(8).unwrap();

@@ -69,7 +69,7 @@ fn name_with_a_slash_is_damage_and_not_shown() {
     assert!(listed.keys().all(|name| !name.contains(&b'/')));
     assert!(
         listed.contains_key(&name(4, 100)),
-        "names behind it are shown"
+        "names after the damaged block are listed"
     );
 }
 
@@ -77,7 +77,7 @@ fn name_with_a_slash_is_damage_and_not_shown() {
 fn names_that_cannot_be_compared_are_errors_of_their_own() {
     for (arguments, flag, what) in [
         ("-t ext4 -O encrypt", 0x800, "encrypted"),
-        ("-t ext4 -O casefold", 0x4000_0000_u32, "ignores case"),
+        ("-t ext4 -O casefold", 0x4000_0000_u32, "case-insensitive"),
     ] {
         let Some(image) = Image::make(arguments, "20M") else {
             return;

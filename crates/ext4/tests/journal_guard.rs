@@ -67,7 +67,7 @@ fn directory_in_the_journal_is_damage() {
         .add_entry(&mut handle, &mut root, b"second", target)
         .unwrap_err();
     drop(handle);
-    assert_damage(&fs, &error, "over the journal");
+    assert_damage(&fs, &error, "overlaps the journal");
 }
 
 #[test]
@@ -79,5 +79,5 @@ fn block_outside_of_the_file_system_is_damage() {
     let mut handle = fs.start(2).unwrap();
     let error = handle.create(outside, Ino::ROOT, |_| Ok(())).unwrap_err();
     drop(handle);
-    assert_damage(&fs, &error, "outside of the file system");
+    assert_damage(&fs, &error, "outside the file system");
 }

@@ -103,8 +103,8 @@ fn superblock_that_a_replay_brings_is_refused_where_it_lies() {
     /// Wrong values for the number of blocks and for the journal's inode: the offset in the
     /// superblock, the value, and the text of the error.
     const LIES: [(usize, u32, &str); 2] = [
-        (0x04, 1 << 20, "its end is missing"),
-        (0xE0, 12, "where the journal is"),
+        (0x04, 1 << 20, "end of the image is missing"),
+        (0xE0, 12, "journal's location"),
     ];
     let Some(image) = Image::make(PLAIN, "16M") else {
         return;

@@ -132,8 +132,9 @@ impl Filesystem {
             handle.allocation.freed.push(run);
             space.counts().apply(0, run.len);
             if is_system {
-                return Err(Place::Block(start, ino)
-                    .corrupt("to be freed, but belongs to the file system itself"));
+                return Err(
+                    Place::Block(start, ino).corrupt("attempt to free metadata of the file system")
+                );
             }
             self.change_bits(handle, run, false)
                 .map_err(|error| match error {
@@ -172,7 +173,7 @@ impl Filesystem {
         let checksum = handle.update(desc.block_bitmap, NO_INO, |bytes| {
             if !bitmap::all(bytes, bits.clone(), !is_used) {
                 let what = if is_used {
-                    "to be used, but in use already"
+                    "attempt to allocate blocks that are already in use"
                 } else {
                     FREE_ALREADY
                 };
@@ -190,7 +191,7 @@ impl Filesystem {
                 desc.free_clusters.checked_add(run.len)
             };
             desc.free_clusters =
-                free.ok_or_else(|| Place::Group(group).corrupt("count of free blocks is wrong"))?;
+                free.ok_or_else(|| Place::Group(group).corrupt("free block count is wrong"))?;
             Ok(())
         })
     }
@@ -203,7 +204,7 @@ impl Filesystem {
         desc: &GroupDesc,
     ) -> Result<()> {
         if !self.superblock().contains_blocks(desc.block_bitmap, 1) {
-            return Err(Place::Group(group).corrupt("bitmap lies outside the file system"));
+            return Err(Place::Group(group).corrupt("bitmap is outside the file system"));
         }
         let system = self.system_clusters(group, desc)?;
         let len = self.allocator().geometry.clusters_in(group);
@@ -235,7 +236,7 @@ impl Filesystem {
 }
 
 /// The error of a block that is freed twice.
-const FREE_ALREADY: &str = "to be freed, but free already";
+const FREE_ALREADY: &str = "attempt to free blocks that are already free";
 
 /// Sets the bits of a bitmap after the first `len`.
 pub(super) fn fill_padding(bytes: &mut [u8], len: u32) {

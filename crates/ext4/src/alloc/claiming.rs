@@ -191,7 +191,7 @@ impl Filesystem {
     /// [`Error::Corrupt`] if they are outside the file system.
     pub(super) fn runs_of(&self, start: FsBlock, blocks: u32, ino: Ino) -> Result<Vec<Run>> {
         if blocks == 0 || !self.superblock().contains_blocks(start, u64::from(blocks)) {
-            return Err(Place::Block(start, ino).corrupt("lies outside the file system"));
+            return Err(Place::Block(start, ino).corrupt("outside the file system"));
         }
         let geometry = &self.allocator().geometry;
         let last = geometry.cluster_of(FsBlock(start.0 + u64::from(blocks) - 1));

@@ -71,7 +71,7 @@ impl Filesystem {
         is_directory: bool,
     ) -> Result<bool> {
         let sb = self.superblock();
-        Place::Inode(ino).ensure(sb.is_file_ino(ino), "to be used, but reserved")?;
+        Place::Inode(ino).ensure(sb.is_file_ino(ino), "attempt to allocate a reserved inode")?;
         let (group, index) = sb.inode_location(ino);
         let desc = self.group(group)?;
         self.with_map(group, |_| ())?;
@@ -186,7 +186,8 @@ impl Filesystem {
         if is_right {
             return Ok(());
         }
-        Err(Place::Group(group).corrupt("inodes are in use that the descriptor says never were"))
+        Err(Place::Group(group)
+            .corrupt("inode bitmap marks inodes as used that the descriptor counts as unused"))
     }
 
     /// Returns whether the block of the inode table that contains the number `index` was never
@@ -208,7 +209,7 @@ impl Filesystem {
     pub fn free_inode(&self, handle: &mut Handle<'_>, ino: Ino, is_directory: bool) -> Result<()> {
         let sb = self.superblock();
         let place = Place::Inode(ino);
-        place.ensure(sb.is_file_ino(ino), "to be freed, but reserved")?;
+        place.ensure(sb.is_file_ino(ino), "attempt to free a reserved inode")?;
         let (group, index) = sb.inode_location(ino);
         let desc = self.group(group)?;
         place.ensure(!is_uninitialised(&desc), FREE_ALREADY)?;
@@ -220,8 +221,7 @@ impl Filesystem {
         self.mark_inode(handle, group, &desc, index, false)?;
         self.update_descriptor(handle, group, |desc| {
             let free = desc.free_inodes.checked_add(1);
-            desc.free_inodes =
-                free.ok_or_else(|| place.corrupt("count of free inodes is wrong"))?;
+            desc.free_inodes = free.ok_or_else(|| place.corrupt("free inode count is wrong"))?;
             let directories = desc.used_directories.checked_sub(u32::from(is_directory));
             desc.used_directories = directories.ok_or_else(|| wrong_directories(group))?;
             Ok(())
@@ -284,10 +284,10 @@ impl Filesystem {
 }
 
 /// The error of an inode that is freed twice.
-const FREE_ALREADY: &str = "to be freed, but free already";
+const FREE_ALREADY: &str = "attempt to free an inode that is already free";
 
 fn wrong_directories(group: GroupNo) -> Error {
-    Place::Group(group).corrupt("count of directories is wrong")
+    Place::Group(group).corrupt("directory count is wrong")
 }
 
 /// Returns whether the inode bitmap is not created yet, so that no inode is in use.

@@ -48,7 +48,7 @@ impl Filesystem {
                 Err(error) => {
                     if let Error::Corrupt(corrupt) = &error {
                         let Corrupt { place, what } = *corrupt;
-                        tracing::warn!(%place, what, "nothing is allocated in a damaged group");
+                        tracing::warn!(%place, what, "damaged block group is not used for allocation");
                         state.damage = Some(Corrupt { place, what });
                     }
                     return Err(error);
@@ -83,13 +83,13 @@ impl Filesystem {
                 .iter()
                 .any(|range| busy.count_set(range.clone()) != range.end - range.start)
             {
-                return Err(place.corrupt("block bitmap says that metadata is free"));
+                return Err(place.corrupt("block bitmap marks metadata as free"));
             }
             busy
         };
         let free = len - busy.count_set(0..len);
         if free != desc.free_clusters {
-            return Err(place.corrupt("block bitmap and free count differ"));
+            return Err(place.corrupt("block bitmap and free block count differ"));
         }
         let summary = Summary {
             free,
@@ -119,7 +119,7 @@ impl Filesystem {
         let sb = self.superblock();
         let place = Place::Group(group);
         if !sb.contains_blocks(block, 1) {
-            return Err(place.corrupt("bitmap lies outside the file system"));
+            return Err(place.corrupt("bitmap is outside the file system"));
         }
         self.read_block(block, place, |bytes| {
             let is_right = !sb.has_metadata_checksums()

@@ -62,10 +62,15 @@ const NO_INO: Ino = Ino(0);
 /// [`Error::NotWritable`].
 pub(crate) fn check_geometry(sb: &Superblock, device_size_bytes: u64) -> Result<()> {
     if sb.missing_bytes(device_size_bytes) > 0 {
-        return Err(Error::NotWritable("its end is missing".to_owned()));
+        return Err(Error::NotWritable(
+            "the end of the image is missing".to_owned(),
+        ));
     }
     if sb.groups_count > GROUPS_MAX {
-        let what = format!("it has {} block groups", sb.groups_count);
+        let what = format!(
+            "it has {} block groups, more than {GROUPS_MAX}",
+            sb.groups_count
+        );
         return Err(Error::NotWritable(what));
     }
     Ok(())
@@ -133,7 +138,7 @@ impl Filesystem {
         if space.counts().need_exact(u64::MAX)
             && let Err(error) = self.count_free()
         {
-            tracing::debug!(%error, "free blocks by the superblock");
+            tracing::debug!(%error, "the free counts of the superblock are used");
         }
         let counts = space.counts();
         let free = counts.unpromised();

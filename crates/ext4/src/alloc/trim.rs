@@ -97,7 +97,7 @@ impl Filesystem {
         if self.writing_device()?.discard(start.0 << log2, len_bytes)? {
             return Ok(len_bytes);
         }
-        let what = "the device cannot give space back";
+        let what = "discard on this device";
         Err(Error::NotSupported(Ino(0), what))
     }
 }

@@ -54,7 +54,7 @@ impl Filesystem {
     fn inline_directory(&self, dir: &Inode) -> Result<Vec<u8>> {
         let data = self.inline_data(dir)?;
         if data.len() < SECOND_CHAIN {
-            return Err(dir.place().corrupt("directory in the inode is too short"));
+            return Err(dir.place().corrupt("inline directory is too short"));
         }
         Ok(data)
     }
@@ -113,7 +113,7 @@ impl DirChange<'_, '_> {
                 return self.fs.set_inline_data(self.handle, self.dir, &data);
             }
         }
-        Err(self.dir.place().corrupt("entry is no longer there"))
+        Err(self.dir.place().corrupt("directory entry no longer exists"))
     }
 
     /// Moves the entries of an inline directory into a block.

@@ -96,7 +96,7 @@ impl DirChange<'_, '_> {
             return Err(self
                 .dir
                 .place()
-                .corrupt("directory has blocks behind its end"));
+                .corrupt("directory has blocks past its end"));
         }
         let claim = self.fs.claim_for(self.dir, start, 1, None)?;
         let block = claim.start();

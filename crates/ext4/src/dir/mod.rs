@@ -240,7 +240,7 @@ impl Filesystem {
     /// Returns the target of `dirent`, which was found at `place`.
     fn target(&self, dirent: &Dirent<'_>, place: Place) -> Result<Target> {
         if dirent.ino.0 > self.superblock().inodes_count {
-            return Err(place.corrupt("entry leads to no inode"));
+            return Err(place.corrupt("directory entry has an invalid inode number"));
         }
         Ok((dirent.ino, self.file_type(dirent.file_type)))
     }

@@ -95,7 +95,7 @@ impl Filesystem {
         let mut change = self.dir_change(handle, dir)?;
         let ino = change.dir.ino();
         if matches!(name, b"." | b"..") {
-            return Err(Error::Invalid(ino, "not a name that can be removed"));
+            return Err(Error::Invalid(ino, "'.' and '..' cannot be removed"));
         }
         if change.dir.has_inline_data() {
             return change.remove_inline_entry(name);
@@ -166,7 +166,10 @@ impl Filesystem {
             return Err(Error::NameTooLong(dir.ino()));
         }
         if name.is_empty() || name.iter().any(|&byte| matches!(byte, 0 | b'/')) {
-            return Err(Error::Invalid(dir.ino(), "not a name that a file can have"));
+            return Err(Error::Invalid(
+                dir.ino(),
+                "file name is empty, or contains a slash or a zero byte",
+            ));
         }
         Ok(NewDirent {
             ino,
@@ -178,7 +181,7 @@ impl Filesystem {
     /// Returns the block of `dir` that contains `name`.
     fn find_entry(&self, dir: &Inode, name: &[u8]) -> Result<Block> {
         let found = self.find(dir, name)?;
-        let missing = || dir.place().corrupt("entry is no longer there");
+        let missing = || dir.place().corrupt("directory entry no longer exists");
         found.map(|(block, _)| block).ok_or_else(missing)
     }
 }
@@ -234,7 +237,7 @@ impl DirChange<'_, '_> {
             if dir_edit::fill(chain, all) {
                 Ok(())
             } else {
-                Err("content of the inode does not fit into a block")
+                Err("entries of the inline directory do not fit into a block")
             }
         })?;
         Ok(())
@@ -246,9 +249,8 @@ impl DirChange<'_, '_> {
             b"." => 0,
             b".." => DOT_RECORD_BYTES,
             _ => {
-                return Err(
-                    Place::Block(at, self.dir.ino()).corrupt("root of the hash tree has a name")
-                );
+                return Err(Place::Block(at, self.dir.ino())
+                    .corrupt("root of the hash tree contains a file name"));
             }
         };
         self.edit_root(at, |root| {

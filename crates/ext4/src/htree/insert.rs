@@ -77,7 +77,7 @@ impl Filesystem {
         let Some(mut search) = self.search_index(dir, name)? else {
             return Err(Error::NotSupported(
                 dir.ino(),
-                "adding to a directory with an index of this kind",
+                "adding a name to a directory with this kind of index",
             ));
         };
         let leaf = search.leaf()?;
@@ -172,7 +172,7 @@ impl DirChange<'_, '_> {
         Err(self
             .dir
             .place()
-            .corrupt("hash tree has no room after all its nodes were split"))
+            .corrupt("hash tree is still full after its nodes were split"))
     }
 
     /// Distributes the names of the leaf `at`, whose entries are `chain`, and the new name between
@@ -195,7 +195,7 @@ impl DirChange<'_, '_> {
             if dir_edit::fill(chain, names.iter().map(|name| name.entry)) {
                 Ok(())
             } else {
-                Err("names of half a directory block do not fit into one")
+                Err("half the names of a directory block do not fit into a block")
             }
         };
         if total_bytes <= chain.len() / 4 * 3 {
@@ -205,14 +205,14 @@ impl DirChange<'_, '_> {
         let middle = middle(names.iter().map(bytes_of), total_bytes);
         let (lower, upper) = names.split_at(middle);
         let (Some(last), Some(first)) = (lower.last(), upper.first()) else {
-            return Err(place.corrupt("name is larger than a directory block"));
+            return Err(place.corrupt("name does not fit into a directory block"));
         };
         let continues = u32::from(last.hash == first.hash);
         let hash = first.hash | continues;
         let block = self.append_leaf(|chain| fill(chain, upper))?;
         self.edit_leaf(at, |chain| fill(chain, lower))?;
         let Some(node) = path.steps.last() else {
-            return Err(place.corrupt("leaf has no node above it"));
+            return Err(place.corrupt("leaf of the hash tree has no parent node"));
         };
         self.insert_into_node(*node, DxEntry { hash, block })
     }
@@ -273,12 +273,15 @@ impl DirChange<'_, '_> {
         let all = all.at(place)?;
         let starts_with_dots = matches!(all.as_slice(), [dot, dotdot, ..]
             if dot.name == b"." && dotdot.name == b".." && dotdot.offset == 12);
-        place.ensure(starts_with_dots, "directory does not start with . and ..")?;
+        place.ensure(
+            starts_with_dots,
+            "directory does not start with '.' and '..'",
+        )?;
         let entries = all[2..].iter().copied().map(NewDirent::from);
         let leaf = self.append_leaf(|chain| {
             let fits = dir_edit::fill(chain, entries);
             fits.then_some(())
-                .ok_or("names of a directory block do not fit into one")
+                .ok_or("names of a directory block do not fit into another block")
         })?;
         let (version, _) = self.fs.new_hash_version();
         let root = Step::root(at);
@@ -314,7 +317,7 @@ impl DirChange<'_, '_> {
             if dx_edit::insert_entry(bytes, step.kind, has_tail, at, entry) {
                 return Ok(());
             }
-            Err(place.corrupt("node of the hash tree has no room"))
+            Err(place.corrupt("node of the hash tree is full"))
         })
     }
 

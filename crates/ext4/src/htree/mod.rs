@@ -132,7 +132,7 @@ impl Filesystem {
     fn index_leaf(&self, dir: &Inode, number: u32) -> Result<(FsBlock, Buffer<'_>)> {
         let leaf = self.checked_dir_block(dir, number)?;
         let place = dir.place();
-        leaf.ok_or_else(|| place.corrupt("hash tree leads to a hole"))
+        leaf.ok_or_else(|| place.corrupt("hash tree refers to a hole"))
     }
 
     /// Returns the node of the tree in block `index` of the directory. Block 0 is the root.
@@ -147,7 +147,7 @@ impl Filesystem {
             self.verify_dx_node(dir, &node, place)
         })?;
         let Some((block, buffer)) = read else {
-            return Err(dir.place().corrupt("hash tree leads to a hole"));
+            return Err(dir.place().corrupt("hash tree refers to a hole"));
         };
         Ok(Frame {
             buffer,
@@ -178,7 +178,7 @@ impl<'f> Search<'f> {
         // The index was returned by this node, or is 0, which every node has.
         let block = node.block(frame.index.min(node.count() - 1));
         Place::Block(frame.block, self.dir.ino())
-            .ensure(block != 0, "hash tree leads back to its root")?;
+            .ensure(block != 0, "hash tree refers to its own root")?;
         Ok(block)
     }
 

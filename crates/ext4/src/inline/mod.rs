@@ -59,7 +59,7 @@ impl Filesystem {
     fn inline_parts<'i>(&self, inode: &'i Inode) -> Result<InlineParts<'i>> {
         inode
             .place()
-            .ensure(inode.has_inline_data(), "no content in the inode")?;
+            .ensure(inode.has_inline_data(), "inode has no inline data")?;
         Ok(InlineParts {
             i_block: inode.i_block(),
             attribute: self.inline_attribute(inode)?.unwrap_or_default(),
@@ -90,7 +90,9 @@ impl Filesystem {
     fn inline_parent(&self, dir: &Inode, parts: &InlineParts<'_>) -> Result<Target> {
         let parent = parts.parent();
         if parent.0 == 0 || parent.0 > self.superblock().inodes_count {
-            return Err(dir.place().corrupt("parent of the directory is no inode"));
+            return Err(dir
+                .place()
+                .corrupt("inline directory has an invalid parent inode number"));
         }
         Ok((parent, FileTypeByte::DIRECTORY))
     }

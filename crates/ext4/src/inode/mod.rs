@@ -116,7 +116,7 @@ impl Inode {
     /// Decodes like [`Inode::decode`], but accepts an inode without links, as an orphan has none.
     pub(crate) fn decode_unlinked(sb: &Superblock, ino: Ino, bytes: &[u8]) -> Result<Self> {
         let place = Place::Inode(ino);
-        place.ensure(bytes.len() >= BASE_INODE_BYTES, "inode is cut off")?;
+        place.ensure(bytes.len() >= BASE_INODE_BYTES, "inode is truncated")?;
         let mut raw = [0; INODE_BYTES];
         let kept = INODE_BYTES.min(bytes.len());
         raw[..kept].copy_from_slice(&bytes[..kept]);
@@ -125,7 +125,7 @@ impl Inode {
         if bytes.len() == BASE_INODE_BYTES {
             inode.raw[BASE_INODE_BYTES..].fill(0);
         } else if extra_bytes > bytes.len() - BASE_INODE_BYTES || extra_bytes % 4 != 0 {
-            return Err(place.corrupt("size of the extra fields is wrong"));
+            return Err(place.corrupt("size of the extra inode fields is wrong"));
         } else if extra_bytes < INODE_BYTES - BASE_INODE_BYTES {
             // The field with the size itself stays readable, even if its value is 0.
             let known = (BASE_INODE_BYTES + extra_bytes).max(BASE_INODE_BYTES + 2);
@@ -133,7 +133,7 @@ impl Inode {
         }
         inode.mask_by_features(sb);
         if FileKind::from_mode(inode.mode()).is_none() {
-            return Err(place.corrupt("mode has no known file type"));
+            return Err(place.corrupt("mode has an unknown file type"));
         }
         if i64::try_from(inode.size_bytes()).is_err() {
             return Err(place.corrupt("size is negative"));

@@ -98,7 +98,7 @@ impl Filesystem {
         while let Some(ino) = next {
             self.check_orphan(ino, Place::Superblock)?;
             if known.list.contains_key(&ino) {
-                return Err(Place::Inode(ino).corrupt("list of orphans leads back to itself"));
+                return Err(Place::Inode(ino).corrupt("orphan list contains a cycle"));
             }
             let behind = Ino::stored(raw::dtime(&self.inode_bytes(ino)?));
             known.list.insert(ino, Neighbours { before, behind });
@@ -154,7 +154,7 @@ impl Filesystem {
     /// Returns an error for a number that cannot be that of an orphan.
     fn check_orphan(&self, ino: Ino, place: Place) -> Result<()> {
         let is_file = self.superblock().is_file_ino(ino);
-        place.ensure(is_file, "orphan is no inode of a file")
+        place.ensure(is_file, "orphan has an invalid or reserved inode number")
     }
 
     fn set_orphan_slot(

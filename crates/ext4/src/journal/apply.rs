@@ -81,7 +81,7 @@ impl Apply<'_> {
         let is_stale = matches!(self.fs.inode(ino), Err(Error::StaleInode(_)));
         let is_there = self.overlay.has_inode(ino) || !is_stale;
         if !is_there {
-            tracing::warn!(%ino, "a range in a fast commit is ignored: its inode is not in use");
+            tracing::warn!(%ino, "ignored a range in a fast commit: its inode is not in use");
         }
         is_there
     }
@@ -124,7 +124,7 @@ impl Apply<'_> {
             if is_new {
                 let up = self.overlay.entry(ino, b"..").flatten();
                 let parent = up
-                    .ok_or_else(|| refused(ino, "directory without a parent"))?
+                    .ok_or_else(|| refused(ino, "new directory without a parent"))?
                     .ino;
                 self.fs
                     .init_directory(&mut self.handle, &mut inode, parent)?;
@@ -142,7 +142,7 @@ impl Apply<'_> {
         self.overlay.patch_inode(ino, &mut bytes);
         let mut inode = Inode::decode(sb, ino, &bytes)?;
         if inode.file_acl().is_some() {
-            return Err(refused(ino, "attributes in a block"));
+            return Err(refused(ino, "extended attributes in a block"));
         }
         let is_directory = inode.is_directory();
         // The number may be marked as used already, as a block may be.
@@ -171,7 +171,7 @@ impl Apply<'_> {
             Err(error) => return Err(error),
         };
         if old.file_acl().is_some() {
-            return Err(refused(ino, "attributes in a block"));
+            return Err(refused(ino, "extended attributes in a block"));
         }
         self.unmap(&mut old, 0, u32::MAX)?;
         self.fs
@@ -187,7 +187,10 @@ impl Apply<'_> {
         let mut inode = Inode::decode(sb, ino, &bytes)?;
         let is_same_kind = inode.kind() == old.kind() && has_extents(&inode) == has_extents(&old);
         if !is_same_kind || inode.file_acl() != old.file_acl() {
-            return Err(refused(ino, "file of another kind"));
+            return Err(refused(
+                ino,
+                "change of the file type, the mapping type or the attribute block",
+            ));
         }
         if inode.is_directory() {
             let mut flags = inode.flags();
@@ -223,7 +226,7 @@ impl Apply<'_> {
         let mut outside = None;
         for (start, blocks, kind) in overlay.ranges(inode.ino()) {
             if !has_extents(inode) {
-                return Err(refused(inode.ino(), "blocks without extents"));
+                return Err(refused(inode.ino(), "blocks of a file without extents"));
             }
             let end = start.0.saturating_add(blocks);
             let Some((physical, is_written)) = kind.block() else {
@@ -305,7 +308,7 @@ impl Apply<'_> {
         let mut dir = match self.fs.inode(parent) {
             Ok(dir) if dir.is_directory() => dir,
             Ok(_) | Err(Error::StaleInode(_)) => {
-                tracing::warn!(ino = %parent, "names in a fast commit are ignored: there is no such directory");
+                tracing::warn!(ino = %parent, "ignored names in a fast commit: the directory does not exist");
                 return Ok(());
             }
             Err(error) => return Err(error),

@@ -36,7 +36,7 @@ fn check_writable(sb: &Superblock) -> Result<()> {
         return Err(Error::NotWritable(format!("feature {}", names.join(", "))));
     }
     if sb.quota_inos.iter().any(|ino| ino.0 != 0) {
-        return Err(Error::NotWritable("it keeps quotas".to_owned()));
+        return Err(Error::NotWritable("it has quota files".to_owned()));
     }
     if sb.compat.contains(Compat::HAS_JOURNAL) && sb.journal_ino == Ino(0) {
         let reason = "the journal is on another device";
@@ -114,7 +114,7 @@ impl Filesystem {
         let mut superblock = read_superblock(&first_block, self.superblock())?;
         let file = JournalFile::map(self, Arc::clone(device), &inode, superblock.length_blocks)?;
         if file.extent().overlaps_itself() {
-            return Err(JOURNAL.corrupt("the journal has a block twice"));
+            return Err(JOURNAL.corrupt("the journal maps a block twice"));
         }
         if superblock.start != 0 && self.superblock().incompat.contains(Incompat::RECOVER) {
             self.recovered = self.recover_home(device, &file, &mut superblock)?;

@@ -46,7 +46,7 @@ pub(super) fn read(
 ) -> Result<(Overlay, u32)> {
     let area = journal.fast_commit_blocks();
     if area.is_empty() && journal.features.contains(Features::FAST_COMMIT) {
-        return Err(Place::Journal(0).corrupt("the journal has no room for fast commits"));
+        return Err(Place::Journal(0).corrupt("the journal has no blocks for fast commits"));
     }
     let mut scan = Scan {
         tid,
@@ -123,7 +123,7 @@ impl Scan {
         self.checksum = self.checksum.bytes(placed.checked_bytes());
         let wrong = match placed.tag {
             Some(Tag::Head { features, .. }) if features != 0 => {
-                return Err("fast commits with an unknown feature");
+                return Err("fast commits have an unknown feature");
             }
             Some(Tag::Head { tid, .. }) if Tid(tid) != self.tid => {
                 return Ok(ControlFlow::Break(()));
@@ -135,7 +135,7 @@ impl Scan {
                     self.checksum = NO_TAGS;
                     return Ok(ControlFlow::Continue(()));
                 }
-                "the first fast commit has a wrong checksum or transaction"
+                "the first fast commit has a wrong checksum or transaction number"
             }
             Some(_) => return Ok(ControlFlow::Continue(())),
             None => "the first fast commit has a damaged tag",
@@ -302,11 +302,11 @@ impl Replay<'_> {
         }
         Err(self
             .place
-            .corrupt("fast commit names an inode that does not exist"))
+            .corrupt("fast commit refers to an inode that does not exist"))
     }
 
     fn tell_ignored(&self, ino: Ino) {
-        tracing::warn!(place = %self.place, %ino, "a change in a fast commit is ignored: what it names does not exist");
+        tracing::warn!(place = %self.place, %ino, "ignored a change in a fast commit: invalid name or inode number");
     }
 
     /// Returns the overlay, with the file types of its names.

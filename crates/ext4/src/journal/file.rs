@@ -34,7 +34,7 @@ impl JournalFile {
 
     /// Returns the run that contains the journal's `block`, and the location of the block.
     fn locate(&self, block: u32) -> Result<(usize, FsBlock)> {
-        let outside = || Place::Journal(block).corrupt("lies outside the journal");
+        let outside = || Place::Journal(block).corrupt("outside the journal");
         if block >= self.length_blocks {
             return Err(outside());
         }

@@ -22,12 +22,14 @@ impl Guard {
     /// Checks the blocks of a transaction, and those that it freed.
     pub(super) fn check_transaction(&self, blocks: &[Version], revoked: &[FsBlock]) -> Result<()> {
         if blocks.len() > self.max_blocks as usize {
-            return Err(Error::Invariant("a transaction has more blocks than fit"));
+            return Err(Error::Invariant(
+                "a transaction exceeds the maximum number of blocks",
+            ));
         }
         let is_outside = |block: &FsBlock| block.0 >= self.blocks_count;
         if revoked.iter().any(is_outside) {
             return Err(Error::Invariant(
-                "a transaction frees a block that does not exist",
+                "a transaction frees a block outside the file system",
             ));
         }
         self.check_blocks(blocks)
@@ -37,9 +39,9 @@ impl Guard {
     pub(super) fn refusal(&self, block: FsBlock) -> Option<&'static str> {
         let journal = self.journal.as_ref();
         if block.0 >= self.blocks_count {
-            Some("metadata outside of the file system")
+            Some("metadata block is outside the file system")
         } else if journal.is_some_and(|journal| journal.contains(block)) {
-            Some("metadata over the journal")
+            Some("metadata block overlaps the journal")
         } else {
             None
         }
@@ -52,7 +54,9 @@ impl Guard {
                 return Err(Error::Invariant(refusal));
             }
             if contents.len() != self.block_bytes {
-                return Err(Error::Invariant("metadata of another size than a block"));
+                return Err(Error::Invariant(
+                    "size of a metadata buffer differs from the block size",
+                ));
             }
         }
         Ok(())

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 /// An open handle.
 #[derive(Debug)]
-#[must_use = "a handle that is dropped takes back what it did"]
+#[must_use = "dropping a handle undoes its changes"]
 pub struct Handle<'f> {
     fs: &'f Filesystem,
     running: MutexGuard<'f, Running>,
@@ -119,7 +119,7 @@ impl<'f> Handle<'f> {
     ) -> Result<R> {
         let is_kept = self.touched.covers(block, &part) || self.keep_part(block, &part)?;
         let edit_part = |bytes: &mut [u8]| {
-            let cut_off = || Place::Block(block, ino).corrupt("block is cut off");
+            let cut_off = || Place::Block(block, ino).corrupt("block is truncated");
             edit(bytes.get_mut(part).ok_or_else(cut_off)?)
         };
         if is_kept {
@@ -158,7 +158,7 @@ impl<'f> Handle<'f> {
     ) -> Result<R> {
         let edited = self.fs.buffers().edit_dirty(block.0, edit);
         edited.unwrap_or_else(|| {
-            Err(Place::Block(block, ino).corrupt("block was freed in the same change"))
+            Err(Place::Block(block, ino).corrupt("block was freed by the same handle"))
         })
     }
 
@@ -231,7 +231,7 @@ impl<'f> Handle<'f> {
     /// Ends the handle. Its changes are part of the returned transaction.
     #[allow(
         clippy::must_use_candidate,
-        reason = "who does not wait for the commit needs no number"
+        reason = "callers that do not wait for the commit do not need the transaction number"
     )]
     pub fn stop(mut self) -> Tid {
         self.stopped = true;
@@ -248,7 +248,7 @@ impl<'f> Handle<'f> {
         if blocks > running.limit_blocks || blocks > blocks_before.saturating_add(spent) {
             // No commit reports success any more: this transaction would not fit into the log.
             self.fs
-                .broken("a handle changed more blocks than it asked for");
+                .broken("a handle changed more blocks than its credits allow");
         }
         for block in &self.forgotten {
             self.running.forget(*block);
@@ -313,6 +313,6 @@ mod tests {
         }
         handle.granted -= 1;
         handle.stop();
-        assert_stopped(&fs, "a handle changed more blocks than it asked for");
+        assert_stopped(&fs, "a handle changed more blocks than its credits allow");
     }
 }

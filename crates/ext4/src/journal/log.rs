@@ -245,7 +245,7 @@ impl<'a> Walk<'a> {
     fn advance(&mut self, blocks: u32) -> Result<()> {
         self.passed = self.passed.saturating_add(blocks);
         if self.passed > self.circle.len_blocks() {
-            return Err(self.corrupt("the log goes round without an end"));
+            return Err(self.corrupt("the log wraps around without an end"));
         }
         self.at = self.circle.wrapped(self.at, blocks);
         Ok(())
@@ -290,7 +290,7 @@ impl<'a> Walk<'a> {
     /// Returns an error if there are more than [`RECORDS_MAX`] records.
     fn check_records(&self, records: usize) -> Result<()> {
         if records > RECORDS_MAX {
-            return Err(self.corrupt("more is to be replayed than fits in memory; run e2fsck"));
+            return Err(self.corrupt("too many blocks to replay in memory; run e2fsck"));
         }
         Ok(())
     }
@@ -298,7 +298,7 @@ impl<'a> Walk<'a> {
     fn revoke(&mut self, block: &[u8]) -> Result<Step> {
         self.check(BlockKind::Revoke, block);
         let Some(revoked) = self.format.revoked(block) else {
-            return Err(self.corrupt("count of a revoke block is wrong"));
+            return Err(self.corrupt("byte count of a revoke block is wrong"));
         };
         self.pending.revoked.extend(revoked);
         self.check_records(self.pending.revoked.len())?;
@@ -370,6 +370,6 @@ impl<'a> Walk<'a> {
             return Ok(());
         };
         Err(Place::Journal(copy.block)
-            .corrupt("home of the data block lies outside the file system"))
+            .corrupt("home location of the data block is outside the file system"))
     }
 }

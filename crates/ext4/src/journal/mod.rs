@@ -159,7 +159,7 @@ fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recove
     let device = redirected(&superblock, device, &file, log)?;
     let replayed = Superblock::read(&*device)?;
     if replayed.block_size_bytes() != superblock.block_size_bytes() {
-        return Err(JOURNAL.corrupt("the journal changes the size of blocks"));
+        return Err(JOURNAL.corrupt("replaying the journal would change the block size"));
     }
     let fs = filesystem(&replayed, &device);
     let (overlay, fast_commits) = fast_commit::read(&file, &journal, end.tid, &fs)?;
@@ -179,11 +179,12 @@ fn read_superblock(file: &JournalFile, sb: &Superblock) -> Result<JournalSuperbl
     file.read(0, &mut bytes)?;
     let journal = JournalSuperblock::parse(&bytes)?;
     if journal.block_size_bytes != sb.block_size_bytes() {
-        return Err(JOURNAL.corrupt("block sizes of journal and file system differ"));
+        return Err(JOURNAL.corrupt("block sizes of the journal and the file system differ"));
     }
     let needs_features = sb.has_metadata_checksums() || sb.incompat.contains(Incompat::BIT64);
     if journal.version == 1 && needs_features {
-        let what = "the journal is of version 1, which the file system's features do not allow";
+        let what =
+            "journal superblock has version 1, but the file system's features require version 2";
         return Err(JOURNAL.corrupt(what));
     }
     Ok(journal)

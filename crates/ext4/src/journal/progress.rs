@@ -59,7 +59,7 @@ struct Turn<'p> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let reason = "a thread that worked on the journal panicked";
+            let reason = "a thread panicked during a commit, a checkpoint or a flush";
             let _ = self.progress.failure.set(reason.into());
         }
         self.progress.state.lock().busy[self.work as usize] = false;

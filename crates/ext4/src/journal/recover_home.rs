@@ -39,12 +39,12 @@ impl Filesystem {
         self.bring_home(device, file, &log)?;
         let replayed = Superblock::read(&**device)?;
         if replayed.block_size_bytes() != self.superblock().block_size_bytes() {
-            return Err(JOURNAL.corrupt("the journal changes the size of blocks"));
+            return Err(JOURNAL.corrupt("replaying the journal would change the block size"));
         }
         JOURNAL.ensure(
             replayed.journal_ino == self.superblock().journal_ino
                 && replayed.compat.contains(Compat::HAS_JOURNAL),
-            "the journal changes where the journal is",
+            "replaying the journal would change the journal's location",
         )?;
         // This superblock determines which blocks can be written.
         check_geometry(&replayed, device.size_bytes())?;
@@ -97,7 +97,7 @@ impl Filesystem {
         applied.map_err(|error| match error {
             Error::Device(_) | Error::Unreadable { .. } | Error::Aborted(_) => error,
             error => Error::NotWritable(format!(
-                "the journal holds fast commits that cannot be applied ({error}); run e2fsck first"
+                "the journal contains fast commits that cannot be applied ({error}); run e2fsck first"
             )),
         })
     }
@@ -117,7 +117,7 @@ impl Filesystem {
             let mut batch: Vec<Version> = Vec::with_capacity(BATCH_BLOCKS);
             for (home, copy) in copies.by_ref().take(BATCH_BLOCKS) {
                 if journal.contains(*home) {
-                    return Err(JOURNAL.corrupt("a block of the journal is to be replayed"));
+                    return Err(JOURNAL.corrupt("the log contains a copy of a journal block"));
                 }
                 let contents = read_copy(file, copy)?;
                 buffers.set_dirty(home.0, Arc::clone(&contents));

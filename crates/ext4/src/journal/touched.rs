@@ -73,14 +73,17 @@ impl Touched {
 
     /// Records that `block` contained `before`, or was clean if that is `None`.
     pub(super) fn keep_whole(&mut self, block: FsBlock, before: Option<Arc<[u8]>>) {
-        debug_assert!(!self.covers_all(block), "{block} is kept already");
+        debug_assert!(!self.covers_all(block), "{block} is already saved");
         self.push(block, before.map_or(Before::Clean, Before::Whole));
     }
 
     /// Records that the dirty `block`, which the handle has not changed yet, contains `before` from
     /// the byte `start` on.
     pub(super) fn keep_part(&mut self, block: FsBlock, start: usize, before: &[u8]) {
-        debug_assert!(!self.contains(block), "another part of {block} is kept");
+        debug_assert!(
+            !self.contains(block),
+            "another part of {block} is already saved"
+        );
         let from = self.saved.len();
         self.saved.extend_from_slice(before);
         let saved = from..self.saved.len();

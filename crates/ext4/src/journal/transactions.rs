@@ -221,7 +221,7 @@ impl Filesystem {
         if !writer.progress.fail(&error.to_string()) {
             return;
         }
-        tracing::error!("the file system is read-only from now on: {error}");
+        tracing::error!("writing has stopped, and the file system is now read-only: {error}");
         if matches!(error, Error::InUse(_)) {
             // Another host uses the image.
             return;
@@ -230,7 +230,7 @@ impl Filesystem {
         let in_journal = journal.map_or(Ok(()), |journal| journal.log.write_error(ABORTED));
         let in_superblock = self.record_error(&*writer.device, &record_of(error));
         if let Err(error) = in_journal.and(in_superblock) {
-            tracing::error!("the image does not say that it failed: {error}");
+            tracing::error!("cannot record the failure in the image: {error}");
         }
     }
 
@@ -312,7 +312,7 @@ mod tests {
     fn transaction_that_does_not_fit_stops_writing() {
         let mut fs = open();
         fs.writer.as_mut().unwrap().guard.max_blocks = 0;
-        assert_refused(&fs, "more blocks than fit");
+        assert_refused(&fs, "exceeds the maximum number of blocks");
     }
 
     #[test]
@@ -327,13 +327,13 @@ mod tests {
         drop(running);
         let error = fs.commit(tid).unwrap_err();
         assert!(matches!(error, Error::Invariant(_)), "{error}");
-        assert_stopped(&fs, "metadata outside of the file system");
+        assert_stopped(&fs, "metadata block is outside the file system");
     }
 
     #[test]
     fn block_that_is_freed_and_does_not_exist_stops_writing() {
         let fs = open();
         running(&fs).forget(FsBlock(fs.superblock().blocks_count));
-        assert_refused(&fs, "frees a block that does not exist");
+        assert_refused(&fs, "frees a block outside the file system");
     }
 }

@@ -193,7 +193,7 @@ impl Writer {
         let blocks = u32::try_from(transaction.blocks.len()).unwrap_or(u32::MAX);
         if log.circle().distance(head, commit_at) >= log.needed_blocks(blocks) {
             return Err(Error::Invariant(
-                "a transaction took more of the log than reserved",
+                "a transaction used more of the log than it reserved",
             ));
         }
         // Content that the transaction maps was written before, and becomes durable here too.

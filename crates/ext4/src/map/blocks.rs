@@ -149,7 +149,7 @@ impl MapChange<'_, '_> {
             return Err(self
                 .inode
                 .place()
-                .corrupt("block of numbers lies outside the file system"));
+                .corrupt("indirect block is outside the file system"));
         };
         Ok((block, slot))
     }
@@ -331,7 +331,7 @@ fn set_numbers(inode: &Inode, numbers: &mut [U32], first: u32, count: u32) -> Re
     let mut done = 0;
     for (place, number) in numbers.iter_mut().zip(first..first + count) {
         if place.get() != 0 {
-            return Err(Error::Invalid(inode.ino(), "blocks are mapped already"));
+            return Err(Error::Invalid(inode.ino(), "blocks are already mapped"));
         }
         place.set(number);
         done += 1;

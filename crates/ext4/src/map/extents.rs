@@ -65,7 +65,10 @@ impl Filesystem {
         };
         match target {
             Some(target) if !self.maps_any(inode, target.clone())? => Ok(()),
-            _ => Err(Error::Invalid(inode.ino(), "no hole to move blocks to")),
+            _ => Err(Error::Invalid(
+                inode.ino(),
+                "blocks can only be moved into a hole",
+            )),
         }
     }
 
@@ -105,7 +108,7 @@ impl MapChange<'_, '_> {
             if !leaf::insert(&mut walk.extents, whole.part(at..end)) {
                 return Err(Error::Invalid(
                     self.inode.ino(),
-                    "blocks are mapped already",
+                    "blocks are already mapped",
                 ));
             }
             self.store(walk, at)?;

@@ -12,7 +12,8 @@ use crate::{FileKind, Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
 
 /// The error of a block whose offset in its cluster differs from the offset in the file's cluster.
-pub(super) const MISPLACED: &str = "lies elsewhere in its cluster than in the file's";
+pub(super) const MISPLACED: &str =
+    "offset in its cluster differs from the offset in the file's cluster";
 
 /// The maximum number of runs of blocks, and of blocks of the mapping, that a handle frees. This
 /// takes a few milliseconds, during which all other operations wait.
@@ -87,9 +88,7 @@ impl MapChange<'_, '_> {
         is_mapped: impl Fn(Range<u64>) -> Result<bool>,
     ) -> Result<()> {
         if !self.fs.superblock().contains_blocks(block, blocks) {
-            return Err(
-                Place::Block(block, self.inode.ino()).corrupt("lies outside the file system")
-            );
+            return Err(Place::Block(block, self.inode.ino()).corrupt("outside the file system"));
         }
         let end = block.0 + blocks;
         if self.fs.is_journaled(self.inode) {

@@ -121,7 +121,7 @@ impl Filesystem {
             Found::Extent(extent) => {
                 let Range { start: first, end } = extent.file_blocks;
                 if !self.superblock().contains_blocks(extent.block, end - first) {
-                    return Err(place.corrupt("extent lies outside the file system"));
+                    return Err(place.corrupt("extent is outside the file system"));
                 }
                 let block = FsBlock(extent.block.0 + (start - first));
                 Ok((MappingKind::mapped(block, extent.is_written), end - start))
@@ -184,7 +184,7 @@ impl Filesystem {
         };
         let sb = self.superblock();
         Place::Block(block, inode.ino())
-            .ensure(sb.contains_blocks(block, 1), "lies outside the file system")?;
+            .ensure(sb.contains_blocks(block, 1), "outside the file system")?;
         let blocks = blocks.min(sb.blocks_count - block.0);
         Ok((MappingKind::Written(block), blocks))
     }
@@ -243,7 +243,7 @@ impl Filesystem {
         while block < end {
             runs_left = runs_left.checked_sub(1).ok_or_else(|| {
                 let place = inode.place();
-                place.corrupt("file has more runs than the file system has blocks")
+                place.corrupt("file has more runs of blocks than the file system has blocks")
             })?;
             let Ok(start) = u32::try_from(block) else {
                 // Past the largest possible file: a hole.

@@ -79,7 +79,7 @@ impl Filesystem {
             root_place.ensure(
                 self.superblock()
                     .contains_blocks(extent.block, extent.blocks()),
-                "extent lies outside the file system",
+                "extent is outside the file system",
             )?;
         }
         Ok(Walk {
@@ -210,7 +210,7 @@ impl MapChange<'_, '_> {
             return Err(self
                 .inode
                 .place()
-                .corrupt("extent tree is full at its greatest depth"));
+                .corrupt("extent tree is full at its maximum depth"));
         }
         let seed = self.fs.inode_seed(self.inode);
         let mut near = self.fs.home_goal(self.inode);

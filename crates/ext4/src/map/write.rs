@@ -245,10 +245,13 @@ impl Filesystem {
             return Err(Error::InlineData(inode.ino()));
         }
         if !inode.kind().has_blocks() {
-            return Err(Error::Invalid(inode.ino(), "has no blocks"));
+            return Err(Error::Invalid(
+                inode.ino(),
+                "files of this type have no blocks",
+            ));
         }
         if !has_extents(inode) && self.cluster_blocks() > 1 {
-            let what = "bigalloc for a file without extents";
+            let what = "file without extents on a bigalloc file system";
             return Err(Error::NotSupported(inode.ino(), what));
         }
         Ok(MapChange {
@@ -285,5 +288,5 @@ fn has_extents(inode: &Inode) -> bool {
 }
 
 fn unwritten_refused(inode: &Inode) -> Error {
-    Error::NotSupported(inode.ino(), "unwritten blocks without extents")
+    Error::NotSupported(inode.ino(), "unwritten blocks in a file without extents")
 }

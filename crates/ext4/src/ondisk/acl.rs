@@ -18,7 +18,7 @@ const NO_ID: u32 = u32::MAX;
 
 const NO_VERSION: &str = "access control list has no version";
 const CUT_OFF: &str = "access control list ends inside an entry";
-const UNKNOWN_KIND: &str = "access control list has an entry of an unknown kind";
+const UNKNOWN_KIND: &str = "access control list has an entry of an unknown type";
 
 /// Kinds of entries, numbered as in both forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,7 +80,7 @@ impl Acl {
     pub fn from_disk(disk: &[u8]) -> Result<Self, Damage> {
         let (version, mut rest) = disk.split_first_chunk().ok_or(NO_VERSION)?;
         if u32::from_le_bytes(*version) != DISK_VERSION {
-            return Err("access control list is of an unknown version");
+            return Err("access control list has an unknown version");
         }
         let mut entries = Vec::with_capacity(rest.len() / 4);
         while !rest.is_empty() {
@@ -111,7 +111,7 @@ impl Acl {
         let invalid = |what| Error::Invalid(ino, what);
         let (version, rest) = user.split_first_chunk().ok_or(invalid(NO_VERSION))?;
         if u32::from_le_bytes(*version) != USER_VERSION {
-            let what = "access control lists of this version";
+            let what = "this version of access control lists";
             return Err(Error::NotSupported(ino, what));
         }
         let (chunks, []) = rest.as_chunks::<8>() else {
@@ -141,20 +141,22 @@ impl Acl {
         let count = |tag| self.entries.iter().filter(|entry| entry.tag == tag).count();
         let once = [Tag::Owner, Tag::OwningGroup, Tag::Other];
         if once.into_iter().any(|tag| count(tag) != 1) {
-            return Err("access control list lacks an entry, or has one twice");
+            return Err("access control list must have one entry each for owner, group and others");
         }
         // The tags are numbered in the required order.
         if !self.entries.is_sorted_by_key(|entry| entry.tag) {
-            return Err("access control list is not in order");
+            return Err("entries of the access control list are not in order");
         }
         let has_named = self.entries.iter().any(|entry| entry.tag.is_named());
         if count(Tag::Mask) > 1 || (has_named && count(Tag::Mask) == 0) {
-            return Err("access control list needs one mask");
+            return Err("access control list must have one mask");
         }
         let is_sane =
             |entry: &Entry| entry.permissions <= 7 && !(entry.tag.is_named() && entry.id == NO_ID);
         if !self.entries.iter().all(is_sane) {
-            return Err("access control list has unknown permissions, or an entry for nobody");
+            return Err(
+                "access control list has unknown permissions, or a named entry without an ID",
+            );
         }
         Ok(())
     }

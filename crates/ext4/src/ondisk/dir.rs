@@ -132,7 +132,7 @@ impl<'a> Records<'a> {
             return Err("directory record is too short");
         }
         if !len_bytes.is_multiple_of(4) {
-            return Err("length of a directory record is no multiple of 4");
+            return Err("length of a directory record is not a multiple of 4");
         }
         let record = rest.get(..len_bytes).ok_or(PAST_END)?;
         let (offset, end) = (self.at, self.at + len_bytes);

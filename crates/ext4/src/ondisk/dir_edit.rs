@@ -51,7 +51,7 @@ pub fn insert_at(chain: &mut [u8], offset: usize, entry: NewDirent<'_>) -> Resul
     let (used, end) = (record.used_bytes(), record.end);
     let at = offset + used;
     if end.saturating_sub(at) < record_len_bytes(entry.name.len()) {
-        return Err("directory record has no room");
+        return Err("directory record has no space for the entry");
     }
     if used > 0 {
         set_len(chain, offset, used);
@@ -130,7 +130,7 @@ pub fn fill<'e>(chain: &mut [u8], entries: impl IntoIterator<Item = NewDirent<'e
 /// Extends the chain in the first `len` bytes of `chain` to its whole length. The last record gets
 /// the added space. If the old chain was too short for a record, the whole becomes one free record.
 pub fn extend(chain: &mut [u8], len: usize) -> Result<(), Damage> {
-    let before = chain.get(..len).ok_or("chain is cut off")?;
+    let before = chain.get(..len).ok_or("directory block is truncated")?;
     let last = Records::new(before)
         .try_fold(None, |_, record| record.map(|record| Some(record.offset)))?;
     match last {
@@ -177,7 +177,7 @@ fn find(chain: &[u8], name: &[u8]) -> Result<Option<Found>, Damage> {
 fn record_at(chain: &[u8], offset: usize) -> Result<Record<'_>, Damage> {
     Records::new(chain)
         .find(|record| record.is_ok_and(|record| record.offset == offset) || record.is_err())
-        .unwrap_or(Err("directory record is not where it was"))
+        .unwrap_or(Err("directory record no longer exists"))
 }
 
 /// Writes the record of `entry` into `range` of the chain, which it fills.

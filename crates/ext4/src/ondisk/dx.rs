@@ -100,7 +100,7 @@ impl DxInfo {
         let (Some(0), Some(&[hash_version, ROOT_INFO_BYTES, indirect_levels, unused_flags])) =
             (reserved, info)
         else {
-            return Err("root of the hash tree has a malformed description");
+            return Err("root of the hash tree has a malformed header");
         };
         Ok(Self {
             hash_version,
@@ -122,10 +122,10 @@ impl<'a> DxNode<'a> {
             return Err("node of the hash tree is too short");
         };
         if limit != kind.limit(block.len(), has_tail) {
-            return Err("node of the hash tree has a wrong limit of entries");
+            return Err("node of the hash tree has a wrong entry limit");
         }
         if count == 0 || count > limit {
-            return Err("node of the hash tree has a wrong number of entries");
+            return Err("node of the hash tree has a wrong entry count");
         }
         Ok(Self {
             block,

@@ -102,9 +102,9 @@ impl GroupDesc {
         let size_bytes = usize::from(sb.descriptor_size_bytes);
         let bytes = bytes
             .get(..size_bytes)
-            .ok_or_else(|| place.corrupt("descriptor is cut off"))?;
+            .ok_or_else(|| place.corrupt("descriptor is truncated"))?;
         let (low, rest) =
-            RawLow::ref_from_prefix(bytes).map_err(|_| place.corrupt("descriptor is cut off"))?;
+            RawLow::ref_from_prefix(bytes).map_err(|_| place.corrupt("descriptor is truncated"))?;
         if sb.has_descriptor_checksums() && checksum(sb, group, bytes) != low.bg_checksum.get() {
             return Err(place.corrupt("checksum of the descriptor is wrong"));
         }
@@ -112,7 +112,7 @@ impl GroupDesc {
         let high = RawHigh::ref_from_prefix(rest).map_or(&zero, |(high, _)| high);
         let desc = Self::decode(sb, low, high);
         if !sb.contains_blocks(desc.inode_table, u64::from(sb.inode_table_blocks())) {
-            return Err(place.corrupt("inode table lies outside the file system"));
+            return Err(place.corrupt("inode table is outside the file system"));
         }
         Ok(desc)
     }
@@ -148,9 +148,9 @@ impl GroupDesc {
         let place = Place::Group(group);
         let bytes = bytes
             .get_mut(..usize::from(sb.descriptor_size_bytes))
-            .ok_or_else(|| place.corrupt("descriptor is cut off"))?;
+            .ok_or_else(|| place.corrupt("descriptor is truncated"))?;
         let (low, rest) =
-            RawLow::mut_from_prefix(bytes).map_err(|_| place.corrupt("descriptor is cut off"))?;
+            RawLow::mut_from_prefix(bytes).map_err(|_| place.corrupt("descriptor is truncated"))?;
         let mut none = RawHigh::default();
         let (high, has_high) = match RawHigh::mut_from_prefix(rest) {
             Ok((high, _)) => (high, true),
@@ -163,7 +163,7 @@ impl GroupDesc {
             self.unused_inodes,
         ];
         if !has_high && counts.iter().any(|&count| count > u32::from(u16::MAX)) {
-            return Err(place.corrupt("a count does not fit the descriptor"));
+            return Err(place.corrupt("a count does not fit into the descriptor"));
         }
         (low.bg_free_blocks_count, high.bg_free_blocks_count) = halves16(self.free_clusters);
         (low.bg_free_inodes_count, high.bg_free_inodes_count) = halves16(self.free_inodes);

@@ -91,10 +91,10 @@ impl MmpBlock {
     pub fn parse(bytes: &[u8; MMP_BYTES], seed: Option<Crc32c>) -> Result<Self, Damage> {
         let raw: &RawMmp = zerocopy::transmute_ref!(bytes);
         if raw.mmp_magic.get() != MAGIC {
-            return Err("multiple-mount protection has no magic number");
+            return Err("block for multiple-mount protection (MMP) has no magic number");
         }
         if seed.is_some_and(|seed| checksum(raw, seed) != raw.mmp_checksum.get()) {
-            return Err("checksum of the multiple-mount protection is wrong");
+            return Err("checksum of the block for multiple-mount protection (MMP) is wrong");
         }
         Ok(Self {
             sequence: Sequence::from_number(raw.mmp_seq.get()),

@@ -1,7 +1,7 @@
 //! The codec: converts bytes to values, without I/O.
 #![allow(
     clippy::struct_field_names,
-    reason = "on-disk structures keep the format's names, prefix and all"
+    reason = "on-disk structures keep the field names of the format, with their prefixes"
 )]
 
 /// A description of how bytes differ from a valid structure.

@@ -32,14 +32,14 @@ pub fn set_slot(block: &mut [u8], index: usize, ino: Option<Ino>) {
 pub fn check(block: &[u8], at: FsBlock, seed: Option<Crc32c>) -> Result<(), Damage> {
     let (slots, tail) = split(block);
     let [m0, m1, m2, m3, c0, c1, c2, c3] = *tail else {
-        return Err("block of the orphan file is too short");
+        return Err("orphan file block is too short");
     };
     if u32::from_le_bytes([m0, m1, m2, m3]) != MAGIC {
-        return Err("block of the orphan file has no magic number");
+        return Err("orphan file block has no magic number");
     }
     let stored = u32::from_le_bytes([c0, c1, c2, c3]);
     if seed.is_some_and(|seed| checksum(slots, at, seed) != stored) {
-        return Err("checksum of the orphan file's block is wrong");
+        return Err("checksum of the orphan file block is wrong");
     }
     Ok(())
 }

@@ -137,7 +137,7 @@ impl Filesystem {
             .filter(|header| header.references > 0)
             .ok_or_else(|| {
                 let place = Place::Block(block, inode.ino());
-                place.corrupt("attribute block has no users")
+                place.corrupt("reference count of the attribute block is 0")
             })
     }
 

@@ -17,7 +17,7 @@ impl Filesystem {
                 return Ok(ControlFlow::Continue(()));
             }
             let ValuePlace::Here(value) = entry.value else {
-                return Err(place.corrupt("inline data lies outside the inode"));
+                return Err(place.corrupt("inline data is not stored in the inode"));
             };
             found = Some(value.to_vec());
             Ok(ControlFlow::Break(()))

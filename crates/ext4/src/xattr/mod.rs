@@ -163,7 +163,7 @@ impl Filesystem {
         let place = Place::Inode(ino);
         let inode = self.value_inode(ino)?;
         if inode.size_bytes() != u64::from(size_bytes) {
-            return Err(place.corrupt("attribute value is not as long as its entry says"));
+            return Err(place.corrupt("length of the attribute value differs from its entry"));
         }
         let value = self.small_content(&inode, size_bytes)?;
         // The hash of the content is stored in the field of the access time. Lustre's older format has
@@ -189,7 +189,7 @@ impl Filesystem {
         for index in 0..size_bytes.div_ceil(block_size_bytes) {
             let left = usize::try_from(size_bytes - index * block_size_bytes).unwrap_or(0);
             let MappingKind::Written(block) = self.map(inode, FileBlock(index), 1)?.kind else {
-                return Err(inode.place().corrupt("attribute value has a hole"));
+                return Err(inode.place().corrupt("value inode has a hole"));
             };
             let block = self.metadata_block(block, inode.ino(), |_| Ok(()))?;
             content.extend_from_slice(&block[..left.min(block.len())]);

@@ -49,7 +49,7 @@ impl Filesystem {
         let mut all = Attributes::none(rest_bytes, self.buffers().block_size_bytes());
         all.is_fast_symlink = inode.kind() == FileKind::Symlink && !self.has_blocks(inode);
         let keep_going = |fits: bool, place: Place| {
-            place.ensure(fits, "attributes take more than their region has")?;
+            place.ensure(fits, "attributes exceed their region")?;
             Ok(ControlFlow::Continue(()))
         };
         let _ = self.for_each_xattr_in_inode(inode, &mut |entry, place| {
@@ -65,7 +65,7 @@ impl Filesystem {
         all.block = Some(AttributeBlock {
             block,
             references: header
-                .ok_or_else(|| place.corrupt("attribute block has no users"))?
+                .ok_or_else(|| place.corrupt("reference count of the attribute block is 0"))?
                 .references,
         });
         let entries = XattrEntries::in_block(&buffer).at(place)?;

@@ -134,13 +134,13 @@ impl Filesystem {
         }
         let place = Place::Inode(ino);
         if !self.has_value_inodes() {
-            return Err(place.corrupt("attribute value in an inode lacks its feature"));
+            return Err(place.corrupt("value inode on an image without the feature ea_inode"));
         }
         let mut inode = self.value_inode(ino)?;
         let before = references(&inode);
         let references = before
             .checked_add_signed(by)
-            .ok_or_else(|| place.corrupt("attribute value is used more often than it counts"))?;
+            .ok_or_else(|| place.corrupt("reference count of the value inode is too small"))?;
         // All references except one save the value's space.
         let more = by - i64::from(before == 0) + i64::from(references == 0);
         handle
@@ -157,14 +157,14 @@ impl Filesystem {
     pub(super) fn value_inode(&self, ino: Ino) -> Result<Inode> {
         let place = Place::Inode(ino);
         if ino < self.superblock().first_ino {
-            return Err(place.corrupt("reserved inode cannot hold an attribute's value"));
+            return Err(place.corrupt("attribute value is in a reserved inode"));
         }
         let inode = self.inode(ino)?;
         place.ensure(
             inode.flags().contains(InodeFlags::EA_INODE)
                 && !inode.has_inline_data()
                 && inode.kind() == FileKind::Regular,
-            "inode does not hold an attribute's value",
+            "inode of an attribute value lacks the flag EA_INODE",
         )?;
         if inode.size_bytes() > u64::from(MAX_VALUE_BYTES) {
             return Err(place.corrupt("attribute value is too long"));

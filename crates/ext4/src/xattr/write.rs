@@ -328,12 +328,12 @@ fn disk_form<'v>(inode: &Inode, index: NameIndex, value: &'v [u8]) -> Result<Cow
 
 /// Splits a full name into its class and the rest. Returns an error if programs cannot set it.
 fn split_name<'n>(inode: &Inode, name: &'n [u8]) -> Result<(NameIndex, &'n [u8])> {
-    let not_supported = "attributes of this class of names";
+    let not_supported = "extended attributes in this namespace";
     let (index, name) = NameIndex::split(name)
         .filter(|(index, _)| !matches!(*index, NameIndex::SYSTEM | NameIndex::RICHACL))
         .ok_or(Error::NotSupported(inode.ino(), not_supported))?;
     if name.len() > MAX_NAME_BYTES {
-        let what = "attribute's name is longer than 255 bytes";
+        let what = "name of the extended attribute is longer than 255 bytes";
         return Err(Error::Invalid(inode.ino(), what));
     }
     Ok((index, name))

@@ -195,7 +195,7 @@ pub fn capacity(bytes: usize) -> usize {
 /// If `bytes` is shorter than a header.
 pub fn encode_node<E: Entry>(bytes: &mut [u8], depth: u16, entries: &[E], seed: Option<Crc32c>) {
     let max = capacity(bytes.len());
-    debug_assert!(entries.len() <= max, "entries fit the node");
+    debug_assert!(entries.len() <= max, "entries do not fit into the node");
     let (header, rest) = RawHeader::mut_from_prefix(bytes).expect("a node has a header");
     header.eh_magic.set(MAGIC);
     header.eh_entries.set(low16(entries.len().min(max) as u64));
@@ -231,7 +231,7 @@ impl<'a> Node<'a> {
     /// Parses the node in `bytes`: a block, or the 60 bytes in the inode.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Damage> {
         let Ok((header, rest)) = RawHeader::ref_from_prefix(bytes) else {
-            return Err("extent node is cut off");
+            return Err("extent node is truncated");
         };
         if header.eh_magic.get() != MAGIC {
             return Err("extent node has no magic number");
@@ -247,7 +247,7 @@ impl<'a> Node<'a> {
         }
         if depth == 0 {
             let (extents, _) = <[RawExtent]>::ref_from_prefix_with_elems(rest, count)
-                .map_err(|_| "extent node is cut off")?;
+                .map_err(|_| "extent node is truncated")?;
             return Ok(Self {
                 depth,
                 entries: Entries::Leaf(extents),
@@ -257,7 +257,7 @@ impl<'a> Node<'a> {
             return Err("index node of an extent tree is empty");
         }
         let (indexes, _) = <[RawIndex]>::ref_from_prefix_with_elems(rest, count)
-            .map_err(|_| "extent node is cut off")?;
+            .map_err(|_| "extent node is truncated")?;
         Ok(Self {
             depth,
             entries: Entries::Index(indexes),
@@ -303,13 +303,13 @@ impl<'a> Node<'a> {
                 for extent in extents {
                     let blocks = extent.file_blocks();
                     if blocks.is_empty() {
-                        return Err("extent has no length");
+                        return Err("extent has a length of 0");
                     }
                     if blocks.start < free_from {
                         return Err(UNSORTED);
                     }
                     if blocks.end > FILE_BLOCKS {
-                        return Err("extent passes the largest file");
+                        return Err("extent is past the maximum file size");
                     }
                     free_from = blocks.end;
                 }

@@ -66,18 +66,15 @@ impl JournalSuperblock {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let bytes: &[u8; SUPERBLOCK_BYTES] = bytes
             .first_chunk()
-            .ok_or_else(|| Place::Journal(0).corrupt("journal superblock is cut off"))?;
+            .ok_or_else(|| Place::Journal(0).corrupt("journal superblock is truncated"))?;
         let word = |at: usize| {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
-        check(
-            word(0) == MAGIC,
-            "no magic number in the journal superblock",
-        )?;
+        check(word(0) == MAGIC, "journal superblock has no magic number")?;
         let version = match word(S_TYPE) {
             TYPE_V1 => 1,
             TYPE_V2 => 2,
-            _ => return Err(Place::Journal(0).corrupt("unknown type of journal superblock")),
+            _ => return Err(Place::Journal(0).corrupt("journal superblock has an unknown type")),
         };
         let (compat, incompat, ro_compat) = match version {
             1 => (0, 0, 0),
@@ -116,7 +113,7 @@ impl JournalSuperblock {
         }
         check(
             sb.first > 0 && sb.first < sb.end,
-            "the journal has no room for a log",
+            "the journal has no blocks for a log",
         )?;
         check(sb.end >= MIN_BLOCKS, "the journal is too short")?;
         check(
@@ -196,11 +193,11 @@ fn check_checksums(
         features.contains(Features::CSUM_V3),
     );
     let kinds = u8::from(v2) + u8::from(v3) + u8::from(has_commit_crc32);
-    check(kinds <= 1, "the journal has several kinds of checksum")?;
+    check(kinds <= 1, "the journal has several checksum features")?;
     if v2 || v3 {
         check(
             bytes[S_CHECKSUM_TYPE] == CHECKSUM_TYPE_CRC32C,
-            "unknown type of checksum in the journal",
+            "the journal has an unknown checksum type",
         )?;
         let computed = zeroed(Crc32c::START, bytes, S_CHECKSUM);
         check(

@@ -51,7 +51,7 @@ pub struct SuperblockRepair {
 impl std::fmt::Display for SuperblockRepair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (damage, verdict) = match self.damage {
-            Damage::Torn => ("written in part", "confirms it"),
+            Damage::Torn => ("partly written", "matches it"),
             Damage::Wrong => ("damaged", "is used instead"),
             Damage::Lost => ("lost", "is used instead"),
         };
@@ -75,8 +75,8 @@ impl SuperblockRepair {
         match self.damage {
             Damage::Torn | Damage::Wrong => Ok(()),
             Damage::Lost => Err(Error::NotWritable(
-                "its superblock is lost, and a backup may be of an older file system; \
-                 if it is not, run e2fsck first"
+                "its superblock is lost, and the backup may belong to an older file system; \
+                 if it does not, run e2fsck first"
                     .to_owned(),
             )),
         }

@@ -72,7 +72,7 @@ impl<'a> SuperblockEdit<'a> {
     /// # Errors
     /// [`crate::Error::Corrupt`] if `bytes` is not a superblock.
     pub fn new(bytes: &'a mut [u8]) -> Result<Self> {
-        let damage = || Place::Superblock.corrupt("no superblock in its place");
+        let damage = || Place::Superblock.corrupt("magic number is wrong or missing");
         let raw = bytes
             .get_mut(..SUPERBLOCK_BYTES)
             .and_then(|bytes| RawSuperblock::mut_from_bytes(bytes).ok())

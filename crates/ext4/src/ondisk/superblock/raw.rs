@@ -243,16 +243,16 @@ impl RawSuperblock {
             let clusters_per_group = self.s_clusters_per_group.get();
             check(
                 (1..=bits_per_block).contains(&clusters_per_group),
-                "a group's clusters do not fit its bitmap",
+                "clusters of a group do not fit into its bitmap",
             )?;
             check(
                 u64::from(clusters_per_group) << cluster_blocks_log2 == u64::from(blocks_per_group),
-                "blocks and clusters of a group do not match",
+                "numbers of blocks and clusters in a group do not match",
             )?;
         } else {
             check(
                 (1..=bits_per_block).contains(&blocks_per_group),
-                "a group's blocks do not fit its bitmap",
+                "blocks of a group do not fit into its bitmap",
             )?;
         }
 
@@ -268,7 +268,7 @@ impl RawSuperblock {
         )?;
         check(
             first_data_block == 0 || log_block_size == 0,
-            "first data block does not fit the block size",
+            "first data block does not match the block size",
         )?;
         let groups = (blocks_count - first_data_block).div_ceil(u64::from(blocks_per_group));
         let Ok(groups_count) = u32::try_from(groups) else {
@@ -304,18 +304,18 @@ impl RawSuperblock {
         let inodes_per_group = self.s_inodes_per_group.get();
         check(
             (1..=block_bytes * 8).contains(&inodes_per_group),
-            "a group's inodes do not fit its bitmap",
+            "inodes of a group do not fit into its bitmap",
         )?;
         let table_bytes = u64::from(inodes_per_group) * u64::from(inode_bytes);
         check(
             table_bytes.div_ceil(u64::from(block_bytes))
                 <= u64::from(self.s_blocks_per_group.get()),
-            "a group's inode table does not fit the group",
+            "inode table of a group does not fit into the group",
         )?;
         let inodes_count = u64::from(self.s_inodes_count.get());
         check(
             (1..=groups * u64::from(inodes_per_group)).contains(&inodes_count),
-            "inode count does not fit the block groups",
+            "inode count does not match the number of block groups",
         )
     }
 

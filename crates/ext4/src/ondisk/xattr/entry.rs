@@ -135,7 +135,7 @@ impl<'a> XattrEntries<'a> {
             return Err("attribute block has no magic number");
         }
         if block.get(8..12) != Some(&[1, 0, 0, 0]) {
-            return Err("attribute block claims to be more than one block");
+            return Err("attribute block has a block count other than 1");
         }
         let region = block.get(HEADER_BYTES..).unwrap_or_default();
         Ok(Self {
