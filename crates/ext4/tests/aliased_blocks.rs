@@ -67,7 +67,7 @@ fn assert_damage<T: std::fmt::Debug>(result: Result<T>, inode: Ino, what: &str) 
 }
 
 #[test]
-fn file_of_one_block_over_and_over_has_no_hole_to_be_sought_for_long() {
+fn hole_search_in_a_file_that_repeats_one_block_ends_with_damage() {
     let Some(bytes) = aliased("-t ext2 -b 1024", FIRST, 0o100_644, 1 << 24) else {
         return;
     };
@@ -78,7 +78,7 @@ fn file_of_one_block_over_and_over_has_no_hole_to_be_sought_for_long() {
 }
 
 #[test]
-fn directory_longer_than_the_device_is_damage_whatever_the_superblock_claims() {
+fn directory_longer_than_the_device_is_damage() {
     let Some(mut bytes) = aliased("-t ext2 -b 1024", FIRST, 0o40_755, 1 << 21) else {
         return;
     };
@@ -93,7 +93,7 @@ fn directory_longer_than_the_device_is_damage_whatever_the_superblock_claims() {
 }
 
 #[test]
-fn journal_longer_than_the_device_is_damage_whatever_its_file_claims() {
+fn journal_longer_than_the_device_is_damage() {
     let arguments = "-t ext3 -b 1024 -J size=1";
     let Some(mut bytes) = aliased(arguments, JOURNAL, 0o100_600, 1 << 24) else {
         return;

@@ -261,7 +261,7 @@ impl<'a> Play<'a> {
 }
 
 #[test]
-fn allocation_random_operations_agree_with_a_model_of_sets() {
+fn random_allocations_match_a_model_of_sets() {
     let seed = Seed::from_environment(0xA110C);
     println!("seed {seed}");
     for (number, (arguments, size)) in (0..).zip(LAYOUTS) {

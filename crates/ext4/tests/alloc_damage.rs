@@ -63,7 +63,7 @@ fn damaged(
 }
 
 #[test]
-fn group_with_a_damaged_bitmap_is_left_alone_and_others_are_used() {
+fn group_with_a_damaged_bitmap_is_skipped_and_others_are_used() {
     type Damage = fn(&mut [u8], [usize; 3]);
     let table: &[(&str, &str, Damage)] = &[
         ("superblock or table free", PLAIN, |bytes, [bitmap, ..]| {
@@ -100,7 +100,7 @@ fn group_with_a_damaged_bitmap_is_left_alone_and_others_are_used() {
 }
 
 #[test]
-fn bitmap_with_a_wrong_checksum_is_not_believed() {
+fn bitmap_with_a_wrong_checksum_is_refused() {
     let Some(writable) = damaged(CHECKED, 0, |bytes, [bitmap, ..]| {
         // The bit of a used block is cleared. Two bits are flipped, so that the free count is still
         // right.
@@ -119,7 +119,7 @@ fn bitmap_with_a_wrong_checksum_is_not_believed() {
 }
 
 #[test]
-fn blocks_that_are_no_files_are_not_freed_and_nothing_changes() {
+fn freeing_blocks_that_no_file_has_fails_and_changes_nothing() {
     let Some(writable) = Writable::make("-t ext4 -b 1024 -g 1024", "16M") else {
         return;
     };
@@ -186,7 +186,7 @@ fn blocks_that_are_no_files_are_not_freed_and_nothing_changes() {
 }
 
 #[test]
-fn metadata_changed_at_random_is_survived() {
+fn randomly_damaged_metadata_does_not_panic() {
     let seed = Seed::from_environment(0xDA_3A6E);
     println!("seed {seed}");
     for arguments in [
@@ -290,7 +290,7 @@ impl BlockDevice for Discarding {
 }
 
 #[test]
-fn trim_discards_what_is_free_and_nothing_else() {
+fn trim_discards_only_free_blocks() {
     for arguments in [CHECKED, "-t ext4 -b 1024 -O ^has_journal,bigalloc -C 16384"] {
         let Some(writable) = Writable::make(arguments, "8M") else {
             return;

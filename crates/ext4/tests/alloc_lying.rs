@@ -52,7 +52,7 @@ fn inodes_in_use(fs: &Filesystem) -> Vec<u8> {
 }
 
 #[test]
-fn inodes_said_to_be_unused_are_not_overwritten() {
+fn used_inodes_counted_as_unused_are_not_overwritten() {
     type Lie = fn(&Superblock, &mut GroupDesc);
     let table: [(&str, Lie); 3] = [
         ("all unused", |sb, desc| {
@@ -80,7 +80,7 @@ fn inodes_said_to_be_unused_are_not_overwritten() {
 }
 
 #[test]
-fn inode_count_at_its_end_is_refused_and_other_groups_serve() {
+fn group_with_an_overflowing_inode_count_is_skipped_and_others_are_used() {
     let Some((writable, root)) = lying(0, |_, desc| desc.used_directories = u32::MAX) else {
         return;
     };
@@ -100,7 +100,7 @@ fn inode_count_at_its_end_is_refused_and_other_groups_serve() {
 }
 
 #[test]
-fn free_blocks_beyond_all_bounds_are_counted_as_all() {
+fn free_count_above_the_maximum_counts_as_all_blocks() {
     let Some(image) = Image::make("-t ext4 -b 1024 -O ^has_journal,^metadata_csum,64bit", "8M")
     else {
         return;

@@ -33,7 +33,7 @@ fn append(fs: &Filesystem, mut goal: Goal, mut want: u32) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn small_files_with_one_goal_lie_side_by_side() {
+fn small_files_with_one_goal_are_adjacent() {
     let Some(writable) = Writable::make("-t ext4 -b 1024 -O ^has_journal", "64M") else {
         return;
     };
@@ -58,7 +58,7 @@ fn small_files_with_one_goal_lie_side_by_side() {
 }
 
 #[test]
-fn files_that_grow_at_once_lie_in_few_pieces() {
+fn files_that_grow_concurrently_have_few_pieces() {
     for arguments in [
         "-t ext4 -b 4096 -O ^has_journal",
         "-t ext4 -b 1024 -O ^has_journal,bigalloc",
@@ -99,7 +99,7 @@ fn files_that_grow_at_once_lie_in_few_pieces() {
 }
 
 #[test]
-fn space_set_aside_is_given_up_when_there_is_no_other() {
+fn space_set_aside_is_released_on_a_full_image() {
     let Some(writable) = Writable::make("-t ext4 -b 1024 -O ^has_journal", "8M") else {
         return;
     };
@@ -130,7 +130,7 @@ fn new_directory(fs: &Filesystem, parent: &Inode) -> Inode {
 }
 
 #[test]
-fn directories_at_the_top_are_spread_and_others_stay_with_their_parent() {
+fn top_level_directories_spread_and_others_stay_with_their_parent() {
     let arguments = "-t ext4 -b 1024 -g 2048 -G 4 -O ^has_journal";
     let Some(writable) = Writable::make(arguments, "64M") else {
         return;
@@ -171,7 +171,7 @@ fn spoil_unused_tables(bytes: &mut [u8], fs: &Filesystem) {
 }
 
 #[test]
-fn inode_tables_that_were_never_zeroed_are_used_without_their_garbage() {
+fn inode_tables_that_were_never_zeroed_are_zeroed_on_use() {
     for arguments in [
         "-t ext4 -b 1024 -g 2048 -N 2000 -E lazy_itable_init=1 -O ^has_journal",
         "-t ext4 -b 4096 -N 300 -E lazy_itable_init=1 -O ^has_journal,^metadata_csum,uninit_bg",

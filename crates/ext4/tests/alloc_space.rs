@@ -27,7 +27,7 @@ fn blocks(claims: &[Claim]) -> u64 {
 }
 
 #[test]
-fn space_claimed_to_the_last_block_and_freed_is_what_it_was() {
+fn space_claimed_to_the_last_block_and_freed_is_unchanged() {
     for (arguments, size) in [
         ("-t ext4 -b 1024 -g 1024 -O ^has_journal", "8M"),
         ("-t ext2 -b 4096", "16M"),
@@ -107,7 +107,7 @@ fn space_claimed_to_the_last_block_and_freed_is_what_it_was() {
 }
 
 #[test]
-fn space_reserved_is_there_for_its_owner_alone() {
+fn reserved_space_is_available_only_to_its_owner() {
     let Some(writable) = Writable::make("-t ext4 -b 1024 -O ^has_journal", "16M") else {
         return;
     };
@@ -154,7 +154,7 @@ fn space_reserved_is_there_for_its_owner_alone() {
 }
 
 #[test]
-fn space_of_16_tib_is_opened_and_claimed_with_a_handful_of_reads() {
+fn image_of_16_tib_is_opened_and_claimed_with_few_reads() {
     // In memory if possible, because removing such a file on a disk's file system takes half a
     // minute.
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());

@@ -199,7 +199,7 @@ fn attributes_and_links_match_the_kernel() {
 }
 
 #[test]
-fn attribute_block_that_is_damaged_is_an_error_that_names_it() {
+fn damaged_attribute_block_is_an_error_that_names_it() {
     let Some(image) = Image::make("-t ext4 -b 1024", "20M") else {
         return;
     };
@@ -243,7 +243,7 @@ fn replace_all(bytes: &mut [u8], from: &[u8], to: &[u8]) -> usize {
 }
 
 #[test]
-fn value_in_an_inode_that_was_changed_is_an_error() {
+fn changed_value_inode_is_an_error() {
     let Some(image) = Image::make("-t ext4 -b 1024 -O ea_inode", "20M") else {
         return;
     };

@@ -74,7 +74,7 @@ fn name_with_a_slash_is_damage_and_not_shown() {
 }
 
 #[test]
-fn names_that_cannot_be_compared_are_errors_of_their_own() {
+fn lookup_in_an_encrypted_or_casefolded_directory_has_its_own_error() {
     for (arguments, flag, what) in [
         ("-t ext4 -O encrypt", 0x800, "encrypted"),
         ("-t ext4 -O casefold", 0x4000_0000_u32, "case-insensitive"),

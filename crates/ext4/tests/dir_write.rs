@@ -69,7 +69,7 @@ fn step(subject: &mut Subject, growing: u64) {
 }
 
 #[test]
-fn directory_after_random_changes_is_as_its_model_e2fsck_and_the_kernel_see_it() {
+fn directory_after_random_changes_matches_model_e2fsck_and_kernel() {
     let seed = Seed::from_environment(0x6e61_6d65);
     println!("seed {seed}");
     for (number, (arguments, size)) in (0..).zip(LAYOUTS) {
@@ -121,7 +121,7 @@ fn directory_with_names_of_255_bytes_grows_levels_until_it_is_full() {
 }
 
 #[test]
-fn directory_whose_index_is_full_takes_no_more_names_and_stays_whole() {
+fn directory_with_a_full_index_refuses_names_and_stays_valid() {
     let Some(mut subject) = Subject::new("-t ext4 -b 1024 -N 100", "64M", Random::new(Seed(2)))
     else {
         return;
@@ -139,7 +139,7 @@ fn directory_whose_index_is_full_takes_no_more_names_and_stays_whole() {
 }
 
 #[test]
-fn directory_of_100_000_names_is_as_its_model_and_the_kernel_see_it() {
+fn directory_of_100_000_names_matches_model_and_kernel() {
     let Some(mut subject) = Subject::new("-t ext4 -b 4096", "64M", Random::new(Seed(3))) else {
         return;
     };
@@ -219,7 +219,7 @@ fn names_of_one_hash_on_both_sides_of_a_split_are_found_and_removed() {
 }
 
 #[test]
-fn listing_during_changes_shows_once_what_stays() {
+fn listing_during_changes_returns_unchanged_names_once() {
     let layouts = ["-t ext4 -b 1024 -O inline_data -I 512", "-t ext4 -b 1024"];
     for (number, arguments) in (0..).zip(layouts) {
         let Some(mut subject) = Subject::new(arguments, "16M", Random::new(Seed(number))) else {

@@ -23,7 +23,7 @@ fn set(bytes: &mut [u8], at: usize, bits: u32) {
 }
 
 #[test]
-fn features_that_a_reader_may_ignore_leave_the_image_readable() {
+fn unknown_compatible_features_leave_the_image_readable() {
     let Some(image) = Image::make("-t ext2 -b 1024", "4M") else {
         return;
     };
@@ -61,7 +61,7 @@ fn features_that_a_reader_may_ignore_leave_the_image_readable() {
 }
 
 #[test]
-fn features_that_a_reader_must_know_are_refused_by_name() {
+fn unknown_incompatible_features_are_refused_by_name() {
     let Some(image) = Image::make("-t ext2 -b 1024", "4M") else {
         return;
     };
@@ -95,7 +95,7 @@ fn directory_with_more_subdirectories_than_can_be_counted_has_one_link() {
 }
 
 #[test]
-fn file_counted_in_blocks_is_told_in_sectors() {
+fn file_counted_in_blocks_is_reported_in_sectors() {
     let Some(image) = Image::make("-t ext4 -b 4096", "8M") else {
         return;
     };

@@ -240,7 +240,7 @@ fn image_cut_off_opens_and_names_the_block_that_is_missing() {
 }
 
 #[test]
-fn journal_device_is_refused_as_one() {
+fn journal_device_is_refused_as_external_journal() {
     let Some(image) = Image::make("-O journal_dev -b 4096", "8M") else {
         return;
     };

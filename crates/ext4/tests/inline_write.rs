@@ -64,7 +64,7 @@ fn try_change(
 }
 
 #[test]
-fn inline_data_after_any_changes_is_what_was_set() {
+fn inline_data_after_random_changes_is_what_was_set() {
     if needs() {
         return;
     }
@@ -150,7 +150,7 @@ fn inline_data_after_any_changes_is_what_was_set() {
 
 /// The kernel stores exactly as much inline as Larder's capacity.
 #[test]
-fn capacity_is_that_of_the_kernel() {
+fn inline_capacity_equals_the_kernels() {
     if needs() {
         return;
     }

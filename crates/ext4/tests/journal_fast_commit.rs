@@ -356,7 +356,7 @@ fn commit_of_several_blocks_is_applied_whole() {
 }
 
 #[test]
-fn block_of_a_mapping_takes_no_block_that_another_file_needs() {
+fn mapping_block_is_not_allocated_from_blocks_of_another_file() {
     if needs() {
         return;
     }

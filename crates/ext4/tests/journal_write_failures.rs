@@ -109,7 +109,7 @@ fn failed_flush_stops_all_writing_and_keeps_what_was_committed() {
 }
 
 #[test]
-fn parts_of_a_block_changed_by_turns_cost_a_credit_and_are_undone() {
+fn alternating_changes_of_block_parts_cost_one_credit_and_are_undone() {
     if needs() {
         return;
     }
@@ -142,7 +142,7 @@ fn parts_of_a_block_changed_by_turns_cost_a_credit_and_are_undone() {
 }
 
 #[test]
-fn handle_larger_than_a_transaction_is_refused_and_others_go_on() {
+fn handle_larger_than_a_transaction_is_refused_and_others_continue() {
     if needs() {
         return;
     }

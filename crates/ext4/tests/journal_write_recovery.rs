@@ -100,7 +100,7 @@ fn check_clean(bytes: &dyn BlockDevice, path: &Path) {
 }
 
 #[test]
-fn journal_of_the_kernel_comes_home_as_the_kernel_replays_it() {
+fn journal_of_the_kernel_is_replayed_as_by_the_kernel() {
     if needs() {
         return;
     }
@@ -126,7 +126,7 @@ fn journal_of_the_kernel_comes_home_as_the_kernel_replays_it() {
 }
 
 #[test]
-fn recovery_cut_short_by_any_failed_write_is_done_again() {
+fn recovery_interrupted_by_any_failed_write_can_be_repeated() {
     if needs() {
         return;
     }

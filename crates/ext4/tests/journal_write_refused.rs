@@ -88,7 +88,7 @@ fn first_journal_block(image: &Image) -> usize {
 }
 
 #[test]
-fn device_that_is_only_read_is_refused() {
+fn read_only_device_is_refused() {
     let Some(image) = Image::make(PLAIN, "16M") else {
         return;
     };
@@ -99,7 +99,7 @@ fn device_that_is_only_read_is_refused() {
 }
 
 #[test]
-fn superblock_that_a_replay_brings_is_refused_where_it_lies() {
+fn replayed_superblock_with_wrong_values_is_refused() {
     /// Wrong values for the number of blocks and for the journal's inode: the offset in the
     /// superblock, the value, and the text of the error.
     const LIES: [(usize, u32, &str); 2] = [
@@ -145,7 +145,7 @@ fn use_it(bytes: &[u8]) -> Result<()> {
 }
 
 #[test]
-fn damaged_journals_are_survived() {
+fn damaged_journals_do_not_panic() {
     if skip(&[
         Requirement::LoopMount,
         Requirement::Tool("mke2fs"),

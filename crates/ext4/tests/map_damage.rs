@@ -120,7 +120,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 type Damage<'a> = (&'a str, Box<dyn Fn(&mut [u8]) + 'a>);
 
 #[test]
-fn extent_tree_that_contradicts_itself_is_reported_and_not_followed() {
+fn inconsistent_extent_tree_is_reported_and_not_followed() {
     let Some(victim) = Victim::make("-t ext4 -b 1024 -O ^metadata_csum") else {
         return;
     };
@@ -182,7 +182,7 @@ fn extent_tree_that_contradicts_itself_is_reported_and_not_followed() {
 }
 
 #[test]
-fn indirect_blocks_that_contradict_themselves_are_reported_and_not_followed() {
+fn inconsistent_indirect_blocks_are_reported_and_not_followed() {
     let Some(victim) = Victim::make("-t ext3 -b 1024") else {
         return;
     };

@@ -60,7 +60,7 @@ fn step(subject: &mut Subject, span: u64) {
 }
 
 #[test]
-fn mapping_after_random_changes_is_as_its_model_and_e2fsck_finds_nothing() {
+fn mapping_after_random_changes_matches_model_and_passes_e2fsck() {
     let seed = Seed::from_environment(0x6d61_7020);
     println!("seed {seed}");
     for (number, (arguments, size, span)) in (0..).zip(LAYOUTS) {
@@ -114,7 +114,7 @@ fn fragment(path: &std::path::Path, block_bytes: u64, random: &mut Random) {
 }
 
 #[test]
-fn mapping_that_the_kernel_made_is_changed_as_its_model() {
+fn mapping_made_by_the_kernel_changes_as_its_model() {
     let seed = Seed::from_environment(0x6d61_7022);
     println!("seed {seed}");
     let layouts = [
@@ -148,7 +148,7 @@ fn mapping_that_the_kernel_made_is_changed_as_its_model() {
 }
 
 #[test]
-fn largest_file_is_as_large_as_the_kernel_lets_it_be() {
+fn maximum_file_size_equals_the_kernels() {
     let layouts = [
         "-t ext4 -b 4096",
         "-t ext4 -b 1024",
@@ -211,7 +211,7 @@ fn file_written_from_end_to_end_fills_its_nodes() {
 }
 
 #[test]
-fn indirect_blocks_to_the_third_level_come_and_go() {
+fn indirect_blocks_to_the_third_level_are_added_and_removed() {
     let Some(mut subject) = Subject::new("-t ext3 -b 1024", "96M", Random::new(Seed(3))) else {
         return;
     };

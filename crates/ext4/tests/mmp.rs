@@ -117,7 +117,7 @@ const LAYOUTS: [&str; 3] = [
 ];
 
 #[test]
-fn image_that_is_held_is_refused_and_given_back_clean() {
+fn image_in_use_is_refused_and_released_clean() {
     for arguments in LAYOUTS {
         let Some(bed) = Bed::new(arguments) else {
             return;
@@ -145,7 +145,7 @@ fn image_that_is_held_is_refused_and_given_back_clean() {
 }
 
 #[test]
-fn image_whose_holder_died_is_taken_after_a_wait() {
+fn image_of_a_dead_host_is_acquired_after_a_wait() {
     let Some(bed) = Bed::new(LAYOUTS[0]) else {
         return;
     };
@@ -159,7 +159,7 @@ fn image_whose_holder_died_is_taken_after_a_wait() {
 }
 
 #[test]
-fn holder_that_was_overtaken_notices_before_it_writes() {
+fn overtaken_host_is_refused_before_it_writes() {
     let Some(bed) = Bed::new(LAYOUTS[0]) else {
         return;
     };
@@ -174,7 +174,7 @@ fn holder_that_was_overtaken_notices_before_it_writes() {
 }
 
 #[test]
-fn two_who_come_at_once_do_not_both_get_it() {
+fn only_one_of_two_concurrent_hosts_acquires_the_image() {
     let Some(bed) = Bed::new(LAYOUTS[0]) else {
         return;
     };
@@ -192,7 +192,7 @@ fn two_who_come_at_once_do_not_both_get_it() {
 }
 
 #[test]
-fn image_that_e2fsck_works_on_is_refused() {
+fn image_that_e2fsck_checks_is_refused() {
     let Some(bed) = Bed::new(LAYOUTS[0]) else {
         return;
     };

@@ -32,7 +32,7 @@ fn damage(device: &MemoryDevice, random: &mut Random, first_is_gone: bool) {
 }
 
 #[test]
-fn superblock_restored_from_damaged_ones_fits_itself() {
+fn superblock_restored_from_damaged_ones_is_consistent() {
     let Some(image) = Image::make("-t ext4 -b 1024 -O ^metadata_csum", "24M") else {
         return;
     };
@@ -61,7 +61,7 @@ fn superblock_restored_from_damaged_ones_fits_itself() {
 }
 
 #[test]
-fn superblock_of_another_file_system_inside_is_not_taken() {
+fn superblock_of_a_nested_file_system_is_not_used() {
     let Some(image) = Image::make("-t ext4 -b 1024", "24M") else {
         return;
     };

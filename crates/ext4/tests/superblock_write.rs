@@ -45,7 +45,7 @@ fn commit(writable: &Writable) {
 }
 
 #[test]
-fn superblock_says_whether_the_file_system_is_in_use() {
+fn superblock_records_whether_the_file_system_is_in_use() {
     if needs() {
         return;
     }

@@ -137,7 +137,7 @@ fn assert_shared_perfectly(fs: &Filesystem, files: &[Ino], arguments: &str) {
 }
 
 #[test]
-fn shared_block_is_copied_by_who_changes_it_and_found_by_who_changes_back() {
+fn shared_block_is_copied_by_a_change_and_shared_again_by_a_change_back() {
     for writable in each(LAYOUTS) {
         let fs = &writable.fs;
         let files = make_files(fs, 3);
@@ -159,7 +159,7 @@ fn shared_block_is_copied_by_who_changes_it_and_found_by_who_changes_back() {
 }
 
 #[test]
-fn file_changed_to_and_fro_saves_what_it_shares_then_and_nothing_when_it_is_gone() {
+fn file_changed_back_and_forth_counts_only_its_present_share() {
     const CHANGES: u64 = 200;
     for writable in each(LAYOUTS) {
         let made_by = writable.made_by().to_owned();
@@ -192,7 +192,7 @@ fn file_changed_to_and_fro_saves_what_it_shares_then_and_nothing_when_it_is_gone
 /// Blocks that were shared before the mount are not counted as its shares. When a file leaves one, the
 /// saved space does not fall below 0.
 #[test]
-fn block_shared_before_the_mount_and_left_saves_nothing() {
+fn block_shared_before_the_mount_counts_no_savings() {
     if needs() {
         return;
     }
@@ -213,7 +213,7 @@ fn block_shared_before_the_mount_and_left_saves_nothing() {
 }
 
 #[test]
-fn block_is_found_after_a_remount_by_reading_who_has_it() {
+fn block_is_shared_after_a_remount_once_it_was_read() {
     for writable in each(LAYOUTS) {
         let files = make_files(&writable.fs, 3);
         set(&writable.fs, files[0], b"user.a", &value(1)).expect("set");
@@ -256,7 +256,7 @@ fn block_that_the_kernel_wrote_is_shared() {
 
 /// The number of users of a block may change between the plan and the handle.
 #[test]
-fn block_whose_users_change_after_the_plan_is_copied_or_changed_as_they_are_then() {
+fn block_with_users_changed_after_the_plan_is_handled_by_its_present_users() {
     if needs() {
         return;
     }

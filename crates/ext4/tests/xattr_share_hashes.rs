@@ -17,7 +17,7 @@ fn colliding(number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn contents_with_one_hash_are_not_taken_for_one_another() {
+fn contents_with_one_hash_are_distinguished() {
     for writable in each(&["-t ext2 -b 1024 -I 128", "-t ext4 -b 4096"]) {
         let fs = &writable.fs;
         let files = make_files(fs, 4);
@@ -39,7 +39,7 @@ fn contents_with_one_hash_are_not_taken_for_one_another() {
 /// Of all contents with the same hash, 16 are compared. So if 32 are set one by one, and then again
 /// for other files in the same order, few are shared.
 #[test]
-fn contents_with_one_hash_are_compared_with_a_few_only() {
+fn contents_with_one_hash_are_compared_with_few_others() {
     const MOST_COMPARED: u64 = 16;
     if needs() {
         return;

@@ -15,7 +15,7 @@ use writable::Writable;
 const MAX_USERS: u32 = 1024;
 
 #[test]
-fn block_with_1024_users_is_not_given_to_another_until_one_leaves() {
+fn block_with_1024_users_is_not_shared_until_one_leaves() {
     for writable in each(&["-t ext2 -b 1024 -I 128", "-t ext4 -b 4096"]) {
         let made_by = writable.made_by().to_owned();
         let fs = &writable.fs;
@@ -45,7 +45,7 @@ fn block_with_1024_users_is_not_given_to_another_until_one_leaves() {
 
 /// The maximum number of users stays the same if the addition or the removal of a user is undone.
 #[test]
-fn block_with_1024_users_is_given_to_as_many_after_changes_that_are_undone() {
+fn block_is_shared_by_1024_users_after_undone_changes() {
     if needs() {
         return;
     }
@@ -116,7 +116,7 @@ fn block_that_is_full_to_its_last_byte_is_shared() {
 }
 
 #[test]
-fn block_whose_count_lies_is_not_given_to_others() {
+fn block_with_a_wrong_reference_count_is_not_shared() {
     if needs() {
         return;
     }

@@ -51,7 +51,7 @@ fn values_of_block(fs: &Filesystem, ino: Ino) -> Vec<Ino> {
 }
 
 #[test]
-fn value_of_several_attributes_is_one_inode_until_the_last_goes() {
+fn value_of_several_attributes_is_one_inode_until_the_last_is_removed() {
     for writable in each(LAYOUTS) {
         let made_by = writable.made_by().to_owned();
         let fs = &writable.fs;
@@ -92,7 +92,7 @@ fn value_of_several_attributes_is_one_inode_until_the_last_goes() {
 }
 
 #[test]
-fn block_that_leads_to_a_shared_value_is_shared_too() {
+fn block_that_refers_to_a_shared_value_is_shared_too() {
     if needs() {
         return;
     }
@@ -120,7 +120,7 @@ fn block_that_leads_to_a_shared_value_is_shared_too() {
 }
 
 #[test]
-fn value_is_found_after_a_remount_by_reading_who_has_it() {
+fn value_is_shared_after_a_remount_once_it_was_read() {
     for writable in each(LAYOUTS) {
         let made_by = writable.made_by().to_owned();
         let files = make_files(&writable.fs, 2);
@@ -151,7 +151,7 @@ fn list(users: u32) -> Vec<u8> {
 }
 
 #[test]
-fn lists_that_files_inherit_are_one_block() {
+fn inherited_lists_share_one_block() {
     for writable in each(&["-t ext2 -b 1024 -I 128", "-t ext4 -b 4096"]) {
         let made_by = writable.made_by().to_owned();
         let fs = &writable.fs;
@@ -196,7 +196,7 @@ fn set_values(fs: &Filesystem, ino: Ino, numbers: Range<usize>) -> Result<(), Er
 const ONE_INODE_A_BLOCK: &str = "-t ext4 -b 4096 -I 4096 -N 512 -O ea_inode -J size=4";
 
 #[test]
-fn block_that_leads_to_many_values_is_copied_and_found_again() {
+fn block_that_refers_to_many_values_is_copied_and_shared_again() {
     const VALUES: usize = 100;
     if needs() {
         return;
@@ -225,7 +225,7 @@ fn block_that_leads_to_many_values_is_copied_and_found_again() {
 /// Without its first value, the block equals another one. A file that is being deleted must not share
 /// that one.
 #[test]
-fn file_that_is_deleted_value_by_value_shares_with_nobody_meanwhile() {
+fn file_that_is_being_deleted_value_by_value_is_not_shared() {
     if needs() {
         return;
     }
@@ -244,7 +244,7 @@ fn file_that_is_deleted_value_by_value_shares_with_nobody_meanwhile() {
 
 /// The journal has 1,024 blocks, and a handle can have at most a quarter of them.
 #[test]
-fn change_that_counts_more_values_than_the_journal_admits_is_refused() {
+fn change_of_more_values_than_the_journal_admits_is_refused() {
     if needs() {
         return;
     }

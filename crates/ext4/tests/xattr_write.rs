@@ -61,7 +61,7 @@ fn random_value(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn attributes_after_any_changes_are_those_of_a_map() {
+fn attributes_after_random_changes_match_a_map() {
     if needs() {
         return;
     }
@@ -117,7 +117,7 @@ fn attributes_after_any_changes_are_those_of_a_map() {
 
 /// A change of an attribute block that the kernel shared among files is made in a copy.
 #[test]
-fn block_with_other_users_is_copied_before_it_is_changed() {
+fn shared_block_is_copied_before_it_is_changed() {
     if needs() {
         return;
     }
@@ -167,7 +167,7 @@ fn block_with_other_users_is_copied_before_it_is_changed() {
 }
 
 #[test]
-fn value_that_is_there_already_changes_nothing() {
+fn setting_the_present_value_changes_nothing() {
     if needs() {
         return;
     }
@@ -225,7 +225,7 @@ fn mode_of_setting_is_kept() {
 
 /// The hashes that the kernel stores for entries and for the block equal Larder's.
 #[test]
-fn hashes_of_a_block_are_those_of_the_kernel() {
+fn hashes_of_a_block_equal_the_kernels() {
     if needs() {
         return;
     }
@@ -266,7 +266,7 @@ fn hashes(block: &[u8]) -> Vec<u32> {
 }
 
 #[test]
-fn attributes_dropped_give_all_their_space_back() {
+fn dropped_attributes_free_all_their_space() {
     if needs() {
         return;
     }

@@ -83,7 +83,12 @@ fn make_by_kernel(path: &Path, is_directory: bool, permissions: u16) {
     }
 }
 
-fn make_by_us(fs: &Filesystem, parent: &str, name: &str, (is_directory, permissions): (bool, u16)) {
+fn make_by_larder(
+    fs: &Filesystem,
+    parent: &str,
+    name: &str,
+    (is_directory, permissions): (bool, u16),
+) {
     let mut handle = fs.start(60).expect("handle");
     let root = fs.inode(Ino::ROOT).expect("root");
     let found = fs.lookup(&root, parent.as_bytes()).expect("lookup");
@@ -119,7 +124,7 @@ fn make_by_us(fs: &Filesystem, parent: &str, name: &str, (is_directory, permissi
 }
 
 #[test]
-fn mode_and_lists_inherited_are_those_of_the_kernel() {
+fn inherited_mode_and_lists_equal_the_kernels() {
     if skip(&[
         Requirement::LoopMount,
         Requirement::Tool("mke2fs"),
@@ -157,7 +162,7 @@ fn mode_and_lists_inherited_are_those_of_the_kernel() {
         for (number, case) in cases.iter().enumerate() {
             let parent = format!("dir-{number}");
             for (number, &file) in case.files.iter().enumerate() {
-                make_by_us(&writable.fs, &parent, &format!("ours-{number}"), file);
+                make_by_larder(&writable.fs, &parent, &format!("ours-{number}"), file);
             }
         }
         writable.fs.close().expect("closed");

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_of_a_short_bitmap_are_set_behind_its_end() {
+    fn short_bitmap_has_set_bits_after_its_end() {
         let bits = Bits::from_bytes(&[0x0F], 16);
         assert_eq!(bits.count_set(0..16), 12);
         assert_eq!(bits.runs(0..16).next(), Some(4..8));

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn search_for_less_than_was_sought_starts_at_the_first_block() {
+    fn search_for_less_room_starts_at_the_first_block() {
         let hints = RoomHints::default();
         hints.learn(Ino(12), 5, 40);
         assert_eq!(hints.first_block(Ino(12), 40), 5);

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn inode_fields_behind_the_extra_size_read_as_zero() {
+    fn inode_fields_past_the_extra_size_read_as_zero() {
         let sb = superblock(Incompat::empty(), RoCompat::empty());
         let inode = Inode::decode(&sb, Ino(12), &full(0o100_644, 8)).unwrap();
         assert_eq!(inode.extra_isize(), 8);
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn inode_that_contradicts_itself_is_refused() {
+    fn inconsistent_inode_is_refused() {
         let sb = superblock(Incompat::empty(), RoCompat::empty());
         let decode = |bytes: &[u8]| Inode::decode(&sb, Ino(12), bytes);
         assert!(matches!(
@@ -460,7 +460,7 @@ mod tests {
         })]
 
         #[test]
-        fn inode_arbitrary_bytes_are_survived(
+        fn inode_of_arbitrary_bytes_does_not_panic(
             bytes in proptest::collection::vec(any::<u8>(), 0..300),
             words in any::<[u64; INODE_WORDS]>(),
         ) {

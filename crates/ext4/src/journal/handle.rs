@@ -303,7 +303,7 @@ mod tests {
     use crate::{FsBlock, Ino};
 
     #[test]
-    fn handle_that_changes_more_than_it_asked_for_stops_writing() {
+    fn handle_that_exceeds_its_credits_stops_writing() {
         let fs = open();
         let mut handle = fs.start(2).unwrap();
         for block in [9000, 9001] {

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_removed_is_told_from_entry_unknown() {
+    fn removed_entry_differs_from_unknown_entry() {
         let mut overlay = Overlay::default();
         let entry = OverlayEntry {
             ino: INO,
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn inode_forgotten_leaves_only_that_it_is_fresh() {
+    fn deleted_inode_has_no_logged_changes() {
         let mut overlay = Overlay::default();
         overlay.set_inode(INO, &[1; 128]);
         overlay.set_range(INO, FileBlock(0), 5, MappingKind::Hole);

@@ -146,7 +146,7 @@ fn shuttle_content_written_before_a_commit_is_durable_after_it() {
 }
 
 #[test]
-fn shuttle_failed_flush_reaches_every_waiter_and_nothing_follows() {
+fn shuttle_failed_flush_fails_every_waiter_and_stops_writing() {
     check(|| {
         let model = Model::new(2);
         let outcomes = Arc::new(Mutex::new(Vec::new()));

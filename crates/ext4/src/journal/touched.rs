@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn part_and_the_whole_are_taken_back_to_what_was_first() {
+    fn undo_of_part_and_whole_restores_the_first_contents() {
         for others in [0, SCANNED_RECORDS as u64] {
             let block = FsBlock(1000);
             let mut touched = Touched::default();

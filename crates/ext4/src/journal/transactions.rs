@@ -309,14 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn transaction_that_does_not_fit_stops_writing() {
+    fn transaction_that_is_too_large_stops_writing() {
         let mut fs = open();
         fs.writer.as_mut().unwrap().guard.max_blocks = 0;
         assert_refused(&fs, "exceeds the maximum number of blocks");
     }
 
     #[test]
-    fn metadata_where_none_can_be_stops_writing() {
+    fn metadata_outside_the_file_system_stops_writing() {
         let mut fs = open();
         fs.writer.as_mut().unwrap().guard.blocks_count = FREE.0;
         // Bypasses the handle's own check.
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn block_that_is_freed_and_does_not_exist_stops_writing() {
+    fn freed_block_outside_the_file_system_stops_writing() {
         let fs = open();
         running(&fs).forget(FsBlock(fs.superblock().blocks_count));
         assert_refused(&fs, "frees a block outside the file system");

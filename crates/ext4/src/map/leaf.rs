@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn insert_of_another_kind_or_elsewhere_stays_apart() {
+    fn insert_of_another_state_or_location_is_not_merged() {
         let mut extents = vec![extent(0..5, 100, true)];
         assert!(insert(&mut extents, extent(5..8, 105, false)));
         assert!(insert(&mut extents, extent(8..9, 300, false)));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn merge_stops_at_the_longest_extent_of_its_kind() {
+    fn merge_stops_at_the_maximum_extent_length() {
         for (is_written, longest) in [(true, 32_768), (false, 32_767)] {
             let mut extents = vec![extent(0..longest - 1, 100, is_written)];
             let next = extent(longest - 1..longest, 100 + longest - 1, is_written);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_written_extent_set_unwritten_becomes_two() {
+    fn longest_written_extent_set_unwritten_is_split() {
         let mut extents = vec![extent(0..32_768, 100, true)];
         assert!(set_written(&mut extents, &(0..32_768), false));
         let expected = [
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn goal_goes_on_from_what_is_before_or_leads_to_what_is_behind() {
+    fn goal_follows_the_previous_extent_or_precedes_the_next() {
         let extents = [extent(10..15, 100, true)];
         let goal = |at| goal_for(&extents, at).map(|block| block.0);
         assert_eq!(
@@ -285,7 +285,7 @@ mod tests {
         })]
 
         #[test]
-        fn leaf_after_any_steps_is_as_its_model(steps in proptest::collection::vec(step(), 1..60)) {
+        fn leaf_after_random_steps_matches_model(steps in proptest::collection::vec(step(), 1..60)) {
             let mut extents = Vec::new();
             let mut model = Model::new();
             for step in steps {

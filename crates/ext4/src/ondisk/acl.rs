@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn list_of_a_program_that_is_not_valid_is_refused() {
+    fn invalid_list_from_a_program_is_refused() {
         let (owner, group, other) = ((1, 7, NO_ID), (4, 7, NO_ID), (0x20, 7, NO_ID));
         let (named, mask) = ((2, 7, 5), (0x10, 7, NO_ID));
         let bad: [&[(u16, u16, u32)]; 11] = [
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn mode_of_a_list_has_the_mask_for_the_group() {
+    fn mode_of_a_list_has_the_mask_as_group_bits() {
         let named = list(&NAMED);
         assert!(!named.is_mode());
         assert_eq!(named.apply_to_mode(0o102_000), 0o102_761);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn list_follows_chmod_in_owner_mask_and_other() {
+    fn chmod_changes_owner_mask_and_other_of_a_list() {
         let mut named = list(&NAMED);
         named.follow_mode(0o100_014);
         let expected = list(&[
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn list_inherited_is_cut_by_the_mode_and_cuts_it() {
+    fn inherited_list_and_mode_restrict_each_other() {
         let mut named = list(&NAMED);
         assert_eq!(named.inherit(0o100_646), 0o100_640);
         let expected = list(&[
@@ -383,7 +383,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn list_of_any_bytes_is_at_most_doubled(tail in prop::collection::vec(0_u8..34, 0..200)) {
+        fn list_of_arbitrary_bytes_at_most_doubles_in_size(tail in prop::collection::vec(0_u8..34, 0..200)) {
             let disk = [&[1, 0, 0, 0][..], &tail].concat();
             if let Ok(list) = Acl::from_disk(&disk) {
                 let user = list.to_user();

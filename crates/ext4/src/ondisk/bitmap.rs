@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bitmap_fill_touches_its_bits_only() {
+    fn bitmap_fill_changes_only_its_range() {
         for start in 0..24 {
             for end in start..24 {
                 let mut bytes = [0; 3];
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn bitmap_bits_behind_its_end_are_neither_free_nor_changed() {
+    fn bitmap_bits_past_its_end_are_neither_free_nor_changed() {
         let mut bytes = [0; 1];
         fill(&mut bytes, 4..20, true);
         assert_eq!(bytes, [0xF0]);

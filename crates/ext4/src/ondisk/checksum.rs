@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn crc32c_continued_equals_the_whole() {
+    fn crc32c_in_parts_equals_crc32c_of_the_whole() {
         let parts = Crc32c::START.bytes(b"1234").bytes(b"56789");
         assert_eq!(parts, Crc32c::START.bytes(b"123456789"));
         assert_eq!(Crc32c::START.u32(0x3433_3231), Crc32c::START.bytes(b"1234"));

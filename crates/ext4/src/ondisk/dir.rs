@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn records_in_a_chain_are_all_found() {
+    fn chain_returns_all_records() {
         let block = [
             record(11, 16, b"first"),
             record(0, 32, b"deleted"),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn record_that_is_damaged_ends_the_block_with_an_error() {
+    fn damaged_record_ends_the_block_with_an_error() {
         let bad = [
             ([record(1, 8, b"").as_slice(), &[0; 8]].concat(), "short"),
             (record(1, 0, b"abcd"), "short"),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn tail_is_split_off_only_where_there_is_one() {
+    fn tail_is_split_off_only_if_present() {
         let mut block = record(0, 12, b"");
         block.extend([0, 0, 0, 0, 12, 0, 0, 0xde, 1, 2, 3, 4]);
         assert_eq!(split_tail(&block), Some((&block[..12], 0x0403_0201)));

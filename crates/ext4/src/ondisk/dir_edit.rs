@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn chain_grown_has_its_new_room_in_one_record() {
+    fn grown_chain_has_its_new_space_in_one_record() {
         let mut chain = vec![0; 56];
         clear(&mut chain[..16]);
         assert!(insert(&mut chain[..16], entry(b"a", 1)).unwrap());
@@ -258,7 +258,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chain_changed_at_random_holds_what_a_map_holds(
+        fn chain_after_random_changes_matches_map(
             steps in prop::collection::vec((0_u8..4, 0_u8..40, 1_usize..60), 0..200),
         ) {
             let mut chain = vec![0; 500];
@@ -296,7 +296,7 @@ mod tests {
         }
 
         #[test]
-        fn chain_of_any_bytes_is_no_panic(
+        fn chain_of_arbitrary_bytes_does_not_panic(
             mut chain in prop::collection::vec(prop_oneof![Just(0_u8), Just(12), any::<u8>()], 0..100),
             name in prop::collection::vec(any::<u8>(), 1..20),
             offset in 0_usize..100,

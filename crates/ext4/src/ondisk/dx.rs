@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn node_out_of_order_is_noticed() {
+    fn unsorted_node_is_detected() {
         let block = node_of(&[(0, 1), (200, 2), (100, 3)]);
         assert!(
             !DxNode::parse(&block, DxKind::Inner, true)
@@ -282,7 +282,7 @@ mod tests {
         }
 
         #[test]
-        fn node_of_any_length_is_no_panic(block in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn node_of_any_length_does_not_panic(block in prop::collection::vec(any::<u8>(), 0..80)) {
             let _ = (DxKind::of(&block), DxInfo::parse(&block));
             for has_tail in [false, true] {
                 for kind in [DxKind::Root, DxKind::Inner] {

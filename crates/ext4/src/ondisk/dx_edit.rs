@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn node_that_is_full_takes_no_entry() {
+    fn full_node_refuses_an_entry() {
         let mut block = vec![0; 1024];
         init_inner(&mut block);
         let full = vec![DxEntry { hash: 2, block: 1 }; 126];

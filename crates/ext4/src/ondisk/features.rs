@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn incompat_journal_device_is_refused_as_one() {
+    fn incompat_journal_device_is_refused_as_external_journal() {
         let error = Incompat::JOURNAL_DEV.check_readable().unwrap_err();
         assert!(error.to_string().contains("external journal"));
     }

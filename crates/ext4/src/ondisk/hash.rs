@@ -237,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn version_beyond_tea_unsigned_is_none() {
+    fn unknown_hash_version_is_none() {
         assert!((6..=255).all(|version| HashVersion::from_disk(version, false).is_none()));
     }
 
     proptest! {
         #[test]
-        fn hash_of_any_bytes_keeps_the_low_bit_and_the_end_free(
+        fn hash_of_any_bytes_avoids_the_low_bit_and_the_end_marker(
             version in 0_u8..6, seed in any::<[u32; 4]>(), name in prop::collection::vec(any::<u8>(), 0..600),
         ) {
             let hash = HashVersion::from_disk(version, false).unwrap().hash(seed, &name);

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn block_written_is_parsed_as_it_was() {
+    fn written_block_parses_to_the_same_values() {
         let mut bytes = [0; MMP_BYTES];
         bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
         let block = MmpBlock {

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn block_with_slots_set_passes_its_check_only_where_it_lies() {
+    fn checksum_is_valid_only_for_the_block_number() {
         let mut block = vec![0; 1024];
         block[1016..1020].copy_from_slice(&MAGIC.to_le_bytes());
         let seed = Some(Crc32c(1));

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn attribute_goes_to_the_inode_then_to_the_block() {
+    fn attribute_is_stored_in_the_inode_then_in_the_block() {
         let mut attributes = Attributes::none(96, 1024);
         assert!(attributes.add(attribute("a", 40)));
         assert!(attributes.add(attribute("b", 40)));

@@ -30,7 +30,7 @@ fn node(depth: u16, max: u16, entries: &[Entry]) -> Vec<u8> {
 const ALL: Range<u64> = 0..FILE_BLOCKS;
 
 #[test]
-fn leaf_blocks_in_and_between_extents_are_told_apart() {
+fn leaf_distinguishes_blocks_in_and_between_extents() {
     let bytes = node(0, 4, &[(10, 5, 100), (20, 0x8000 + 2, 200)]);
     let leaf = Node::parse(&bytes).unwrap();
     leaf.check_order().unwrap();
@@ -67,7 +67,7 @@ fn leaf_extent_of_32768_blocks_is_written() {
 }
 
 #[test]
-fn index_blocks_lead_to_the_child_that_may_map_them() {
+fn index_returns_the_child_that_may_map_a_block() {
     let bytes = node(1, 4, &[(10, 0, 100), (20, 0, 200)]);
     let index = Node::parse(&bytes).unwrap();
     index.check_order().unwrap();
@@ -120,7 +120,7 @@ fn node_entries_outside_its_range_are_refused() {
 }
 
 #[test]
-fn extents_that_touch_are_one_up_to_the_longest() {
+fn adjacent_extents_merge_up_to_the_maximum_length() {
     let extent = |file_blocks: Range<u64>, block, is_written| Extent {
         file_blocks,
         block: FsBlock(block),
@@ -164,7 +164,7 @@ proptest! {
     })]
 
     #[test]
-    fn node_that_was_encoded_is_decoded_as_it_was(
+    fn encoded_node_decodes_to_the_same_entries(
         extents in proptest::collection::vec(any_extent(), 0..84),
         indexes in proptest::collection::vec(any_index(), 1..84),
         depth in 1_u16..=DEPTH_MAX,
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn node_arbitrary_bytes_are_survived(
+    fn node_of_arbitrary_bytes_does_not_panic(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..256),
         header in any::<bool>(),
         entries in 0_u8..20,

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_contradict_are_corrupt() {
+    fn contradictory_numbers_are_corrupt() {
         let cases: &[&[(usize, u32)]] = &[
             &[(0, 1)],
             &[(4, 1)],

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn superblock_numbers_that_do_not_fit_are_refused() {
+    fn superblock_with_inconsistent_numbers_is_refused() {
         let bit64 = Incompat::BIT64.bits();
         let bigalloc = RoCompat::BIGALLOC.bits();
         let table: &[(&str, &[(usize, u32)])] = &[
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn superblock_without_magic_or_cut_off_is_no_file_system() {
+    fn superblock_truncated_or_without_magic_is_refused() {
         let mut bytes = small();
         assert!(matches!(
             Superblock::parse(&bytes[..1023]),
@@ -394,7 +394,7 @@ mod tests {
         })]
 
         #[test]
-        fn superblock_arbitrary_fields_are_survived(
+        fn superblock_of_arbitrary_fields_does_not_panic(
             changes in proptest::collection::vec((0_usize..255, any::<u32>(), 0_u32..32), 1..6),
         ) {
             let mut bytes = small();
@@ -418,7 +418,7 @@ mod tests {
         }
 
         #[test]
-        fn superblock_arbitrary_bytes_are_survived(
+        fn superblock_of_arbitrary_bytes_does_not_panic(
             mut bytes in proptest::collection::vec(any::<u8>(), 0..1100),
         ) {
             if let Some(magic) = bytes.get_mut(0x38..0x3A) {

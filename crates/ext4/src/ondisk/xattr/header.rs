@@ -103,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn contents_are_the_same_whatever_the_users_and_the_checksum() {
+    fn contents_are_compared_without_users_and_checksum() {
         let block: Vec<u8> = (0..1024_u32).map(|at| at.to_le_bytes()[0]).collect();
         for at in 0..block.len() {
             let mut other = block.clone();
@@ -116,7 +116,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn checksum_changed_with_the_users_is_that_of_the_block(
+        fn checksum_updated_with_the_users_is_valid(
             mut block in prop::collection::vec(any::<u8>(), 1024),
             seed: u32,
             references: u32,
@@ -129,7 +129,7 @@ mod tests {
         }
 
         #[test]
-        fn block_without_a_checksum_keeps_what_it_has_there(references: u32) {
+        fn block_without_a_checksum_keeps_the_field(references: u32) {
             let mut block = vec![7; 1024];
             UserCount::default().set(&mut block[UserCount::PART], references);
             prop_assert_eq!(BlockHeader::of(&block).unwrap().references, references);
