@@ -2,9 +2,9 @@
 //! replay the log to the same committed state.
 
 mod image;
-mod journal_bed;
+mod journal_fixture;
 
-use journal_bed::{Bed, Prepared, check_clean, file, needs, recovered, save};
+use journal_fixture::{Fixture, Prepared, check_clean, file, needs, recovered, save};
 use larder_block::BlockDevice;
 use larder_ext4::Tid;
 use larder_ext4::ondisk::superblock::Superblock;
@@ -42,20 +42,20 @@ fn image_closed_after_long_load_is_clean_and_holds_all() {
     for (arguments, checksums) in LAYOUTS {
         println!("{arguments}");
         let prepared = Prepared::new(arguments, checksums);
-        let mut bed = Bed::new(&prepared, prepared.device(), seed).unwrap();
+        let mut fixture = Fixture::new(&prepared, prepared.device(), seed).unwrap();
         for step in 0..600 {
-            bed.change(30).unwrap();
+            fixture.change(30).unwrap();
             if step % 7 == 0 {
-                bed.commit().unwrap();
+                fixture.commit().unwrap();
             }
         }
-        bed.commit().unwrap();
-        bed.fs.close().unwrap();
-        assert_eq!(bed.fs.buffers().dirty_count(), 0);
-        assert_eq!(bed.state_of(&*bed.device), bed.running());
-        save(&*bed.device, prepared.image.path());
+        fixture.commit().unwrap();
+        fixture.fs.close().unwrap();
+        assert_eq!(fixture.fs.buffers().dirty_count(), 0);
+        assert_eq!(fixture.state_of(&*fixture.device), fixture.running());
+        save(&*fixture.device, prepared.image.path());
         check_clean(prepared.image.path());
-        let superblock = Superblock::read(&*bed.device).unwrap();
+        let superblock = Superblock::read(&*fixture.device).unwrap();
         let mut features = superblock.incompat.names();
         assert!(!features.any(|name| name == "needs_recovery"));
         if !checksums.is_empty() {
@@ -78,16 +78,21 @@ fn power_cut_at_any_write_is_replayed_to_a_committed_state() {
             continue;
         }
         let prepared = Prepared::new(arguments, checksums);
-        let mut bed = Bed::new(&prepared, prepared.device(), seed.part(number)).unwrap();
-        let opened = bed.device.take_changes();
+        let mut fixture = Fixture::new(&prepared, prepared.device(), seed.part(number)).unwrap();
+        let opened = fixture.device.take_changes();
         for step in 0..150 {
-            bed.change(20).unwrap();
+            fixture.change(20).unwrap();
             if step % 5 == 0 {
-                bed.commit().unwrap();
+                fixture.commit().unwrap();
             }
         }
-        let changes = bed.device.take_changes();
-        cut_everywhere(&prepared, &bed, &after(&prepared.base, &opened), &changes);
+        let changes = fixture.device.take_changes();
+        cut_everywhere(
+            &prepared,
+            &fixture,
+            &after(&prepared.base, &opened),
+            &changes,
+        );
     }
 }
 
@@ -101,7 +106,7 @@ fn after(base: &Arc<[u8]>, changes: &[ChangeRecord]) -> OverlayDevice {
 
 fn cut_everywhere(
     prepared: &Prepared,
-    bed: &Bed,
+    fixture: &Fixture,
     opened: &OverlayDevice,
     changes: &[ChangeRecord],
 ) {
@@ -116,13 +121,13 @@ fn cut_everywhere(
         for (which, device) in devices.into_iter().enumerate() {
             let what = format!("{} after {position}.{which}", prepared.image.made_by());
             let device: Arc<dyn BlockDevice> = Arc::new(device);
-            let tid = bed.state_of(&*recovered(Arc::clone(&device)));
+            let tid = fixture.state_of(&*recovered(Arc::clone(&device)));
             let tid = tid.unwrap_or_else(|| panic!("{what}: no committed state"));
-            let durable = bed.durable_after(position);
+            let durable = fixture.durable_after(position);
             assert!(!tid.is_before(durable), "{what}: {tid} of {durable}");
             seen.insert(tid.0);
             if position % TOOL_STRIDE == which {
-                replay_by_tools(prepared, bed, &*device, tid, &what);
+                replay_by_tools(prepared, fixture, &*device, tid, &what);
             }
         }
     }
@@ -132,17 +137,27 @@ fn cut_everywhere(
 }
 
 /// Asserts that e2fsck and the kernel replay to the same state as Larder.
-fn replay_by_tools(prepared: &Prepared, bed: &Bed, device: &dyn BlockDevice, tid: Tid, what: &str) {
+fn replay_by_tools(
+    prepared: &Prepared,
+    fixture: &Fixture,
+    device: &dyn BlockDevice,
+    tid: Tid,
+    what: &str,
+) {
     let path = prepared.image.path();
     save(device, path);
     let replayed = e2fsck("-y -E journal_only").arg(path).run();
     replayed.unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert_eq!(bed.state_of(&*file(path)), Some(tid), "{what}: by e2fsck");
+    assert_eq!(
+        fixture.state_of(&*file(path)),
+        Some(tid),
+        "{what}: by e2fsck"
+    );
     check_clean(path);
     save(device, path);
     let mount = LoopMount::new(path, Access::ReadWrite, &[]);
     drop(mount.unwrap_or_else(|error| panic!("{what}: {error}")));
-    let by_kernel = bed.state_of(&*file(path));
+    let by_kernel = fixture.state_of(&*file(path));
     assert_eq!(by_kernel, Some(tid), "{what}: by the kernel");
     check_clean(path);
 }

@@ -2,9 +2,9 @@
 //! transactions persist.
 
 mod image;
-mod journal_bed;
+mod journal_fixture;
 
-use journal_bed::{Bed, Prepared, check_clean, needs, recovered, save};
+use journal_fixture::{Fixture, Prepared, check_clean, needs, recovered, save};
 use larder_block::BlockDevice;
 use larder_ext4::{Error, Ino, Result, Tid};
 use larder_instruments::FaultyDevice;
@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SMALL: &str = "-t ext4 -b 1024 -J size=1";
 
 /// Makes enough handles and commits for the log to wrap around.
-fn work(bed: &mut Bed) -> Result<()> {
+fn work(fixture: &mut Fixture) -> Result<()> {
     for step in 0..60 {
-        bed.change(40)?;
+        fixture.change(40)?;
         if step % 3 == 0 {
-            bed.commit()?;
+            fixture.commit()?;
         }
     }
-    bed.fs.close()
+    fixture.fs.close()
 }
 
 /// Works on a device with the fault that `plan` creates. Returns false if the fault did not occur.
@@ -35,31 +35,31 @@ fn fails_safely(
 ) -> bool {
     let device = prepared.device();
     let faulty = Arc::new(plan(FaultyDevice::new(Arc::clone(&device))));
-    let Ok(mut bed) = Bed::new(prepared, Arc::clone(&faulty) as _, seed) else {
+    let Ok(mut fixture) = Fixture::new(prepared, Arc::clone(&faulty) as _, seed) else {
         // No relevant change was made.
         return true;
     };
-    let Err(error) = work(&mut bed) else {
+    let Err(error) = work(&mut fixture) else {
         let failed = faulty.failed_count();
-        assert_eq!(failed, bed.failed_content, "{what}: swallowed");
+        assert_eq!(failed, fixture.failed_content, "{what}: swallowed");
         return failed > 0;
     };
-    let reason = bed.fs.failure();
+    let reason = fixture.fs.failure();
     let reason = reason.unwrap_or_else(|| panic!("{what}: {error}, but goes on"));
-    assert!(!bed.fs.is_writable());
-    let refused = bed.fs.start(1).map(drop);
+    assert!(!fixture.fs.is_writable());
+    let refused = fixture.fs.start(1).map(drop);
     assert!(matches!(refused, Err(Error::ReadOnly(Some(why))) if why == reason));
-    let tid = bed.fs.running_tid().unwrap();
+    let tid = fixture.fs.running_tid().unwrap();
     assert!(
-        matches!(bed.fs.commit(tid), Err(Error::Aborted(_))),
+        matches!(fixture.fs.commit(tid), Err(Error::Aborted(_))),
         "{what}"
     );
-    assert!(bed.fs.close().is_err(), "{what}");
-    let Some(left) = bed.state_of(&*recovered(Arc::clone(&device))) else {
+    assert!(fixture.fs.close().is_err(), "{what}");
+    let Some(left) = fixture.state_of(&*recovered(Arc::clone(&device))) else {
         panic!("{what}: {reason}: no committed state");
     };
     assert!(
-        !left.is_before(bed.durable()),
+        !left.is_before(fixture.durable()),
         "{what}: lost what was committed"
     );
     let path = prepared.image.path();
@@ -114,16 +114,16 @@ fn alternating_changes_of_block_parts_cost_one_credit_and_are_undone() {
         return;
     }
     let prepared = Prepared::new(SMALL, "");
-    let bed = Bed::new(&prepared, prepared.device(), Seed(6)).unwrap();
+    let fixture = Fixture::new(&prepared, prepared.device(), Seed(6)).unwrap();
     let block = prepared.blocks[0];
-    let mut handle = bed.fs.start(1).unwrap();
+    let mut handle = fixture.fs.start(1).unwrap();
     let fill = |bytes: &mut [u8]| {
         bytes.fill(7);
         Ok(())
     };
     handle.update(block, Ino(12), fill).unwrap();
     handle.stop();
-    let mut handle = bed.fs.start(1).unwrap();
+    let mut handle = fixture.fs.start(1).unwrap();
     for turn in 0..100 {
         for part in [0..16, 500..520, 8..24] {
             let change = |bytes: &mut [u8]| {
@@ -135,10 +135,13 @@ fn alternating_changes_of_block_parts_cost_one_credit_and_are_undone() {
     }
     assert_eq!(handle.credits(), 0);
     drop(handle);
-    let found = bed.fs.metadata_block(block, Ino(12), |_| Ok(())).unwrap();
+    let found = fixture
+        .fs
+        .metadata_block(block, Ino(12), |_| Ok(()))
+        .unwrap();
     assert!(found.iter().all(|byte| *byte == 7));
     drop(found);
-    bed.fs.close().unwrap();
+    fixture.fs.close().unwrap();
 }
 
 #[test]
@@ -147,12 +150,12 @@ fn handle_larger_than_a_transaction_is_refused_and_others_continue() {
         return;
     }
     let prepared = Prepared::new(SMALL, "");
-    let bed = Bed::new(&prepared, prepared.device(), Seed(5)).unwrap();
+    let fixture = Fixture::new(&prepared, prepared.device(), Seed(5)).unwrap();
     for credits in [1023, 4096, u32::MAX] {
-        let refused = bed.fs.start(credits).map(drop);
+        let refused = fixture.fs.start(credits).map(drop);
         assert!(matches!(refused, Err(Error::HandleTooLarge)), "{credits}");
     }
-    let mut handle = bed.fs.start(2).unwrap();
+    let mut handle = fixture.fs.start(2).unwrap();
     for block in &prepared.blocks[..2] {
         handle
             .update(*block, Ino(12), |bytes| {
@@ -164,8 +167,8 @@ fn handle_larger_than_a_transaction_is_refused_and_others_continue() {
     let third = handle.update(prepared.blocks[2], Ino(12), |_| Ok(()));
     assert!(matches!(third, Err(Error::HandleTooLarge)));
     drop(handle);
-    assert_eq!(bed.fs.buffers().dirty_count(), 0);
-    bed.fs.close().unwrap();
+    assert_eq!(fixture.fs.buffers().dirty_count(), 0);
+    fixture.fs.close().unwrap();
 }
 
 #[test]
@@ -176,30 +179,30 @@ fn commits_of_many_threads_share_flushes_and_lose_nothing() {
         return;
     }
     let prepared = Prepared::new(SMALL, "");
-    let bed = Bed::new(&prepared, prepared.device(), Seed(6)).unwrap();
+    let fixture = Fixture::new(&prepared, prepared.device(), Seed(6)).unwrap();
     let last = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (bed, last) = (&bed, &last);
+            let (fixture, last) = (&fixture, &last);
             let block = prepared.blocks[usize::try_from(thread).unwrap()];
             scope.spawn(move || {
                 for round in 1..=ROUNDS {
-                    let mut handle = bed.fs.start(1).unwrap();
+                    let mut handle = fixture.fs.start(1).unwrap();
                     let put = |bytes: &mut [u8]| {
                         bytes[..8].copy_from_slice(&round.to_le_bytes());
                         Ok(())
                     };
                     handle.update(block, Ino(12), put).unwrap();
                     let tid = handle.stop();
-                    bed.fs.commit(tid).unwrap();
+                    fixture.fs.commit(tid).unwrap();
                     last.fetch_max(tid.0.into(), Ordering::Relaxed);
                 }
             });
         }
     });
-    let next = bed.fs.running_tid().unwrap();
+    let next = fixture.fs.running_tid().unwrap();
     assert_eq!(u64::from(next.0), last.into_inner() + 1);
-    let device = recovered(Arc::clone(&bed.device) as Arc<dyn BlockDevice>);
+    let device = recovered(Arc::clone(&fixture.device) as Arc<dyn BlockDevice>);
     for block in &prepared.blocks[..usize::try_from(THREADS).unwrap()] {
         let mut bytes = [0; 8];
         device.read_at(&mut bytes, block.0 * 1024).unwrap();
@@ -207,5 +210,5 @@ fn commits_of_many_threads_share_flushes_and_lose_nothing() {
     }
     let commits = next.0.wrapping_sub(Tid(2).0);
     println!("{commits} commits for {} callers", THREADS * ROUNDS);
-    bed.fs.close().unwrap();
+    fixture.fs.close().unwrap();
 }

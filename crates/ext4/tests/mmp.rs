@@ -63,14 +63,14 @@ impl MmpHost for Machine<'_> {
     }
 }
 
-struct Bed {
+struct Fixture {
     image: Image,
     memory: Arc<MemoryDevice>,
     device: Arc<dyn BlockDevice>,
     sb: Superblock,
 }
 
-impl Bed {
+impl Fixture {
     fn new(arguments: &str) -> Option<Self> {
         if skip(&[
             Requirement::Tool("mke2fs"),
@@ -119,54 +119,54 @@ const LAYOUTS: [&str; 3] = [
 #[test]
 fn image_in_use_is_refused_and_released_clean() {
     for arguments in LAYOUTS {
-        let Some(bed) = Bed::new(arguments) else {
+        let Some(fixture) = Fixture::new(arguments) else {
             return;
         };
         let first = Machine::new("first-node");
-        let held = bed.acquire(&first).expect("clean");
+        let held = fixture.acquire(&first).expect("clean");
         assert!(first.waited() > held.interval().as_secs());
-        let (_, text) = bed.ask("debugfs", &["-R", "dump_mmp"]);
+        let (_, text) = fixture.ask("debugfs", &["-R", "dump_mmp"]);
         assert!(text.contains("node_name: first-node"), "{text}");
         assert!(text.contains("device_name: image.ext4"), "{text}");
 
         // The first one remains active while the second waits.
         let second = Machine::with("second-node", || held.tick(&first).expect("ours"));
-        let refused = bed.acquire(&second).expect_err("is held");
+        let refused = fixture.acquire(&second).expect_err("is held");
         assert!(matches!(refused, Error::InUse(_)));
         assert!(refused.to_string().contains("first-node"), "{refused}");
         held.tick(&first).expect("still ours");
 
         held.release(&first).expect("given back");
-        let (code, text) = bed.ask("e2fsck", &["-fn"]);
+        let (code, text) = fixture.ask("e2fsck", &["-fn"]);
         assert_eq!(code, Some(0), "{text}");
         let again = Machine::new("second-node");
-        bed.acquire(&again).expect("clean");
+        fixture.acquire(&again).expect("clean");
     }
 }
 
 #[test]
 fn image_of_a_dead_host_is_acquired_after_a_wait() {
-    let Some(bed) = Bed::new(LAYOUTS[0]) else {
+    let Some(fixture) = Fixture::new(LAYOUTS[0]) else {
         return;
     };
-    drop(bed.acquire(&Machine::new("dead")).expect("clean"));
+    drop(fixture.acquire(&Machine::new("dead")).expect("clean"));
     let clean = Machine::new("clean");
     let second = Machine::new("second");
-    let held = bed.acquire(&second).expect("the first is dead");
+    let held = fixture.acquire(&second).expect("the first is dead");
     held.release(&second).expect("given back");
-    bed.acquire(&clean).expect("clean");
+    fixture.acquire(&clean).expect("clean");
     assert_eq!(second.waited(), 2 * clean.waited());
 }
 
 #[test]
 fn overtaken_host_is_refused_before_it_writes() {
-    let Some(bed) = Bed::new(LAYOUTS[0]) else {
+    let Some(fixture) = Fixture::new(LAYOUTS[0]) else {
         return;
     };
     let first = Machine::new("first");
-    let suspended = bed.acquire(&first).expect("clean");
+    let suspended = fixture.acquire(&first).expect("clean");
     let second = Machine::new("second");
-    let held = bed.acquire(&second).expect("the first does not move");
+    let held = fixture.acquire(&second).expect("the first does not move");
     let told = suspended.tick(&first).expect_err("overtaken");
     assert!(told.to_string().contains("second"), "{told}");
     assert!(suspended.release(&first).is_err());
@@ -175,7 +175,7 @@ fn overtaken_host_is_refused_before_it_writes() {
 
 #[test]
 fn only_one_of_two_concurrent_hosts_acquires_the_image() {
-    let Some(bed) = Bed::new(LAYOUTS[0]) else {
+    let Some(fixture) = Fixture::new(LAYOUTS[0]) else {
         return;
     };
     let second = Machine::new("second");
@@ -183,43 +183,45 @@ fn only_one_of_two_concurrent_hosts_acquires_the_image() {
     let first = Machine::with("first", || {
         let mut rival = rival.borrow_mut();
         if rival.is_none() {
-            *rival = Some(bed.acquire(&second));
+            *rival = Some(fixture.acquire(&second));
         }
     });
-    let got = bed.acquire(&first);
+    let got = fixture.acquire(&first);
     let rival_got = rival.take().expect("came").is_ok();
     assert!(got.is_ok() != rival_got, "{got:?}");
 }
 
 #[test]
 fn image_that_e2fsck_checks_is_refused() {
-    let Some(bed) = Bed::new(LAYOUTS[0]) else {
+    let Some(fixture) = Fixture::new(LAYOUTS[0]) else {
         return;
     };
-    let block_bytes = u64::from(bed.sb.block_size_bytes());
-    let at = bed.sb.mmp_block.0 * block_bytes;
+    let block_bytes = u64::from(fixture.sb.block_size_bytes());
+    let at = fixture.sb.mmp_block.0 * block_bytes;
     let mut bytes = vec![0; 1024];
-    bed.device.read_at(&mut bytes, at).expect("block");
+    fixture.device.read_at(&mut bytes, at).expect("block");
     bytes[4..8].copy_from_slice(&0xE24D_4D50_u32.to_le_bytes());
-    let checksum = bed.sb.checksum_seed.bytes(&bytes[..1020]).0;
+    let checksum = fixture.sb.checksum_seed.bytes(&bytes[..1020]).0;
     bytes[1020..].copy_from_slice(&checksum.to_le_bytes());
-    bed.device.write_at(&bytes, at).expect("block");
-    let refused = bed.acquire(&Machine::new("node")).expect_err("is checked");
+    fixture.device.write_at(&bytes, at).expect("block");
+    let refused = fixture
+        .acquire(&Machine::new("node"))
+        .expect_err("is checked");
     assert!(refused.to_string().contains("e2fsck"), "{refused}");
 
     bytes[1020] ^= 1;
-    bed.device.write_at(&bytes, at).expect("block");
-    let damaged = bed.acquire(&Machine::new("node")).expect_err("damaged");
+    fixture.device.write_at(&bytes, at).expect("block");
+    let damaged = fixture.acquire(&Machine::new("node")).expect_err("damaged");
     assert!(matches!(damaged, Error::Corrupt(_)), "{damaged}");
 }
 
 #[test]
 fn image_without_the_feature_is_not_protected() {
-    let Some(bed) = Bed::new("-t ext4 -b 1024") else {
+    let Some(fixture) = Fixture::new("-t ext4 -b 1024") else {
         return;
     };
     let machine = Machine::new("node");
-    let acquired = Mmp::acquire(&bed.sb, Arc::clone(&bed.device), &machine);
+    let acquired = Mmp::acquire(&fixture.sb, Arc::clone(&fixture.device), &machine);
     assert!(acquired.expect("nothing to do").is_none());
     assert_eq!(machine.waited(), 0);
 }

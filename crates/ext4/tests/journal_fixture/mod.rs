@@ -39,7 +39,7 @@ pub struct Prepared {
 }
 
 /// A file system that is being written, and its expected contents.
-pub struct Bed {
+pub struct Fixture {
     pub device: Arc<RecordingDevice>,
     pub fs: Filesystem,
     blocks: Vec<FsBlock>,
@@ -105,7 +105,7 @@ impl Prepared {
     }
 }
 
-impl Bed {
+impl Fixture {
     /// Opens `device`, which contains the image of `prepared`, for writing.
     pub fn new(prepared: &Prepared, device: Arc<dyn BlockDevice>, seed: Seed) -> Result<Self> {
         let recording = Arc::new(RecordingDevice::new(device));
