@@ -19,7 +19,7 @@ struct RepairedDevice {
 impl SuperblockRepair {
     /// Returns `device`, for reading, as if the repair had been made.
     #[must_use]
-    pub fn shown_on(self, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
+    pub fn repaired_view(self, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
         Arc::new(RepairedDevice {
             inner: device,
             repair: self,

@@ -201,7 +201,7 @@ fn replayed(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Repla
         }
         (None, false) => replay(superblock, device, options)?,
         (Some(repair), false) => {
-            let device = repair.clone().shown_on(device);
+            let device = repair.clone().repaired_view(device);
             replay(superblock, device, options)?
         }
     };
