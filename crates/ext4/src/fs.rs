@@ -235,8 +235,8 @@ impl Filesystem {
         let block = FsBlock(desc.inode_table.0 + block_in_table);
         if !self.buffers.contains(block.0) {
             let first = block_in_table & !(INODE_READAHEAD_BLOCKS - 1);
-            let behind = u64::from(self.sb.inode_table_blocks()) - first;
-            let count = u32::try_from(behind.min(INODE_READAHEAD_BLOCKS)).unwrap_or(1);
+            let rest = u64::from(self.sb.inode_table_blocks()) - first;
+            let count = u32::try_from(rest.min(INODE_READAHEAD_BLOCKS)).unwrap_or(1);
             self.buffers.prefetch(desc.inode_table.0 + first, count);
         }
         let in_block = offset_bytes & u64::from(self.sb.block_size_bytes() - 1);

@@ -49,7 +49,7 @@ pub struct Mmp {
     place: MmpPlace,
     interval: Duration,
     /// The contents of the block, unless another host writes it.
-    ours: Mutex<MmpBlock>,
+    own: Mutex<MmpBlock>,
 }
 
 /// The location of the block, and its checksum seed.
@@ -119,34 +119,34 @@ impl Mmp {
         let check_seconds = interval_seconds
             .max(found.check_interval_seconds)
             .max(MIN_CHECK_SECONDS);
-        let wait = wait_for(check_seconds);
+        let wait = wait_time(check_seconds);
         match found.sequence {
             Sequence::Clean => {}
             Sequence::Checking => return Err(in_use(&found)),
             Sequence::Mounted(_) => {
-                tell_wait(&found, wait);
+                log_wait(&found, wait);
                 host.wait(wait);
             }
         }
-        let ours = MmpBlock {
+        let own = MmpBlock {
             sequence: Sequence::Mounted(random_number()),
             time_seconds: host.now_seconds(),
             node: host.node(),
             device: host.device(),
             check_interval_seconds: interval_seconds.saturating_mul(2).max(MIN_CHECK_SECONDS),
         };
-        place.replace(&found, &ours)?;
+        place.replace(&found, &own)?;
         // A host that checked at the same time has also written. One of the two finds the other
         // one's number.
         host.wait(wait);
-        let (_, ours_stored) = place.read()?;
-        if ours_stored.sequence != ours.sequence {
-            return Err(in_use(&ours_stored));
+        let (_, own_stored) = place.read()?;
+        if own_stored.sequence != own.sequence {
+            return Err(in_use(&own_stored));
         }
         Ok(Some(Self {
             place,
             interval: Duration::from_secs(interval_seconds.into()),
-            ours: Mutex::new(ours_stored),
+            own: Mutex::new(own_stored),
         }))
     }
 
@@ -162,14 +162,14 @@ impl Mmp {
     /// [`Error::InUse`] if another host has acquired the file system: nothing more may be written
     /// to it. Or the device's error.
     pub fn tick(&self, host: &dyn MmpHost) -> Result<()> {
-        let mut ours = self.ours.lock();
-        let sequence = match ours.sequence {
+        let mut own = self.own.lock();
+        let sequence = match own.sequence {
             Sequence::Mounted(number) if number < Sequence::MAX => Sequence::Mounted(number + 1),
             Sequence::Mounted(_) => Sequence::Mounted(1),
             // It was released: no update is needed.
             Sequence::Clean | Sequence::Checking => return Ok(()),
         };
-        self.write(&mut ours, sequence, host)
+        self.write(&mut own, sequence, host)
     }
 
     /// Releases the file system. Nothing may be written afterwards.
@@ -177,29 +177,29 @@ impl Mmp {
     /// # Errors
     /// As [`Mmp::tick`].
     pub fn release(&self, host: &dyn MmpHost) -> Result<()> {
-        self.write(&mut self.ours.lock(), Sequence::Clean, host)
+        self.write(&mut self.own.lock(), Sequence::Clean, host)
     }
 
-    fn write(&self, ours: &mut MmpBlock, sequence: Sequence, host: &dyn MmpHost) -> Result<()> {
+    fn write(&self, own: &mut MmpBlock, sequence: Sequence, host: &dyn MmpHost) -> Result<()> {
         let next = MmpBlock {
             sequence,
             time_seconds: host.now_seconds(),
-            ..ours.clone()
+            ..own.clone()
         };
-        self.place.replace(ours, &next)?;
-        *ours = next;
+        self.place.replace(own, &next)?;
+        *own = next;
         Ok(())
     }
 }
 
 /// Returns how long a number that is updated every `check_seconds` must stay the same before its
 /// host counts as dead.
-fn wait_for(check_seconds: u16) -> Duration {
+fn wait_time(check_seconds: u16) -> Duration {
     let check_seconds = u64::from(check_seconds);
     Duration::from_secs((check_seconds * 2 + 1).min(check_seconds + MAX_MORE_SECONDS))
 }
 
-fn tell_wait(found: &MmpBlock, wait: Duration) {
+fn log_wait(found: &MmpBlock, wait: Duration) {
     tracing::info!(
         node = %String::from_utf8_lossy(&found.node),
         seconds = wait.as_secs(),

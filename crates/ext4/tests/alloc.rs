@@ -54,14 +54,14 @@ struct Model {
 }
 
 /// A sequence of random operations, with the properties that each must have.
-struct Play<'a> {
+struct RandomRun<'a> {
     writable: &'a Writable,
     random: Random,
     model: Model,
     claims: Vec<Claim>,
 }
 
-impl<'a> Play<'a> {
+impl<'a> RandomRun<'a> {
     fn new(writable: &'a Writable, seed: Seed) -> Self {
         let (free, free_inodes) = writable.free_by_dumpe2fs();
         Self {
@@ -270,15 +270,15 @@ fn random_allocations_match_a_model_of_sets() {
         };
         println!("{arguments} {size}");
         let before = writable.free_by_dumpe2fs();
-        let mut play = Play::new(&writable, seed.part(number));
+        let mut random_run = RandomRun::new(&writable, seed.part(number));
         for _ in 0..300 {
-            play.step();
+            random_run.step();
         }
-        play.assert_bitmaps_agree();
+        random_run.assert_bitmaps_agree();
         for _ in 0..100 {
-            play.step();
+            random_run.step();
         }
-        play.end();
+        random_run.end();
         writable.fs.close().unwrap();
         assert!(writable.free_by_dumpe2fs() == before, "{arguments}");
         writable.assert_clean();

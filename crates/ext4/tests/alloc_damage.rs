@@ -206,13 +206,13 @@ fn randomly_damaged_metadata_does_not_panic() {
                 let at = 1024 + usize::try_from(random.below(end)).unwrap();
                 bytes[at] = random.byte();
             }
-            play(bytes, &mut random);
+            perform_operations(bytes, &mut random);
         }
     }
 }
 
 /// Performs various operations, which may fail.
-fn play(bytes: Vec<u8>, random: &mut Random) {
+fn perform_operations(bytes: Vec<u8>, random: &mut Random) {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes));
     let Ok(sb) = larder_ext4::ondisk::superblock::Superblock::read(&*device) else {
         return;

@@ -11,9 +11,12 @@ use writable::Writable;
 
 const LAYOUT: &str = "-t ext4 -b 1024 -g 1024 -O ^has_journal,^flex_bg,64bit,metadata_csum";
 
-/// Returns an image on which `lie` changed the descriptor of a group, which has a correct checksum,
+/// Returns an image on which `change` changed the descriptor of a group, which has a correct checksum,
 /// and the root of that image.
-fn lying(group: u32, lie: impl FnOnce(&Superblock, &mut GroupDesc)) -> Option<(Writable, Inode)> {
+fn with_descriptor(
+    group: u32,
+    change: impl FnOnce(&Superblock, &mut GroupDesc),
+) -> Option<(Writable, Inode)> {
     let group = GroupNo(group);
     let image = Image::make(LAYOUT, "8M")?;
     let mut bytes = image.bytes();
@@ -22,7 +25,7 @@ fn lying(group: u32, lie: impl FnOnce(&Superblock, &mut GroupDesc)) -> Option<(W
     let place = DescriptorPlace::of(sb, group);
     let start = usize::try_from(place.block.0 << sb.block_size_log2).unwrap() + place.offset_bytes;
     let mut desc = fs.group(group).unwrap();
-    lie(sb, &mut desc);
+    change(sb, &mut desc);
     desc.write(sb, group, &mut bytes[start..]).unwrap();
     let root = fs.inode(Ino::ROOT).unwrap();
     Some((Writable::open(bytes, LAYOUT.to_owned()), root))
@@ -53,8 +56,8 @@ fn inodes_in_use(fs: &Filesystem) -> Vec<u8> {
 
 #[test]
 fn used_inodes_counted_as_unused_are_not_overwritten() {
-    type Lie = fn(&Superblock, &mut GroupDesc);
-    let table: [(&str, Lie); 3] = [
+    type Change = fn(&Superblock, &mut GroupDesc);
+    let table: [(&str, Change); 3] = [
         ("all unused", |sb, desc| {
             desc.unused_inodes = sb.inodes_per_group;
         }),
@@ -65,8 +68,8 @@ fn used_inodes_counted_as_unused_are_not_overwritten() {
             desc.flags.insert(GroupFlags::INODE_UNINIT);
         }),
     ];
-    for (what, lie) in table {
-        let Some((writable, root)) = lying(0, lie) else {
+    for (what, change) in table {
+        let Some((writable, root)) = with_descriptor(0, change) else {
             return;
         };
         let fs = &writable.fs;
@@ -81,7 +84,8 @@ fn used_inodes_counted_as_unused_are_not_overwritten() {
 
 #[test]
 fn group_with_an_overflowing_inode_count_is_skipped_and_others_are_used() {
-    let Some((writable, root)) = lying(0, |_, desc| desc.used_directories = u32::MAX) else {
+    let Some((writable, root)) = with_descriptor(0, |_, desc| desc.used_directories = u32::MAX)
+    else {
         return;
     };
     let per_group = writable.fs.superblock().inodes_per_group;
@@ -91,7 +95,7 @@ fn group_with_an_overflowing_inode_count_is_skipped_and_others_are_used() {
         assert!(ino.0 > per_group, "{ino}");
     }
 
-    let Some((writable, _)) = lying(0, |_, desc| desc.free_inodes = u32::MAX) else {
+    let Some((writable, _)) = with_descriptor(0, |_, desc| desc.free_inodes = u32::MAX) else {
         return;
     };
     let mut handle = writable.fs.start(8).unwrap();

@@ -71,7 +71,7 @@ fn populate(root: &Path, block: u64) {
     if sys::fallocate(&unwritten, FallocateFlags::empty(), 0, 400_000).is_ok() {
         fill(&unwritten, 5, 200_000, 5000);
     }
-    let beyond = create("blocks-behind-the-end");
+    let beyond = create("blocks-past-the-end");
     fill(&beyond, 6, 0, 100);
     let _ = sys::fallocate(&beyond, FallocateFlags::KEEP_SIZE, 0, 400_000);
 
@@ -275,10 +275,10 @@ fn check_hole_map(subject: &Subject<'_>) {
     loop {
         let data = fs.seek_data(inode, offset).unwrap();
         let theirs = sys::seek(&file, SeekFrom::Data(offset)).ok();
-        assert_eq!(data, theirs, "{context}: data behind {offset}");
+        assert_eq!(data, theirs, "{context}: data after {offset}");
         let hole = fs.seek_hole(inode, offset).unwrap();
         let theirs = sys::seek(&file, SeekFrom::Hole(offset)).ok();
-        assert_eq!(hole, theirs, "{context}: hole behind {offset}");
+        assert_eq!(hole, theirs, "{context}: hole after {offset}");
         let edges = [data, hole].into_iter().flatten();
         match edges.filter(|&edge| edge > offset).min() {
             Some(edge) => offset = edge,

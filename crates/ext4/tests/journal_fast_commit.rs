@@ -244,7 +244,7 @@ fn steps(root: &Path) {
 }
 
 /// Returns a copy of `image` whose journal, including fast commits, was written home.
-fn brought_home(image: &Dirty) -> Dirty {
+fn checkpointed(image: &Dirty) -> Dirty {
     let copy = image.copy();
     let bytes = fs::read(copy.path()).unwrap();
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes));
@@ -263,7 +263,7 @@ fn brought_home(image: &Dirty) -> Dirty {
 /// Asserts that the tree at home is `expected` for Larder and the kernel, and that e2fsck finds no
 /// errors.
 fn assert_home(image: &Dirty, expected: &Tree, what: &str) {
-    let home = brought_home(image);
+    let home = checkpointed(image);
     assert_same(&Ours::open(home.path()).tree(), expected, what, true);
     // Mounting also deletes orphans.
     let mount = LoopMount::new(home.path(), Access::ReadWrite, &[]).unwrap();

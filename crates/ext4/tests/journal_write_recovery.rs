@@ -131,7 +131,7 @@ fn recovery_interrupted_by_any_failed_write_can_be_repeated() {
         return;
     }
     let churned = Dirty::make("-t ext4 -b 1024 -J size=1", "16M", "", churn);
-    cut_short("transactions", &churned);
+    assert_interrupted_recovery_repeats("transactions", &churned);
     let arguments = "-t ext4 -b 1024 -O fast_commit -J size=4";
     let logged = Dirty::make(arguments, "16M", "", |root, sync| {
         fs::write(root.join("old"), [5; 9000]).unwrap();
@@ -148,12 +148,12 @@ fn recovery_interrupted_by_any_failed_write_can_be_repeated() {
             .sync_all()
             .unwrap();
     });
-    cut_short("fast commits", &logged);
+    assert_interrupted_recovery_repeats("fast commits", &logged);
 }
 
 /// Recovers `dirty`, whose blocks have 1 KiB, with a failure of each write in turn, and then again
 /// without one.
-fn cut_short(what: &str, dirty: &Dirty) {
+fn assert_interrupted_recovery_repeats(what: &str, dirty: &Dirty) {
     let whole = device(dirty);
     let counts = recover_home(&whole).unwrap();
     println!("{what}: {counts:?}");

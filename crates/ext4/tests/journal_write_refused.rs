@@ -102,21 +102,21 @@ fn read_only_device_is_refused() {
 fn replayed_superblock_with_wrong_values_is_refused() {
     /// Wrong values for the number of blocks and for the journal's inode: the offset in the
     /// superblock, the value, and the text of the error.
-    const LIES: [(usize, u32, &str); 2] = [
+    const WRONG_VALUES: [(usize, u32, &str); 2] = [
         (0x04, 1 << 20, "end of the image is missing"),
         (0xE0, 12, "journal's location"),
     ];
     let Some(image) = Image::make(PLAIN, "16M") else {
         return;
     };
-    for (at, lie, what) in LIES {
+    for (at, value, what) in WRONG_VALUES {
         let device = Arc::new(MemoryDevice::new(image.bytes()));
         let shared: Arc<dyn BlockDevice> = device.clone();
         let mut fs = image::open(&shared);
         fs.enable_writing(shared, WriteOptions::default()).unwrap();
         let mut handle = fs.start(1).unwrap();
         let change = |bytes: &mut [u8]| {
-            bytes[at..at + 4].copy_from_slice(&lie.to_le_bytes());
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
             Ok(())
         };
         // With blocks of 1 KiB, the superblock is the second block.

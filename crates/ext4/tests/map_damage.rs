@@ -146,7 +146,7 @@ fn inconsistent_extent_tree_is_reported_and_not_followed() {
             }),
         ),
         (
-            "a leaf that says it is an index node",
+            "a leaf marked as an index node",
             Box::new(|bytes| put(Victim::block(bytes, leaf), 6, &[1, 0])),
         ),
         (
@@ -195,7 +195,7 @@ fn inconsistent_indirect_blocks_are_reported_and_not_followed() {
     let table: [(&str, Vec<u8>); 3] = [
         ("a block of numbers below itself", double),
         ("the superblock", vec![1, 0, 0, 0]),
-        ("a block behind the end", vec![0xFF; 4]),
+        ("a block past the end", vec![0xFF; 4]),
     ];
     for (what, number) in table {
         let damage = |bytes: &mut [u8]| {

@@ -97,7 +97,7 @@ impl Fixture {
     }
 
     /// Returns the exit status and the output of a tool for the current image.
-    fn ask(&self, program: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    fn run_tool(&self, program: &str, arguments: &[&str]) -> (Option<i32>, String) {
         std::fs::write(self.image.path(), self.memory.to_bytes()).expect("image");
         let output = Command::new(program)
             .args(arguments)
@@ -125,7 +125,7 @@ fn image_in_use_is_refused_and_released_clean() {
         let first = Machine::new("first-node");
         let held = fixture.acquire(&first).expect("clean");
         assert!(first.waited() > held.interval().as_secs());
-        let (_, text) = fixture.ask("debugfs", &["-R", "dump_mmp"]);
+        let (_, text) = fixture.run_tool("debugfs", &["-R", "dump_mmp"]);
         assert!(text.contains("node_name: first-node"), "{text}");
         assert!(text.contains("device_name: image.ext4"), "{text}");
 
@@ -137,7 +137,7 @@ fn image_in_use_is_refused_and_released_clean() {
         held.tick(&first).expect("still ours");
 
         held.release(&first).expect("given back");
-        let (code, text) = fixture.ask("e2fsck", &["-fn"]);
+        let (code, text) = fixture.run_tool("e2fsck", &["-fn"]);
         assert_eq!(code, Some(0), "{text}");
         let again = Machine::new("second-node");
         fixture.acquire(&again).expect("clean");
@@ -167,8 +167,8 @@ fn overtaken_host_is_refused_before_it_writes() {
     let suspended = fixture.acquire(&first).expect("clean");
     let second = Machine::new("second");
     let held = fixture.acquire(&second).expect("the first does not move");
-    let told = suspended.tick(&first).expect_err("overtaken");
-    assert!(told.to_string().contains("second"), "{told}");
+    let refused = suspended.tick(&first).expect_err("overtaken");
+    assert!(refused.to_string().contains("second"), "{refused}");
     assert!(suspended.release(&first).is_err());
     held.tick(&second).expect("nothing was written over");
 }
@@ -186,9 +186,9 @@ fn only_one_of_two_concurrent_hosts_acquires_the_image() {
             *rival = Some(fixture.acquire(&second));
         }
     });
-    let got = fixture.acquire(&first);
-    let rival_got = rival.take().expect("came").is_ok();
-    assert!(got.is_ok() != rival_got, "{got:?}");
+    let acquired = fixture.acquire(&first);
+    let rival_acquired = rival.take().expect("came").is_ok();
+    assert!(acquired.is_ok() != rival_acquired, "{acquired:?}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn contents_with_one_hash_are_distinguished() {
 /// for other files in the same order, few are shared.
 #[test]
 fn contents_with_one_hash_are_compared_with_few_others() {
-    const MOST_COMPARED: u64 = 16;
+    const MAX_COMPARED: u64 = 16;
     if needs() {
         return;
     }
@@ -50,7 +50,7 @@ fn contents_with_one_hash_are_compared_with_few_others() {
     for (ino, number) in files.iter().zip((0..32).chain(0..32)) {
         set(fs, *ino, b"user.a", &colliding(number)).expect("set");
     }
-    assert!(fs.share_counts().shares <= MOST_COMPARED);
+    assert!(fs.share_counts().shares <= MAX_COMPARED);
     let expected = models(fs, &files);
     check(&writable, &expected);
 }

@@ -39,7 +39,7 @@ impl Space {
     pub(crate) fn keep(&self, changes: &mut AllocationChanges, tid: Tid) {
         let changes = std::mem::take(changes);
         for run in changes.taken {
-            self.settle(run);
+            self.end_hold(run);
         }
         self.wait_for_commit(tid, changes.freed);
     }
@@ -62,7 +62,7 @@ impl Space {
             self.release(run);
         }
         for run in changes.freed {
-            self.settle(run);
+            self.end_hold(run);
         }
     }
 }

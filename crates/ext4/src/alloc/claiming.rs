@@ -141,22 +141,22 @@ impl Filesystem {
                 return set_aside;
             }
             // The file continues elsewhere.
-            space.give_up_window(goal.ino);
+            space.release_window(goal.ino);
         }
-        let goes_on = goal.file_blocks > 0;
-        let more = if goes_on && goal.ino != NO_INO {
+        let continues = goal.file_blocks > 0;
+        let more = if continues && goal.ino != NO_INO {
             window_clusters(space, goal.file_blocks, want)
         } else {
             0
         };
-        let starts_stream = goal.is_stream && !goes_on;
+        let starts_stream = goal.is_stream && !continues;
         let found = self.find_clusters(Wanted {
             goal: space
                 .stream_goal(goal.ino)
                 .filter(|_| starts_stream)
                 .unwrap_or(near),
             clusters: want.saturating_add(more),
-            goes_on,
+            continues,
         })?;
         if goal.is_stream {
             space.set_stream_goal(goal.ino, found.start + u64::from(found.len));
@@ -167,7 +167,7 @@ impl Filesystem {
     /// Releases the clusters that are set aside for the file `ino`, when it is closed.
     pub fn release_preallocation(&self, ino: Ino) {
         if let Ok(space) = self.space() {
-            space.give_up_window(ino);
+            space.release_window(ino);
         }
     }
 
@@ -225,6 +225,6 @@ fn window_clusters(space: &Space, file_blocks: u64, want: u32) -> u32 {
     let log2 = space.geometry.cluster_blocks_log2;
     let has = file_blocks.saturating_add(u64::from(want) << log2);
     let blocks = has.min(WINDOW_MAX_BLOCKS).next_power_of_two();
-    let clusters = (blocks >> log2).min(space.counts().unpromised() / WINDOW_PART);
+    let clusters = (blocks >> log2).min(space.counts().unreserved() / WINDOW_PART);
     u32::try_from(clusters).unwrap_or(0)
 }

@@ -118,7 +118,7 @@ impl Counts {
     }
 
     /// Returns the number of free clusters that are neither claimed nor reserved.
-    pub(super) fn unpromised(&self) -> u64 {
+    pub(super) fn unreserved(&self) -> u64 {
         self.free
             .saturating_sub(self.claimed)
             .saturating_sub(self.reserved)
@@ -142,16 +142,16 @@ impl Counts {
             Privilege::Remapping => self.for_mapping,
             Privilege::Mapping => 0,
         };
-        self.unpromised().saturating_sub(kept_back)
+        self.unreserved().saturating_sub(kept_back)
     }
 
     /// Reserves `clusters`. Returns false, and reserves nothing, if there are too few.
     pub(super) fn reserve(&mut self, clusters: u64, privilege: Privilege) -> bool {
-        let is_there = self.available(privilege) >= clusters;
-        if is_there {
+        let is_available = self.available(privilege) >= clusters;
+        if is_available {
             self.reserved += clusters;
         }
-        is_there
+        is_available
     }
 
     /// Reserves `clusters` that were reserved before.
@@ -162,11 +162,11 @@ impl Counts {
     /// Reserves `clusters` for blocks that map content. Returns false, and reserves nothing, if
     /// there are too few.
     pub(super) fn reserve_for_mapping(&mut self, clusters: u64, privilege: Privilege) -> bool {
-        let is_there = self.available(privilege) >= clusters;
-        if is_there {
+        let is_available = self.available(privilege) >= clusters;
+        if is_available {
             self.for_mapping += clusters;
         }
-        is_there
+        is_available
     }
 
     /// Releases clusters that were reserved for mapping.

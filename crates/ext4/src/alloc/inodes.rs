@@ -229,7 +229,7 @@ impl Filesystem {
         handle.allocation.freed_inodes.push(ino);
         let space = self.allocator();
         space.counts().free_inodes += 1;
-        space.give_up_window(ino);
+        space.release_window(ino);
         Ok(())
     }
 

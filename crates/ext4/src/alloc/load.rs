@@ -58,7 +58,7 @@ impl Filesystem {
         let result = look(&mut state);
         drop(state);
         if is_new {
-            space.map_was_made();
+            space.count_map();
         }
         Ok(result)
     }
@@ -149,13 +149,14 @@ impl Filesystem {
                 .ensure(range.start >= used_to, "metadata of block groups overlaps")?;
             used_to = range.end;
             let first = (range.start.max(start) - start) >> log2;
-            let behind = (range.end.min(end) - start).div_ceil(1 << log2);
-            let (Ok(first), Ok(behind)) = (u32::try_from(first), u32::try_from(behind)) else {
+            let end_cluster = (range.end.min(end) - start).div_ceil(1 << log2);
+            let (Ok(first), Ok(end_cluster)) = (u32::try_from(first), u32::try_from(end_cluster))
+            else {
                 continue;
             };
             match clusters.last_mut() {
-                Some(last) if last.end >= first => last.end = behind,
-                _ => clusters.push(first..behind),
+                Some(last) if last.end >= first => last.end = end_cluster,
+                _ => clusters.push(first..end_cluster),
             }
         }
         Ok(clusters)

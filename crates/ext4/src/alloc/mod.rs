@@ -141,7 +141,7 @@ impl Filesystem {
             tracing::debug!(%error, "the free counts of the superblock are used");
         }
         let counts = space.counts();
-        let free = counts.unpromised();
+        let free = counts.unreserved();
         let available = free.saturating_sub(counts.kept_back());
         let log2 = space.geometry.cluster_blocks_log2;
         Some((free << log2, available << log2, counts.free_inodes))
@@ -151,7 +151,7 @@ impl Filesystem {
     pub(crate) fn count_free_unless_known(&self) {
         let space = self.allocator();
         if !space.counts().is_known() {
-            self.sum_up(space);
+            self.sum_free_counts(space);
         }
     }
 
@@ -160,12 +160,12 @@ impl Filesystem {
     fn count_free(&self) -> Result<()> {
         let space = self.space()?;
         let handle = self.start(0)?;
-        self.sum_up(space);
+        self.sum_free_counts(space);
         drop(handle);
         Ok(())
     }
 
-    fn sum_up(&self, space: &Space) {
+    fn sum_free_counts(&self, space: &Space) {
         if let Some((clusters, inodes)) = self.sum_of_free() {
             space.counts().set_exact(clusters, inodes);
         }

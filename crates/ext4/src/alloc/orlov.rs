@@ -6,14 +6,14 @@
 //! has its share of free inodes and blocks.
 //!
 //! # Cost
-//! The descriptors of at most [`FLEX_LOOKED_AT`] flexible groups.
+//! The descriptors of at most [`FLEX_GROUPS_COMPARED`] flexible groups.
 
 use crate::ondisk::inode::InodeFlags;
 use crate::{Filesystem, GroupNo, Ino, Inode};
 use std::cmp::Reverse;
 
 /// The maximum number of flexible groups that are compared.
-const FLEX_LOOKED_AT: u32 = 64;
+const FLEX_GROUPS_COMPARED: u32 = 64;
 
 /// The maximum number of groups of a flexible group that are summed up.
 const GROUPS_SUMMED: usize = 64;
@@ -43,12 +43,12 @@ impl Filesystem {
     /// inodes. Compares all groups, or a sample at equal distances.
     fn emptiest_flex_group(&self, home: GroupNo) -> Option<GroupNo> {
         let (size, count) = self.flex_geometry();
-        let step = count.div_ceil(FLEX_LOOKED_AT);
-        let looked_at = (0..count / step.max(1)).map(|at| GroupNo(at * step * size));
+        let step = count.div_ceil(FLEX_GROUPS_COMPARED);
+        let compared = (0..count / step.max(1)).map(|at| GroupNo(at * step * size));
         // The parent's own flexible group is first, so that it is preferred among equals.
         let own = self.flex_groups(home).next();
         own.into_iter()
-            .chain(looked_at)
+            .chain(compared)
             .map(|group| (self.share(group), group))
             .filter(|(share, _)| share.free_inodes > 0 && share.free_clusters > 0)
             .min_by_key(|(share, _)| (share.directories, Reverse(share.free_inodes)))
@@ -62,7 +62,7 @@ impl Filesystem {
         let (size, count) = self.flex_geometry();
         let (free_inodes, free_clusters) = {
             let counts = self.allocator().counts();
-            (counts.free_inodes, counts.unpromised())
+            (counts.free_inodes, counts.unreserved())
         };
         let clusters = u64::from(sb.blocks_per_group >> sb.cluster_blocks_log2);
         let quarter = |per_group: u64| per_group.saturating_mul(u64::from(size)) / 4;
@@ -70,7 +70,7 @@ impl Filesystem {
             .saturating_sub(quarter(u64::from(sb.inodes_per_group)));
         let clusters_min = (free_clusters / u64::from(count)).saturating_sub(quarter(clusters));
         let own = home.0 / size;
-        (0..count.min(FLEX_LOOKED_AT))
+        (0..count.min(FLEX_GROUPS_COMPARED))
             .map(|ahead| GroupNo((own + ahead) % count * size))
             .find(|&group| {
                 let share = self.share(group);

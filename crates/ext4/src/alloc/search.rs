@@ -8,7 +8,7 @@
 //! 3. The goal's flexible group, the [`GROUPS_NEAR`] groups after the goal, and then all groups,
 //!    starting from that of the last allocation, and wrapping at the end of the disk: the first run
 //!    that is long enough.
-//! 4. The longest run seen, after [`LOOKS_MAX`] groups were searched unsuccessfully, or
+//! 4. The longest run seen, after [`SEARCHES_MAX`] groups were searched unsuccessfully, or
 //!    [`GROUPS_COMPARED`] groups were compared.
 //! 5. Any free cluster; then clusters that are set aside for other files, or are being discarded.
 //!
@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering;
 const GROUPS_NEAR: usize = 256;
 
 /// The number of groups that are searched without success before a shorter run is accepted.
-const LOOKS_MAX: u32 = 64;
+const SEARCHES_MAX: u32 = 64;
 
 /// The number of groups that are compared before a shorter run is accepted.
 const GROUPS_COMPARED: usize = 4096;
@@ -48,7 +48,7 @@ pub(super) struct Wanted {
     /// The maximum number of clusters to find.
     pub(super) clusters: u32,
     /// Whether a short run at the goal is better than any longer run elsewhere.
-    pub(super) goes_on: bool,
+    pub(super) continues: bool,
 }
 
 impl Filesystem {
@@ -74,7 +74,7 @@ impl Filesystem {
             .clusters
             .min(space.geometry.clusters_per_group)
             .max(1);
-        let at_goal = self.hold_in(home, |bits| at_goal(bits, bit, want, wanted.goes_on));
+        let at_goal = self.hold_in(home, |bits| at_goal(bits, bit, want, wanted.continues));
         if at_goal.is_some() {
             return at_goal;
         }
@@ -83,7 +83,7 @@ impl Filesystem {
             .chain(self.flex_groups(home))
             .chain(self.groups_from(home).take(GROUPS_NEAR));
         let mut longest = (0, home);
-        let mut looks = 0;
+        let mut searches = 0;
         for (step, group) in near.chain(self.groups_from(last)).enumerate() {
             let len = self.longest_in(group);
             if len < want {
@@ -102,8 +102,8 @@ impl Filesystem {
                 return found;
             }
             longest = longest.max((self.longest_in(group), group));
-            looks += 1;
-            if looks == LOOKS_MAX {
+            searches += 1;
+            if searches == SEARCHES_MAX {
                 break;
             }
         }

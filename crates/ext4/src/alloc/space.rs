@@ -266,7 +266,7 @@ impl Space {
     }
 
     /// Ends the hold of `run`, which stays marked as used, as on the image.
-    pub(super) fn settle(&self, run: Run) {
+    pub(super) fn end_hold(&self, run: Run) {
         let group = self.group(self.geometry.bits(run).0);
         let mut state = group.state.lock();
         state.held = state.held.saturating_sub(run.len);
@@ -329,7 +329,7 @@ impl Space {
     }
 
     /// Releases the clusters that are set aside for `ino`.
-    pub(super) fn give_up_window(&self, ino: Ino) {
+    pub(super) fn release_window(&self, ino: Ino) {
         let released = self.windows.lock().remove(ino);
         if let Some(run) = released {
             self.release(run);
@@ -353,7 +353,7 @@ impl Space {
     }
 
     /// Counts one more map. If there are too many, drops those that are not held.
-    pub(super) fn map_was_made(&self) {
+    pub(super) fn count_map(&self) {
         if self.maps.fetch_add(1, Ordering::Relaxed) < self.maps_max {
             return;
         }

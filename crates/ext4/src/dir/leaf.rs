@@ -24,7 +24,7 @@ impl Filesystem {
     }
 
     /// Sets the checksum of a block of `dir`'s entries, if metadata has checksums.
-    fn seal_leaf(&self, dir: &Inode, bytes: &mut [u8]) {
+    fn set_leaf_checksum(&self, dir: &Inode, bytes: &mut [u8]) {
         if let Some(seed) = self.inode_seed(dir)
             && let Some((chain, tail)) = dir_edit::split_tail_mut(bytes)
         {
@@ -49,7 +49,7 @@ impl DirChange<'_, '_> {
                 return Err(place.corrupt("directory block has no checksum"));
             };
             let edited = edit(chain).at(place)?;
-            self.fs.seal_leaf(self.dir, bytes);
+            self.fs.set_leaf_checksum(self.dir, bytes);
             Ok(edited)
         })
     }
@@ -72,7 +72,7 @@ impl DirChange<'_, '_> {
             };
             dir_edit::clear(chain);
             fill(chain).at(Place::Block(block, dir.ino()))?;
-            fs.seal_leaf(&dir, bytes);
+            fs.set_leaf_checksum(&dir, bytes);
             Ok(())
         })
     }

@@ -139,11 +139,17 @@ impl Filesystem {
         }
     }
 
-    fn seal_node(&self, dir: &Inode, block: FsBlock, kind: DxKind, bytes: &mut [u8]) -> Result<()> {
+    fn set_node_checksum(
+        &self,
+        dir: &Inode,
+        block: FsBlock,
+        kind: DxKind,
+        bytes: &mut [u8],
+    ) -> Result<()> {
         let Some(seed) = self.inode_seed(dir) else {
             return Ok(());
         };
-        dx_edit::seal(bytes, kind, seed).at(Place::Block(block, dir.ino()))
+        dx_edit::set_checksum(bytes, kind, seed).at(Place::Block(block, dir.ino()))
     }
 }
 
@@ -327,7 +333,7 @@ impl DirChange<'_, '_> {
         self.append_block(|block, bytes| {
             dx_edit::init_inner(bytes);
             fs.write_node(bytes, DxKind::Inner, entries)?;
-            fs.seal_node(&owner, block, DxKind::Inner, bytes)
+            fs.set_node_checksum(&owner, block, DxKind::Inner, bytes)
         })
     }
 
@@ -339,7 +345,8 @@ impl DirChange<'_, '_> {
     ) -> Result<()> {
         self.handle.update(step.block, self.dir.ino(), |bytes| {
             edit(self.fs, bytes)?;
-            self.fs.seal_node(self.dir, step.block, step.kind, bytes)
+            self.fs
+                .set_node_checksum(self.dir, step.block, step.kind, bytes)
         })
     }
 }

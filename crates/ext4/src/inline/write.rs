@@ -16,8 +16,8 @@ impl Filesystem {
     /// Returns the maximum length of inline data of `inode`, with its present attributes: 0 if it
     /// cannot have inline data.
     pub fn inline_capacity(&self, inode: &Inode) -> Result<usize> {
-        let behind = self.inline_attribute_room(inode)?;
-        Ok(behind.map_or(0, |behind| I_BLOCK_BYTES + behind))
+        let rest = self.inline_attribute_room(inode)?;
+        Ok(rest.map_or(0, |rest| I_BLOCK_BYTES + rest))
     }
 
     /// Sets the inline data of `inode` to `data`, which must not exceed
@@ -32,14 +32,14 @@ impl Filesystem {
         inode: &mut Inode,
         data: &[u8],
     ) -> Result<()> {
-        let (first, behind) = data.split_at(data.len().min(I_BLOCK_BYTES));
+        let (first, rest) = data.split_at(data.len().min(I_BLOCK_BYTES));
         let mut i_block = [0; I_BLOCK_BYTES];
         i_block[..first.len()].copy_from_slice(first);
         inode.set_i_block(&i_block);
         inode.set_size_bytes(data.len() as u64);
         let flags = inode.flags() - InodeFlags::EXTENTS;
         inode.set_flags(flags | InodeFlags::INLINE_DATA);
-        self.set_inline_attribute(handle, inode, Some(behind))
+        self.set_inline_attribute(handle, inode, Some(rest))
     }
 
     /// Converts `inode` from inline data to blocks, none of which is mapped yet. Returns the inline

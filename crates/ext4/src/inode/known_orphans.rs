@@ -26,8 +26,8 @@ pub(super) struct Known {
 /// The neighbors of an orphan in the list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Neighbours {
-    pub(super) before: Option<Ino>,
-    pub(super) behind: Option<Ino>,
+    pub(super) previous: Option<Ino>,
+    pub(super) next: Option<Ino>,
 }
 
 /// A slot in the orphan file.
@@ -40,7 +40,7 @@ pub(super) struct Slot {
 impl Orphans {
     /// Drops the cached orphans, because a handle that may have changed them was
     /// undone.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn invalidate(&self) {
         *self.known.lock() = None;
     }
 }
@@ -52,7 +52,7 @@ impl Known {
         let mut next = self.head;
         while let Some(ino) = next {
             all.push(ino);
-            next = self.list.get(&ino).and_then(|at| at.behind);
+            next = self.list.get(&ino).and_then(|at| at.next);
         }
         let mut in_file: Vec<_> = self.file.iter().collect();
         in_file.sort_unstable_by_key(|(_, slot)| **slot);

@@ -93,17 +93,16 @@ impl Filesystem {
             head: self.first_orphan()?,
             ..Known::default()
         };
-        let mut before = None;
+        let mut previous = None;
         let mut next = known.head;
         while let Some(ino) = next {
             self.check_orphan(ino, Place::Superblock)?;
             if known.list.contains_key(&ino) {
                 return Err(Place::Inode(ino).corrupt("orphan list contains a cycle"));
             }
-            let behind = Ino::stored(raw::dtime(&self.inode_bytes(ino)?));
-            known.list.insert(ino, Neighbours { before, behind });
-            before = Some(ino);
-            next = behind;
+            next = Ino::stored(raw::dtime(&self.inode_bytes(ino)?));
+            known.list.insert(ino, Neighbours { previous, next });
+            previous = Some(ino);
         }
         self.read_orphan_file(&mut known)?;
         Ok(known)
@@ -168,7 +167,7 @@ impl Filesystem {
         handle.update(slot.block, file, |block| {
             orphan_file::set_slot(block, slot.index, ino);
             if let Some(seed) = seed {
-                orphan_file::seal(block, slot.block, seed);
+                orphan_file::set_checksum(block, slot.block, seed);
             }
             Ok(())
         })
@@ -180,13 +179,13 @@ impl Filesystem {
         known: &mut Known,
         ino: Ino,
     ) -> Result<()> {
-        let behind = known.head;
-        self.set_next_orphan(handle, ino, behind)?;
+        let next = known.head;
+        self.set_next_orphan(handle, ino, next)?;
         self.update_superblock(handle, |superblock| superblock.set_last_orphan(Some(ino)))?;
-        let before = None;
-        known.list.insert(ino, Neighbours { before, behind });
-        if let Some(old_head) = behind.and_then(|behind| known.list.get_mut(&behind)) {
-            old_head.before = Some(ino);
+        let previous = None;
+        known.list.insert(ino, Neighbours { previous, next });
+        if let Some(old_head) = next.and_then(|next| known.list.get_mut(&next)) {
+            old_head.previous = Some(ino);
         }
         known.head = Some(ino);
         Ok(())
@@ -197,22 +196,22 @@ impl Filesystem {
         handle: &mut Handle<'_>,
         known: &mut Known,
         ino: Ino,
-        Neighbours { before, behind }: Neighbours,
+        Neighbours { previous, next }: Neighbours,
     ) -> Result<()> {
-        match before {
-            Some(before) => self.set_next_orphan(handle, before, behind)?,
+        match previous {
+            Some(previous) => self.set_next_orphan(handle, previous, next)?,
             None => self.update_superblock(handle, |superblock| {
-                superblock.set_last_orphan(behind);
+                superblock.set_last_orphan(next);
             })?,
         }
         self.set_next_orphan(handle, ino, None)?;
         known.list.remove(&ino);
-        if let Some(behind) = behind.and_then(|behind| known.list.get_mut(&behind)) {
-            behind.before = before;
+        if let Some(next) = next.and_then(|next| known.list.get_mut(&next)) {
+            next.previous = previous;
         }
-        match before.and_then(|before| known.list.get_mut(&before)) {
-            Some(before) => before.behind = behind,
-            None => known.head = behind,
+        match previous.and_then(|previous| known.list.get_mut(&previous)) {
+            Some(previous) => previous.next = next,
+            None => known.head = next,
         }
         Ok(())
     }

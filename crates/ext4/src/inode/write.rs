@@ -107,11 +107,11 @@ impl Filesystem {
         let fixed = inode.fixed_bytes(bytes.len());
         bytes[fixed.clone()].copy_from_slice(&inode.raw[fixed]);
         raw::set_dtime(bytes, dtime);
-        self.seal_inode(inode.ino(), bytes);
+        self.set_inode_checksum(inode.ino(), bytes);
     }
 
     /// Stores the checksum of inode `ino` in its `bytes`, if inodes have checksums.
-    pub(crate) fn seal_inode(&self, ino: Ino, bytes: &mut [u8]) {
+    pub(crate) fn set_inode_checksum(&self, ino: Ino, bytes: &mut [u8]) {
         let seed = self
             .superblock()
             .inode_checksum_seed(ino, raw::generation(bytes));

@@ -37,21 +37,21 @@ impl Filesystem {
             overlay,
         };
         let mut changed = overlay.changed();
-        changed.retain(|ino| apply.is_there(*ino));
+        changed.retain(|ino| apply.exists(*ino));
         for ino in overlay.deleted() {
             apply.delete(ino)?;
         }
         for &ino in changed.iter().filter(|ino| overlay.is_fresh(**ino)) {
             apply.free_number(ino)?;
         }
-        apply.use_ranges(&changed)?;
+        apply.mark_ranges_used(&changed)?;
         for ino in &changed {
             apply.change(*ino)?;
         }
         for parent in overlay.parents() {
-            apply.enter_names(parent)?;
+            apply.apply_names(parent)?;
         }
-        apply.use_ranges(&changed)?;
+        apply.mark_ranges_used(&changed)?;
         Ok(apply.handle.stop())
     }
 }
@@ -77,13 +77,13 @@ impl Apply<'_> {
     }
 
     /// Returns whether the inode `ino`, for which changes were logged, exists.
-    fn is_there(&self, ino: Ino) -> bool {
+    fn exists(&self, ino: Ino) -> bool {
         let is_stale = matches!(self.fs.inode(ino), Err(Error::StaleInode(_)));
-        let is_there = self.overlay.has_inode(ino) || !is_stale;
-        if !is_there {
+        let exists = self.overlay.has_inode(ino) || !is_stale;
+        if !exists {
             tracing::warn!(%ino, "ignored a range in a fast commit: its inode is not in use");
         }
-        is_there
+        exists
     }
 
     fn is_directory(&self, ino: Ino) -> bool {
@@ -91,7 +91,7 @@ impl Apply<'_> {
     }
 
     /// Marks the blocks of the files' ranges as used. Directories get new blocks.
-    fn use_ranges(&mut self, changed: &BTreeSet<Ino>) -> Result<()> {
+    fn mark_ranges_used(&mut self, changed: &BTreeSet<Ino>) -> Result<()> {
         for &ino in changed {
             if self.is_directory(ino) {
                 continue;
@@ -151,7 +151,7 @@ impl Apply<'_> {
         // Attributes and inline content are stored in the inode, after its fixed fields.
         self.fs.edit_inode(&mut self.handle, ino, |fs, place| {
             place.copy_from_slice(&bytes);
-            fs.seal_inode(ino, place);
+            fs.set_inode_checksum(ino, place);
         })?;
         if is_directory {
             inode.set_size_bytes(0);
@@ -205,7 +205,7 @@ impl Apply<'_> {
         }
         self.fs.edit_inode(&mut self.handle, ino, |fs, place| {
             place.copy_from_slice(&bytes);
-            fs.seal_inode(ino, place);
+            fs.set_inode_checksum(ino, place);
         })?;
         Ok(inode)
     }
@@ -304,7 +304,7 @@ impl Apply<'_> {
     }
 
     /// Makes the names in `parent` refer to the inodes that were logged.
-    fn enter_names(&mut self, parent: Ino) -> Result<()> {
+    fn apply_names(&mut self, parent: Ino) -> Result<()> {
         let mut dir = match self.fs.inode(parent) {
             Ok(dir) if dir.is_directory() => dir,
             Ok(_) | Err(Error::StaleInode(_)) => {

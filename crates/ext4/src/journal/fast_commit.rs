@@ -211,7 +211,7 @@ impl Replay<'_> {
         if self.has_ino(ino) {
             self.overlay.set_range(ino, start, blocks, kind);
         } else {
-            self.tell_ignored(ino);
+            self.warn_ignored(ino);
         }
     }
 
@@ -247,7 +247,7 @@ impl Replay<'_> {
         let names = self.names(entry.ino);
         *names = names.saturating_sub(1);
         if *names == 0 {
-            self.overlay.forget(entry.ino);
+            self.overlay.set_deleted(entry.ino);
         }
     }
 
@@ -287,7 +287,7 @@ impl Replay<'_> {
         let is_name = !entry.name.iter().any(|byte| matches!(byte, 0 | b'/'));
         let is_entry = is_name && self.has_ino(entry.parent) && self.has_ino(entry.ino);
         if !is_entry {
-            self.tell_ignored(entry.parent);
+            self.warn_ignored(entry.parent);
         }
         is_entry
     }
@@ -305,7 +305,7 @@ impl Replay<'_> {
             .corrupt("fast commit refers to an inode that does not exist"))
     }
 
-    fn tell_ignored(&self, ino: Ino) {
+    fn warn_ignored(&self, ino: Ino) {
         tracing::warn!(place = %self.place, %ino, "ignored a change in a fast commit: invalid name or inode number");
     }
 

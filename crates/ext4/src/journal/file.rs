@@ -38,8 +38,8 @@ impl JournalFile {
         if block >= self.length_blocks {
             return Err(outside());
         }
-        let behind = self.runs.partition_point(|run| run.start <= block);
-        let index = behind.checked_sub(1).ok_or_else(outside)?;
+        let next = self.runs.partition_point(|run| run.start <= block);
+        let index = next.checked_sub(1).ok_or_else(outside)?;
         let run = &self.runs[index];
         let physical = run.physical.0.saturating_add(u64::from(block - run.start));
         Ok((index, FsBlock(physical)))
@@ -111,8 +111,8 @@ impl Extent {
 
     /// Returns whether `block` belongs to the journal, which must not overlap itself.
     pub(super) fn contains(&self, block: FsBlock) -> bool {
-        let behind = self.ranges.partition_point(|range| range.start <= block.0);
-        let before = behind.checked_sub(1).and_then(|at| self.ranges.get(at));
+        let next = self.ranges.partition_point(|range| range.start <= block.0);
+        let before = next.checked_sub(1).and_then(|at| self.ranges.get(at));
         before.is_some_and(|range| range.contains(&block.0))
     }
 }

@@ -101,7 +101,7 @@ impl<'f> Handle<'f> {
             // A copy: the old contents stay unchanged, for the undo and for commits.
             let copy = self.running.pool.copy(&contents);
             drop(contents);
-            self.take_over(block, ino, copy)?;
+            self.add_block(block, ino, copy)?;
         }
         self.edit(block, ino, edit)
     }
@@ -189,11 +189,11 @@ impl<'f> Handle<'f> {
             self.fs.buffers().set_dirty(block.0, contents);
             return Ok(());
         }
-        self.take_over(block, ino, contents)
+        self.add_block(block, ino, contents)
     }
 
     /// Adds `block` to the handle, with these contents.
-    fn take_over(&mut self, block: FsBlock, ino: Ino, contents: Arc<[u8]>) -> Result<()> {
+    fn add_block(&mut self, block: FsBlock, ino: Ino, contents: Arc<[u8]>) -> Result<()> {
         // A damaged image may contain a reference to any block.
         self.fs.check_place(block, ino)?;
         if !self.touched.contains(block) {
@@ -290,7 +290,7 @@ impl Drop for Handle<'_> {
             });
             self.fs.allocator().undo(&mut self.allocation);
             if self.has_changed_orphans {
-                self.fs.orphans.forget();
+                self.fs.orphans.invalidate();
             }
         }
         self.running.pool.touched = std::mem::take(&mut self.touched);

@@ -171,7 +171,7 @@ impl Overlay {
     }
 
     /// Removes the changes of the inode `ino`, which was deleted.
-    pub(super) fn forget(&mut self, ino: Ino) {
+    pub(super) fn set_deleted(&mut self, ino: Ino) {
         self.inodes.remove(&ino);
         self.ranges.remove(&ino);
         self.entries.remove(&ino);
@@ -296,8 +296,8 @@ mod tests {
         assert_eq!(overlay.range(INO, last, u32::MAX), written);
         let before = overlay.range(INO, FileBlock(1), u32::MAX);
         assert_eq!(before, (Some(MappingKind::Hole), u32::MAX - 2));
-        let behind = overlay.range(INO, FileBlock(u32::MAX), 1);
-        assert_eq!(behind, (None, 1));
+        let past_end = overlay.range(INO, FileBlock(u32::MAX), 1);
+        assert_eq!(past_end, (None, 1));
     }
 
     #[test]
@@ -308,9 +308,9 @@ mod tests {
             file_type: 1,
         };
         overlay.set_entry(Ino::ROOT, b"new", Some(entry));
-        overlay.set_entry(Ino::ROOT, b"gone", None);
+        overlay.set_entry(Ino::ROOT, b"removed", None);
         assert_eq!(overlay.entry(Ino::ROOT, b"new"), Some(Some(entry)));
-        assert_eq!(overlay.entry(Ino::ROOT, b"gone"), Some(None));
+        assert_eq!(overlay.entry(Ino::ROOT, b"removed"), Some(None));
         assert_eq!(overlay.entry(Ino::ROOT, b"other"), None);
         let names: Vec<_> = overlay.entries(Ino::ROOT).map(|(name, _)| name).collect();
         assert_eq!(names, [b"new"]);
@@ -321,7 +321,7 @@ mod tests {
         let mut overlay = Overlay::default();
         overlay.set_inode(INO, &[1; 128]);
         overlay.set_range(INO, FileBlock(0), 5, MappingKind::Hole);
-        overlay.forget(INO);
+        overlay.set_deleted(INO);
         assert_eq!(overlay.mode(INO), None);
         assert_eq!(overlay.range(INO, FileBlock(0), 9), (None, 9));
         assert!(!overlay.patch_inode(INO, &mut [0; 128]));

@@ -36,7 +36,7 @@ impl Filesystem {
         journal: &mut JournalSuperblock,
     ) -> Result<RecoveryCounts> {
         let (log, end) = log::read(file, journal, self.superblock())?;
-        self.bring_home(device, file, &log)?;
+        self.write_copies_home(device, file, &log)?;
         let replayed = Superblock::read(&**device)?;
         if replayed.block_size_bytes() != self.superblock().block_size_bytes() {
             return Err(JOURNAL.corrupt("replaying the journal would change the block size"));
@@ -85,7 +85,7 @@ impl Filesystem {
             allocator,
             end.tid,
         );
-        writer.use_all_room();
+        writer.allow_whole_log();
         let credits = writer.max_blocks;
         self.writer = Some(writer);
         let applied = self.apply_overlay(overlay, credits).and_then(|tid| {
@@ -103,7 +103,7 @@ impl Filesystem {
     }
 
     /// Writes the blocks that `log` holds to their homes.
-    fn bring_home(
+    fn write_copies_home(
         &self,
         device: &Arc<dyn BlockDevice>,
         file: &JournalFile,

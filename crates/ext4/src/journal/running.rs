@@ -105,7 +105,10 @@ impl Running {
     /// Ends the transaction, with the version of each block that `version` returns. A block without
     /// a version was freed, or is already on the device. From now on handles join the next
     /// transaction.
-    pub(super) fn seal(&mut self, version: impl Fn(FsBlock) -> Option<Arc<[u8]>>) -> Snapshot {
+    pub(super) fn take_snapshot(
+        &mut self,
+        version: impl Fn(FsBlock) -> Option<Arc<[u8]>>,
+    ) -> Snapshot {
         let versions = std::mem::take(&mut self.blocks)
             .into_iter()
             .filter_map(|block| Some((block, version(block)?)));

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     /// Undoes the changes of a block.
-    fn take_back(touched: &mut Touched, of: FsBlock, contents: &mut Vec<u8>) {
+    fn undo(touched: &mut Touched, of: FsBlock, contents: &mut Vec<u8>) {
         touched.drain(|block, before, saved| match before {
             _ if block != of => {}
             Before::Clean => contents.clear(),
@@ -149,7 +149,7 @@ mod tests {
             touched.keep_whole(block, Some(contents.clone().into()));
             contents.fill(0);
             assert!(touched.covers_all(block));
-            take_back(&mut touched, block, &mut contents);
+            undo(&mut touched, block, &mut contents);
             assert_eq!(contents, [1, 2, 3, 4], "with {others} other blocks");
             assert!(!touched.contains(block) && !touched.contains(FsBlock(0)));
         }

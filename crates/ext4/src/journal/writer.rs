@@ -42,7 +42,7 @@ const NO_JOURNAL_BYTES: u32 = 64 << 20;
 /// A transaction may hold at least this many blocks of metadata, even if the bound on dirty
 /// metadata is smaller. This is about a quarter of the smallest journal, and the largest handle
 /// fits into it.
-const LEAST_BLOCKS: u64 = 256;
+const MIN_TRANSACTION_BLOCKS: u64 = 256;
 
 /// The additional state of a file system that is open for writing.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Writer {
     }
 
     /// Allows a transaction to use the whole log, for the last transaction of a writer.
-    pub(super) fn use_all_room(&mut self) {
+    pub(super) fn allow_whole_log(&mut self) {
         self.max_blocks = u32::MAX;
         let mut running = self.running.lock();
         self.set_limit(&mut running);
@@ -125,7 +125,7 @@ impl Writer {
     /// checkpoints begin at half. `content_blocks` is how much content one handle may journal in
     /// addition to its metadata.
     pub(super) fn bound_dirty(&mut self, blocks: u64, content_blocks: u64) {
-        let blocks = blocks.max(4 * (LEAST_BLOCKS + content_blocks));
+        let blocks = blocks.max(4 * (MIN_TRANSACTION_BLOCKS + content_blocks));
         self.max_dirty_blocks = blocks;
         let most = u32::try_from(blocks / 4).unwrap_or(u32::MAX);
         self.max_blocks = self.max_blocks.min(most);
@@ -149,7 +149,7 @@ impl Writer {
     }
 
     /// Ends the running transaction and records the contents of its blocks; `None` if it is empty.
-    fn seal(&self, buffers: &BufferCache) -> Option<Snapshot> {
+    fn take_snapshot(&self, buffers: &BufferCache) -> Option<Snapshot> {
         let mut running = self.running.lock();
         if running.is_empty() {
             return None;
@@ -157,14 +157,14 @@ impl Writer {
         if let Some(Journal { log, logged }) = &self.journal {
             logged.reserve(log.needed_blocks(running.len_blocks()));
         }
-        let snapshot = running.seal(|block| buffers.dirty(block.0));
+        let snapshot = running.take_snapshot(|block| buffers.dirty(block.0));
         self.set_limit(&mut running);
         Some(snapshot)
     }
 
     /// Commits the running transaction. Only one call may be active at a time.
     pub(super) fn commit_running(&self, buffers: &BufferCache) -> Result<()> {
-        let Some(mut transaction) = self.seal(buffers) else {
+        let Some(mut transaction) = self.take_snapshot(buffers) else {
             return Ok(());
         };
         transaction.blocks.sort_unstable_by_key(|(block, _)| *block);
@@ -227,13 +227,13 @@ impl Writer {
             return Ok(());
         };
         self.progress.checkpoint(|| {
-            self.checkpoint_alone(journal, buffers)?;
+            self.checkpoint_locked(journal, buffers)?;
             self.set_limit(&mut self.running.lock());
             Ok(())
         })
     }
 
-    fn checkpoint_alone(&self, journal: &Journal, buffers: &BufferCache) -> Result<()> {
+    fn checkpoint_locked(&self, journal: &Journal, buffers: &BufferCache) -> Result<()> {
         let Journal { log, logged } = journal;
         if logged.is_empty() {
             return Ok(());

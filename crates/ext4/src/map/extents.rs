@@ -18,8 +18,8 @@ impl Filesystem {
             return Ok(true);
         }
         let before = wanted.start..wanted.end.min(walk.file_blocks.start);
-        let behind = wanted.start.max(walk.file_blocks.end)..wanted.end;
-        Ok(self.maps_any(inode, before)? || self.maps_any(inode, behind)?)
+        let after = wanted.start.max(walk.file_blocks.end)..wanted.end;
+        Ok(self.maps_any(inode, before)? || self.maps_any(inode, after)?)
     }
 
     /// Returns whether any of `wanted` is mapped.

@@ -110,12 +110,12 @@ impl MapChange<'_, '_> {
         // The file's blocks in the first and the last cluster, except for those that are freed.
         let file_end = file_block + blocks;
         let before = self.fs.cluster_around(file_block).start..file_block;
-        let behind = file_end..self.fs.cluster_around(file_end - 1).end;
+        let after = file_end..self.fs.cluster_around(file_end - 1).end;
         let mut freed = first.start..last.end;
         if is_mapped(before)? {
             freed.start = first.end;
         }
-        if is_mapped(behind)? {
+        if is_mapped(after)? {
             freed.end = last.start;
         }
         self.free_clusters(&freed)

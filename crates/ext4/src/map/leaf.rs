@@ -8,14 +8,14 @@ use crate::ondisk::extent::Extent;
 use std::ops::Range;
 
 /// Returns the index of the first extent that ends after `at`.
-fn first_behind(extents: &[Extent], at: u64) -> usize {
+fn first_ending_after(extents: &[Extent], at: u64) -> usize {
     extents.partition_point(|extent| extent.file_blocks.end <= at)
 }
 
 /// Returns whether no block of `file_blocks` is mapped here.
 pub(super) fn is_hole(extents: &[Extent], file_blocks: &Range<u64>) -> bool {
     extents
-        .get(first_behind(extents, file_blocks.start))
+        .get(first_ending_after(extents, file_blocks.start))
         .is_none_or(|extent| extent.file_blocks.start >= file_blocks.end)
 }
 
@@ -24,7 +24,7 @@ pub(super) fn insert(extents: &mut Vec<Extent>, new: Extent) -> bool {
     if !is_hole(extents, &new.file_blocks) {
         return false;
     }
-    let at = first_behind(extents, new.file_blocks.start);
+    let at = first_ending_after(extents, new.file_blocks.start);
     extents.insert(at, new);
     merge_at(extents, at + 1);
     merge_at(extents, at);
@@ -37,7 +37,7 @@ fn merge_at(extents: &mut Vec<Extent>, at: usize) {
         return;
     };
     if let (Some(left), Some(right)) = (extents.get(before), extents.get(at))
-        && left.can_take(right)
+        && left.can_merge(right)
     {
         let end = right.file_blocks.end;
         extents.remove(at);
@@ -50,17 +50,17 @@ fn merge_at(extents: &mut Vec<Extent>, at: usize) {
 /// Merges all extents that may be merged.
 pub(super) fn merge(extents: &mut Vec<Extent>) {
     extents.dedup_by(|right, left| {
-        let takes = left.can_take(right);
-        if takes {
+        let merges = left.can_merge(right);
+        if merges {
             left.file_blocks.end = right.file_blocks.end;
         }
-        takes
+        merges
     });
 }
 
 /// Splits the extent that has blocks on both sides of `at`.
 pub(super) fn split_at(extents: &mut Vec<Extent>, at: u64) {
-    let index = first_behind(extents, at);
+    let index = first_ending_after(extents, at);
     if let Some(extent) = extents.get_mut(index)
         && extent.file_blocks.start < at
     {
@@ -72,8 +72,8 @@ pub(super) fn split_at(extents: &mut Vec<Extent>, at: u64) {
 
 /// Returns the last blocks, at most `max`, that one extent maps in `file_blocks`.
 pub(super) fn last_in(extents: &[Extent], file_blocks: &Range<u64>, max: u64) -> Option<Extent> {
-    let behind = extents.partition_point(|extent| extent.file_blocks.start < file_blocks.end);
-    let extent = extents.get(behind.checked_sub(1)?)?;
+    let next = extents.partition_point(|extent| extent.file_blocks.start < file_blocks.end);
+    let extent = extents.get(next.checked_sub(1)?)?;
     let end = extent.file_blocks.end.min(file_blocks.end);
     let start = extent.file_blocks.start.max(file_blocks.start);
     let start = start.max(end.saturating_sub(max));
@@ -84,9 +84,9 @@ pub(super) fn last_in(extents: &[Extent], file_blocks: &Range<u64>, max: u64) ->
 pub(super) fn remove(extents: &mut Vec<Extent>, file_blocks: &Range<u64>) {
     split_at(extents, file_blocks.start);
     split_at(extents, file_blocks.end);
-    let first = first_behind(extents, file_blocks.start);
-    let behind = extents.partition_point(|extent| extent.file_blocks.start < file_blocks.end);
-    extents.drain(first..behind.max(first));
+    let first = first_ending_after(extents, file_blocks.start);
+    let next = extents.partition_point(|extent| extent.file_blocks.start < file_blocks.end);
+    extents.drain(first..next.max(first));
 }
 
 /// Marks the mapped blocks in `file_blocks` as written or unwritten. Returns whether that changed
@@ -163,8 +163,8 @@ pub(super) fn shift(
 /// Returns the preferred location of a block near `file_block`: where it would be if the
 /// surrounding file were contiguous.
 pub(super) fn goal_for(extents: &[Extent], file_block: u64) -> Option<FsBlock> {
-    let behind = extents.partition_point(|extent| extent.file_blocks.start <= file_block);
-    if let Some(before) = behind.checked_sub(1).and_then(|index| extents.get(index)) {
+    let next = extents.partition_point(|extent| extent.file_blocks.start <= file_block);
+    if let Some(before) = next.checked_sub(1).and_then(|index| extents.get(index)) {
         let distance = file_block - before.file_blocks.start;
         return Some(FsBlock(before.block.0.saturating_add(distance)));
     }
@@ -337,7 +337,7 @@ mod tests {
                 }
                 prop_assert_eq!(as_model(&extents), model.clone());
                 let is_merged = extents.is_sorted_by(|left, right| {
-                    left.file_blocks.end <= right.file_blocks.start && !left.can_take(right)
+                    left.file_blocks.end <= right.file_blocks.start && !left.can_merge(right)
                 });
                 prop_assert!(is_merged);
             }

@@ -110,11 +110,12 @@ impl Filesystem {
             .first()
             .map(Entry::start)
             .or(extents.first().map(Entry::start));
-        let behind = indexes
+        let last_end = indexes
             .last()
             .map(|last| last.start + 1)
             .or(extents.last().map(|last| last.file_blocks.end));
-        if first.is_some_and(|first| first < index.start) || behind.is_some_and(|last| last > end) {
+        if first.is_some_and(|first| first < index.start) || last_end.is_some_and(|last| last > end)
+        {
             return Err(place.corrupt(OUTSIDE));
         }
         Ok((indexes, extents))

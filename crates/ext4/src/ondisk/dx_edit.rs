@@ -103,7 +103,7 @@ pub fn insert_entry(
 }
 
 /// Stores the checksum of a node, computed from `seed`, which is the directory's.
-pub fn seal(block: &mut [u8], kind: DxKind, seed: Crc32c) -> Result<(), Damage> {
+pub fn set_checksum(block: &mut [u8], kind: DxKind, seed: Crc32c) -> Result<(), Damage> {
     let node = DxNode::parse(block, kind, true)?;
     let (checksum, _) = node
         .checksum(seed)

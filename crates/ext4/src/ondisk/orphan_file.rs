@@ -45,7 +45,7 @@ pub fn check(block: &[u8], at: FsBlock, seed: Option<Crc32c>) -> Result<(), Dama
 }
 
 /// Stores the checksum that [`check`] checks.
-pub fn seal(block: &mut [u8], at: FsBlock, seed: Crc32c) {
+pub fn set_checksum(block: &mut [u8], at: FsBlock, seed: Crc32c) {
     let (slots, _) = split(block);
     let checksum = checksum(slots, at, seed);
     if let Some((_, place)) = block.split_last_chunk_mut::<4>() {
@@ -72,7 +72,7 @@ mod tests {
         let seed = Some(Crc32c(1));
         assert!(check(&block, FsBlock(9), seed).is_err());
         set_slot(&mut block, 253, Some(Ino(77)));
-        seal(&mut block, FsBlock(9), Crc32c(1));
+        set_checksum(&mut block, FsBlock(9), Crc32c(1));
         assert_eq!(check(&block, FsBlock(9), seed), Ok(()));
         assert!(check(&block, FsBlock(8), seed).is_err());
         let found: Vec<_> = slots(&block)

@@ -35,7 +35,7 @@ pub(super) struct Contents {
     /// The key under which the block is searched for and offered, if it may be shared.
     hash: Option<u32>,
     /// The block for which the checksum was computed.
-    sealed_for: Option<FsBlock>,
+    checksum_block: Option<FsBlock>,
 }
 
 impl Filesystem {
@@ -57,24 +57,24 @@ impl Filesystem {
         let mut contents = Contents {
             hash: shareable_hash(&bytes),
             bytes,
-            sealed_for: None,
+            checksum_block: None,
         };
         // The block will probably be changed in place.
         if let Some(own) = old.filter(|old| old.references == 1) {
-            self.seal(&mut contents, own.block);
+            self.set_checksum(&mut contents, own.block);
         }
         Ok(Some(contents))
     }
 
-    fn seal(&self, contents: &mut Contents, block: FsBlock) {
-        if contents.sealed_for == Some(block) {
+    fn set_checksum(&self, contents: &mut Contents, block: FsBlock) {
+        if contents.checksum_block == Some(block) {
             return;
         }
         if self.superblock().has_metadata_checksums() {
             let seed = self.attribute_block_seed(block);
             set_block_checksum(Arc::make_mut(&mut contents.bytes), seed);
         }
-        contents.sealed_for = Some(block);
+        contents.checksum_block = Some(block);
     }
 
     /// Returns the seed of the checksum of an attribute block.
@@ -104,12 +104,12 @@ impl Filesystem {
             now: contents.is_some(),
         };
         let Some(mut contents) = contents else {
-            self.leave_block(handle, inode, old.zip(header))?;
+            self.detach_block(handle, inode, old.zip(header))?;
             return Ok(counted);
         };
         if let Some(block) = self.share_block(handle, inode, &contents, old)? {
-            self.leave_block(handle, inode, old.zip(header))?;
-            self.enter_block(inode, block);
+            self.detach_block(handle, inode, old.zip(header))?;
+            self.attach_block(inode, block);
             counted.now = false;
             return Ok(counted);
         }
@@ -118,12 +118,12 @@ impl Filesystem {
             self.withdraw_block(handle, block, header);
             block
         } else {
-            self.leave_block(handle, inode, old.zip(header))?;
+            self.detach_block(handle, inode, old.zip(header))?;
             let block = self.allocate_block(handle, self.home_goal(inode))?;
-            self.enter_block(inode, block);
+            self.attach_block(inode, block);
             block
         };
-        self.seal(&mut contents, block);
+        self.set_checksum(&mut contents, block);
         if let Some(hash) = contents.hash {
             handle.sharing.offer(Store::Blocks, hash, block.0);
         }
@@ -196,7 +196,7 @@ impl Filesystem {
     }
 
     /// Detaches `inode` from its block `old`. The block is freed if this was its last user.
-    fn leave_block(
+    fn detach_block(
         &self,
         handle: &mut Handle<'_>,
         inode: &mut Inode,
@@ -223,7 +223,7 @@ impl Filesystem {
         Ok(())
     }
 
-    fn enter_block(&self, inode: &mut Inode, block: FsBlock) {
+    fn attach_block(&self, inode: &mut Inode, block: FsBlock) {
         inode.set_file_acl(Some(block));
         self.count_attribute_block(inode, 1);
     }

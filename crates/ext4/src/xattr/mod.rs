@@ -126,11 +126,11 @@ impl Filesystem {
             if !sb.has_metadata_checksums() {
                 return Ok(());
             }
-            let Some((before, stored, behind)) = split_checksum(bytes) else {
+            let Some((before, stored, after)) = split_checksum(bytes) else {
                 return Err(place.corrupt("attribute block is too short"));
             };
             let seed = self.attribute_block_seed(block);
-            if seed.bytes(before).u32(0).bytes(behind).0 == stored {
+            if seed.bytes(before).u32(0).bytes(after).0 == stored {
                 Ok(())
             } else {
                 Err(place.corrupt("checksum of the attribute block is wrong"))

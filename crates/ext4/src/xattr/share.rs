@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The maximum number of different contents with which new ones are compared. Hashes are easily forged.
 /// This limits the cost of a change even if all contents have the same hash.
-const MOST_DIFFERENT: usize = 16;
+const MAX_DIFFERENT: usize = 16;
 
 /// The caches that find equal contents, and the counts of shares.
 #[derive(Debug, Default)]
@@ -196,7 +196,7 @@ impl Sharing {
         let mut next = cache.find_first(hash);
         let mut different = 0;
         while let Some(held) = next
-            && different < MOST_DIFFERENT
+            && different < MAX_DIFFERENT
         {
             match take(held.value())? {
                 Candidate::Different => different += 1,

@@ -104,7 +104,7 @@ impl Filesystem {
     /// Like [`Filesystem::change_of`], for an inode that is about to lose all attributes. Its block is
     /// neither shared nor offered: sharing would mean counting all values to which the block refers,
     /// only to drop them.
-    pub(super) fn parting_change_of(
+    pub(super) fn final_change_of(
         &self,
         ino: Ino,
         before: Attributes,

@@ -142,7 +142,7 @@ impl Filesystem {
         }
         let mut after = before.clone();
         after.remove(index, name);
-        let planned = if self.put_here(&mut after, (index, name), &value) {
+        let planned = if self.put_beside_entry(&mut after, (index, name), &value) {
             Planned::Change(self.change_of(inode.ino(), before, after)?)
         } else {
             Planned::Apart {
@@ -173,7 +173,7 @@ impl Filesystem {
                 name,
                 value,
             } => {
-                self.put_apart(handle, inode, &mut after, name, &value)?;
+                self.put_in_value_inode(handle, inode, &mut after, name, &value)?;
                 self.change_of(inode.ino(), before, after)?
             }
         };
@@ -201,15 +201,15 @@ impl Filesystem {
         name: (NameIndex, &[u8]),
         value: &[u8],
     ) -> Result<()> {
-        if self.put_here(attributes, name, value) {
+        if self.put_beside_entry(attributes, name, value) {
             return Ok(());
         }
-        self.put_apart(handle, inode, attributes, name, value)
+        self.put_in_value_inode(handle, inode, attributes, name, value)
     }
 
     /// Adds an attribute and stores its value with the entry. Returns false and changes nothing if it
     /// does not fit.
-    fn put_here(
+    fn put_beside_entry(
         &self,
         attributes: &mut Attributes,
         (index, name): (NameIndex, &[u8]),
@@ -226,7 +226,7 @@ impl Filesystem {
     }
 
     /// Adds an attribute and stores its value in an inode.
-    fn put_apart(
+    fn put_in_value_inode(
         &self,
         handle: &mut Handle<'_>,
         inode: &Inode,
@@ -305,7 +305,7 @@ impl Filesystem {
                 in_inode.clear();
                 in_block.clear();
             }
-            let change = self.parting_change_of(inode.ino(), before, after)?;
+            let change = self.final_change_of(inode.ino(), before, after)?;
             self.store_attributes(handle, inode, change)?;
             if is_last {
                 return Ok(true);

@@ -38,17 +38,17 @@ pub const FAST_COMMIT_CASES: &[Case] = &[
     ("no head", |j| {
         let at = j.tag(HEAD, false);
         j.image[at] = 7;
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("unknown tag instead of the head", |j| {
         let at = j.tag(HEAD, false);
         j.image[at] = 20;
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("nothing instead of the head", |j| {
         let at = j.tag(HEAD, false);
         j.image[at] = 0;
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("head past its block", |j| {
         let at = j.tag(HEAD, false);
@@ -61,7 +61,7 @@ pub const FAST_COMMIT_CASES: &[Case] = &[
     ("second commit's unknown tag", |j| {
         let at = j.tag(INODE, true);
         j.image[at] = 20;
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("second commit's tag past its block", |j| {
         let at = j.tag(INODE, true);
@@ -70,7 +70,7 @@ pub const FAST_COMMIT_CASES: &[Case] = &[
     ("second head", |j| {
         let at = j.tag(INODE, true);
         j.image[at] = 9;
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("second head with a feature", |j| {
         let at = j.tag(INODE, true);
@@ -92,18 +92,18 @@ pub const FAST_COMMIT_CASES: &[Case] = &[
     ("unknown tag", |j| {
         let at = j.tag(CREATE, false);
         j.image[at] = 20;
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("tag past its block", |j| {
         let at = j.tag(CREATE, false);
         j.image[at + 2..at + 4].fill(0xff);
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("tag too short", |j| {
         let at = j.tag(ADD_RANGE, false);
         let code_and_len = u32::from(ADD_RANGE) | 12 << 16;
         j.put_le(at, code_and_len);
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("range of inode 0", |j| j.tag_word(ADD_RANGE, 4, 0)),
     ("range of an inode that does not exist", |j| {
@@ -154,31 +154,31 @@ pub const FAST_COMMIT_CASES: &[Case] = &[
         let at = j.tag(CREATE, false);
         j.image[at] = 4;
         j.put_le(at + 4, 1 << 30);
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("link of inode 0", |j| {
         let at = j.tag(CREATE, false);
         j.image[at] = 4;
         j.put_le(at + 8, 0);
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("removal in a directory that does not exist", |j| {
         let at = j.tag(CREATE, false);
         j.image[at] = 5;
         j.put_le(at + 4, 1 << 30);
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("removal of inode 0", |j| {
         let at = j.tag(CREATE, false);
         j.image[at] = 5;
         j.put_le(at + 8, 0);
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
     ("name removed that is not there", |j| {
         let at = j.tag(CREATE, false);
         let len = u32::from(j.half(at + 2)) << 16;
         j.put_le(at, len | u32::from(UNLINK));
-        j.seal_fast_commits();
+        j.set_fast_commit_checksums();
     }),
 ];
 
@@ -186,5 +186,5 @@ pub const FAST_COMMIT_CASES: &[Case] = &[
 pub fn put_slash(j: &mut JournalBytes) {
     let at = j.tag(CREATE, false);
     j.image[at + 13] = b'/';
-    j.seal_fast_commits();
+    j.set_fast_commit_checksums();
 }

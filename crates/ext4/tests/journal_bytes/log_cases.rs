@@ -88,7 +88,7 @@ pub const SUPERBLOCK_CASES: &[Case] = &[
     ("uuid", |j| {
         let at = j.journal[0];
         j.flip(at + 0x30);
-        j.seal_superblock();
+        j.set_superblock_checksum();
     }),
 ];
 
@@ -143,7 +143,7 @@ pub const LOG_CASES: &[Case] = &[
         let wide = j.superblock.format().revoked(j.block(revoke)).is_some()
             && j.superblock.features.contains(Features::BIT64);
         j.put(revoke + if wide { 20 } else { 16 }, 0x00ff_ffff);
-        j.seal(Revoke, revoke);
+        j.set_checksum(Revoke, revoke);
     }),
     ("no last tag", |j| {
         let at = j.last(Descriptor);
@@ -157,7 +157,7 @@ pub const LOG_CASES: &[Case] = &[
             let kept = j.word(flags) & !8;
             j.put(flags, kept);
         }
-        j.seal(Descriptor, at);
+        j.set_checksum(Descriptor, at);
     }),
     ("tag escaped", |j| {
         let at = j.last(Descriptor);

@@ -144,10 +144,10 @@ impl JournalBytes {
     fn superblock_word(&mut self, offset: usize, word: u32) {
         let at = self.journal[0];
         self.put(at + offset, word);
-        self.seal_superblock();
+        self.set_superblock_checksum();
     }
 
-    fn seal_superblock(&mut self) {
+    fn set_superblock_checksum(&mut self) {
         let at = self.journal[0];
         if self.superblock.format().has_data_checksums() {
             self.put(at + 0xfc, 0);
@@ -157,7 +157,7 @@ impl JournalBytes {
     }
 
     /// Sets the checksum of the block of the log at `at`.
-    fn seal(&mut self, kind: BlockKind, at: usize) {
+    fn set_checksum(&mut self, kind: BlockKind, at: usize) {
         if !self.superblock.format().has_data_checksums() {
             return;
         }
@@ -188,13 +188,13 @@ impl JournalBytes {
     /// Sets a word of the block at `at`, and its checksum.
     fn log_word(&mut self, kind: BlockKind, at: usize, offset: usize, word: u32) {
         self.put(at + offset, word);
-        self.seal(kind, at);
+        self.set_checksum(kind, at);
     }
 
     /// Removes the commit block of the transaction that contains `at`.
     fn uncommit(&mut self, at: usize) {
-        let mut behind = self.log.iter().skip_while(|(_, block)| *block != at);
-        let commit = behind.find(|(kind, _)| *kind == BlockKind::Commit);
+        let mut after = self.log.iter().skip_while(|(_, block)| *block != at);
+        let commit = after.find(|(kind, _)| *kind == BlockKind::Commit);
         let (_, commit) = *commit.expect("it was committed");
         self.image[commit..commit + BLOCK_BYTES].fill(0);
     }
@@ -233,10 +233,10 @@ impl JournalBytes {
     fn tag_word(&mut self, code: u16, offset: usize, word: u32) {
         let at = self.tag(code, false);
         self.put_le(at + offset, word);
-        self.seal_fast_commits();
+        self.set_fast_commit_checksums();
     }
 
-    fn seal_fast_commits(&mut self) {
+    fn set_fast_commit_checksums(&mut self) {
         let mut sum = Crc32c(0);
         for (code, at) in self.tags.clone() {
             let len = 4 + usize::from(self.half(at + 2));

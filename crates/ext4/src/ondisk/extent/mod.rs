@@ -115,7 +115,7 @@ impl Extent {
 
     /// Returns whether `next` continues this extent, both in the file and on the image, and both
     /// fit into one extent.
-    pub(crate) fn can_take(&self, next: &Self) -> bool {
+    pub(crate) fn can_merge(&self, next: &Self) -> bool {
         self.file_blocks.end == next.file_blocks.start
             && self.block.0.checked_add(self.blocks()) == Some(next.block.0)
             && self.is_written == next.is_written
@@ -370,8 +370,8 @@ fn around<'e, E: RawEntry>(
     {
         return Err(OUTSIDE);
     }
-    let behind = entries.partition_point(|entry| entry.start() <= target);
-    let (before, after) = entries.split_at(behind);
+    let next = entries.partition_point(|entry| entry.start() <= target);
+    let (before, after) = entries.split_at(next);
     let end = after
         .first()
         .map_or(within.end, |next| next.start().min(within.end));

@@ -130,13 +130,13 @@ fn adjacent_extents_merge_up_to_the_maximum_length() {
         let left = extent(5..longest + 4, 100, is_written);
         let right = left.part(longest + 3..longest + 4);
         let left = left.part(5..longest + 3);
-        assert!(left.can_take(&right));
+        assert!(left.can_merge(&right));
         let more = extent(longest + 3..longest + 6, right.block.0, is_written);
-        assert!(!left.can_take(&more), "too long");
+        assert!(!left.can_merge(&more), "too long");
         let other = extent(right.file_blocks.clone(), right.block.0, !is_written);
-        assert!(!left.can_take(&other), "of another kind");
+        assert!(!left.can_merge(&other), "of another kind");
         let away = extent(right.file_blocks.clone(), right.block.0 + 1, is_written);
-        assert!(!left.can_take(&away), "elsewhere on the image");
+        assert!(!left.can_merge(&away), "elsewhere on the image");
     }
 }
 

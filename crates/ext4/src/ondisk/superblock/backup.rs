@@ -105,7 +105,7 @@ impl Superblock {
         let Some(first) = read_at(device, SUPERBLOCK_OFFSET_BYTES) else {
             return Err(error);
         };
-        if raw::is_sealed(&first) {
+        if raw::has_valid_checksum(&first) {
             return Err(error);
         }
         let places = first_places(&first).into_iter().chain(usual_places());
@@ -143,7 +143,7 @@ fn read_at(device: &dyn BlockDevice, offset_bytes: u64) -> Option<Bytes> {
 
 /// Returns the locations of backups according to the damaged first superblock.
 fn first_places(first: &Bytes) -> Vec<BackupPlace> {
-    let Ok(sb) = raw::parse_unsealed(first) else {
+    let Ok(sb) = raw::parse_unverified(first) else {
         return Vec::new();
     };
     let groups = sb.backup_groups.into_iter().chain(LIKELY_GROUPS);
@@ -226,7 +226,7 @@ fn restore(first: &Bytes, backup: &Backup) -> Option<(Superblock, SuperblockRepa
 }
 
 fn damage(first: &Bytes, backup: &Superblock) -> Damage {
-    if raw::parse_unsealed(first).is_ok_and(|first| is_same_file_system(&first, backup)) {
+    if raw::parse_unverified(first).is_ok_and(|first| is_same_file_system(&first, backup)) {
         return Damage::Torn;
     }
     if raw::uuid(first) == Some(backup.uuid) {

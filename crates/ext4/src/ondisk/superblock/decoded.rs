@@ -304,7 +304,7 @@ mod tests {
             ("more inodes than the groups have", &[(0x00, 65)]),
             ("no blocks", &[(0x04, 0)]),
             ("too many groups", &[(0x04, u32::MAX), (0x20, 0)]),
-            ("first block behind the last", &[(0x14, 9000)]),
+            ("first block after the last", &[(0x14, 9000)]),
             ("first block 1 in blocks of 4 KiB", &[(0x18, 2)]),
             ("blocks of 128 KiB", &[(0x18, 7), (0x14, 0)]),
             ("blocks of 2^32 KiB", &[(0x18, u32::MAX), (0x14, 0)]),
@@ -335,11 +335,11 @@ mod tests {
             ),
             ("clusters of 2^42 bytes", &[(0x64, bigalloc), (0x1C, 32)]),
             (
-                "clusters that do not fit the blocks",
+                "clusters that do not match the blocks",
                 &[(0x64, bigalloc), (0x1C, 2)],
             ),
             (
-                "a checksum of no known type",
+                "unknown checksum type",
                 &[(0x64, RoCompat::METADATA_CSUM.bits())],
             ),
         ];

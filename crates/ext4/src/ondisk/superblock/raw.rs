@@ -42,19 +42,19 @@ impl Superblock {
     /// [`Error::Corrupt`].
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let raw = readable(bytes)?;
-        raw.check_seal()?;
+        raw.verify_checksum()?;
         raw.decoded()
     }
 }
 
 /// Like [`Superblock::parse`], but ignores the checksum.
-pub(super) fn parse_unsealed(bytes: &[u8]) -> Result<Superblock> {
+pub(super) fn parse_unverified(bytes: &[u8]) -> Result<Superblock> {
     readable(bytes)?.decoded()
 }
 
 /// Returns whether this is a superblock with a correct checksum, if it has one.
-pub(super) fn is_sealed(bytes: &[u8]) -> bool {
-    raw(bytes).is_ok_and(|raw| raw.check_seal().is_ok())
+pub(super) fn has_valid_checksum(bytes: &[u8]) -> bool {
+    raw(bytes).is_ok_and(|raw| raw.verify_checksum().is_ok())
 }
 
 /// Returns the UUID if this is a superblock, without validating the other fields.
@@ -205,7 +205,7 @@ impl RawSuperblock {
     }
 
     /// Verifies the checksum, if there is one.
-    fn check_seal(&self) -> Result<()> {
+    fn verify_checksum(&self) -> Result<()> {
         let (_, _, ro_compat) = self.features();
         if !ro_compat.contains(RoCompat::METADATA_CSUM) {
             return Ok(());

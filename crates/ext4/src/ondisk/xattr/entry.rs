@@ -211,8 +211,8 @@ impl std::iter::FusedIterator for XattrEntries<'_> {}
 #[must_use]
 pub fn split_checksum(block: &[u8]) -> Option<(&[u8], u32, &[u8])> {
     let (before, rest) = block.split_at_checked(CHECKSUM_OFFSET)?;
-    let (checksum, behind) = rest.split_first_chunk()?;
-    Some((before, u32::from_le_bytes(*checksum), behind))
+    let (checksum, after) = rest.split_first_chunk()?;
+    Some((before, u32::from_le_bytes(*checksum), after))
 }
 
 #[cfg(test)]
