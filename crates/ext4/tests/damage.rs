@@ -172,7 +172,7 @@ fn inode_with_any_flipped_bit_is_refused() {
     let fs = image::open(&device);
     let raw = fs.inode_bytes(ino).unwrap().to_vec();
     let start = bytes.windows(raw.len()).position(|window| window == raw);
-    let start = start.expect("the inode lies in the image");
+    let start = start.expect("the inode is in the image");
     for at in 0..raw.len() {
         let fs = with_flipped_bit(&bytes, start + at, at % 8);
         assert!(fs.inode(ino).is_err(), "byte {at}");

@@ -154,9 +154,10 @@ fn directories_that_fast_commits_changed_match_the_kernel() {
             .unwrap()
             .expect("old")
             .0;
-        let gone = format!("03-{}", "n".repeat(60));
+        let removed = format!("03-{}", "n".repeat(60));
         assert_eq!(
-            fs.lookup(&fs.inode(old).unwrap(), gone.as_bytes()).unwrap(),
+            fs.lookup(&fs.inode(old).unwrap(), removed.as_bytes())
+                .unwrap(),
             None
         );
         let root = fs.inode(Ino::ROOT).expect("root");
@@ -166,6 +167,6 @@ fn directories_that_fast_commits_changed_match_the_kernel() {
             growing.flags().contains(InodeFlags::INDEX),
             "the flag was logged"
         );
-        assert_eq!(fs.lookup(&growing, gone.as_bytes()).unwrap(), None);
+        assert_eq!(fs.lookup(&growing, removed.as_bytes()).unwrap(), None);
     }
 }

@@ -23,7 +23,7 @@ fn set(bytes: &mut [u8], at: usize, bits: u32) {
 }
 
 #[test]
-fn unknown_compatible_features_leave_the_image_readable() {
+fn features_that_only_writers_need_leave_the_image_readable() {
     let Some(image) = Image::make("-t ext2 -b 1024", "4M") else {
         return;
     };
@@ -61,7 +61,7 @@ fn unknown_compatible_features_leave_the_image_readable() {
 }
 
 #[test]
-fn unknown_incompatible_features_are_refused_by_name() {
+fn unsupported_incompatible_features_are_refused_by_name() {
     let Some(image) = Image::make("-t ext2 -b 1024", "4M") else {
         return;
     };

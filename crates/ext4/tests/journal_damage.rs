@@ -120,7 +120,7 @@ fn one_wrong_byte_in_the_log_gets_the_kernels_verdict() {
                     if options.contains("async")
                         && ours.counts.transactions + 1 == transactions => {}
                 (ours, kernel) => panic!(
-                    "{what}: ours {:?}, the kernel's {kernel:?}",
+                    "{what}: Larder's verdict {:?}, the kernel's {kernel:?}",
                     ours.map(|ours| ours.counts)
                 ),
             }

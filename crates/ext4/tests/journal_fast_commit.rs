@@ -190,7 +190,7 @@ fn prepare(root: &Path) {
     }
     fs::hard_link(root.join("linked"), root.join("linked2")).unwrap();
     fs::create_dir(root.join("dir")).unwrap();
-    fs::create_dir(root.join("gone")).unwrap();
+    fs::create_dir(root.join("removed")).unwrap();
     fs::write(root.join("dir/inside"), "inside").unwrap();
     // Fragments, so that the tree of extents has more than its root.
     let file = File::create(root.join("fragments")).unwrap();
@@ -315,7 +315,7 @@ fn directories_made_and_removed_have_right_links() {
         fs::write(root.join("made/below/file"), "file").unwrap();
         fsync(&root.join("made/below/file"));
         fs::create_dir(root.join("made/later")).unwrap();
-        fs::remove_dir(root.join("gone")).unwrap();
+        fs::remove_dir(root.join("removed")).unwrap();
         fs::write(root.join("made/later/file"), "file").unwrap();
         fsync(&root.join("made/later/file"));
         at_crash = tree_of(root);

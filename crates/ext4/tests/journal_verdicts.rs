@@ -82,7 +82,7 @@ fn compare(dir: &Path, damaged: &[u8], refused: &mut u32) -> Option<String> {
     if ro.is_ok() != kernel.is_ok() || rw.is_ok() != kernel.is_ok() {
         let rw = rw.map(drop);
         return Some(format!(
-            "ours to read {ro:?}, to write {rw:?}, the kernel's {kernel:?}"
+            "Larder's verdict when reading {ro:?}, when writing {rw:?}, the kernel's {kernel:?}"
         ));
     }
     let Ok(ours) = rw else {
@@ -104,12 +104,13 @@ fn compare(dir: &Path, damaged: &[u8], refused: &mut u32) -> Option<String> {
             names.map(|(name, _)| name.clone()).collect()
         };
         return Some(format!(
-            "the trees differ in {:?} of ours and {:?} of the kernel's",
+            "the trees differ: {:?} only from Larder, {:?} only from the kernel",
             names(&ours, &theirs),
             names(&theirs, &ours)
         ));
     }
-    (kernel_is_healthy && !is_healthy).then(|| "e2fsck finds ours damaged".to_owned())
+    (kernel_is_healthy && !is_healthy)
+        .then(|| "e2fsck finds damage after Larder's recovery".to_owned())
 }
 
 /// Compares all cases and returns the differences.

@@ -41,11 +41,11 @@ fn fails_safely(
     };
     let Err(error) = work(&mut fixture) else {
         let failed = faulty.failed_count();
-        assert_eq!(failed, fixture.failed_content, "{what}: swallowed");
+        assert_eq!(failed, fixture.failed_content, "{what}: not reported");
         return failed > 0;
     };
     let reason = fixture.fs.failure();
-    let reason = reason.unwrap_or_else(|| panic!("{what}: {error}, but goes on"));
+    let reason = reason.unwrap_or_else(|| panic!("{what}: {error}, but writing continues"));
     assert!(!fixture.fs.is_writable());
     let refused = fixture.fs.start(1).map(drop);
     assert!(matches!(refused, Err(Error::ReadOnly(Some(why))) if why == reason));

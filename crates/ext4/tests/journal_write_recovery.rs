@@ -179,5 +179,5 @@ fn assert_interrupted_recovery_repeats(what: &str, dirty: &Dirty) {
             return;
         }
     }
-    panic!("never came to the end");
+    panic!("recovery never succeeded");
 }

@@ -184,6 +184,6 @@ fn damaged_journals_do_not_panic() {
         }
         outcomes[usize::from(use_it(&bytes).is_ok())] += 1;
     }
-    println!("{} refused, {} went well", outcomes[0], outcomes[1]);
+    println!("{} refused, {} succeeded", outcomes[0], outcomes[1]);
     assert!(outcomes[0] > 20 && outcomes[1] > 20);
 }

@@ -93,7 +93,7 @@ impl Fixture {
 
     fn acquire(&self, host: &dyn MmpHost) -> Result<Mmp, Error> {
         let acquired = Mmp::acquire(&self.sb, Arc::clone(&self.device), host)?;
-        Ok(acquired.expect("is protected"))
+        Ok(acquired.expect("the image has the feature mmp"))
     }
 
     /// Returns the exit status and the output of a tool for the current image.
@@ -130,13 +130,13 @@ fn image_in_use_is_refused_and_released_clean() {
         assert!(text.contains("device_name: image.ext4"), "{text}");
 
         // The first one remains active while the second waits.
-        let second = Machine::with("second-node", || held.tick(&first).expect("ours"));
-        let refused = fixture.acquire(&second).expect_err("is held");
+        let second = Machine::with("second-node", || held.tick(&first).expect("still held"));
+        let refused = fixture.acquire(&second).expect_err("in use");
         assert!(matches!(refused, Error::InUse(_)));
         assert!(refused.to_string().contains("first-node"), "{refused}");
-        held.tick(&first).expect("still ours");
+        held.tick(&first).expect("still held");
 
-        held.release(&first).expect("given back");
+        held.release(&first).expect("released");
         let (code, text) = fixture.run_tool("e2fsck", &["-fn"]);
         assert_eq!(code, Some(0), "{text}");
         let again = Machine::new("second-node");
@@ -152,8 +152,8 @@ fn image_of_a_dead_host_is_acquired_after_a_wait() {
     drop(fixture.acquire(&Machine::new("dead")).expect("clean"));
     let clean = Machine::new("clean");
     let second = Machine::new("second");
-    let held = fixture.acquire(&second).expect("the first is dead");
-    held.release(&second).expect("given back");
+    let held = fixture.acquire(&second).expect("the first host is dead");
+    held.release(&second).expect("released");
     fixture.acquire(&clean).expect("clean");
     assert_eq!(second.waited(), 2 * clean.waited());
 }
@@ -166,11 +166,13 @@ fn overtaken_host_is_refused_before_it_writes() {
     let first = Machine::new("first");
     let suspended = fixture.acquire(&first).expect("clean");
     let second = Machine::new("second");
-    let held = fixture.acquire(&second).expect("the first does not move");
+    let held = fixture
+        .acquire(&second)
+        .expect("the first host is suspended");
     let refused = suspended.tick(&first).expect_err("overtaken");
     assert!(refused.to_string().contains("second"), "{refused}");
     assert!(suspended.release(&first).is_err());
-    held.tick(&second).expect("nothing was written over");
+    held.tick(&second).expect("the block is unchanged");
 }
 
 #[test]
@@ -187,7 +189,7 @@ fn only_one_of_two_concurrent_hosts_acquires_the_image() {
         }
     });
     let acquired = fixture.acquire(&first);
-    let rival_acquired = rival.take().expect("came").is_ok();
+    let rival_acquired = rival.take().expect("the second host tried").is_ok();
     assert!(acquired.is_ok() != rival_acquired, "{acquired:?}");
 }
 
@@ -206,7 +208,7 @@ fn image_that_e2fsck_checks_is_refused() {
     fixture.device.write_at(&bytes, at).expect("block");
     let refused = fixture
         .acquire(&Machine::new("node"))
-        .expect_err("is checked");
+        .expect_err("being checked");
     assert!(refused.to_string().contains("e2fsck"), "{refused}");
 
     bytes[1020] ^= 1;
@@ -222,6 +224,6 @@ fn image_without_the_feature_is_not_protected() {
     };
     let machine = Machine::new("node");
     let acquired = Mmp::acquire(&fixture.sb, Arc::clone(&fixture.device), &machine);
-    assert!(acquired.expect("nothing to do").is_none());
+    assert!(acquired.expect("no protection").is_none());
     assert_eq!(machine.waited(), 0);
 }

@@ -65,8 +65,8 @@ fn walk(fs: &Filesystem) -> usize {
             let mut cookie = 0;
             let _ = fs.read_dir(&inode, 0, &mut |entry| {
                 count += 1;
-                assert!(count < MAX_ENTRIES, "a listing without end");
-                assert!(entry.next_cookie > cookie, "a cookie that goes back");
+                assert!(count < MAX_ENTRIES, "the listing does not end");
+                assert!(entry.next_cookie > cookie, "the cookie does not increase");
                 assert!(!entry.name.is_empty() && !entry.name.contains(&b'/'));
                 cookie = entry.next_cookie;
                 if count % 16 == 0 {

@@ -16,9 +16,9 @@ const FIRST: Range<usize> = 1024..2048;
 /// The backup in a file system with groups of 8,192 blocks of 1 KiB.
 const BACKUP: Range<usize> = 8193 * 1024..8194 * 1024;
 
-/// Changes some bytes of the two superblocks on `device`. `first_is_gone` clears the magic number
+/// Changes some bytes of the two superblocks on `device`. `first_is_lost` clears the magic number
 /// of the first one.
-fn damage(device: &MemoryDevice, random: &mut Random, first_is_gone: bool) {
+fn damage(device: &MemoryDevice, random: &mut Random, first_is_lost: bool) {
     for place in [FIRST, BACKUP] {
         for _ in 0..random.below(6) {
             let at = place.start as u64 + random.below(0x120);
@@ -26,7 +26,7 @@ fn damage(device: &MemoryDevice, random: &mut Random, first_is_gone: bool) {
             device.write_at(&[byte], at).unwrap();
         }
     }
-    if first_is_gone {
+    if first_is_lost {
         device.write_at(&[0; 2], FIRST.start as u64 + 0x38).unwrap();
     }
 }

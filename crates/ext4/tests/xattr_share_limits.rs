@@ -130,7 +130,7 @@ fn block_with_a_wrong_reference_count_is_not_shared() {
         let at = usize::try_from(block.0).expect("small") * 1024 + 4;
         bytes[at..at + 4].copy_from_slice(&references.to_le_bytes());
 
-        let writable = Writable::open(bytes, "a count that lies".to_owned());
+        let writable = Writable::open(bytes, "a wrong reference count".to_owned());
         let fs = &writable.fs;
         all(fs, files[0]);
         for &ino in &files[1..] {

@@ -45,7 +45,7 @@ fn values_of_block(fs: &Filesystem, ino: Ino) -> Vec<Ino> {
     entries
         .filter_map(|entry| match entry.expect("entry").value {
             ValuePlace::Inode { ino, .. } => Some(ino),
-            ValuePlace::Here(_) => None,
+            ValuePlace::Inline(_) => None,
         })
         .collect()
 }

@@ -193,7 +193,7 @@ fn setting_the_present_value_changes_nothing() {
 }
 
 #[test]
-fn mode_of_setting_is_kept() {
+fn create_and_replace_modes_are_honored() {
     if needs() {
         return;
     }

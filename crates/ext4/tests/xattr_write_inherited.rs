@@ -151,7 +151,7 @@ fn inherited_mode_and_lists_equal_the_kernels() {
                 lsetxattr(&directory, DEFAULT, list, XattrFlags::empty()).expect("list");
             }
             for (number, &(is_directory, permissions)) in case.files.iter().enumerate() {
-                let path = directory.join(format!("theirs-{number}"));
+                let path = directory.join(format!("kernel-{number}"));
                 make_by_kernel(&path, is_directory, permissions);
                 theirs.push(outcome(&path));
             }
@@ -162,7 +162,7 @@ fn inherited_mode_and_lists_equal_the_kernels() {
         for (number, case) in cases.iter().enumerate() {
             let parent = format!("dir-{number}");
             for (number, &file) in case.files.iter().enumerate() {
-                make_by_larder(&writable.fs, &parent, &format!("ours-{number}"), file);
+                make_by_larder(&writable.fs, &parent, &format!("larder-{number}"), file);
             }
         }
         writable.fs.close().expect("closed");
@@ -173,7 +173,7 @@ fn inherited_mode_and_lists_equal_the_kernels() {
             for (number, case) in cases.iter().enumerate() {
                 let directory = mount.path().join(format!("dir-{number}"));
                 for (index, file) in case.files.iter().enumerate() {
-                    let ours = outcome(&directory.join(format!("ours-{index}")));
+                    let ours = outcome(&directory.join(format!("larder-{index}")));
                     let theirs = theirs.next().expect("one each");
                     assert_eq!(ours, *theirs, "{file:?} in {number}, {arguments}");
                 }

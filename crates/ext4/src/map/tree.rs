@@ -121,8 +121,8 @@ impl Filesystem {
         Ok((indexes, extents))
     }
 
-    /// Splits the entries into as many parts as they need blocks. The parts are full if the tree
-    /// grows at its end, and otherwise of equal size, so that there is room for more entries.
+    /// Splits the entries into one part for each block that they need. The parts are full if the tree
+    /// grows at its end, and otherwise of equal size, with room for more entries.
     fn split<'e, E>(&self, entries: &'e [E], is_at_end: bool) -> std::slice::Chunks<'e, E> {
         let capacity = extent::capacity(self.buffers().block_size_bytes());
         let parts = entries.len().div_ceil(capacity).max(1);

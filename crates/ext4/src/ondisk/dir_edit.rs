@@ -216,7 +216,7 @@ mod tests {
 
     fn names(chain: &[u8]) -> BTreeMap<Vec<u8>, Ino> {
         Dirents::new(chain)
-            .map(|dirent| dirent.expect("a whole chain"))
+            .map(|dirent| dirent.expect("a valid chain"))
             .map(|dirent| (dirent.name.to_vec(), dirent.ino))
             .collect()
     }

@@ -59,7 +59,7 @@ impl Filesystem {
             return Ok(None);
         };
         let value = match &attribute.value {
-            StoredValue::Here(value) => Cow::Borrowed(value),
+            StoredValue::Inline(value) => Cow::Borrowed(value),
             &StoredValue::Inode {
                 ino, size_bytes, ..
             } => Cow::Owned(self.xattr_inode_value(inode, ino, size_bytes, XattrOffer::Nothing)?),

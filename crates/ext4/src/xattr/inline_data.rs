@@ -16,7 +16,7 @@ impl Filesystem {
             if !is_hidden(entry.index, entry.name) {
                 return Ok(ControlFlow::Continue(()));
             }
-            let ValuePlace::Here(value) = entry.value else {
+            let ValuePlace::Inline(value) = entry.value else {
                 return Err(place.corrupt("inline data is not stored in the inode"));
             };
             found = Some(value.to_vec());
@@ -50,7 +50,7 @@ impl Filesystem {
             let attribute = StoredXattr {
                 index: NameIndex::SYSTEM,
                 name: INLINE_DATA_NAME.to_vec(),
-                value: StoredValue::Here(value.to_vec()),
+                value: StoredValue::Inline(value.to_vec()),
             };
             if !after.add(attribute) {
                 return Err(Error::AttributeTooLarge(inode.ino()));

@@ -145,7 +145,7 @@ impl Filesystem {
         offer: XattrOffer,
     ) -> Result<Vec<u8>> {
         match value {
-            ValuePlace::Here(value) => Ok(value.to_vec()),
+            ValuePlace::Inline(value) => Ok(value.to_vec()),
             ValuePlace::Inode { ino, size_bytes } => {
                 self.xattr_inode_value(inode, ino, size_bytes, offer)
             }

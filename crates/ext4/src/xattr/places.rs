@@ -144,7 +144,7 @@ mod tests {
         StoredXattr {
             index: NameIndex(1),
             name: name.into(),
-            value: StoredValue::Here(vec![1; value_bytes]),
+            value: StoredValue::Inline(vec![1; value_bytes]),
         }
     }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn value_in_an_inode_goes_to_the_block_only_of_a_fast_symlink_without_one() {
+    fn value_inode_entry_moves_to_the_block_only_for_a_fast_symlink_without_block() {
         let apart = StoredXattr {
             value: StoredValue::Inode {
                 ino: crate::Ino(12),

@@ -183,7 +183,7 @@ impl Filesystem {
     /// Returns whether the value of `attribute` is `value`.
     fn is_value(&self, inode: &Inode, attribute: &StoredXattr, value: &[u8]) -> Result<bool> {
         match &attribute.value {
-            StoredValue::Here(old) => Ok(old == value),
+            StoredValue::Inline(old) => Ok(old == value),
             StoredValue::Inode {
                 ino, size_bytes, ..
             } => Ok(*size_bytes as usize == value.len()
@@ -221,7 +221,7 @@ impl Filesystem {
             && attributes.add(StoredXattr {
                 index,
                 name: name.to_vec(),
-                value: StoredValue::Here(value.to_vec()),
+                value: StoredValue::Inline(value.to_vec()),
             })
     }
 

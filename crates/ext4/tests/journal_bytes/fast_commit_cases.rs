@@ -115,7 +115,7 @@ pub const FAST_COMMIT_CASES: &[Case] = &[
     ("range outside the file system", |j| {
         j.tag_word(ADD_RANGE, 16, 1 << 30);
     }),
-    ("range of no blocks", |j| {
+    ("range of 0 blocks", |j| {
         let at = j.tag(ADD_RANGE, false);
         let word = j.half(at + 14);
         j.tag_word(ADD_RANGE, 12, u32::from(word) << 16);

@@ -246,17 +246,17 @@ pub const LOG_CASES: &[Case] = &[
         j.put(at + 12, 1025);
     }),
     (
-        "revoke count past the block, in an earlier round's rest",
+        "revoke count past the block, after the end of the log",
         |j| {
             // After the end of the log, with the next transaction number.
-            let behind = j.log.last().expect("log").1;
+            let end = j.log.last().expect("log").1;
             let index = j
                 .journal
                 .iter()
-                .position(|at| *at == behind)
+                .position(|at| *at == end)
                 .expect("its place");
             let (at, from) = (j.journal[index + 1], j.first(Revoke));
-            let next = j.word(behind + 8) + 1;
+            let next = j.word(end + 8) + 1;
             j.image.copy_within(from..from + BLOCK_BYTES, at);
             j.put(at + 8, next);
             j.log_word(Revoke, at, 12, u32::MAX);

@@ -134,9 +134,9 @@ fn adjacent_extents_merge_up_to_the_maximum_length() {
         let more = extent(longest + 3..longest + 6, right.block.0, is_written);
         assert!(!left.can_merge(&more), "too long");
         let other = extent(right.file_blocks.clone(), right.block.0, !is_written);
-        assert!(!left.can_merge(&other), "of another kind");
+        assert!(!left.can_merge(&other), "another state");
         let away = extent(right.file_blocks.clone(), right.block.0 + 1, is_written);
-        assert!(!left.can_merge(&away), "elsewhere on the image");
+        assert!(!left.can_merge(&away), "another location");
     }
 }
 

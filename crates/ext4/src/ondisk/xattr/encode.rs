@@ -31,7 +31,7 @@ pub struct StoredXattr {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredValue {
     /// In the same region as the entry.
-    Here(Vec<u8>),
+    Inline(Vec<u8>),
     /// The content of a separate inode.
     Inode {
         /// The inode.
@@ -51,7 +51,7 @@ impl StoredXattr {
             index: entry.index,
             name: entry.name.to_vec(),
             value: match entry.value {
-                ValuePlace::Here(value) => StoredValue::Here(value.to_vec()),
+                ValuePlace::Inline(value) => StoredValue::Inline(value.to_vec()),
                 ValuePlace::Inode { ino, size_bytes } => StoredValue::Inode {
                     ino,
                     size_bytes,
@@ -64,7 +64,7 @@ impl StoredXattr {
     /// Returns the inode that holds the value, if any, and the length of the value.
     pub(crate) fn value_inode(&self) -> Option<(Ino, u32)> {
         match self.value {
-            StoredValue::Here(_) => None,
+            StoredValue::Inline(_) => None,
             StoredValue::Inode {
                 ino, size_bytes, ..
             } => Some((ino, size_bytes)),
@@ -75,7 +75,7 @@ impl StoredXattr {
     #[must_use]
     pub fn space_bytes(&self) -> usize {
         let value = match &self.value {
-            StoredValue::Here(value) => value.len(),
+            StoredValue::Inline(value) => value.len(),
             StoredValue::Inode { .. } => 0,
         };
         space_bytes(self.name.len(), value)
@@ -89,7 +89,7 @@ impl StoredXattr {
     /// Returns the hash of the attribute in a block.
     fn hash(&self) -> u32 {
         match &self.value {
-            StoredValue::Here(value) => hash_words(hash_name(&self.name), value),
+            StoredValue::Inline(value) => hash_words(hash_name(&self.name), value),
             StoredValue::Inode { entry_hash, .. } => *entry_hash,
         }
     }
@@ -153,7 +153,7 @@ pub(crate) fn fill_inode(rest: &mut [u8], attributes: &[StoredXattr]) -> bool {
     let mut end = region.len();
     for attribute in attributes {
         let hash = match attribute.value {
-            StoredValue::Here(_) => 0,
+            StoredValue::Inline(_) => 0,
             StoredValue::Inode { .. } => attribute.hash(),
         };
         put_attribute(region, &mut at, &mut end, attribute, hash);
@@ -197,8 +197,8 @@ fn put_attribute(
     hash: u32,
 ) {
     let (offset, ino, size_bytes) = match &attribute.value {
-        StoredValue::Here(value) if value.is_empty() => (0, Ino(0), 0),
-        StoredValue::Here(value) => {
+        StoredValue::Inline(value) if value.is_empty() => (0, Ino(0), 0),
+        StoredValue::Inline(value) => {
             *end -= value.len().next_multiple_of(4);
             region[*end..*end + value.len()].copy_from_slice(value);
             (*end, Ino(0), u32::try_from(value.len()).unwrap_or(u32::MAX))
@@ -230,7 +230,7 @@ mod tests {
 
     fn attribute() -> impl Strategy<Value = StoredXattr> {
         let value = prop_oneof![
-            3 => prop::collection::vec(any::<u8>(), 0..40).prop_map(StoredValue::Here),
+            3 => prop::collection::vec(any::<u8>(), 0..40).prop_map(StoredValue::Inline),
             1 => (1..u32::MAX, any::<u32>(), any::<u32>()).prop_map(|(ino, size_bytes, hash)| {
                 StoredValue::Inode { ino: Ino(ino), size_bytes, entry_hash: hash }
             }),
@@ -256,7 +256,7 @@ mod tests {
         let stored = StoredXattr {
             index: NameIndex(1),
             name: b"full".to_vec(),
-            value: StoredValue::Here(value),
+            value: StoredValue::Inline(value),
         };
         let mut block = vec![1; 1 << 16];
         let mut all = [stored];
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(read(XattrEntries::in_block(&block).unwrap()), all);
         let [stored] = all;
         let one_more = StoredXattr {
-            value: StoredValue::Here(vec![7; block_room_bytes(1 << 16) - 19]),
+            value: StoredValue::Inline(vec![7; block_room_bytes(1 << 16) - 19]),
             ..stored
         };
         assert!(!fill_block(&mut block, &mut [one_more]));

@@ -76,7 +76,7 @@ impl NameIndex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValuePlace<'a> {
     /// In the same region.
-    Here(&'a [u8]),
+    Inline(&'a [u8]),
     /// The content of a separate inode.
     Inode {
         /// The inode number, not yet checked against the size of the file system.
@@ -160,7 +160,7 @@ impl<'a> XattrEntries<'a> {
         let name = names.get(..usize::from(raw.e_name_len)).ok_or(PAST_END)?;
         let size_bytes = raw.e_value_size.get();
         let value = match Ino::stored(raw.e_value_inum.get()) {
-            None => ValuePlace::Here(self.value(raw.e_value_offs.get().into(), size_bytes)?),
+            None => ValuePlace::Inline(self.value(raw.e_value_offs.get().into(), size_bytes)?),
             Some(ino) => ValuePlace::Inode { ino, size_bytes },
         };
         let next = self.at + (ENTRY_BYTES + name.len()).next_multiple_of(4);
@@ -260,8 +260,8 @@ mod tests {
                 .map(|e| (e.index.0, e.name, e.value))
                 .collect::<Vec<_>>(),
             [
-                (1, &b"small"[..], ValuePlace::Here(b"abc")),
-                (6, b"empty", ValuePlace::Here(b"")),
+                (1, &b"small"[..], ValuePlace::Inline(b"abc")),
+                (6, b"empty", ValuePlace::Inline(b"")),
                 (4, b"apart", apart),
             ]
         );
