@@ -92,11 +92,11 @@ fn lookup_in_an_encrypted_or_casefolded_directory_has_its_own_error() {
             debugfs_write(image.path(), &[command]).expect("debugfs");
         }
         let (fs, _) = image.open();
-        let encrypted = resolve(&fs, "secret");
-        let error = fs.lookup(&encrypted, b"name").unwrap_err();
+        let restricted = resolve(&fs, "secret");
+        let error = fs.lookup(&restricted, b"name").unwrap_err();
         assert!(error.to_string().contains(what), "{error}");
-        assert_eq!(target(&fs, &encrypted, b"..").unwrap(), Some(Ino::ROOT));
-        let listed = fs.read_dir(&encrypted, 0, &mut |_| ControlFlow::Continue(()));
+        assert_eq!(target(&fs, &restricted, b"..").unwrap(), Some(Ino::ROOT));
+        let listed = fs.read_dir(&restricted, 0, &mut |_| ControlFlow::Continue(()));
         assert_eq!(listed.is_err(), what == "encrypted", "{listed:?}");
         resolve(&fs, "plain/name");
     }
