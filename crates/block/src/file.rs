@@ -122,7 +122,7 @@ impl FileDevice {
         while !buf.is_empty() {
             let at_bytes = self.position_bytes(offset_bytes);
             let written = retry(|| rustix::io::pwrite(&self.file, buf, at_bytes))
-                .and_then(some)
+                .and_then(nonzero)
                 .map_err(|errno| write_error(offset_bytes, buf.len() as u64, errno))?;
             buf = &buf[written..];
             offset_bytes += written as u64;
@@ -170,7 +170,7 @@ impl FileDevice {
                     .map_err(|errno| failed(errno.into()))?;
             // Before the end of the file, a read returns only whole blocks.
             if read == 0 || (done + read < ahead + len && !read.is_multiple_of(SECTOR_BYTES)) {
-                return Err(failed(shrunk()));
+                return Err(failed(truncated()));
             }
             done += read;
         }
@@ -185,7 +185,7 @@ impl FileDevice {
         let mut done = 0;
         while done < buf.len() {
             done += retry(|| rustix::io::pwrite(&self.file, &buf[done..], at_bytes + done as u64))
-                .and_then(some)
+                .and_then(nonzero)
                 .map_err(failed)?;
         }
         Ok(())
@@ -198,7 +198,7 @@ impl FileDevice {
             let read = retry(|| rustix::io::pread(&self.file, &mut *buf, at_bytes))
                 .map_err(|errno| io_error(offset_bytes, len_bytes, errno.into()))?;
             if read == 0 {
-                return Err(io_error(offset_bytes, len_bytes, shrunk()));
+                return Err(io_error(offset_bytes, len_bytes, truncated()));
             }
             buf = &mut buf[read..];
             offset_bytes += read as u64;
@@ -333,7 +333,7 @@ fn is_read_only(device: rustix::fs::Dev) -> bool {
 
 /// Returns an error if nothing was written. Otherwise a writer that makes no progress would loop
 /// forever.
-fn some(written: usize) -> rustix::io::Result<usize> {
+fn nonzero(written: usize) -> rustix::io::Result<usize> {
     if written == 0 {
         Err(Errno::IO)
     } else {
@@ -358,7 +358,7 @@ fn write_error(offset_bytes: u64, len_bytes: u64, errno: Errno) -> Error {
 }
 
 /// The error of a read inside the device that reached the end of the file.
-fn shrunk() -> io::Error {
+fn truncated() -> io::Error {
     io::Error::new(
         io::ErrorKind::UnexpectedEof,
         "the file was truncated after it was opened",

@@ -85,8 +85,8 @@ fn holder_in(line: &str, device: (u32, u32), ino: u64) -> Option<u32> {
     let pid = fields.nth(2)?.parse().ok()?;
     let mut place = fields.next()?.split(':');
     let mut hexadecimal = || u32::from_str_radix(place.next()?, 16).ok();
-    let is_it = (hexadecimal()?, hexadecimal()?) == device && place.next()?.parse() == Ok(ino);
-    (is_it && pid > 0).then_some(pid)
+    let is_same = (hexadecimal()?, hexadecimal()?) == device && place.next()?.parse() == Ok(ino);
+    (is_same && pid > 0).then_some(pid)
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ pub(crate) fn attached_to(file: &Stat) -> Option<PathBuf> {
         let path = fs::read(device.path().join("loop/backing_file")).ok()?;
         let path = path.strip_suffix(b"\n").unwrap_or(&path);
         let metadata = fs::metadata(OsStr::from_bytes(path)).ok()?;
-        let is_it = (metadata.dev(), metadata.ino()) == (file.st_dev, file.st_ino);
-        is_it.then(|| Path::new("/dev").join(name))
+        let is_same = (metadata.dev(), metadata.ino()) == (file.st_dev, file.st_ino);
+        is_same.then(|| Path::new("/dev").join(name))
     })
 }
 

@@ -28,11 +28,13 @@ pub(crate) struct Follower(std::sync::Mutex<HashSet<HashKey>>);
 
 impl Tape for Follower {
     fn record(&self, event: Event) {
-        let mut there = self.0.lock().unwrap();
+        let mut present = self.0.lock().unwrap();
         match event.operation {
             Operation::Lookup { .. } => {}
-            Operation::Insert => assert!(there.insert(event.key), "{event:?}: it is there"),
-            Operation::Remove => assert!(there.remove(&event.key), "{event:?}: it is not there"),
+            Operation::Insert => assert!(present.insert(event.key), "{event:?}: inserted twice"),
+            Operation::Remove => {
+                assert!(present.remove(&event.key), "{event:?}: not inserted before")
+            }
         }
     }
 }

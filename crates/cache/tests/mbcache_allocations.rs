@@ -70,7 +70,7 @@ fn deleting_a_held_entry_allocates_at_most_the_note_of_the_waiter() {
         let delete_held = || {
             let user = cache.find_first(0).unwrap();
             let Deleted::InUse(held) = cache.delete_or_get(0, user.value()) else {
-                panic!("{variant} deleted what is held");
+                panic!("{variant} deleted a held entry");
             };
             drop(user);
             held.wait_unused();

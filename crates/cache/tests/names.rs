@@ -40,7 +40,7 @@ fn eight_bytes(number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn names_made_to_multiply_by_zero_spread() {
+fn names_crafted_to_multiply_by_zero_spread() {
     /// The constant that the hash function xors with words if the seed is 0.
     const WORDS: u64 = 0x2d35_8dcc_aa6c_78a5;
     for seed in SEEDS {

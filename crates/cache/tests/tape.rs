@@ -111,12 +111,12 @@ fn do_step(caches: &Caches, step: &Step) {
 }
 
 /// The entries of each cache.
-type There = HashSet<(CacheKind, HashKey)>;
+type Present = HashSet<(CacheKind, HashKey)>;
 
 /// The result of following the events of a tape.
 #[derive(Default)]
 struct Followed {
-    there: There,
+    present: Present,
     /// Lookups and hits of each cache.
     lookups: [(u64, u64); 4],
     /// Number of insertions and removals.
@@ -133,14 +133,17 @@ fn follow(events: &[Event]) -> Followed {
         let lookups = &mut followed.lookups[event.cache as usize];
         match event.operation {
             Operation::Lookup { hit } => {
-                followed.overtaken += u64::from(hit != followed.there.contains(&key));
+                followed.overtaken += u64::from(hit != followed.present.contains(&key));
                 lookups.0 += 1;
                 lookups.1 += u64::from(hit);
                 continue;
             }
-            Operation::Insert => assert!(followed.there.insert(key), "{event:?}: it is there"),
+            Operation::Insert => assert!(followed.present.insert(key), "{event:?}: inserted twice"),
             Operation::Remove => {
-                assert!(followed.there.remove(&key), "{event:?}: it is not there");
+                assert!(
+                    followed.present.remove(&key),
+                    "{event:?}: not inserted before"
+                );
             }
         }
         followed.changes += 1;
@@ -151,7 +154,7 @@ fn follow(events: &[Event]) -> Followed {
 /// Checks the state that this many threads left in the caches against the events of the tape.
 fn check(caches: &Caches, events: &[Event], threads: u64) {
     let Followed {
-        there,
+        present,
         lookups,
         changes,
         overtaken,
@@ -173,7 +176,7 @@ fn check(caches: &Caches, events: &[Event], threads: u64) {
             (stats.lookups, stats.hits),
             "lookups and hits: {cache:?}"
         );
-        let objects = there.iter().filter(|(of, _)| *of == cache).count();
+        let objects = present.iter().filter(|(of, _)| *of == cache).count();
         assert_eq!(objects as u64, stats.objects, "objects: {cache:?}");
     }
 }

@@ -39,8 +39,8 @@ const LANES: usize = 16;
 /// The largest number of events in a lane, not counting the latest.
 const LANE_EVENTS: usize = 1 << 17;
 /// A lane with this many events requests collection. This many still fit into a processor's cache.
-const HURRY_EVENTS: usize = 1 << 14;
-/// The number of latest events of a lane. It divides [`HURRY_EVENTS`].
+const COLLECT_EVENTS: usize = 1 << 14;
+/// The number of latest events of a lane. It divides [`COLLECT_EVENTS`].
 const LATEST_EVENTS: usize = 64;
 /// The largest number of consecutive lookups with one time.
 const LOOKUPS: u32 = 16;
@@ -133,9 +133,9 @@ impl Lanes {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Adds `event`. Calls `hurry` if the lanes should be collected soon. The event is lost if the lanes
-    /// are closed.
-    pub(crate) fn put(&self, event: Event, hurry: impl Fn()) {
+    /// Adds `event`. Calls `request_collection` if the lanes should be collected soon. The event is lost if
+    /// the lanes are closed.
+    pub(crate) fn put(&self, event: Event, request_collection: impl Fn()) {
         let lane = &self.all[thread_number() % LANES];
         let mut held = lane.lock();
         if self.is_closed() {
@@ -143,7 +143,7 @@ impl Lanes {
             return;
         }
         if held.latest.len() == LATEST_EVENTS {
-            match self.make_room(lane, held, hurry) {
+            match self.make_room(lane, held, request_collection) {
                 Some(flushed) => held = flushed,
                 None => return,
             }
@@ -177,14 +177,14 @@ impl Lanes {
         &self,
         lane: &'l Lane,
         mut held: MutexGuard<'l, Held>,
-        hurry: impl Fn(),
+        request_collection: impl Fn(),
     ) -> Option<MutexGuard<'l, Held>> {
         while held.events.len() >= LANE_EVENTS {
             if self.overflow == Overflow::Lose {
                 held.lost += 1;
                 return None;
             }
-            hurry();
+            request_collection();
             held = lane
                 .has_room
                 .wait(held)
@@ -195,8 +195,8 @@ impl Lanes {
             }
         }
         held.flush_latest();
-        if held.events.len() == HURRY_EVENTS {
-            hurry();
+        if held.events.len() == COLLECT_EVENTS {
+            request_collection();
         }
         Some(held)
     }

@@ -203,7 +203,7 @@ fn write(tape: &RecorderTape, mut writer: TraceWriter) -> Result<Recorded, Box<F
     match write_rounds(tape, &mut writer) {
         Ok(()) => Ok(tape.recorded()),
         Err(error) => {
-            give_up(tape, &mut writer, &error);
+            end_after_error(tape, &mut writer, &error);
             Err(Box::new(Failed { error, writer }))
         }
     }
@@ -238,7 +238,7 @@ fn write_rounds(tape: &RecorderTape, writer: &mut TraceWriter) -> Result<(), Err
 }
 
 /// Closes the lanes, logs the error, and ends the trace after its last complete row group.
-fn give_up(tape: &RecorderTape, writer: &mut TraceWriter, error: &Error) {
+fn end_after_error(tape: &RecorderTape, writer: &mut TraceWriter, error: &Error) {
     tape.lanes.close();
     let mut rest = Vec::new();
     tape.lanes.collect(&mut rest, &mut Vec::new());

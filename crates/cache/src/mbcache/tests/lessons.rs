@@ -92,7 +92,7 @@ fn deletion_of_held_entry_returns_a_hold() {
         cache.insert(1, 10, true);
         let user = cache.find_first(1).unwrap();
         let Deleted::InUse(held) = cache.delete_or_get(1, 10) else {
-            panic!("{variant} deleted what is held");
+            panic!("{variant} deleted a held entry");
         };
         assert_eq!((held.key(), held.value()), (1, 10));
         drop(user);
@@ -113,7 +113,7 @@ fn waiter_returns_when_the_last_other_holder_releases() {
         cache.insert(1, 10, true);
         let users = [cache.find_first(1).unwrap(), cache.find_first(1).unwrap()];
         let Deleted::InUse(held) = cache.delete_or_get(1, 10) else {
-            panic!("{variant} deleted what is held");
+            panic!("{variant} deleted a held entry");
         };
         let has_released = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -226,7 +226,7 @@ fn cache_with_every_entry_held_has_no_room() {
             match cache.insert(key, 10, true) {
                 Inserted::New => held.extend(cache.find_first(key)),
                 Inserted::NoRoom => break,
-                Inserted::Existing => panic!("{key} is there twice"),
+                Inserted::Existing => panic!("{key} is in the cache twice"),
             }
         }
         assert!((4..200).contains(&held.len()), "{variant}");

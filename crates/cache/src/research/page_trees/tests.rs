@@ -211,7 +211,7 @@ proptest! {
                 Use::Evict(count) => {
                     trees.arena.scan(count, |index, _| {
                         let key = PageLayout::hashed_in(trees.arena.slot(index));
-                        assert!(model.remove(&key).is_some(), "{key:?} was there");
+                        assert!(model.remove(&key).is_some(), "{key:?} was not in the model");
                         trees.unlink(index);
                     });
                 }
