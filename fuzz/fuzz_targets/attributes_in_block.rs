@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let mut left = data.len() / 16;
     for entry in entries.map_while(Result::ok) {
         left = left.checked_sub(1).expect("more entries than fit");
-        if let ValuePlace::Here(value) = entry.value {
+        if let ValuePlace::Inline(value) = entry.value {
             assert!(value.len() <= data.len());
         }
     }

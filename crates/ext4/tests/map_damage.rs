@@ -193,7 +193,7 @@ fn inconsistent_indirect_blocks_are_reported_and_not_followed() {
         double.clone().try_into().expect("four bytes"),
     ));
     let table: [(&str, Vec<u8>); 3] = [
-        ("a block of numbers below itself", double),
+        ("an indirect block below itself", double),
         ("the superblock", vec![1, 0, 0, 0]),
         ("a block past the end", vec![0xFF; 4]),
     ];
