@@ -49,9 +49,9 @@ impl BlockSet {
         let mut at = range.start;
         std::iter::from_fn(move || {
             let run = self.run_from(at)?;
-            let cut = run.start.max(range.start)..run.end.min(range.end);
+            let clipped = run.start.max(range.start)..run.end.min(range.end);
             at = run.end;
-            (cut.start < cut.end).then_some(cut)
+            (clipped.start < clipped.end).then_some(clipped)
         })
     }
 

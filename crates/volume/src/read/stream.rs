@@ -78,7 +78,7 @@ pub(crate) struct Streams {
     by_ino: Box<[Stream]>,
     driver: Driver,
     /// The state of a stream before its first read.
-    fresh: FileState,
+    initial: FileState,
     shares: Shares,
     windows: AtomicU64,
 }
@@ -92,13 +92,13 @@ impl Streams {
         io_pages: u32,
         cache_pages: u32,
     ) -> Self {
-        let mut fresh = FileState::new(max_pages);
-        fresh.set_io_pages(io_pages);
-        let streams = std::iter::repeat_with(|| Stream::new(Ino(0), fresh));
+        let mut initial = FileState::new(max_pages);
+        initial.set_io_pages(io_pages);
+        let streams = std::iter::repeat_with(|| Stream::new(Ino(0), initial));
         Self {
             by_ino: streams.take(STREAMS).collect(),
             driver: Driver::new(policy),
-            fresh,
+            initial,
             shares: Shares::new(cache_pages, max_pages),
             windows: AtomicU64::new(0),
         }
@@ -112,7 +112,7 @@ impl Streams {
 
     /// Returns a stream for a reader that opens `ino`.
     pub(crate) fn open(&self, ino: Ino) -> Stream {
-        Stream::new(ino, self.fresh)
+        Stream::new(ino, self.initial)
     }
 
     /// Returns the driver that reads through the streams.
@@ -143,7 +143,7 @@ impl Streams {
 
     /// Returns the largest window of a stream without advice.
     pub(crate) fn max_pages(&self) -> u32 {
-        self.fresh.max_pages()
+        self.initial.max_pages()
     }
 
     /// Returns the number of windows of which pages were read ahead.
@@ -156,7 +156,7 @@ impl Streams {
         let StreamRef { stream, ino } = of;
         let mut state = stream.state.lock();
         if stream.ino.load(Relaxed) != ino.0 {
-            *state = self.fresh;
+            *state = self.initial;
             stream.end.store(End::NONE, Relaxed);
             stream.ino.store(ino.0, Relaxed);
         } else if let Some(end) = End::unpacked(stream.end.load(Relaxed)) {

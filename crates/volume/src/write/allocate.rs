@@ -7,8 +7,8 @@
 
 use super::Fallocate;
 use super::Writer;
-use super::cut::{FILE_BLOCKS, INODE_CREDITS};
 use super::names::FIXED;
+use super::truncate::{FILE_BLOCKS, INODE_CREDITS};
 use crate::Result;
 use crate::dirty::BlockSet;
 use crate::live::Live;
@@ -166,7 +166,10 @@ impl Writer {
         change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<R>,
     ) -> Result<R> {
         let credits = self.fs().map_credits(&live.inode()?, blocks);
-        live.change(credits.max(self.cut_credits(live)?) + INODE_CREDITS, change)
+        live.change(
+            credits.max(self.truncation_credits(live)?) + INODE_CREDITS,
+            change,
+        )
     }
 
     /// Returns the blocks that are entirely within `bytes`.
@@ -190,18 +193,18 @@ impl Writer {
 
     /// Changes the mapping of `blocks` by calls of `step`, in as many handles as necessary, and
     /// drops the pages. If there is no space for the blocks of the mapping itself, nothing is
-    /// changed. New extents start or end only at `cuts`. Dirty content is written back before.
+    /// changed. New extents start or end only at `boundaries`. Dirty content is written back before.
     fn remap(
         &self,
         live: &Live<'_>,
         blocks: FileBlocks,
-        cuts: &[u64],
+        boundaries: &[u64],
         mut step: impl FnMut(&mut Handle<'_>, &mut Inode, FileBlocks) -> larder_ext4::Result<FileBlocks>,
     ) -> Result<()> {
         self.write_back.write_file(live)?;
         let mut starts = BlockSet::default();
-        for cut in cuts {
-            starts.insert(*cut..cut + 1);
+        for boundary in boundaries {
+            starts.insert(*boundary..boundary + 1);
         }
         let _reservation = self.reserve_remapping(live, &starts)?;
         let _exclusive = live.writeback.lock();
@@ -234,8 +237,8 @@ impl Writer {
         let bytes = bytes.start.min(end)..end;
         let blocks = self.blocks_within(&bytes);
         if !blocks.is_empty() {
-            let cuts = [blocks.start, blocks.end];
-            self.remap(live, blocks, &cuts, |handle, inode, left| {
+            let boundaries = [blocks.start, blocks.end];
+            self.remap(live, blocks, &boundaries, |handle, inode, left| {
                 self.fs().unmap(handle, inode, left)
             })?;
         }
@@ -260,8 +263,8 @@ impl Writer {
         if blocks.is_empty() {
             return Ok(());
         }
-        let cuts = self.cuts_unwritten(live, &blocks)?;
-        self.remap(live, blocks, &cuts, |handle, inode, left| {
+        let boundaries = self.unwritten_boundaries(live, &blocks)?;
+        self.remap(live, blocks, &boundaries, |handle, inode, left| {
             self.fs().set_written(handle, inode, left, false)
         })
     }
@@ -269,18 +272,18 @@ impl Writer {
     /// Returns the block numbers at which extents start or end after `blocks`, all of which are
     /// mapped, are converted to unwritten. A written extent may be one block longer than an
     /// unwritten one.
-    fn cuts_unwritten(&self, live: &Live<'_>, blocks: &FileBlocks) -> Result<Vec<u64>> {
+    fn unwritten_boundaries(&self, live: &Live<'_>, blocks: &FileBlocks) -> Result<Vec<u64>> {
         self.write_back.write_file(live)?;
-        let mut cuts = vec![blocks.start, blocks.end];
+        let mut boundaries = vec![blocks.start, blocks.end];
         let mut at = blocks.start;
         while at < blocks.end {
             let mapping = self.inodes.mapping(&live.inode()?, at..blocks.end)?;
             at += u64::from(mapping.blocks);
             if u64::from(mapping.blocks) > CLAIM_BLOCKS {
-                cuts.push(at - 1);
+                boundaries.push(at - 1);
             }
         }
-        Ok(cuts)
+        Ok(boundaries)
     }
 
     /// Checks that `bytes` consist of whole clusters, which a move of the following content
@@ -302,10 +305,10 @@ impl Writer {
         let blocks = self.inodes.blocks_touched(&bytes);
         let by = i64::try_from(blocks.end - blocks.start).unwrap_or(i64::MAX);
         let size_bytes = size_bytes - (bytes.end - bytes.start);
-        let cuts = [blocks.start, blocks.end];
+        let boundaries = [blocks.start, blocks.end];
         let all = blocks.start..FILE_BLOCKS;
         let mut hole = blocks.clone();
-        self.remap(live, all, &cuts, |handle, inode, left| {
+        self.remap(live, all, &boundaries, |handle, inode, left| {
             // The hole is removed in one handle, unless it is too large.
             let mut rest_of_hole = hole.clone();
             if !hole.is_empty() {
@@ -350,8 +353,8 @@ impl Writer {
         self.write_back.write_file(live)?;
         let blocks = self.inodes.blocks_touched(&bytes);
         let by = i64::try_from(blocks.end - blocks.start).unwrap_or(i64::MAX);
-        let (all, cuts) = (blocks.start..FILE_BLOCKS, [blocks.start]);
-        self.remap(live, all, &cuts, |handle, inode, left| {
+        let (all, boundaries) = (blocks.start..FILE_BLOCKS, [blocks.start]);
+        self.remap(live, all, &boundaries, |handle, inode, left| {
             if inode.size_bytes() < longer {
                 self.fs().allow_file_size(handle, longer)?;
                 inode.set_size_bytes(longer);

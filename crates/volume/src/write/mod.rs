@@ -8,7 +8,6 @@
 
 mod allocate;
 mod content;
-mod cut;
 mod delayed;
 mod inline;
 mod link;
@@ -18,6 +17,7 @@ mod pages;
 mod past_cache;
 mod rename;
 mod settings;
+mod truncate;
 mod unlink;
 
 use crate::fill::PageFiller;

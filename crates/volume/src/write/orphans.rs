@@ -5,7 +5,7 @@
 //! at the next mount. A deletion takes as many handles as the number of blocks requires.
 
 use super::Writer;
-use super::cut::FILE_BLOCKS;
+use super::truncate::FILE_BLOCKS;
 use crate::live::Live;
 use crate::{Error, Ino, Result};
 use larder_ext4::{Handle, Inode};

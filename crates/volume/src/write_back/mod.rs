@@ -518,9 +518,9 @@ mod tests {
         gid: 0,
     };
 
-    /// Writes a durable file and a dirty one, and calls `breaks` with the dirty one. Expects that
+    /// Writes a durable file and a dirty one, and calls `violate` with the dirty one. Expects that
     /// writing then stops because of `what`, and that the durable content is preserved.
-    fn broken(what: &str, breaks: impl Fn(&WriteBack, &Live<'_>) -> Result<()>) {
+    fn assert_stops_writing(what: &str, violate: impl Fn(&WriteBack, &Live<'_>) -> Result<()>) {
         if skip(&["mke2fs"].map(Requirement::Tool)) {
             return;
         }
@@ -539,7 +539,7 @@ mod tests {
         volume.write_at(ino, &[8; 4 * BLOCK], 0).unwrap();
         {
             let live = volume.live(ino).unwrap();
-            let error = breaks(volume.writer.write_back(), &live).unwrap_err();
+            let error = violate(volume.writer.write_back(), &live).unwrap_err();
             assert!(error.to_string().contains(what), "{error}");
         }
         let error = volume.write_at(kept, &[9; BLOCK], 0).unwrap_err();
@@ -559,7 +559,7 @@ mod tests {
 
     #[test]
     fn dirty_page_missing_from_the_cache_stops_writing() {
-        broken(
+        assert_stops_writing(
             "a dirty page is not in the page cache",
             |write_back, live| {
                 live.discard_pages(0..1);
@@ -570,7 +570,7 @@ mod tests {
 
     #[test]
     fn page_with_dirty_blocks_not_marked_dirty_stops_writing() {
-        broken("is not marked dirty", |write_back, live| {
+        assert_stops_writing("is not marked dirty", |write_back, live| {
             write_back.inodes.caches.pages.set_clean(key(live.ino(), 1));
             write_back.write_file(live)
         });
@@ -578,7 +578,7 @@ mod tests {
 
     #[test]
     fn block_marked_clean_that_was_not_held_stops_writing() {
-        broken("was not held by write-back", |_, live| {
+        assert_stops_writing("was not held by write-back", |_, live| {
             live.mark_written_back(0..1)
         });
     }
@@ -606,7 +606,7 @@ mod tests {
 
     #[test]
     fn mapping_of_more_than_was_written_stops_writing() {
-        broken(
+        assert_stops_writing(
             "do not match the blocks that were written",
             |write_back, live| map(write_back, live, 0, |piece| piece.blocks.end -= 1),
         );
@@ -614,14 +614,14 @@ mod tests {
 
     #[test]
     fn size_that_the_file_does_not_have_stops_writing() {
-        broken("exceeds the size of the file", |write_back, live| {
+        assert_stops_writing("exceeds the size of the file", |write_back, live| {
             map(write_back, live, 100 * BLOCK as u64, |_| {})
         });
     }
 
     #[test]
     fn device_write_of_less_than_will_be_mapped_stops_writing() {
-        broken("the bytes to write do not match", |write_back, live| {
+        assert_stops_writing("the bytes to write do not match", |write_back, live| {
             let _exclusive = live.writeback.lock();
             let (mut round, _) = write_back.gather(live, 0..4, 4)?;
             round.pages.pop_last();

@@ -41,7 +41,7 @@ impl Writer {
             // truncation.
             self.write_back.write_file(live)?;
         }
-        self.cut(live, size_bytes)
+        self.shrink(live, size_bytes)
     }
 
     /// Sets the size of the file to `size_bytes`, which is not less than its present size.
@@ -60,14 +60,14 @@ impl Writer {
     }
 
     /// Truncates the file to `size_bytes`. The rest of its last block is zero.
-    fn cut(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
+    fn shrink(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let _exclusive = live.writeback.lock();
         let _map = live.map.write();
         let blocks = size_bytes.div_ceil(self.inodes.block_bytes())..FILE_BLOCKS;
         let before = live.peek()?.size_bytes();
         self.write_tail(live, size_bytes)?;
         let fs = self.fs();
-        let mut handle = fs.start(self.cut_credits(live)?)?;
+        let mut handle = fs.start(self.truncation_credits(live)?)?;
         let mut inode = live.inode()?;
         self.stamp(&mut inode);
         // The size must not pass content that is only in memory.
@@ -75,7 +75,7 @@ impl Writer {
         fs.add_orphan(&mut handle, &mut inode)?;
         let left = fs.unmap(&mut handle, &mut inode, blocks.clone())?;
         if left.is_empty() {
-            self.end_cut(&mut handle, &mut inode)?;
+            self.end_truncation(&mut handle, &mut inode)?;
         }
         fs.write_inode(&mut handle, &inode)?;
         live.publish_size(&handle, &inode, size_bytes);
@@ -123,10 +123,10 @@ impl Writer {
     /// necessary. The caller holds `map` exclusively.
     pub(super) fn unmap_rest(&self, live: &Live<'_>, mut blocks: FileBlocks) -> Result<()> {
         loop {
-            blocks = live.change(self.cut_credits(live)?, |handle, inode| {
+            blocks = live.change(self.truncation_credits(live)?, |handle, inode| {
                 let left = self.unmap_some(handle, inode, blocks)?;
                 if left.is_empty() {
-                    self.end_cut(handle, inode)?;
+                    self.end_truncation(handle, inode)?;
                 }
                 Ok(left)
             })?;
@@ -154,14 +154,14 @@ impl Writer {
     }
 
     /// Removes the inode from the orphans, unless the file has lost its last name.
-    fn end_cut(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
+    fn end_truncation(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         if inode.links() > 0 {
             self.fs().remove_orphan(handle, inode)?;
         }
         Ok(())
     }
 
-    pub(super) fn cut_credits(&self, live: &Live<'_>) -> Result<u32> {
+    pub(super) fn truncation_credits(&self, live: &Live<'_>) -> Result<u32> {
         let inode = live.inode()?;
         let one = self.fs().map_credits(&inode, 1);
         Ok(one.saturating_add(CREDITS + INODE_CREDITS))
