@@ -31,7 +31,7 @@
 //!   next request tries again.
 //! - If a page that was accounted for is missing when it is looked up, it was reclaimed before it
 //!   was read (thrashing). It is read alone. The next ahead window is two pages smaller than the
-//!   last one instead of larger, but at least [`LEAST_PAGES`](windows::LEAST_PAGES). The windows do
+//!   last one instead of larger, but at least [`MIN_PAGES`](windows::MIN_PAGES). The windows do
 //!   not go back for the lost pages.
 //! - When readahead has found [`CACHED_PAGES`](windows::CACHED_PAGES) pages in a row to be resident
 //!   already, it is switched off for the file, until a page is missing.

@@ -73,10 +73,10 @@ use crate::{
 pub struct Modern;
 
 /// Read-around stops when more faults than this have missed.
-const MANY_MISSES: u16 = 100;
+const LOTS_OF_MISSES: u16 = 100;
 
 /// The upper limit of the count of misses.
-const MOST_MISSES: u16 = 10 * MANY_MISSES;
+const MAX_MISSES: u16 = 10 * LOTS_OF_MISSES;
 
 impl Policy for Modern {
     fn name(&self) -> PolicyName {
@@ -226,8 +226,8 @@ fn fault(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option
     if state.modern.mapping == Advice::Sequential {
         return Some(synchronous(state, read, max_pages, resident));
     }
-    state.modern.mmap_miss = (state.modern.mmap_miss + 1).min(MOST_MISSES);
-    if state.modern.mmap_miss > MANY_MISSES {
+    state.modern.mmap_miss = (state.modern.mmap_miss + 1).min(MAX_MISSES);
+    if state.modern.mmap_miss > LOTS_OF_MISSES {
         return None;
     }
     let start = read.index.0.saturating_sub(u64::from(max_pages / 2));

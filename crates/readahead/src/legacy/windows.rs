@@ -4,7 +4,7 @@ use crate::{PageIndex, Read, Residency, Window, Windows, sizes};
 
 /// The smallest ahead window after thrashing, unless the largest window is smaller: 16 KiB in pages
 /// of 4 KiB.
-pub(super) const LEAST_PAGES: u32 = 4;
+pub(super) const MIN_PAGES: u32 = 4;
 
 /// The number of pages that switches readahead off if they are found in the cache, with none read
 /// between.
@@ -94,7 +94,7 @@ impl State {
     fn next_size(&mut self, max_pages: u32) -> u32 {
         if std::mem::take(&mut self.has_missed) {
             let less = self.current.size.saturating_sub(2);
-            return less.max(LEAST_PAGES).min(max_pages);
+            return less.max(MIN_PAGES).min(max_pages);
         }
         sizes::next(self.current.size, max_pages)
     }

@@ -57,7 +57,7 @@ impl Cache {
     }
 
     /// Returns the folios that begin in the range, by their first page.
-    pub fn beginning_in(&self, pages: Range<u64>) -> impl Iterator<Item = Folio> {
+    pub fn starting_in(&self, pages: Range<u64>) -> impl Iterator<Item = Folio> {
         self.folios.range(pages).map(|(_, cached)| cached.folio)
     }
 }

@@ -60,13 +60,13 @@ impl Comparison {
             let mut replay = Replay::new(pattern, golden.folios);
             for (operation, kernel) in pattern.operations.iter().zip(outcomes) {
                 self.windows += kernel.windows.len();
-                let ours = replay.perform(operation);
-                if ours != replay::comparable(kernel, pattern) {
+                let modern = replay.perform(operation);
+                if modern != replay::comparable(kernel, pattern) {
                     self.differences.push(format!(
                         "{group}/{}, {operation:?}\n  kernel {}\n  modern {}",
                         pattern.name,
                         shown(kernel),
-                        shown(&ours),
+                        shown(&modern),
                     ));
                     break;
                 }
@@ -125,8 +125,8 @@ fn recordings_of_both_folio_kinds_have_the_same_patterns() {
     for ((pattern, in_single), (same, in_large)) in single.iter().zip(&large) {
         assert_eq!(pattern, same);
         let places = |outcomes: &[Outcome]| -> Vec<Vec<(u64, u64)>> {
-            let judged = outcomes.iter().map(|o| replay::comparable(o, pattern));
-            judged
+            let compared = outcomes.iter().map(|o| replay::comparable(o, pattern));
+            compared
                 .map(|o| o.windows.iter().map(|w| (w.start, w.size)).collect())
                 .collect()
         };
@@ -193,7 +193,7 @@ fn skip_live() -> bool {
 
 fn note_other_kernel(live: &str, recorded: &str) {
     println!(
-        "note: kernel {live} reads ahead in other ways than {recorded}, which `modern` follows: \
-         run `make record-readahead` and see what changed"
+        "note: the readahead of kernel {live} differs from that of {recorded}, which `modern` follows: \
+         run `make record-readahead` to see the changes"
     );
 }

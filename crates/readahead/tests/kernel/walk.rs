@@ -111,7 +111,7 @@ impl<'a> Walk<'a> {
     /// Moves to the slot of a leaf, and into the leaf if there is one.
     fn enter(&mut self, leaf: u64) {
         let first = leaf * LEAF_PAGES;
-        let mut folios = self.cache.beginning_in(first..first + LEAF_PAGES);
+        let mut folios = self.cache.starting_in(first..first + LEAF_PAGES);
         self.place = if folios.any(|folio| folio.order < LEAF_ORDER) {
             Place::Page(first + self.index % LEAF_PAGES)
         } else {

@@ -37,7 +37,7 @@ fn any_action() -> impl Strategy<Value = Action> {
 }
 
 /// Performs the actions. The toy checks each window.
-fn play(mut file: ToyFile, file_pages: u64, actions: &[Action]) -> Log {
+fn run(mut file: ToyFile, file_pages: u64, actions: &[Action]) -> Log {
     let mut next = 0;
     for action in actions {
         match *action {
@@ -97,8 +97,8 @@ proptest! {
         actions in vec(any_action(), 1..60),
     ) {
         let file = || ToyFile::new(policy, file_pages, max_pages).with_slow_device(seed);
-        let log = play(file(), file_pages, &actions);
-        prop_assert_eq!(log, play(file(), file_pages, &actions));
+        let log = run(file(), file_pages, &actions);
+        prop_assert_eq!(log, run(file(), file_pages, &actions));
     }
 
     /// This also holds if the policy changes at each call, since policies share a file's state.
