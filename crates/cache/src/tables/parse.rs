@@ -25,7 +25,7 @@ pub enum UnknownTables {
     /// No table has this size.
     #[error(
         "invalid table size '{0}'; use 0 to {most} (the log2 of the number of buckets), or one of {names}",
-        most = TableSize::MOST_BITS,
+        most = TableSize::MAX_BITS,
         names = choice(&TableSize::RULES)
     )]
     Size(String),
@@ -76,7 +76,7 @@ impl FromStr for TableSize {
     type Err = UnknownTables;
 
     fn from_str(text: &str) -> Result<Self, UnknownTables> {
-        let bits = text.parse().ok().filter(|bits| *bits <= Self::MOST_BITS);
+        let bits = text.parse().ok().filter(|bits| *bits <= Self::MAX_BITS);
         bits.map(Self::Bits)
             .or_else(|| named(&Self::RULES, text))
             .ok_or_else(|| UnknownTables::Size(text.to_owned()))

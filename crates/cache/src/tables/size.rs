@@ -34,7 +34,7 @@ pub(crate) struct Memory {
 
 impl TableSize {
     /// The log2 of the largest number of buckets: 64 MiB of them.
-    pub const MOST_BITS: u32 = 24;
+    pub const MAX_BITS: u32 = 24;
 
     /// The rules by name.
     pub(super) const RULES: [(&str, Self); 3] = [
@@ -53,11 +53,11 @@ impl TableSize {
         let per = |shift: u32| {
             let buckets = (memory.bytes >> shift).max(1);
             let bits = u64::BITS - (buckets - 1).leading_zeros();
-            bits.min(Self::MOST_BITS)
+            bits.min(Self::MAX_BITS)
         };
         match (self, cache) {
             (Self::Larder, _) => memory.own_bits,
-            (Self::Bits(bits), _) => bits.min(Self::MOST_BITS),
+            (Self::Bits(bits), _) => bits.min(Self::MAX_BITS),
             (Self::Linux2_2_16, CacheKind::Buffer) => 15,
             (Self::Linux2_2_16, CacheKind::Dentry) => 10,
             (Self::Linux2_2_16, CacheKind::Inode) => 8,

@@ -183,7 +183,7 @@ fn choice(cache: CacheKind) -> impl Strategy<Value = TableChoice> {
         .filter(move |one| one.caches().contains(&cache));
     let functions: Vec<Option<Function>> = of_cache.map(Some).chain([None]).collect();
     let size = prop_oneof![
-        (0..=TableSize::MOST_BITS).prop_map(TableSize::Bits),
+        (0..=TableSize::MAX_BITS).prop_map(TableSize::Bits),
         proptest::sample::select(TableSize::RULES.map(|(_, rule)| rule).to_vec()),
     ];
     (proptest::sample::select(functions), size)
@@ -233,6 +233,6 @@ fn size_rules_match_the_kernels_boot_messages() {
     assert_eq!(bits(TableSize::LinuxToday, CacheKind::Page, 0), 0);
     assert_eq!(
         bits(TableSize::LinuxToday, CacheKind::Page, u64::MAX >> 20),
-        TableSize::MOST_BITS
+        TableSize::MAX_BITS
     );
 }

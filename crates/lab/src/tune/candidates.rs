@@ -24,7 +24,7 @@ pub(super) fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combinatio
     let most = (memory_bytes / BUCKETS_OF_MEMORY / BUCKET_BYTES)
         .max(2)
         .ilog2();
-    let most = most.min(TableSize::MOST_BITS);
+    let most = most.min(TableSize::MAX_BITS);
     let of_cache = |(cache, survey): (&CacheKind, &Survey)| {
         let fitting = survey.fitting_bits();
         let cache = *cache;
