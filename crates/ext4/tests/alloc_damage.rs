@@ -261,12 +261,12 @@ fn perform_operations(bytes: Vec<u8>, random: &mut Random) {
 
 /// A device in memory that records discards.
 #[derive(Debug)]
-struct Discarding {
+struct DiscardRecorder {
     inner: MemoryDevice,
     discarded: Mutex<Vec<(u64, u64)>>,
 }
 
-impl BlockDevice for Discarding {
+impl BlockDevice for DiscardRecorder {
     fn size_bytes(&self) -> u64 {
         self.inner.size_bytes()
     }
@@ -296,7 +296,7 @@ fn trim_discards_only_free_blocks() {
             return;
         };
         let (free, _) = writable.free_by_dumpe2fs();
-        let device = Arc::new(Discarding {
+        let device = Arc::new(DiscardRecorder {
             inner: MemoryDevice::new(writable.device.to_bytes()),
             discarded: Mutex::default(),
         });

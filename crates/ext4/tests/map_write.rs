@@ -43,9 +43,9 @@ fn step(subject: &mut Subject, span: u64) {
         82..87 => {
             let credits = u32::try_from(subject.random.below(25)).expect("small");
             if at.is_multiple_of(2) {
-                subject.unmap_starved(at..at + blocks, credits);
+                subject.unmap_with_few_credits(at..at + blocks, credits);
             } else {
-                subject.insert_starved(at, credits);
+                subject.insert_with_few_credits(at, credits);
             }
         }
         87..102 => subject.set_written(at..at + blocks, is_written),

@@ -55,7 +55,7 @@ impl Filesystem {
                     Err(error) => return Err(error),
                 }
             }
-            if !handle.waits_for_freed() {
+            if !handle.has_freed_inodes() {
                 break;
             }
         }

@@ -134,7 +134,7 @@ impl Filesystem {
     }
 
     /// Holds what `pick` finds in the map of `group`. Returns `None` if the group cannot be read.
-    fn hold_in(&self, group: GroupNo, pick: impl FnOnce(&Bits) -> Picked) -> Option<Run> {
+    fn hold_in(&self, group: GroupNo, pick: impl FnOnce(&Bits) -> SearchResult) -> Option<Run> {
         let found = self.with_map(group, |state| {
             let GroupState {
                 map: Some(Map { busy, .. }),
@@ -145,12 +145,12 @@ impl Filesystem {
                 return None;
             };
             match pick(busy) {
-                Picked::Run(bits) => Some(bits),
-                Picked::NoneLongerThan(longest) => {
+                SearchResult::Run(bits) => Some(bits),
+                SearchResult::NoneLongerThan(longest) => {
                     summary.longest_max = longest;
                     None
                 }
-                Picked::None => None,
+                SearchResult::None => None,
             }
             .filter(|bits| !bits.is_empty())
             .inspect(|bits| state.hold(bits.clone()))
@@ -161,7 +161,7 @@ impl Filesystem {
 }
 
 /// The result of the search of a group.
-enum Picked {
+enum SearchResult {
     Run(Range<u32>),
     /// The whole group was searched.
     NoneLongerThan(u32),
@@ -169,17 +169,17 @@ enum Picked {
 }
 
 /// Returns the run that starts at `bit`, if it is long enough or `any_length` is true.
-fn at_goal(bits: &Bits, bit: u32, want: u32, any_length: bool) -> Picked {
+fn at_goal(bits: &Bits, bit: u32, want: u32, any_length: bool) -> SearchResult {
     let run = bits.run_at(bit);
     let len = run.end - run.start;
     if len >= want || (any_length && len > 0) {
-        return Picked::Run(bit..bit + len.min(want));
+        return SearchResult::Run(bit..bit + len.min(want));
     }
-    Picked::None
+    SearchResult::None
 }
 
 /// Returns the first run of `want` clusters at or after `from`, or else before it.
-fn first_of(bits: &Bits, from: u32, want: u32) -> Picked {
+fn first_of(bits: &Bits, from: u32, want: u32) -> SearchResult {
     let mut longest = 0;
     // The second pass is over the whole group, because a run that contains `from` is truncated in
     // the first.
@@ -188,16 +188,16 @@ fn first_of(bits: &Bits, from: u32, want: u32) -> Picked {
         for run in bits.runs(range) {
             let len = run.end - run.start;
             if len >= want {
-                return Picked::Run(aligned(run, want));
+                return SearchResult::Run(aligned(run, want));
             }
             longest = longest.max(len);
         }
     }
-    Picked::NoneLongerThan(longest)
+    SearchResult::NoneLongerThan(longest)
 }
 
 /// Returns the longest run, truncated to `want` clusters.
-fn longest_of(bits: &Bits, want: u32) -> Picked {
+fn longest_of(bits: &Bits, want: u32) -> SearchResult {
     let mut best = 0..0;
     for run in bits.runs(0..bits.len()) {
         if run.end - run.start > best.end - best.start {
@@ -208,10 +208,10 @@ fn longest_of(bits: &Bits, want: u32) -> Picked {
         }
     }
     if best.is_empty() {
-        return Picked::NoneLongerThan(0);
+        return SearchResult::NoneLongerThan(0);
     }
     let len = (best.end - best.start).min(want);
-    Picked::Run(best.start..best.start + len)
+    SearchResult::Run(best.start..best.start + len)
 }
 
 /// Returns `want` clusters of `run`, which must have that many. If `want` is a multiple of a large

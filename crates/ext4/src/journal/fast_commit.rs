@@ -232,12 +232,12 @@ impl Replay<'_> {
         if !self.is_entry(entry) {
             return;
         }
-        let leads_elsewhere = self
+        let refers_elsewhere = self
             .overlay
             .entry(entry.parent, entry.name)
             .flatten()
             .is_some_and(|now| now.ino != entry.ino);
-        if leads_elsewhere {
+        if refers_elsewhere {
             return;
         }
         self.overlay.set_entry(entry.parent, entry.name, None);

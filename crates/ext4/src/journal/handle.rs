@@ -218,7 +218,7 @@ impl<'f> Handle<'f> {
     }
 
     /// Returns whether the transaction freed any such number.
-    pub(crate) fn waits_for_freed(&self) -> bool {
+    pub(crate) fn has_freed_inodes(&self) -> bool {
         self.last_freed(Ino(0)..Ino(u32::MAX)).is_some()
     }
 

@@ -48,7 +48,7 @@ impl Filesystem {
 
     /// Returns the preferred location of the file's block at `start`, from the blocks mapped before
     /// it.
-    pub(super) fn goal_by_numbers(
+    pub(super) fn goal_by_indirect(
         &self,
         inode: &Inode,
         start: FileBlock,
@@ -79,7 +79,7 @@ impl Filesystem {
 
 impl MapChange<'_, '_> {
     /// Maps a hole of the file from `start` on.
-    pub(super) fn insert_numbers(
+    pub(super) fn insert_indirect(
         &mut self,
         start: FileBlock,
         (block, blocks): (FsBlock, u32),
@@ -102,7 +102,7 @@ impl MapChange<'_, '_> {
                 self.inode.set_i_block(&bytes);
                 done
             } else {
-                let (leaf, slot) = self.make_numbers(&path, FsBlock(u64::from(number)))?;
+                let (leaf, slot) = self.make_indirect_blocks(&path, FsBlock(u64::from(number)))?;
                 self.handle.update(leaf, ino, |bytes| {
                     let numbers = indirect::numbers_mut(bytes).get_mut(slot..);
                     set_numbers(self.inode, numbers.unwrap_or_default(), number, left)
@@ -119,7 +119,7 @@ impl MapChange<'_, '_> {
 
     /// Returns the indirect block that contains the last number of `path`, and the index of that
     /// number. Allocates missing blocks of the path.
-    fn make_numbers(&mut self, path: &Path, near: FsBlock) -> Result<(FsBlock, usize)> {
+    fn make_indirect_blocks(&mut self, path: &Path, near: FsBlock) -> Result<(FsBlock, usize)> {
         let mut parent = None;
         let mut slot = path.slot;
         for level in (1..=path.levels).rev() {
@@ -155,7 +155,7 @@ impl MapChange<'_, '_> {
     }
 
     /// Implements [`Filesystem::unmap`] for indirect blocks.
-    pub(super) fn unmap_numbers(&mut self, blocks: FileBlocks) -> Result<FileBlocks> {
+    pub(super) fn unmap_indirect(&mut self, blocks: FileBlocks) -> Result<FileBlocks> {
         let log2 = self.fs.numbers_log2();
         let end = blocks.end.min(indirect::blocks_max(log2));
         if end <= blocks.start {

@@ -95,7 +95,7 @@ impl Filesystem {
         let by_mapping = if inode.flags().contains(InodeFlags::EXTENTS) {
             self.goal_by_extents(inode, u64::from(start.0))?
         } else {
-            self.goal_by_numbers(inode, start)?
+            self.goal_by_indirect(inode, start)?
         };
         Ok(by_mapping.filter(|&goal| self.superblock().contains_blocks(goal, 1)))
     }

@@ -123,7 +123,7 @@ impl Filesystem {
         if has_extents(change.inode) {
             change.unmap_extents(blocks)
         } else {
-            change.unmap_numbers(blocks)
+            change.unmap_indirect(blocks)
         }
     }
 
@@ -276,7 +276,7 @@ impl MapChange<'_, '_> {
         if !is_written {
             return Err(unwritten_refused(self.inode));
         }
-        self.insert_numbers(start, run)
+        self.insert_indirect(start, run)
     }
 }
 

@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn value_inode_entry_moves_to_the_block_only_for_a_fast_symlink_without_block() {
-        let apart = StoredXattr {
+        let in_value_inode = StoredXattr {
             value: StoredValue::Inode {
                 ino: crate::Ino(12),
                 size_bytes: 900,
@@ -173,7 +173,7 @@ mod tests {
         let places = |is_fast_symlink, in_block: &[StoredXattr]| {
             let mut attributes = Attributes {
                 is_fast_symlink,
-                in_inode: vec![attribute("here", 4), apart.clone()],
+                in_inode: vec![attribute("here", 4), in_value_inode.clone()],
                 in_block: in_block.to_vec(),
                 ..Attributes::none(96, 1024)
             };

@@ -39,7 +39,7 @@ enum Planned<'a> {
     /// The change is complete, and has to be written.
     Change(Change),
     /// The value will be stored in a separate inode.
-    Apart {
+    InValueInode {
         before: Attributes,
         after: Attributes,
         name: (NameIndex, &'a [u8]),
@@ -145,7 +145,7 @@ impl Filesystem {
         let planned = if self.put_beside_entry(&mut after, (index, name), &value) {
             Planned::Change(self.change_of(inode.ino(), before, after)?)
         } else {
-            Planned::Apart {
+            Planned::InValueInode {
                 before,
                 after,
                 name: (index, name),
@@ -167,7 +167,7 @@ impl Filesystem {
     ) -> Result<()> {
         let change = match change.0 {
             Planned::Change(change) => change,
-            Planned::Apart {
+            Planned::InValueInode {
                 before,
                 mut after,
                 name,
@@ -239,7 +239,7 @@ impl Filesystem {
             return Err(too_large);
         }
         let (ino, checksum) = self.provide_value_inode(handle, inode, value)?;
-        let apart = StoredXattr {
+        let in_value_inode = StoredXattr {
             index,
             name: name.to_vec(),
             value: StoredValue::Inode {
@@ -248,7 +248,10 @@ impl Filesystem {
                 entry_hash: inode_value_hash(name, checksum),
             },
         };
-        attributes.add(apart).then_some(()).ok_or(too_large)
+        attributes
+            .add(in_value_inode)
+            .then_some(())
+            .ok_or(too_large)
     }
 
     /// Removes the attribute `name` of `inode`, and writes the inode.

@@ -90,7 +90,7 @@ impl Subject {
 
     /// Tries to unmap blocks in a handle of `credits` credits. If they do not suffice, nothing may
     /// change.
-    pub fn unmap_starved(&mut self, blocks: Range<u64>, credits: u32) {
+    pub fn unmap_with_few_credits(&mut self, blocks: Range<u64>, credits: u32) {
         let mut handle = self.fs.start(credits).expect("handle");
         let mut inode = self.inode;
         let left = self.fs.unmap(&mut handle, &mut inode, blocks.clone());
@@ -110,8 +110,8 @@ impl Subject {
         }
     }
 
-    /// Tries to map blocks in a handle of `credits` credits, like [`Subject::unmap_starved`].
-    pub fn insert_starved(&mut self, at: u64, credits: u32) {
+    /// Tries to map blocks in a handle of `credits` credits, like [`Subject::unmap_with_few_credits`].
+    pub fn insert_with_few_credits(&mut self, at: u64, credits: u32) {
         let start = FileBlock(u32::try_from(at).expect("small"));
         if self.hole(at, 1) == 0 {
             return;
