@@ -50,7 +50,7 @@ pub fn run_for(
     let status = child.wait()?;
     let seconds = started.elapsed().as_secs_f64();
     if watchdog.stop() {
-        bail!("{line}: not done after {} s", deadline.as_secs());
+        bail!("{line}: did not finish within {} s", deadline.as_secs());
     }
     if !status.success() {
         bail!("{line}: {status}: {}", tail(log));

@@ -13,7 +13,7 @@ use rustix::fs::Advice;
 
 /// Drops `image` from the page cache.
 pub fn evict(image: &Path) -> Result<()> {
-    let file = File::open(image).with_context(|| format!("open {}", image.display()))?;
+    let file = File::open(image).with_context(|| format!("cannot open {}", image.display()))?;
     file.sync_all()?;
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
     Ok(())
@@ -28,9 +28,7 @@ pub fn resident_bytes(image: &Path) -> Result<Option<u64>> {
         .args(["-b", "-n", "-o", "RES"])
         .arg(image)
         .run()?;
-    Ok(Some(
-        text.trim()
-            .parse()
-            .with_context(|| format!("fincore said {text:?}"))?,
-    ))
+    Ok(Some(text.trim().parse().with_context(|| {
+        format!("unexpected output of fincore: {text:?}")
+    })?))
 }

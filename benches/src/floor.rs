@@ -42,8 +42,8 @@ pub fn serve(mountpoint: &Path, size_bytes: u64) -> Result<()> {
         size_bytes,
         answer: vec![0x5a; REQUEST_BYTES as usize],
     };
-    let session = Session::new(floor, mountpoint, &config).context("mount the floor")?;
-    session.run().context("serve the floor")
+    let session = Session::new(floor, mountpoint, &config).context("cannot mount the floor")?;
+    session.run().context("cannot serve the floor")
 }
 
 struct Floor {

@@ -60,17 +60,20 @@ fn nanoseconds_a_call(calls: u32, mut call: impl FnMut(usize) -> Result<()>) -> 
 /// Measures both sides, in an order that alternates with `run`.
 fn alternate(
     run: usize,
-    ours: impl FnOnce() -> Result<f64>,
-    theirs: impl FnOnce() -> Result<f64>,
+    volume_time: impl FnOnce() -> Result<f64>,
+    syscall_time: impl FnOnce() -> Result<f64>,
 ) -> Result<Vec<(Peer, f64)>> {
-    let (ours, theirs) = if run.is_multiple_of(2) {
-        let ours = ours()?;
-        (ours, theirs()?)
+    let (volume_time, syscall_time) = if run.is_multiple_of(2) {
+        let volume_time = volume_time()?;
+        (volume_time, syscall_time()?)
     } else {
-        let theirs = theirs()?;
-        (ours()?, theirs)
+        let syscall_time = syscall_time()?;
+        (volume_time()?, syscall_time)
     };
-    Ok(vec![(Peer::Volume, ours), (Peer::Syscall, theirs)])
+    Ok(vec![
+        (Peer::Volume, volume_time),
+        (Peer::Syscall, syscall_time),
+    ])
 }
 
 fn page_reads(
@@ -94,7 +97,7 @@ fn page_reads(
         let len = volume.read_at(ino, &mut buf, offset)?;
         ensure!(
             len == PAGE_BYTES && wrong_pages(&buf, BIG_FILE_NUMBER, *page) == 0,
-            "the volume read page {page} wrong"
+            "the volume returned wrong content for page {page}"
         );
     }
     let offset = |number: usize| pages[number % pages.len()] * PAGE_BYTES as u64;
@@ -124,18 +127,18 @@ fn lookups(tree: &Tree, plan: &Plan, programs: &Programs, run: usize) -> Result<
         .iter()
         .map(|path| CString::new(path.as_str()))
         .collect::<Result<_, _>>()?;
-    let ours = |number: usize| {
+    let volume_lookup = |number: usize| {
         let ino = volume.resolve(black_box(paths[number % paths.len()].as_bytes()))?;
         black_box(volume.metadata(ino)?);
         Ok(())
     };
     for number in 0..paths.len() {
-        ours(number)?;
+        volume_lookup(number)?;
     }
     let Some(mount) = kernel_mount(tree, programs)? else {
         return Ok(vec![(
             Peer::Volume,
-            nanoseconds_a_call(plan.in_process_calls, ours)?,
+            nanoseconds_a_call(plan.in_process_calls, volume_lookup)?,
         )]);
     };
     let root = rustix::fs::open(
@@ -143,18 +146,18 @@ fn lookups(tree: &Tree, plan: &Plan, programs: &Programs, run: usize) -> Result<
         OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     )?;
-    let theirs = |number: usize| {
+    let syscall_lookup = |number: usize| {
         let path = black_box(paths[number % paths.len()].as_c_str());
         black_box(statat(&root, path, AtFlags::empty())?);
         Ok(())
     };
     for number in 0..paths.len() {
-        theirs(number)?;
+        syscall_lookup(number)?;
     }
     alternate(
         run,
-        || nanoseconds_a_call(plan.in_process_calls, ours),
-        || nanoseconds_a_call(plan.in_process_calls, theirs),
+        || nanoseconds_a_call(plan.in_process_calls, volume_lookup),
+        || nanoseconds_a_call(plan.in_process_calls, syscall_lookup),
     )
 }
 
@@ -191,8 +194,8 @@ fn bookkeeping_percent(tree: &Tree) -> Result<f64> {
 
 /// Measures the decisions of a sequential reader: each at the marker of the previous window.
 fn decision_nanoseconds(plan: &Plan) -> f64 {
-    struct Unasked;
-    impl Residency for Unasked {
+    struct NothingResident;
+    impl Residency for NothingResident {
         fn is_resident(&self, _: PageIndex) -> bool {
             false
         }
@@ -211,7 +214,7 @@ fn decision_nanoseconds(plan: &Plan) -> f64 {
             by_fault: false,
             congested: false,
         };
-        let window = policy.decide(&mut state, black_box(&read), &Unasked);
+        let window = policy.decide(&mut state, black_box(&read), &NothingResident);
         index = window
             .first()
             .and_then(|window| window.marker())

@@ -24,22 +24,22 @@ use larder_benches::{floor, readahead, report, scratch, work, xattr};
 use larder_lab::xattr_bench;
 use larder_testkit::tool;
 
-/// Measures Larder beside fuse2fs, the kernel's ext4 and a FUSE server that does nothing.
+/// Measure Larder, fuse2fs, the kernel's ext4 and a minimal FUSE server
 #[derive(Debug, Parser)]
 struct Args {
-    /// A smaller tree and two runs: to try a change
+    /// Use a smaller tree and fewer runs
     #[arg(long, global = true)]
     quick: bool,
-    /// Only the measures whose name contains this; may be given more than once
+    /// Run only measures whose name contains NAME; may be repeated
     #[arg(long, value_name = "NAME", global = true)]
     only: Vec<String>,
-    /// Runs of each measure
+    /// Number of runs of each measure
     #[arg(long, value_name = "N", global = true)]
     runs: Option<usize>,
-    /// The larder binary [default: the one beside this program, else from PATH]
+    /// The larder binary [default: beside this program, or in PATH]
     #[arg(long, value_name = "PATH", global = true)]
     larder: Option<PathBuf>,
-    /// Where the image is made: on the storage that is to be measured
+    /// Directory for the image, on the storage to measure
     #[arg(
         long,
         value_name = "DIR",
@@ -47,7 +47,7 @@ struct Args {
         global = true
     )]
     work: PathBuf,
-    /// Where the raw results are kept
+    /// Directory for raw results
     #[arg(
         long,
         value_name = "DIR",
@@ -71,9 +71,9 @@ enum Part {
     /// Read a file from start to end
     #[command(hide = true)]
     ReadSequential { file: PathBuf },
-    /// Readahead on the mount under each policy, beside the kernel's
+    /// Compare the readahead policies of a mount with the kernel's
     Readahead(ReadaheadArgs),
-    /// Read regions of a file of the readahead benches at once, or in turns
+    /// Read regions of a file concurrently, or in turns
     #[command(hide = true)]
     ReadInterleaved {
         file: PathBuf,
@@ -83,38 +83,38 @@ enum Part {
         #[arg(long)]
         one_descriptor: bool,
     },
-    /// Read the streams of the readahead benches
+    /// Read the streams of the readahead benchmark
     #[command(hide = true)]
     ReadStreams {
         folder: PathBuf,
         #[command(flatten)]
         streams: Streams,
     },
-    /// Write a file from start to end, and sync it
+    /// Write a file from start to end and sync it
     #[command(hide = true)]
     WriteSequential { file: PathBuf, bytes: u64 },
-    /// Write small files in several processes, each file synced
+    /// Write and sync small files in several processes
     #[command(hide = true)]
     WriteFiles {
         folder: PathBuf,
         processes: u32,
         files_each: u32,
     },
-    /// One of these processes
+    /// Write and sync the small files of one process
     #[command(hide = true)]
     WriteFilesOfOne { folder: PathBuf, files: u32 },
-    /// The table beside maps of other crates
+    /// Compare the hash table with maps of other crates
     Tables {
-        /// Take the recorded keys from this trace [default: a volume is recorded first]
+        /// Take the recorded keys from this trace [default: record a volume]
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
     },
-    /// setxattr(2) by processes, with values from a pool
+    /// Measure setxattr(2) by many processes
     Xattr,
-    /// One of these processes
+    /// Run one process of the attribute benchmark
     #[command(hide = true, name = WORKER)]
     XattrWorker { job: String },
-    /// Read pages of a file at random
+    /// Read random pages of a file
     #[command(hide = true)]
     ReadRandom {
         file: PathBuf,
@@ -124,16 +124,18 @@ enum Part {
     },
 }
 
-/// What only the readahead benches take.
+/// Options of the readahead benchmark.
 #[derive(Debug, clap::Args)]
 struct ReadaheadArgs {
-    /// Start the streams one a second, as published, and run more rounds: an hour and a half
+    /// Start one stream per second, as published, with more rounds
+    ///
+    /// A run takes about an hour and a half.
     #[arg(long, conflicts_with = "quick")]
     full: bool,
-    /// Only this side; may be given more than once
+    /// Measure only this side; may be repeated
     #[arg(long, value_name = "NAME")]
     side: Vec<String>,
-    /// Write the tables to FILE too
+    /// Also write the tables to FILE
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
@@ -220,7 +222,7 @@ impl Args {
             measures.clone(),
             &work,
             interrupted,
-            tell,
+            report_progress,
         )?;
         let samples = run.measure();
         drop(run);
@@ -251,7 +253,7 @@ impl Args {
             (cases, sides),
             &std::path::absolute(&self.work)?,
             interrupted()?,
-            tell,
+            report_progress,
         )?;
         let outcome = run.measure();
         drop(run);
@@ -259,7 +261,8 @@ impl Args {
         let page = readahead::report::page(&results);
         print!("{page}");
         if let Some(report) = &args.report {
-            std::fs::write(report, &page).with_context(|| format!("write {}", report.display()))?;
+            std::fs::write(report, &page)
+                .with_context(|| format!("cannot write {}", report.display()))?;
         }
         println!("\nraw results: {}", results.save(&self.results)?.display());
         Ok(exit_code(&results.outcome.failures))
@@ -282,7 +285,7 @@ impl Args {
             sides: &hash_table::side::Side::ALL,
             folder: folder.path(),
             interrupted: &*interrupted()?,
-            progress: tell,
+            progress: report_progress,
         };
         let measured = run.measure()?;
         let results = hash_table::results::Results::new(origin, plan, measured);
@@ -293,7 +296,7 @@ impl Args {
 
     fn xattr(&self) -> Result<ExitCode> {
         if let Some(reason) = xattr::run::missing() {
-            bail!("attributes cannot be measured here: {reason}");
+            bail!("setting attributes cannot be measured here: {reason}");
         }
         let mut plan = if self.quick {
             xattr::plan::Plan::quick()
@@ -310,7 +313,7 @@ impl Args {
             programs: &self.programs()?,
             folder: folder.path(),
             interrupted: &*interrupted()?,
-            progress: tell,
+            progress: report_progress,
         };
         let outcome = run.measure();
         let results = xattr::results::Results::new(origin, plan, outcome);
@@ -337,8 +340,11 @@ impl Args {
             self.only.is_empty() || self.only.iter().any(|part| name.contains(part))
         };
         if !names.iter().any(is_wanted) {
-            let asked = self.only.join(", ");
-            bail!("nothing is called {asked}; there are {}", names.join(", "));
+            let only = self.only.join(", ");
+            bail!(
+                "--only {only} matches nothing; available: {}",
+                names.join(", ")
+            );
         }
         Ok(all
             .into_iter()
@@ -358,7 +364,7 @@ impl ReadaheadArgs {
             .find(|name| all.iter().all(|side| side.name() != *name))
         {
             let names: Vec<&str> = all.iter().map(|side| side.name()).collect();
-            bail!("no side is called {name}; there are {}", names.join(", "));
+            bail!("unknown side '{name}'; available: {}", names.join(", "));
         }
         let wanted =
             |side: &Side| self.side.is_empty() || self.side.iter().any(|name| name == side.name());
@@ -379,7 +385,7 @@ fn interrupted() -> Result<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
-fn tell(line: &str) {
+fn report_progress(line: &str) {
     eprintln!("{line}");
 }
 

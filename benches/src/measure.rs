@@ -121,7 +121,7 @@ measures! {
 impl Measure {
     /// Returns the side to which the target applies.
     #[must_use]
-    pub const fn ours(self) -> Peer {
+    pub const fn subject(self) -> Peer {
         match self {
             Self::PageRead | Self::Lookup | Self::Bookkeeping | Self::Decision => Volume,
             _ => Larder,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn target_at_its_limit_is_met_and_beyond_is_not() {
+    fn target_is_met_up_to_its_limit() {
         assert!(Target::AtMostTimes(1.3, Kernel).is_met_by(1.3));
         assert!(!Target::AtMostTimes(1.3, Kernel).is_met_by(1.31));
         assert!(Target::AtLeastTimes(0.8, Kernel).is_met_by(0.8));
@@ -214,9 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn measure_compares_with_a_peer_that_it_measures() {
+    fn target_compares_only_with_measured_peers() {
         for measure in Measure::ALL {
-            assert!(measure.peers().contains(&measure.ours()), "{measure:?}");
+            assert!(measure.peers().contains(&measure.subject()), "{measure:?}");
             for target in measure.targets() {
                 let against = target.against();
                 assert!(

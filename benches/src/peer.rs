@@ -70,16 +70,17 @@ impl Programs {
     #[must_use]
     pub fn missing(&self, peer: Peer) -> Option<String> {
         let fuse = || match () {
-            () if !Path::new("/dev/fuse").exists() => Some("there is no /dev/fuse".to_owned()),
+            () if !Path::new("/dev/fuse").exists() => Some("/dev/fuse does not exist".to_owned()),
             () if !is_root() && tool::find("fusermount3").is_none() => {
                 Some("fusermount3 is not installed".to_owned())
             }
             () => None,
         };
         match peer {
-            Peer::Larder if self.larder.is_none() => {
-                Some("no larder binary: build it, or name it with --larder".to_owned())
-            }
+            Peer::Larder if self.larder.is_none() => Some(
+                "the larder binary was not found; build it, or give its path with --larder"
+                    .to_owned(),
+            ),
             Peer::Fuse2fs if tool::find("fuse2fs").is_none() => {
                 Some("fuse2fs is not installed".to_owned())
             }
@@ -198,7 +199,10 @@ fn serve(
     user.own(&mountpoint)?;
     let (command, unmount) = match peer {
         Peer::Larder => {
-            let larder = programs.larder.clone().context("no larder binary")?;
+            let larder = programs
+                .larder
+                .clone()
+                .context("the larder binary was not found")?;
             let mut command = user.command(&larder);
             command
                 .arg("mount")

@@ -38,10 +38,10 @@ fn heading(results: &Results) -> String {
     let _ = writeln!(text, "{}", results.origin);
     let _ = writeln!(
         text,
-        "{} files and one of {} MiB; medians of {}; ratios in this run\n",
+        "{} files and one file of {} MiB; medians of {}; ratios within this run\n",
         plan.files,
         plan.big_file_bytes >> 20,
-        plan.runs,
+        counted(plan.runs, "run"),
     );
     let _ = write!(text, "{:24}", "");
     for (name, _) in COLUMNS {
@@ -109,6 +109,14 @@ fn reached(measure: Measure, target: Target, unit: &str, samples: &Samples) -> S
         None => "not measured",
     };
     format!("  {ratio:>15}  {sign} {limit}: {verdict}")
+}
+
+/// Formats a number of things, in the singular or the plural.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
 }
 
 /// Formats a cell of a table: a dash if there is no value.

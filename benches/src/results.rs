@@ -43,7 +43,7 @@ impl Samples {
     /// Returns Larder's value divided by `peer`'s.
     #[must_use]
     pub fn ratio(&self, measure: Measure, peer: Peer) -> Option<f64> {
-        Some(self.median(measure, measure.ours())? / self.median(measure, peer)?)
+        Some(self.median(measure, measure.subject())? / self.median(measure, peer)?)
     }
 
     /// Returns the figure for [`Target::is_met_by`]: the ratio, or Larder's own value.
@@ -51,7 +51,7 @@ impl Samples {
     pub fn figure(&self, measure: Measure, target: Target) -> Option<f64> {
         match target.against() {
             Some(peer) => self.ratio(measure, peer),
-            None => self.median(measure, measure.ours()),
+            None => self.median(measure, measure.subject()),
         }
     }
 }

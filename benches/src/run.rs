@@ -74,7 +74,7 @@ impl Run {
         progress: fn(&str),
     ) -> Result<Self> {
         let folder = scratch::folder(work_folder, "larder-bench-")?;
-        progress("making the image");
+        progress("creating the image");
         let tree = Tree::make(folder.path(), &plan)?;
         let archive = writing::make_archive(folder.path(), &plan)?;
         // fuse2fs opens the image for writing even for a read-only mount.
@@ -154,7 +154,7 @@ impl Run {
 
     fn measure_group(&mut self, group: &[Measure], round: usize, samples: &mut Samples) {
         let first = group[0];
-        if first.ours() == Peer::Volume {
+        if first.subject() == Peer::Volume {
             match in_process::measure(first, &self.tree, &self.plan, &self.programs, round) {
                 Ok(values) => {
                     for (measure, peer, value) in values {
@@ -218,10 +218,11 @@ impl Run {
             let image = self.tree.image.clone();
             return Ok(vec![(first, self.read(first, peer, user, &image, round)?)]);
         }
-        let folder = self
-            .folder
-            .path()
-            .join(if user == User::Own { "own" } else { "nobody" });
+        let folder = self.folder.path().join(if user == User::Own {
+            "own"
+        } else {
+            "unprivileged"
+        });
         fs::create_dir_all(&folder)?;
         let mounted = Mounted::new(&self.programs, peer, user, &self.tree, &folder)?;
         let root = mounted.root();
@@ -238,7 +239,7 @@ impl Run {
                 let expected = *self.tar_bytes.get_or_insert(cold_bytes);
                 ensure!(
                     cold_bytes == expected && warm_bytes == expected,
-                    "tar wrote {cold_bytes} and {warm_bytes} bytes, and of another mount {expected}"
+                    "tar wrote {cold_bytes} and {warm_bytes} bytes, but {expected} bytes on another mount"
                 );
                 Ok(vec![(Measure::ColdTar, cold), (Measure::WarmTar, warm)])
             }
@@ -254,7 +255,7 @@ impl Run {
         let left_bytes = resident_bytes(image)?.unwrap_or(0);
         ensure!(
             left_bytes <= COLD_BYTES,
-            "{left_bytes} bytes of the image cannot be evicted"
+            "{left_bytes} bytes of the image are still cached after the eviction"
         );
         Ok(())
     }
@@ -283,7 +284,7 @@ impl Run {
         let is_random = measure == Measure::Random;
         if peer.has_content() {
             let wrong = reading.wrong_pages;
-            ensure!(wrong == 0, "{wrong} of {pages} pages are wrong");
+            ensure!(wrong == 0, "{wrong} of {pages} pages have wrong content");
             let is_whole = is_random || bytes == self.tree.big_file_bytes;
             ensure!(is_whole, "the file ends after {bytes} bytes");
         }

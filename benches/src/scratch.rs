@@ -102,12 +102,12 @@ fn mean_of(text: &str) -> Result<f64> {
             .rsplit_once(": ")
             .and_then(|(_, found)| found.split(' ').next()?.parse::<u32>().ok());
         let Some(found) = found else {
-            bail!("filefrag said {line:?}");
+            bail!("unexpected output of filefrag: {line:?}");
         };
         files += 1;
         extents += found;
     }
-    ensure!(files > 0, "filefrag found no files");
+    ensure!(files > 0, "filefrag listed no files");
     Ok(f64::from(extents) / f64::from(files))
 }
 

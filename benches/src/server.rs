@@ -13,7 +13,7 @@ use crate::child::{tail, wait_for};
 use crate::user::User;
 
 /// The time limit for a server to mount, and to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A FUSE server in the foreground, and the mount that it serves.
 #[derive(Debug)]
@@ -57,15 +57,15 @@ impl Server {
     }
 
     fn wait_until_mounted(&mut self, command: &Command, log: &Path) -> Result<()> {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + TIMEOUT;
         while mounted_at(&self.mountpoint).is_none() {
             if let Some(status) = self.child.try_wait()? {
                 bail!("{command:?}: {status}: {}", tail(log));
             }
             if Instant::now() > give_up {
                 bail!(
-                    "{command:?}: not mounted after {} s: {}",
-                    PATIENCE.as_secs(),
+                    "{command:?}: did not mount within {} s: {}",
+                    TIMEOUT.as_secs(),
                     tail(log)
                 );
             }
@@ -109,7 +109,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let clean = mounted_at(&self.mountpoint).is_some()
             && self.run_unmount()
-            && wait_for(&mut self.child, PATIENCE).is_ok_and(|status| status.is_some());
+            && wait_for(&mut self.child, TIMEOUT).is_ok_and(|status| status.is_some());
         if clean {
             return;
         }

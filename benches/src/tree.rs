@@ -103,7 +103,9 @@ pub(crate) fn write_pages(path: &Path, file: u32, size_bytes: u64) -> Result<()>
         page[..8].copy_from_slice(&page_word(file, index));
         written.write_all(&page)?;
     }
-    let written = written.into_inner().context("write a file of the image")?;
+    let written = written
+        .into_inner()
+        .context("cannot write a file of the image")?;
     // Sync immediately, so that the blocks of each file are allocated together.
     Ok(written.sync_all()?)
 }

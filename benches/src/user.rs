@@ -56,7 +56,7 @@ impl User {
         match self {
             Self::Own => None,
             Self::Nobody if !larder_testkit::requirement::is_root() => {
-                Some("only root can become another user".to_owned())
+                Some("root is required to run as another user".to_owned())
             }
             Self::Nobody => tool::find("setpriv")
                 .is_none()

@@ -55,7 +55,10 @@ pub fn tar(root: &Path, tree: &Tree, log: &Path) -> Result<(f64, u64)> {
     command.args(["-cf", "-", "-C"]).arg(root).arg(".");
     let mut bytes = 0;
     let seconds = child::run(command, log, |block| bytes += block.len() as u64)?;
-    ensure!(bytes > tree.big_file_bytes, "tar wrote only {bytes} bytes");
+    ensure!(
+        bytes > tree.big_file_bytes,
+        "tar wrote {bytes} bytes, fewer than the largest file has"
+    );
     Ok((seconds, bytes))
 }
 
@@ -66,7 +69,7 @@ pub fn result_of<R: DeserializeOwned>(
     log: &Path,
 ) -> Result<R> {
     let (_, json) = child::output_of(deadline, command, log)?;
-    serde_json::from_slice(&json).context("the harness wrote no result")
+    serde_json::from_slice(&json).context("the process wrote no result")
 }
 
 /// Reads `file` from its start to its end.
@@ -74,7 +77,7 @@ pub fn sequential(file: &Path) -> Result<Reading> {
     let mut buf = vec![0; SEQUENTIAL_BYTES];
     let mut result = Reading::default();
     let started = Instant::now();
-    let mut file = File::open(file).with_context(|| format!("open {}", file.display()))?;
+    let mut file = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
     loop {
         let mut len = 0;
         while len < buf.len() {
@@ -97,7 +100,7 @@ pub fn sequential(file: &Path) -> Result<Reading> {
 /// Reads pages of `file` at random with several threads, no page twice. `run` determines the pages, so
 /// that each run reads different ones, and each peer the same.
 pub fn random(file: &Path, run: u64, threads: u32, reads_each: u32) -> Result<Reading> {
-    let opened = File::open(file).with_context(|| format!("open {}", file.display()))?;
+    let opened = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
     let pages = shuffled(opened.metadata()?.len() / PAGE_BYTES as u64, run);
     let wanted = (threads as usize) * (reads_each as usize);
     let pages = &pages[..wanted.min(pages.len())];
@@ -150,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shuffled_numbers_are_all_there_and_differ_by_seed() {
+    fn shuffled_numbers_are_complete_and_depend_on_the_seed() {
         let (a, b) = (shuffled(1000, 1), shuffled(1000, 2));
         assert_ne!(a, b);
         assert_eq!(a, shuffled(1000, 1));

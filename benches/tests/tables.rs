@@ -26,7 +26,7 @@ fn measure(plan: &Plan, interrupted: bool) -> anyhow::Result<Measured> {
 }
 
 #[test]
-fn every_side_finds_what_is_there_and_is_told_of_in_each_case_it_can_do() {
+fn every_side_finds_all_keys_and_is_reported_in_each_supported_case() {
     let plan = Plan::tiny();
     // Fails if a side finds a wrong value.
     let measured = measure(&plan, false).unwrap();

@@ -43,7 +43,7 @@ fn run(measures: &[Measure], plan: &Plan) -> Samples {
     assert_eq!(
         std::fs::read_dir(&work).unwrap().count(),
         0,
-        "something was left behind"
+        "files are left in the work directory"
     );
     let results = Results::new(Origin::now(), plan, measures, &samples);
     let saved = results.save(folder.path()).unwrap();
@@ -127,7 +127,7 @@ fn writing_on_a_tiny_plan_is_measured_and_leaves_clean_images() {
 }
 
 #[test]
-fn library_on_a_tiny_tree_is_measured_beside_system_calls() {
+fn library_on_a_tiny_tree_is_measured_with_system_calls() {
     let measures = [
         Measure::PageRead,
         Measure::Lookup,

@@ -86,7 +86,7 @@ impl Keys {
                 keys
             }
             Workload::RecordedPage | Workload::RecordedDentry => {
-                let trace = trace.context("there is no trace of recorded keys")?;
+                let trace = trace.context("recorded keys require a trace")?;
                 recorded::keys(trace, workload.recorded(), plan.objects, lookups)?
             }
         })
@@ -168,7 +168,7 @@ pub(super) fn shuffle<T>(values: &mut [T], random: &mut Pcg64) {
 /// Returns the distribution of the frequencies of `count` keys.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 pub(super) fn zipf(count: usize) -> Zipf<f64> {
-    Zipf::new(count as f64, 0.9).expect("more than none, and a positive exponent")
+    Zipf::new(count as f64, 0.9).expect("the count and the exponent are positive")
 }
 
 /// Draws the rank of a key, from 0.
@@ -177,13 +177,13 @@ pub(super) fn rank(popular: Zipf<f64>, random: &mut Pcg64) -> usize {
 }
 
 fn log_normal(median: f64, sigma: f64) -> LogNormal<f64> {
-    LogNormal::new(median.ln(), sigma).expect("a positive deviation")
+    LogNormal::new(median.ln(), sigma).expect("the deviation is positive")
 }
 
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "not negative; what is too large becomes the largest"
+    reason = "not negative; a value that is too large saturates"
 )]
 fn whole(number: f64) -> u64 {
     number.ceil() as u64

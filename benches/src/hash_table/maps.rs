@@ -55,14 +55,14 @@ pub trait Session {
 }
 
 /// Larder's table, with values in the slots' half words.
-pub type Ours = Table<PageLayout, Hash64, 2>;
+pub type LarderTable = Table<PageLayout, Hash64, 2>;
 
 /// Returns Larder's table with room for `objects` entries, and two to four buckets for each. It takes no
 /// more memory than the map for one thread, which has the same spare room.
 ///
 /// # Errors
 /// Fails if there is not enough address space.
-pub fn ours(objects: u32) -> io::Result<Ours> {
+pub fn larder_table(objects: u32) -> io::Result<LarderTable> {
     // The number of entries that threads hold between a removal and the following insertion.
     const SPARE: u32 = 1024;
     let arena = Arc::new(Arena::new(objects + SPARE, Growth::Prepaid)?);
@@ -79,7 +79,7 @@ fn frame(key: HashKey) -> PageKey {
 
 /// Larder's table: lookups that copy.
 #[derive(Debug)]
-pub struct Copying<'m>(pub &'m Ours);
+pub struct Copying<'m>(pub &'m LarderTable);
 
 impl Session for Copying<'_> {
     #[inline]
@@ -88,7 +88,10 @@ impl Session for Copying<'_> {
     }
 
     fn insert(&mut self, key: HashKey, value: u32) {
-        let vacant = self.0.take().expect("more slots than objects");
+        let vacant = self
+            .0
+            .take()
+            .expect("the table has more slots than objects");
         self.0
             .get_or_insert(&frame(key), vacant, 0, |slot| slot.set_aux(value));
     }
@@ -100,7 +103,7 @@ impl Session for Copying<'_> {
 
 /// Larder's table: lookups that pin.
 #[derive(Debug)]
-pub struct Pinning<'m>(pub &'m Ours);
+pub struct Pinning<'m>(pub &'m LarderTable);
 
 impl Session for Pinning<'_> {
     #[inline]
@@ -119,12 +122,12 @@ impl Session for Pinning<'_> {
 
 /// Larder's table: lookups that copy, each prefetched in three steps.
 #[derive(Debug)]
-pub struct Ahead<'m>(pub &'m Ours);
+pub struct Prefetching<'m>(pub &'m LarderTable);
 
 /// The number of lookups from one step to the next.
 const STEP: usize = 12;
 
-impl Session for Ahead<'_> {
+impl Session for Prefetching<'_> {
     #[inline]
     fn get(&mut self, key: HashKey) -> Option<u32> {
         Copying(self.0).get(key)
@@ -160,7 +163,7 @@ impl Session for Ahead<'_> {
 
 /// Larder's table: lookups that pin, without counters.
 #[derive(Debug)]
-pub struct Uncounted<'m>(pub &'m Ours);
+pub struct Uncounted<'m>(pub &'m LarderTable);
 
 impl Session for Uncounted<'_> {
     #[inline]

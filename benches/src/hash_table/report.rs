@@ -5,19 +5,19 @@ use std::fmt::Write;
 use crate::hash_table::results::Results;
 use crate::hash_table::run::Case;
 use crate::hash_table::side::Side;
-use crate::report::{figure, judged};
+use crate::report::{counted, figure, judged};
 
 /// The required ratio to the fastest concurrent peer, with two threads and 98% reads.
-const LEAST_OF_PEERS: f64 = 1.5;
+const MIN_OF_PEERS: f64 = 1.5;
 
 /// The required ratio to the map for one thread, with one thread and only reads.
-const LEAST_OF_HASHBROWN: f64 = 0.8;
+const MIN_OF_HASHBROWN: f64 = 0.8;
 
 /// The required ratio of the speed of counted lookups to that of uncounted ones.
-const LEAST_OF_UNCOUNTED: f64 = 0.98;
+const MIN_OF_UNCOUNTED: f64 = 0.98;
 
 /// The maximum number of links of a lookup, relative to a perfect hash function.
-const MOST_OF_CHANCE: f64 = 1.02;
+const MAX_OF_CHANCE: f64 = 1.02;
 
 /// Returns the whole report.
 #[must_use]
@@ -25,8 +25,12 @@ pub fn page(results: &Results) -> String {
     let plan = &results.plan;
     let mut text = format!(
         "{}\n\
-         {} objects, of recorded keys as many as there are; million lookups a second, medians of {} rounds of {} lookups a thread\n",
-        results.origin, plan.objects, plan.rounds, plan.lookups,
+         {} objects (recorded keys: as many as the trace has); million lookups per second, medians of {} of \
+         {} lookups per thread\n",
+        results.origin,
+        plan.objects,
+        counted(plan.rounds, "round"),
+        plan.lookups,
     );
     rates(&mut text, results);
     ratios(&mut text, results);
@@ -52,7 +56,8 @@ fn rates(text: &mut String, results: &Results) {
 
 fn ratios(text: &mut String, results: &Results) {
     text.push_str(
-        "\n| case | / best concurrent peer | / hashbrown | pin / uncounted |\n|---|---|---|---|\n",
+        "\n| case | larder / best concurrent peer | larder / hashbrown | larder-pin / larder-uncounted |\n\
+         |---|---|---|---|\n",
     );
     for case in Case::all() {
         let against = |others: &[Side]| results.ratio(case, Side::Larder, others);
@@ -66,19 +71,18 @@ fn ratios(text: &mut String, results: &Results) {
             text,
             "| {} | {} | {} | {} |",
             case.name(),
-            judged(of_peers, |ratio| ratio >= LEAST_OF_PEERS
-                || !is_aim_of_peers),
+            judged(of_peers, |ratio| ratio >= MIN_OF_PEERS || !is_aim_of_peers),
             judged(against(&[Side::Hashbrown]), |ratio| {
-                ratio >= LEAST_OF_HASHBROWN || case.churn
+                ratio >= MIN_OF_HASHBROWN || case.churn
             }),
-            judged(counted, |ratio| ratio >= LEAST_OF_UNCOUNTED),
+            judged(counted, |ratio| ratio >= MIN_OF_UNCOUNTED),
         );
     }
 }
 
 fn links(text: &mut String, results: &Results) {
     text.push_str(
-        "\n| keys | buckets | links a hit | of chance | ratio |\n|---|---|---|---|---|\n",
+        "\n| keys | buckets | links per hit | links by chance | ratio |\n|---|---|---|---|---|\n",
     );
     for shape in &results.shapes {
         let ratio = shape.links / shape.links_of_chance;
@@ -89,7 +93,7 @@ fn links(text: &mut String, results: &Results) {
             shape.buckets,
             shape.links,
             shape.links_of_chance,
-            judged(Some(ratio), |ratio| ratio <= MOST_OF_CHANCE),
+            judged(Some(ratio), |ratio| ratio <= MAX_OF_CHANCE),
         );
     }
 }

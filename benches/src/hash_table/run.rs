@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use crate::hash_table::keys::{Keys, Workload, value};
 use crate::hash_table::maps::{
-    Ahead, Copying, Dashmap, Guarded, Hashbrown, Ours, Papaya, Pinning, SccIndex, SccMap, Session,
-    Tally, Uncounted, ours,
+    Copying, Dashmap, Guarded, Hashbrown, LarderTable, Papaya, Pinning, Prefetching, SccIndex,
+    SccMap, Session, Tally, Uncounted, larder_table,
 };
 use crate::hash_table::plan::Plan;
 use crate::hash_table::recorded;
@@ -80,7 +80,7 @@ impl Case {
 #[derive(Debug)]
 pub struct Maps {
     keys: Keys,
-    ours: Ours,
+    larder: LarderTable,
     dashmap: Dashmap,
     papaya: Papaya,
     scc_index: SccIndex,
@@ -96,7 +96,7 @@ impl Maps {
         let hash = || FixedState::with_seed(plan.seed);
         let mut maps = Self {
             keys,
-            ours: ours(u32::try_from(room)?).context("memory for the table")?,
+            larder: larder_table(u32::try_from(room)?).context("cannot allocate the table")?,
             dashmap: Dashmap::with_capacity_and_hasher(room, hash()),
             papaya: Papaya::with_capacity_and_hasher(room, hash()),
             scc_index: SccIndex::with_capacity_and_hasher(room, hash()),
@@ -104,7 +104,7 @@ impl Maps {
             hashbrown: Hashbrown::with_capacity_and_hasher(room, hash()),
         };
         let keys = &maps.keys.objects;
-        fill(Copying(&maps.ours), keys);
+        fill(Copying(&maps.larder), keys);
         fill(&maps.dashmap, keys);
         fill(maps.papaya.pin(), keys);
         fill(Guarded(&maps.scc_index, scc::Guard::new()), keys);
@@ -120,10 +120,10 @@ impl Maps {
             case,
         };
         let outcome = match side {
-            Side::Larder => work.on_threads(|| Copying(&self.ours)),
-            Side::LarderAhead => work.on_threads(|| Ahead(&self.ours)),
-            Side::LarderPin => work.on_threads(|| Pinning(&self.ours)),
-            Side::LarderUncounted => work.on_threads(|| Uncounted(&self.ours)),
+            Side::Larder => work.on_threads(|| Copying(&self.larder)),
+            Side::LarderAhead => work.on_threads(|| Prefetching(&self.larder)),
+            Side::LarderPin => work.on_threads(|| Pinning(&self.larder)),
+            Side::LarderUncounted => work.on_threads(|| Uncounted(&self.larder)),
             Side::Dashmap => work.on_threads(|| &self.dashmap),
             Side::Papaya => work.on_threads(|| self.papaya.pin()),
             Side::SccIndex => work.on_threads(|| Guarded(&self.scc_index, scc::Guard::new())),
@@ -289,7 +289,7 @@ pub struct Shape {
 impl Shape {
     /// Looks up all keys in the workload's order.
     fn of(workload: Workload, maps: &Maps) -> Self {
-        let table = &maps.ours;
+        let table = &maps.larder;
         let before = table.counts();
         Copying(table).get_all(&maps.keys.lookups);
         let after = table.counts();
@@ -333,7 +333,10 @@ impl Run<'_> {
                 continue;
             }
             if workload.recorded().is_some() && trace.is_none() {
-                (self.progress)(&format!("{}: skipped", workload.name()));
+                (self.progress)(&format!(
+                    "{}: skipped: no trace is available",
+                    workload.name()
+                ));
                 continue;
             }
             (self.progress)(&format!("{}: filling maps", workload.name()));
@@ -343,10 +346,10 @@ impl Run<'_> {
             for case in cases {
                 self.measure_case(case, &mut maps, &mut measured.samples)?;
             }
-            let (objects, expected) = (maps.ours.objects(), maps.keys.objects.len());
+            let (objects, expected) = (maps.larder.objects(), maps.keys.objects.len());
             ensure!(
                 objects == expected as u64,
-                "{objects} of {expected} objects are left in our table"
+                "{objects} of {expected} objects are left in Larder's table"
             );
         }
         Ok(measured)
@@ -359,7 +362,7 @@ impl Run<'_> {
             return Ok(self.plan.trace.clone());
         }
         if let Some(reason) = recorded::missing() {
-            (self.progress)(&format!("no volume can be recorded: {reason}"));
+            (self.progress)(&format!("cannot record a volume: {reason}"));
             return Ok(None);
         }
         (self.progress)("recording a volume");

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::readahead::device::Device;
 
 /// The time limit within which a group must become empty.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A shell script that joins groups, and then executes a command. Its arguments are the number of
 /// groups, their directories, and the command.
@@ -61,7 +61,7 @@ impl Cgroup {
     #[must_use]
     pub fn missing() -> Option<String> {
         if !is_root() {
-            return Some("control groups need root".to_owned());
+            return Some("root is required to create control groups".to_owned());
         }
         hierarchy().err().map(|error| error.to_string())
     }
@@ -120,7 +120,7 @@ impl Cgroup {
     }
 
     fn add(&mut self, folder: PathBuf) -> Result<PathBuf> {
-        fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
+        fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         self.folders.push(folder.clone());
         Ok(folder)
     }
@@ -129,11 +129,11 @@ impl Cgroup {
 impl Drop for Cgroup {
     /// The group's processes have ended, but the kernel may not have removed the last of them yet.
     fn drop(&mut self) {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + TIMEOUT;
         for folder in &self.folders {
             while let Err(error) = fs::remove_dir(folder) {
                 if Instant::now() > give_up {
-                    eprintln!("error: {} stays behind: {error}", folder.display());
+                    eprintln!("error: cannot remove {}: {error}", folder.display());
                     break;
                 }
                 thread::sleep(Duration::from_millis(5));
@@ -144,7 +144,7 @@ impl Drop for Cgroup {
 
 fn set(file: &Path, value: &(impl ToString + ?Sized)) -> Result<()> {
     let value = value.to_string();
-    fs::write(file, &value).with_context(|| format!("write {value} to {}", file.display()))
+    fs::write(file, &value).with_context(|| format!("cannot write {value} to {}", file.display()))
 }
 
 fn hierarchy() -> Result<Hierarchy> {
@@ -172,6 +172,6 @@ fn hierarchy() -> Result<Hierarchy> {
     };
     match (v1("memory"), v1("blkio")) {
         (Some(memory), Some(blkio)) => Ok(Hierarchy::V1 { memory, blkio }),
-        _ => bail!("no control groups for memory and block devices are mounted"),
+        _ => bail!("the control groups for memory and block I/O are not mounted"),
     }
 }

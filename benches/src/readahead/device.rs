@@ -49,17 +49,17 @@ pub struct Device {
 impl Device {
     /// Attaches `image`, with the kernel's readahead limited to `read_ahead_bytes`.
     pub fn attach(image: &Path, read_ahead_bytes: u64) -> Result<Self> {
-        let told = Tool::new("losetup")
+        let output = Tool::new("losetup")
             .args(["--find", "--show", "--read-only", "--direct-io=on"])
             .arg(image)
             .run()?;
-        let path = PathBuf::from(told.trim());
-        let name = path.file_name().context("losetup named no device")?;
+        let path = PathBuf::from(output.trim());
+        let name = path.file_name().context("losetup printed no device")?;
         let sysfs = Path::new("/sys/block").join(name);
         let device = Self { path, sysfs };
         let file = device.sysfs.join("queue/read_ahead_kb");
         fs::write(&file, (read_ahead_bytes >> 10).to_string())
-            .with_context(|| format!("write to {}", file.display()))?;
+            .with_context(|| format!("cannot write {}", file.display()))?;
         Ok(device)
     }
 
@@ -79,7 +79,10 @@ impl Device {
     pub fn reads(&self) -> Result<Reads> {
         let text = fs::read_to_string(self.sysfs.join("stat"))?;
         let field = |at: usize| -> Result<u64> {
-            let field = text.split_whitespace().nth(at).context("a short stat")?;
+            let field = text
+                .split_whitespace()
+                .nth(at)
+                .context("the stat file of the loop device has too few fields")?;
             Ok(field.parse()?)
         };
         Ok(Reads {
@@ -93,7 +96,7 @@ impl Drop for Device {
     /// While the device is mounted, the kernel delays the detachment until the mount ends.
     fn drop(&mut self) {
         if let Err(error) = Tool::new("losetup").arg("--detach").arg(&self.path).run() {
-            eprintln!("{error}");
+            eprintln!("error: {error}");
         }
     }
 }

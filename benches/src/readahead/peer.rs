@@ -106,7 +106,10 @@ impl Mounted {
         if peer == Peer::Kernel {
             mount = Some(KernelMount::new(&device, &root)?);
         } else {
-            let larder = programs.larder.clone().context("no larder binary")?;
+            let larder = programs
+                .larder
+                .clone()
+                .context("the larder binary was not found")?;
             let mut command = group.command(&larder);
             command.arg("mount").arg(device.path()).arg(&root);
             command.args(peer.mount_args(limits.memory_bytes));

@@ -9,6 +9,7 @@ use crate::readahead::case::{Disk, INTERLEAVED_READERS};
 use crate::readahead::peer::Peer;
 use crate::readahead::plan::{Plan, READ_AHEAD_BYTES, REQUEST_BYTES, SLOW_DISK};
 use crate::readahead::results::{Results, Sample};
+use crate::report::counted;
 
 /// The targets of the mount with [`MODERN`], relative to the kernel's rate.
 const TARGETS: [(&str, f64); 4] = [
@@ -61,7 +62,7 @@ fn heading(results: &Results) -> String {
     let (origin, plan) = (&results.origin, &results.plan);
     let _ = writeln!(
         text,
-        "# Readahead on the real thing\n\n\
+        "# Readahead on real mounts\n\n\
          Written by `{}` on {}, commit {}, in {:.0} minutes, on {} × {} with Linux {}.",
         results.command,
         origin.date,
@@ -72,13 +73,13 @@ fn heading(results: &Results) -> String {
         origin.kernel,
     );
     if !results.versions.is_empty() {
-        let _ = writeln!(text, "With {}.", results.versions.join(" and "));
+        let _ = writeln!(text, "Tools: {}.", results.versions.join(" and "));
     }
     let _ = writeln!(
         text,
-        "Medians of {} rounds on the fast disk and {} on the slow one. Rates mean something only \
-         beside others of the same row.\n",
-        plan.rounds, plan.slow_rounds,
+        "Medians of {} on the fast disk and {} on the slow one. Compare rates only within a row.\n",
+        counted(plan.rounds, "round"),
+        counted(plan.slow_rounds, "round"),
     );
     text.push_str(&explanation(plan));
     text
@@ -88,25 +89,26 @@ fn heading(results: &Results) -> String {
 fn explanation(plan: &Plan) -> String {
     let mib = |bytes: u64| bytes >> 20;
     format!(
-        "| side | what it is |\n|---|---|\n\
+        "| side | description |\n|---|---|\n\
          | kernel | the kernel's ext4 |\n\
-         | larder | `larder mount` as a user gets it: FUSE's cache and readahead in front, the block device's behind |\n\
-         | off, legacy, … | `larder mount --readahead NAME -o direct_io,direct_device`: every read reaches the policy, and the device sees what the policy asks for |\n\n\
-         All read the same image, each time on a fresh loop device (with direct I/O, so that the image is \
-         not cached below it) and a fresh mount, with at most {} KiB read ahead at once. The device's \
-         reads are counted by the block layer. Memory is limited by a control group: for the kernel it \
-         holds the readers and their page cache, for Larder the server too. The cache of a policy's \
-         mount is three quarters of the limit, that of `larder` one quarter, since FUSE's counts as well.\n\n\
-         - `read` to `pread`: fio, {} KiB a request, one reader, after iozone's patterns; memory {} MiB \
-         for a file of {} MiB (slow disk: {} and {}). Stride is one request in 17, mixed is half sequential \
-         and half random. The patterns that write are left out: the mount is read-only.\n\
-         - `sysbench-N`: N threads, random reads of {} KiB, distributed as sysbench does by default (some \
-         parts are hot), in the same memory. sysbench's own fileio opens files for writing even to read \
-         them, so a script of ours for sysbench does its `rndrd`; `rndrw` needs a mount that can write.\n\
-         - `interleaved`: {} readers of one cold file, each from start to end of its own region with a descriptor \
-         of its own; `interleaved-one-fd`: the same reads in turns through one descriptor. Memory is not limited.\n\
-         - `streams`: {} streams on files of their own, as fast as they can, in {} MiB.\n\
-         - `thrashing`: the same at {} KB/s each, {} more each second, then {} s together.\n\n",
+         | larder | `larder mount` with its defaults: FUSE's cache and readahead above it, the readahead of the block device below it |\n\
+         | off, legacy, … | `larder mount --readahead NAME -o direct_io,direct_device`: every read reaches the policy, and the device receives only the reads of the policy |\n\n\
+         All sides read the same image, each time on a new loop device and a new mount. The loop device \
+         uses direct I/O, so that the image is not cached below it. Windows have at most {} KiB. The block \
+         layer counts the reads of the device. A control group limits the memory of the readers and their \
+         page cache, and for Larder also of the server. The cache of a policy's mount is three quarters \
+         of the limit. The cache of `larder` is one quarter, because FUSE's page cache is limited too.\n\n\
+         - `read` to `pread`: fio with requests of {} KiB and one reader, in iozone's patterns; {} MiB of memory \
+         for a file of {} MiB (slow disk: {} and {}). Stride is one request in 17; mixed is half sequential \
+         and half random. The patterns that write are omitted, because the mount is read-only.\n\
+         - `sysbench-N`: N threads with random reads of {} KiB in sysbench's default distribution (some parts \
+         are hot), in the same memory. sysbench's fileio opens files for writing even if it only reads, so \
+         a script for sysbench repeats its `rndrd`; `rndrw` requires a read-write mount.\n\
+         - `interleaved`: {} readers of one cold file; each reads its own region from start to end, through its \
+         own descriptor. `interleaved-one-fd`: the same reads in turns through one descriptor. Memory is not \
+         limited.\n\
+         - `streams`: {} streams on separate files, without a limit of their rates, in {} MiB of memory.\n\
+         - `thrashing`: the same with {} KB/s each; {} more start each second, then all run for {} s.\n\n",
         READ_AHEAD_BYTES >> 10,
         REQUEST_BYTES >> 10,
         mib(plan.fast.memory_bytes),
@@ -127,7 +129,7 @@ fn disk_title(disk: Disk) -> String {
     match disk {
         Disk::Fast => "The machine's storage".to_owned(),
         Disk::Slow => format!(
-            "A disk of {} MB/s and {} reads a second",
+            "A disk with {} MB/s and {} reads per second",
             SLOW_DISK.bytes_per_second / 1_000_000,
             SLOW_DISK.reads_per_second
         ),
@@ -168,24 +170,29 @@ fn table(
 }
 
 fn rates(results: &Results, cases: &[&str]) -> String {
-    table("MB/s (of the kernel's)", results, cases, |case, peer| {
-        let Some(rate) = results.rate(case, peer) else {
-            return "-".to_owned();
-        };
-        let number = if rate < 100.0 {
-            format!("{rate:.1}")
-        } else {
-            format!("{rate:.0}")
-        };
-        match results.rate(case, Peer::Kernel) {
-            Some(kernel) if peer != Peer::Kernel => format!("{number} ({:.2})", rate / kernel),
-            _ => number,
-        }
-    })
+    table(
+        "MB/s (ratio to the kernel)",
+        results,
+        cases,
+        |case, peer| {
+            let Some(rate) = results.rate(case, peer) else {
+                return "-".to_owned();
+            };
+            let number = if rate < 100.0 {
+                format!("{rate:.1}")
+            } else {
+                format!("{rate:.0}")
+            };
+            match results.rate(case, Peer::Kernel) {
+                Some(kernel) if peer != Peer::Kernel => format!("{number} ({:.2})", rate / kernel),
+                _ => number,
+            }
+        },
+    )
 }
 
 fn device_reads(results: &Results, cases: &[&str]) -> String {
-    let title = "MB from the device for each MB read, in reads of KiB";
+    let title = "device MB per MB read, mean device read in KiB";
     table(title, results, cases, |case, peer| {
         let share = |sample: &Sample| {
             (sample.bytes > 0).then(|| megabytes(sample.device.bytes) / megabytes(sample.bytes))
@@ -231,10 +238,11 @@ fn thrashing(results: &Results) -> String {
     let plan = &results.plan;
     format!(
         "## Thrashing\n\n\
-         {} streams of {} KB/s ask for {} MB/s in the end. Published, in 128 MB with streams started one a \
-         second: at most 5 MB/s in reads that came down to 16 KB under 2.6.20 (`legacy`), and 15 MB/s and \
-         140 KB on demand (`ondemand`). The most and the least are over 5 seconds.\n\n\
-         | side | most, MB/s | at the end, MB/s | smallest mean read, KiB | mean read, KiB |\n\
+         {} streams of {} KB/s request {} MB/s at the end. Published, with 128 MB of memory and one new \
+         stream per second: at most 5 MB/s in reads that shrank to 16 KB with Linux 2.6.20 (`legacy`), and \
+         15 MB/s in reads of 140 KB with on-demand readahead (`ondemand`). The largest and smallest values \
+         are over intervals of 5 seconds.\n\n\
+         | side | largest rate, MB/s | at the end, MB/s | smallest mean read, KiB | mean read, KiB |\n\
          |---|---:|---:|---:|---:|\n{}\n",
         plan.streams,
         plan.paced.bytes_per_second / 1000,
@@ -259,7 +267,7 @@ fn targets(results: &Results) -> String {
         return String::new();
     }
     format!(
-        "## Aims\n\n| case | side | of the kernel's rate | aim | |\n|---|---|---:|---|---|\n{}\n",
+        "## Targets\n\n| case | side | ratio to the kernel | target | result |\n|---|---|---:|---|---|\n{}\n",
         rows.concat()
     )
 }

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extremes_of_a_thrashing_run_are_taken_over_five_seconds() {
+    fn extremes_of_a_thrashing_run_are_averages_of_five_seconds() {
         let reads = |reads, bytes| Reads { reads, bytes };
         let sample = Sample {
             case: String::new(),

@@ -65,7 +65,7 @@ impl Run {
         progress: fn(&str),
     ) -> Result<Self> {
         let folder = scratch::folder(work_folder, "larder-readahead-")?;
-        progress("making the image");
+        progress("creating the image");
         let image = image::make(folder.path(), &plan)?;
         Ok(Self {
             plan,
@@ -120,7 +120,9 @@ impl Run {
         for name in ["fio", "sysbench"] {
             let wanted = self.cases.iter().any(|case| program(case) == Some(name));
             if let (true, Some(reason)) = (wanted, Requirement::Tool(name).missing()) {
-                outcome.skipped.push(format!("what {name} does: {reason}"));
+                outcome
+                    .skipped
+                    .push(format!("cases that use {name}: {reason}"));
             }
         }
         let cases = self.cases.iter().copied();
@@ -158,7 +160,7 @@ impl Run {
             let before = mounted.device().reads()?;
             let (reading, device_by_second) = self.work(case, &mounted)?;
             let wrong = reading.wrong_pages;
-            ensure!(wrong == 0, "{wrong} pages are wrong");
+            ensure!(wrong == 0, "{wrong} pages have wrong content");
             samples.push(Sample {
                 case: name,
                 disk: case.disk,
@@ -184,7 +186,7 @@ impl Run {
             Workload::Fio(pattern) => {
                 let read = tools::fio(program("fio")?, pattern, sizes, &large_file, &log)?;
                 let (bytes, wanted) = (read.bytes, pattern.bytes(sizes));
-                ensure!(bytes == wanted, "fio read {bytes} bytes of {wanted}");
+                ensure!(bytes == wanted, "fio read {bytes} of {wanted} bytes");
                 alone(read)
             }
             Workload::Sysbench(threads) => {

@@ -139,7 +139,7 @@ struct Reader {
 impl Reader {
     fn open(path: &Path, number: u32, request_bytes: u64) -> Result<Self> {
         Ok(Self {
-            file: File::open(path).with_context(|| format!("open {}", path.display()))?,
+            file: File::open(path).with_context(|| format!("cannot open {}", path.display()))?,
             number,
             buf: vec![0; usize::try_from(request_bytes.max(1))?],
         })

@@ -111,7 +111,7 @@ fn sysbench_result(text: &str) -> Result<Reading> {
             .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
         found
             .map(|value| value.trim().trim_end_matches('s'))
-            .with_context(|| format!("sysbench did not tell its {name}"))
+            .with_context(|| format!("the output of sysbench has no {name}"))
     };
     let events: u64 = value("total number of events")?.parse()?;
     Ok(Reading {
@@ -127,7 +127,7 @@ mod tests {
     use crate::readahead::plan::Plan;
 
     #[test]
-    fn output_of_fio_and_sysbench_tells_bytes_and_seconds() {
+    fn output_of_fio_and_sysbench_is_parsed() {
         let json = br#"{"jobs": [{"error": 0, "read": {"io_bytes": 65536, "runtime": 258}}]}"#;
         let read = |bytes, seconds| Reading {
             seconds,

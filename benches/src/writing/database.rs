@@ -14,7 +14,7 @@ use crate::child;
 use crate::plan::Plan;
 
 /// The time limit for the server to start, and to end.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 /// The time limit for creating the tables and running the load, in addition to the load's own time.
 const DEADLINE: Duration = Duration::from_mins(10);
 
@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_mins(10);
 #[must_use]
 pub fn missing() -> Option<String> {
     if !is_root() {
-        return Some("the database server is run as root".to_owned());
+        return Some("root is required to run the database server".to_owned());
     }
     [
         "mariadbd",
@@ -64,7 +64,7 @@ fn rate(text: &str) -> Result<f64> {
             let (_, rate) = rest.split_once('(')?;
             rate.split(' ').next()?.parse().ok()
         })
-        .with_context(|| format!("sysbench said {text:?}"))
+        .with_context(|| format!("unexpected output of sysbench: {text:?}"))
 }
 
 /// A `MariaDB` server, which is stopped on drop.
@@ -98,13 +98,17 @@ impl Database {
     }
 
     fn wait_until_ready(&mut self, log: &Path) -> Result<()> {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + TIMEOUT;
         while std::os::unix::net::UnixStream::connect(&self.socket).is_err() {
             if let Some(status) = self.child.try_wait()? {
                 bail!("mariadbd: {status}: {}", child::tail(log));
             }
             if Instant::now() > give_up {
-                bail!("mariadbd does not answer: {}", child::tail(log));
+                bail!(
+                    "mariadbd does not respond after {} s: {}",
+                    TIMEOUT.as_secs(),
+                    child::tail(log)
+                );
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -129,7 +133,7 @@ impl Drop for Database {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);
         }
-        if !child::wait_for(&mut self.child, PATIENCE).is_ok_and(|status| status.is_some()) {
+        if !child::wait_for(&mut self.child, TIMEOUT).is_ok_and(|status| status.is_some()) {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -141,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rate_of_transactions_is_found() {
+    fn rate_of_transactions_is_parsed() {
         let text = "    transactions:                        1234   (123.40 per sec.)\n";
         assert!((rate(text).unwrap() - 123.4).abs() < 1e-9);
         assert!(rate("FATAL: no server").is_err());

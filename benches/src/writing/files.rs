@@ -35,7 +35,8 @@ pub struct Written {
 pub fn write_sequential(path: &Path, bytes: u64) -> Result<Written> {
     let block = content(1 << 20, 1);
     let started = Instant::now();
-    let mut file = File::create(path).with_context(|| format!("create {}", path.display()))?;
+    let mut file =
+        File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     let mut left = bytes;
     while left > 0 {
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());

@@ -73,7 +73,7 @@ impl Writing<'_> {
                 files::append_at_once(root, self.plan)?;
                 Vec::new()
             }
-            other => bail!("{} does not write", other.name()),
+            other => bail!("{} is not a measure of writing", other.name()),
         };
         drop(mounted);
         scratch.check()?;

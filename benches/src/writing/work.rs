@@ -52,7 +52,10 @@ pub(super) fn remove(root: &Path, log: &Path) -> Result<f64> {
     let mut command = Command::new(child::find("rm")?);
     command.arg("-r").arg(root.join(TREE));
     let seconds = child::run_for(DEADLINE, command, log, |_| {})?;
-    ensure!(!root.join(TREE).exists(), "the tree is still there");
+    ensure!(
+        !root.join(TREE).exists(),
+        "the tree still exists after its removal"
+    );
     Ok(seconds)
 }
 

@@ -4,15 +4,15 @@ use std::fmt::Write;
 
 use larder_lab::xattr_bench::Case;
 
-use crate::report::{figure, judged};
+use crate::report::{counted, figure, judged};
 use crate::xattr::results::Results;
 use crate::xattr::side::Side;
 
 /// The minimum time of a call in fuse2fs relative to Larder, for any number of processes.
-const LEAST_OF_FUSE2FS: f64 = 3.0;
+const MIN_OF_FUSE2FS: f64 = 3.0;
 
 /// The maximum time of a call relative to `mbcache=off`, where values seldom repeat.
-const MOST_OF_OFF: f64 = 1.05;
+const MAX_OF_OFF: f64 = 1.05;
 
 /// Returns all tables, one for each size of the pool.
 #[must_use]
@@ -20,8 +20,11 @@ pub fn page(results: &Results) -> String {
     let plan = &results.plan;
     let mut text = format!(
         "{}\n\
-         {} sets by all processes, of {} files each; microseconds a set, medians of {}\n",
-        results.origin, plan.sets, plan.files, plan.rounds,
+         {} sets in total, {} files per process; microseconds per set, medians of {}\n",
+        results.origin,
+        plan.sets,
+        plan.files,
+        counted(plan.rounds, "round"),
     );
     let cases = plan.cases();
     for values in &plan.values {
@@ -66,8 +69,8 @@ fn table(results: &Results, values: u32, cases: &[Case]) -> String {
             "| {} | {} | {} | {} |",
             case.processes,
             Side::ALL.map(of_side).join(" | "),
-            judged(against_fuse2fs, |ratio| ratio >= LEAST_OF_FUSE2FS),
-            judged(against_off, |ratio| ratio <= MOST_OF_OFF || values_repeat),
+            judged(against_fuse2fs, |ratio| ratio >= MIN_OF_FUSE2FS),
+            judged(against_off, |ratio| ratio <= MAX_OF_OFF || values_repeat),
         );
     }
     let (Some(first), Some(last)) = (cases.first(), cases.last()) else {
@@ -80,7 +83,7 @@ fn table(results: &Results, values: u32, cases: &[Case]) -> String {
     let climbs: Vec<String> = Side::ALL.into_iter().filter_map(climb).collect();
     let _ = writeln!(
         text,
-        "\nA set with {} processes takes of one with {}: {}.",
+        "\nTime of a set with {} processes, relative to {}: {}.",
         last.processes,
         first.processes,
         climbs.join(", ")

@@ -111,7 +111,7 @@ impl Run<'_> {
             case,
             side,
             sets: config.operations * case.processes,
-            seconds: *seconds.context("nothing was measured")?,
+            seconds: *seconds.context("the benchmark returned no measurement")?,
         })
     }
 }
