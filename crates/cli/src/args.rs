@@ -17,7 +17,7 @@ use std::path::PathBuf;
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
 pub(crate) use top::TopArgs;
 
-/// Mount, read and write ext2, ext3 and ext4 images, without root.
+/// Mount, read and change ext2, ext3 and ext4 images without root
 #[derive(Debug, Parser)]
 #[command(
     name = "larder",
@@ -26,12 +26,13 @@ pub(crate) use top::TopArgs;
     after_help = "\
 Examples:
   larder mount disk.img /mnt/disk      mount an image
-  larder umount /mnt/disk              and unmount it
-  larder ls -l disk.img /etc           look inside with no mount at all
-  larder cp -r disk.img /home backup   copy a tree out
-  larder cp -r site disk.img:/srv      and one in
+  larder umount /mnt/disk              unmount it
+  larder ls -l disk.img /etc           list a directory without a mount
+  larder cp -r disk.img /home backup   copy a tree out of an image
+  larder cp -r site disk.img:/srv      copy a tree into an image
 
-The environment variable LARDER_LOG sets what is logged, as in LARDER_LOG=debug."
+The environment variable LARDER_LOG sets the log level: error, warn (default),
+info, debug or trace."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -60,7 +61,7 @@ pub(crate) enum Command {
 /// How an image is opened, for every command that opens one.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct VolumeArgs {
-    /// Where the file system starts inside the image, in bytes (suffixes K, M, G, T)
+    /// Offset of the file system (suffixes K, M, G, T)
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     pub offset: Option<u64>,
     /// Memory for all caches together [default: 256M]
@@ -76,7 +77,7 @@ pub(crate) struct VolumeArgs {
 pub(crate) struct ImageArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// The image: a file or a block device
+    /// Image file or block device
     pub image: PathBuf,
 }
 
@@ -90,98 +91,105 @@ pub(crate) struct FilesArgs {
     pub paths: Vec<OsString>,
 }
 
-/// Compare what caches and readahead do, reproduce published results
+/// Measure, simulate and tune caches and readahead
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct LabArgs {
-    /// The arguments of larder-lab
+    /// Arguments of larder-lab
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub args: Vec<OsString>,
 }
 
 /// Mount an image
 ///
-/// Returns once the image is mounted; a server process stays behind and ends with
-/// the mount. Works without root through fusermount3 (package fuse3), and as root
-/// without it. The image is mounted for reading and writing, alone, unless -o ro is
-/// given: then it is never written, and a journal that needs recovery is replayed
-/// in memory.
+/// The command returns when the image is mounted. A server process stays in the background
+/// until the image is unmounted. Users other than root need fusermount3 (package fuse3).
+///
+/// The image is mounted read-write, which requires exclusive access to it. With -o ro it is
+/// never written; a journal that needs recovery is then replayed in memory.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Options of -o, separated by commas; of two that contradict, the last wins:
+Mount options (-o). If two contradict each other, the last one wins:
   offset=, cache_size=, readahead=, readahead_max=, readahead_threads=,
   threads=, fsname=, subtype=, metrics=, direct_io, direct_device,
   allow_other, allow_root, nonempty
-        as the long flags of the same name, which win over these
+        same as the flags of these names, which take precedence
   noload, norecovery
-        as --noload; implies ro, and rw does not change that
+        same as --noload; the mount is read-only, even with rw
   ro, rw
-        read only, as several may at once; or for writing [default: rw;
-        read only, with a warning, where the image cannot be written]
+        mount read-only (several mounts can share the image) or
+        read-write (exclusive access) [default: rw; read-only, with a
+        warning, if the image cannot be written]
   commit=SECONDS
-        how old changes may get in memory [default: 5, and with 0;
-        at most 86400]
+        interval between commits of the journal [default: 5, also
+        for 0; maximum: 86400]
   data=ordered|writeback|journal
-        journal: content goes through the journal too; writeback is
-        taken as ordered, the default
+        journal: file content goes through the journal too;
+        writeback: same as ordered [default: ordered]
   errors=continue|remount-ro|abort
-        what damage does to a mount that finds it by a change
-        [default: what the superblock says]
+        action when corruption is detected during a change: keep the
+        mount writable (continue), or make it read-only and discard
+        uncommitted changes (remount-ro, abort) [default: as set in
+        the superblock]
   mbcache=old|lru|list-lru|referenced|clock|off
-        what lets files with equal attributes share a block of the
-        image [default: referenced]; off for attributes that hardly
-        repeat; matters for writing only
+        cache that finds files with equal extended attributes, so
+        that they share a block [default: referenced]; off: no
+        sharing; has no effect on read-only mounts
   no_mbcache, nombcache
-        as mbcache=off
+        same as mbcache=off
   tables=BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=eager]
-        hash functions and sizes of the caches' tables: see below
+        hash functions and sizes of the cache tables: see below
   sync, async
-        sync: every change is durable when it returns
+        sync: each call returns when its change is durable
   writeback_cache
-        the kernel gathers writes before it sends them: faster for few
-        bytes at a time; errors, no space too, show at close or fsync
-        alone
+        the kernel collects writes before it sends them: faster for
+        small writes, but errors, even ENOSPC, are reported only by
+        close(2) and fsync(2)
   fakeroot
-        no permission checks: everyone let in may do all
+        no permission checks: each user with access to the mount can
+        do everything
   suid, dev
-        honour set-id bits, devices (root only); the default where root
-        mounts by mount(8), as for other types
+        honour set-id bits, allow device files (root only) [default:
+        off, but on if root mounts with mount(8)]
   noexec
-        refuse to run programs
+        do not run programs
   defaults, noauto, user, nofail, _netdev, x-*, noatime, ...
         accepted for mount(8) and fstab, no effect
 
-Tables of -o tables=, a name and what is changed, joined by +:
-  BASE   whose tables they are [default: larder]
-    larder     ours: functions of our own, sized for what --cache-size
-               holds. Only these are safe from names that were made to
-               share a chain
-    reference  Linux 2.2.5's, and A to D the kernels of Lever's \"Linux
-               Kernel Hash Table Behavior\" (2000), as FUNCTION/SIZE:
-               page-reference/11, buffer-reference/15,
-               dentry-reference/10, inode-reference/8
+Tables (-o tables=): a base and changes to it, joined by +:
+  BASE   tables to start from [default: larder]
+    larder     larder's own functions, sized for --cache-size; only
+               these resist file names that are chosen to collide
+    reference  Linux 2.2.5, as FUNCTION/SIZE: page-reference/11,
+               buffer-reference/15, dentry-reference/10,
+               inode-reference/8
     A          page-mult/13, buffer-mult-11/14, dentry-add/13,
                inode-modified/11
-    B          as A, but for buffer-steiner/14
-    C          as A, but for page-reference/13
-    D          as A, but for page-offset/13
-  +CACHE=FUNCTION[/SIZE]   another table of one cache
+    B          as A, with buffer-steiner/14
+    C          as A, with page-reference/13
+    D          as A, with page-offset/13
+  +CACHE=FUNCTION[/SIZE]   a different table for one cache
     CACHE      page, buffer, dentry or inode
-    FUNCTION   one that larder lab list shows, also without the cache's
-               name (mult for page-mult); larder for ours; for pages
-               also rbtree, a red-black tree for each inode, of no size
-    SIZE       14 for 2^14 buckets, 24 at most, or a RULE; left out, as
-               in BASE
-  +sizes=RULE              the size of all tables
-    larder     ours: about a bucket for each object there is room for,
-               for four to eight buffers
-    2.2.16     as in that Linux: pages a bucket for 4 KiB, 32768 for
-               buffers, 1024 for dentries, 256 for inodes
-    today      as in today's: dentries a bucket for 8 KiB, inodes for
-               16 KiB; pages and buffers, which have none now, 4 KiB
-  +shrink=normal|eager     when dentries are given up [default: normal]
-    normal     when a quarter of the pages gave too little memory
+    FUNCTION   a function from larder lab list, with or without the
+               cache's name (mult for page-mult); larder for larder's
+               own; for pages also rbtree, without SIZE: a red-black
+               tree for each inode
+    SIZE       14 for 2^14 buckets (at most 24), or a RULE
+               [default: that of BASE]
+  +sizes=RULE              sizes of all tables
+    larder     about one bucket for each object that fits in memory;
+               one bucket for four to eight buffers
+    2.2.16     as Linux 2.2.16: for pages one bucket for each 4 KiB of
+               --cache-size; 32768 buckets for buffers, 1024 for
+               dentries, 256 for inodes
+    today      as current Linux: one bucket for each 8 KiB of
+               --cache-size for dentries, and for each 16 KiB for
+               inodes; pages and buffers, which have no tables there,
+               have one for each 4 KiB
+  +shrink=normal|eager     when dentries are evicted [default: normal]
+    normal     if evicting a quarter of the pages frees too little
     eager      first, whenever memory is short
+A to D are the kernels in C. Lever, \"Linux Kernel Hash Table Behavior\" (2000).
 
 Examples:
   larder mount disk.img /mnt/disk
@@ -194,23 +202,26 @@ Examples:
   larder mount --metrics 9520 disk.img /mnt/disk
   curl http://127.0.0.1:9520/metrics
 
-The kernel caches what it reads and reads ahead by itself, before larder is
-asked; so a policy has little to decide, unless --direct-io sends it every
-read. That suits many readers of large files whose content fits --cache-size,
-or is read once; without it, what is read again costs no request.
+Without --direct-io, the kernel caches file content and reads ahead before it
+sends requests to larder, so --readahead has little effect. With --direct-io,
+every read reaches larder's page cache and readahead policy. Use it for large
+files that are read once, or whose content fits in --cache-size. For other
+files it is slower, because each repeated read is a request to larder.
 
-Installed as mount.larder, fstab(5) can have lines such as
+If larder is installed as mount.larder, fstab(5) can contain lines such as
   /srv/disk.img  /mnt/disk  larder  rw,noauto,user  0 0")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a switch of the command line"
 )]
 pub(crate) struct MountArgs {
-    /// The image: a file or a block device
+    /// Image file or block device
     pub image: PathBuf,
-    /// The directory to mount on
+    /// Directory to mount on
     pub mountpoint: PathBuf,
-    /// Options in the style of mount(8); may be given several times
+    /// Mount options, separated by commas
+    ///
+    /// The options are listed below. -o can be given several times.
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<OsString>,
     /// Stay in the foreground; Ctrl-C unmounts
@@ -218,50 +229,73 @@ pub(crate) struct MountArgs {
     pub foreground: bool,
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// Readahead policy: that of Linux 2.6.20 (legacy), of 2007 (ondemand), of today (modern),
-    /// or none [default: ondemand]
+    /// Readahead policy [default: ondemand]
+    ///
+    /// legacy is the policy of Linux 2.6.20, ondemand that of Linux 2.6.23, and modern that of
+    /// Linux 6.18. off disables larder's readahead.
     #[arg(long, value_name = "POLICY", value_parser = policy_names())]
     pub readahead: Option<PolicyName>,
-    /// The most that is read ahead at once [default: 1M]
+    /// Largest amount to read ahead at once [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
-    /// Threads that read ahead; with none, nothing is read ahead [default: 4]
+    /// Readahead threads; 0 disables larder's readahead [default: 4]
     #[arg(long, value_name = "N", value_parser = threads::parse_readahead)]
     pub readahead_threads: Option<usize>,
-    /// Let the kernel cache no file content: larder's page cache and readahead serve every read
+    /// Disable the kernel's cache of file content
+    ///
+    /// Every read is then served by larder's page cache and readahead.
     #[arg(long)]
     pub direct_io: bool,
-    /// Read the image past the host's page cache: nothing of it is cached or read ahead there
+    /// Bypass the kernel's cache of the image
+    ///
+    /// The kernel then neither caches the image nor reads ahead in it.
     #[arg(long)]
     pub direct_device: bool,
-    /// Threads that answer requests [default: twice the processors, 4 to 8]
+    /// Threads that serve requests [default: 4 to 8]
+    ///
+    /// The default is twice the number of processors, but at least 4 and at most 8.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
-    /// Let every user in, as far as the files' permissions allow
+    /// Give all users access to the mount
+    ///
+    /// The permissions of the files still apply. For users other than root, /etc/fuse.conf must
+    /// allow this option.
     #[arg(long)]
     pub allow_other: bool,
-    /// Let root in, beside yourself
+    /// Give root access to the mount too
+    ///
+    /// The kernel then caches no names or attributes, so the mount is slower. For users other than
+    /// root, /etc/fuse.conf must allow this option.
     #[arg(long)]
     pub allow_root: bool,
-    /// Mount over a directory that is not empty
+    /// Mount on a directory that is not empty
     #[arg(long)]
     pub nonempty: bool,
-    /// What mount(8) shows as the source [default: the image's path]
+    /// Source that mount(8) shows [default: the image's path]
     #[arg(long, value_name = "NAME")]
     pub fsname: Option<OsString>,
-    /// The type is fuse.NAME; with an empty name exactly fuse [default: larder]
+    /// Type that mount(8) shows: fuse.NAME [default: larder]
+    ///
+    /// If NAME is empty, the type is fuse.
     #[arg(long, value_name = "NAME")]
     pub subtype: Option<String>,
-    /// Serve metrics for Prometheus over HTTP, to all who can connect: at a port of this machine's
-    /// loopback (0: any that is free), or at address:port
+    /// Serve metrics for Prometheus over HTTP
+    ///
+    /// ADDR is a port of the loopback address (0 for any free port) or ADDRESS:PORT. Everyone
+    /// who can connect can read the metrics.
     #[arg(long, value_name = "ADDR", value_parser = metrics::parse)]
     pub metrics: Option<SocketAddr>,
-    /// Record every lookup, insert and removal of the caches to FILE, a new trace (Parquet), for
-    /// larder lab; it tells which files were used, and when. Written every 5 seconds, and whole after
-    /// umount; larder stats says how it goes on
+    /// Record all cache operations to FILE, a new trace
+    ///
+    /// The trace is a Parquet file for larder lab. It contains every lookup, insertion and
+    /// removal in the caches, and so shows which files were used, and when. Events are written
+    /// every 5 seconds, and the trace is complete after larder umount. larder stats shows the
+    /// progress.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Append the log to FILE (in the background, it is otherwise lost)
+    /// Append the log to FILE
+    ///
+    /// Without this option, the log of a server in the background is lost.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
 }
@@ -272,18 +306,21 @@ fn policy_names() -> impl TypedValueParser<Value = PolicyName> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<PolicyName>())
 }
 
-/// Unmount, and wait until everything is on the image and the image is free again
+/// Unmount an image, and wait until it is written
 ///
-/// Also cleans up after a server that was killed.
+/// The command returns when all changes are on the image and the image is no longer in use. It
+/// also removes the mount of a server that was killed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder umount /mnt/disk
-  larder umount --lazy /mnt/disk    detach now, end when the last file is closed")]
+  larder umount --lazy /mnt/disk    detach a mount that is in use")]
 pub(crate) struct UmountArgs {
-    /// The directory that an image is mounted on
+    /// Mount point
     pub mountpoint: PathBuf,
-    /// Detach a mount that is in use; it ends with its last user
+    /// Detach a mount that is in use
+    ///
+    /// The mount ends when its last file is closed.
     #[arg(short, long)]
     pub lazy: bool,
 }
@@ -296,44 +333,45 @@ Examples:
   larder ls -la disk.img /etc
   larder ls --json disk.img /home | jq '.entries[].name'
 
-JSON: {\"path\", \"entries\": [{\"name\", \"name_hex\" if not UTF-8, and the keys of stat}]}")]
+JSON: path, entries (each name, name_hex, and the keys of larder stat --json).
+name_hex is present only if the name is not valid UTF-8.")]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     pub source: ImageArgs,
-    /// Show type, permissions, links, owner, size and time too
+    /// Show type, permissions, links, owner, size and time
     #[arg(short, long)]
     pub long: bool,
     /// Show names that start with a dot
     #[arg(short, long)]
     pub all: bool,
-    /// Write JSON, one object
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// A path inside the image
+    /// Path inside the image
     #[arg(default_value = "/")]
     pub path: OsString,
 }
 
-/// Show everything about one file of an image
+/// Show the attributes of a file in an image
 ///
-/// A symbolic link at the end of the path is shown, not followed.
+/// If the path ends in a symbolic link, the link itself is shown.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder stat disk.img /etc/passwd
   larder stat --json disk.img /bin/sh | jq .size_bytes
 
-JSON: path, ino, type, mode, permissions, links, uid, gid, size_bytes, blocks_512,
-accessed, modified, changed, created (each {seconds, nanoseconds}), flags,
-generation, project_id, rdev_major and rdev_minor for devices, target for
-symbolic links, xattrs (names)")]
+JSON: path, ino, type, mode, permissions, links, uid, gid, size_bytes,
+blocks_512; accessed, modified, changed and created (each seconds,
+nanoseconds); flags, generation, project_id, xattrs (names only); for device
+files rdev_major and rdev_minor; for symbolic links target.")]
 pub(crate) struct StatArgs {
     #[command(flatten)]
     pub source: ImageArgs,
-    /// Write JSON, one object
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// A path inside the image
+    /// Path inside the image
     pub path: OsString,
 }
 
@@ -350,41 +388,43 @@ pub(crate) struct CatArgs {
 
 /// Copy files out of an image, or into one
 ///
-/// Keeps holes, permissions, times, symbolic and hard links and attributes, and owners
-/// and device files: out of an image only as root. Nothing is written outside DEST,
-/// whatever names and links the image holds. A DEST that is a device, a FIFO or a
-/// symbolic link, such as /dev/stdout, is written into. Every other file is replaced
-/// by a whole copy or, if that fails, left as it was.
+/// A copy keeps permissions, times, holes, symbolic and hard links, and extended attributes. A
+/// copy into an image also keeps owners and device files; a copy out of an image keeps them only
+/// if root makes it.
+///
+/// An existing file is replaced by a complete copy; if the copy fails, the file is unchanged. If
+/// DEST is a device, a FIFO or a symbolic link, such as /dev/stdout, the content is written to
+/// it. Nothing is written outside DEST, whatever names and links the image contains.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \
                       larder cp [OPTIONS] <FILE>... <IMAGE>:/<PATH>",
     after_help = "\
 Examples:
-  larder cp disk.img /etc/fstab .             one file out of an image
-  larder cp -r disk.img /home /root backup/   trees, into an existing directory
-  larder cp -r disk.img / everything          the whole image
-  larder cp notes.txt disk.img:/root/         one file into an image
-  larder cp -r src/. disk.img:/usr/src        what a directory holds
+  larder cp disk.img /etc/fstab .             copy a file out of an image
+  larder cp -r disk.img /home /root backup/   copy trees into a directory
+  larder cp -r disk.img / everything          copy the whole image
+  larder cp notes.txt disk.img:/root/         copy a file into an image
+  larder cp -r src/. disk.img:/usr/src        copy the content of a directory
 
-A last argument with :/ in it is a place in an image, unless what is before the colon
-is a directory.
+If the last argument contains :/, it is a path in an image, unless the part
+before the colon is a directory.
 
-Exit code: 0 if all was copied, 1 if something was not (each is told), 2 for arguments
-that make no sense."
+Exit code: 0 if everything was copied; 1 if not, after an error message for
+each file that was not copied; 2 for invalid arguments."
 )]
 pub(crate) struct CpArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// Copy directories with all that is in them
+    /// Copy directories with their content
     #[arg(short, long, visible_short_alias = 'R', short_alias = 'a')]
     pub recursive: bool,
-    /// What to copy, and where to
+    /// Files to copy, and the destination
     #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "DEST"])]
     pub paths: Vec<OsString>,
 }
 
-/// Show what the superblock says: label, UUID, features, sizes, journal
+/// Show label, UUID, features, sizes and journal state
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -397,14 +437,14 @@ clean, missing_bytes, superblock_repair, journal {state, ...}")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,
-    /// Write JSON, one object
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Show what the caches behind a mount did
+/// Show the cache statistics of a mount
 ///
-/// Only the user who mounted the image, and root, may ask.
+/// Only root and the user who mounted the image can use this command.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -414,42 +454,55 @@ Examples:
   larder stats --histogram dentry --json /mnt/disk | jq '.rows[].poisson_buckets'
   larder stats --prometheus /mnt/disk > /var/lib/node_exporter/textfile/disk.prom
 
-The caches' tables are those of larder mount -o tables=. Pages that are found in red-black
-trees have no buckets: their links are the pages of the tree that a lookup walks, longest is
-the depth of the deepest one, and in place of chains the histogram has depths.
+larder mount --help explains the tables of the caches (-o tables=). Pages in
+red-black trees have no buckets: their links are the tree nodes that a lookup
+visits, longest is the depth of the deepest page, and the histogram shows
+depths instead of chain lengths.
 
-JSON: cache_size_bytes, tables; page, buffer, dentry, inode (each finder, buckets,
-objects, inserted, capacity, lookups, hits, links_on_hits, links_on_misses,
-longest_chain, bytes);
-readahead {policy, max_bytes, threads, windows, pages_ahead, pages_used, pages_wasted};
-device {reads, bytes, writes, written_bytes, flushes};
-on a mount that can be written also writing {dirty_bytes,
-dirty_metadata_bytes, read_only_because} and
-attributes {variant, blocks, inodes, shares, saved_bytes} (blocks and inodes each
-entries, limit_entries, buckets, entry_bytes, bytes, lookups, hits, inserted,
-dropped_by_limit, dropped_by_shrinker); on one that is recorded
-recording {file, events, lost, failure}.
+JSON:
+  cache_size_bytes, tables
+  page, buffer, dentry, inode (each finder, buckets, objects, inserted,
+    capacity, lookups, hits, links_on_hits, links_on_misses, longest_chain,
+    bytes)
+  readahead {policy, max_bytes, threads, windows, pages_ahead, pages_used,
+    pages_wasted}
+  device {reads, bytes, writes, written_bytes, flushes}
+on a read-write mount also
+  writing {dirty_bytes, dirty_metadata_bytes, read_only_because}
+  attributes {variant, blocks, inodes, shares, saved_bytes} (blocks and
+    inodes each entries, limit_entries, buckets, entry_bytes, bytes, lookups,
+    hits, inserted, dropped_by_limit, dropped_by_shrinker)
+on a mount that is recorded also
+  recording {file, events, lost, failure}
 
-shares counts all that were made since the mount; saved_bytes is what these save now, as
-far as they still last: what was shared before the mount adds nothing.
+shares counts the shares that were made since the mount. saved_bytes is the
+space that they save now: shares that no longer exist, and shares from before
+the mount, are not included.
 
-JSON of a histogram: cache, lookups, hits, links_on_hits, links_on_misses, buckets,
-objects, longest_chain, rows (each length, null for all longer ones; buckets;
-objects; poisson_buckets, which chance would give); of trees no rows, and trees
-{count, largest, rows [{depth, objects}]}
+JSON of a histogram:
+  cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,
+    longest_chain
+  rows (each length, buckets, objects, poisson_buckets)
+  trees {count, largest, rows (each depth, objects)}, for trees only
+The last of the rows has a length of null, and counts all longer chains.
+poisson_buckets is the number that a random distribution would give. For
+trees, the list rows is empty.
 
-Metrics for Prometheus are named after the keys of the JSON: page.lookups is
-larder_cache_lookups_total{cache=\"page\"}; here each has the mount point as a label.")]
+Prometheus metrics are named after the keys of the JSON: page.lookups is
+larder_cache_lookups_total{cache=\"page\"}. With --prometheus, each metric has
+the mount point as a label too.")]
 pub(crate) struct StatsArgs {
-    /// The directory that an image is mounted on
+    /// Mount point
     pub mountpoint: PathBuf,
-    /// Write JSON, one object
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Write metrics in Prometheus' text format, as the node exporter's textfile collector takes them
+    /// Print metrics in the text format of Prometheus
+    ///
+    /// The node exporter's textfile collector accepts this format.
     #[arg(long, conflicts_with_all = ["histogram", "json"])]
     pub prometheus: bool,
-    /// Show how many buckets of a cache's hash table hold how many objects
+    /// Show the chain lengths of a cache's hash table
     #[arg(long, value_enum, value_name = "CACHE")]
     pub histogram: Option<Cache>,
 }

@@ -8,26 +8,28 @@ use std::path::PathBuf;
 
 /// Write a file, or standard input, into an image
 ///
-/// The file appears when it is whole: if anything fails, the image is as it was. It takes
-/// owner, permissions, attributes and flags from the file that it replaces, whose other
-/// names keep the old content; a new file is yours, with the permissions of the source.
+/// The file appears only when it is complete. If anything fails, the image is unchanged.
+///
+/// A new file belongs to you, and has the permissions of the source. A file that replaces another
+/// takes its owner, permissions, attributes and flags; other hard links of the replaced file keep
+/// the old content.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder put fstab disk.img:/etc/fstab
-  larder put notes.txt disk.img:/root/     into a directory, under its name
+  larder put notes.txt disk.img:/root/     into a directory, under its own name
   date | larder put - disk.img:/etc/built")]
 pub(crate) struct PutArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// The file; - for standard input
+    /// Source file, or - for standard input
     pub file: PathBuf,
-    /// Where to
+    /// Destination in the image
     #[arg(value_name = "IMAGE:/PATH")]
     pub destination: OsString,
 }
 
-/// Make directories in an image
+/// Create directories in an image
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,10 +39,10 @@ Examples:
 pub(crate) struct MkdirArgs {
     #[command(flatten)]
     pub files: FilesArgs,
-    /// Make what is missing on the way, too; a directory that is there is no failure
+    /// Create missing parents, and accept existing directories
     #[arg(short, long)]
     pub parents: bool,
-    /// Permissions, in octal [default: 777 without the umask]
+    /// Permissions in octal [default: 777 minus the umask]
     #[arg(short, long, value_name = "MODE", value_parser = mode::parse)]
     pub mode: Option<u16>,
 }
@@ -54,17 +56,17 @@ Examples:
 pub(crate) struct RmArgs {
     #[command(flatten)]
     pub files: FilesArgs,
-    /// Remove directories with all that is in them
+    /// Remove directories with their content
     #[arg(short, long, visible_short_alias = 'R')]
     pub recursive: bool,
-    /// What is not there is no failure
+    /// Ignore files that do not exist
     #[arg(short, long)]
     pub force: bool,
 }
 
 /// Move or rename files in an image
 ///
-/// A file in the way is replaced; a DEST that is a directory is moved into.
+/// If DEST is a directory, the files are moved into it. An existing file is replaced.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder mv [OPTIONS] <IMAGE> <PATH>... <DEST>",
@@ -72,15 +74,15 @@ pub(crate) struct RmArgs {
 Examples:
   larder mv disk.img /etc/fstab.new /etc/fstab
   larder mv disk.img /a /b /attic               into a directory
-  larder mv -n disk.img /old /new               not over a file that is there"
+  larder mv -n disk.img /old /new               unless /new exists"
 )]
 pub(crate) struct MvArgs {
     #[command(flatten)]
     pub source: ImageArgs,
-    /// Do not replace what is there
+    /// Do not replace existing files
     #[arg(short, long)]
     pub no_clobber: bool,
-    /// Paths inside the image, then the destination
+    /// Paths inside the image, and the destination
     #[arg(required = true, num_args = 2.., value_names = ["PATH", "DEST"])]
     pub paths: Vec<OsString>,
 }
