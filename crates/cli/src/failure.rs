@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The hint for an image that cannot be written.
 const READ_IT: &str =
-    "to read it only, mount it with -o ro; ls, cat, stat and cp look inside without a mount";
+    "mount it read-only with -o ro, or read it without a mount with larder ls, cat, stat or cp";
 
 /// The access for which an image is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +29,8 @@ pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> F
             return Failure::Usage {
                 message: what.clone(),
                 hint: Some(
-                    "the flags are --offset, --cache-size, --readahead and --readahead-max, \
-                     or the options of -o with the same names"
+                    "check --offset, --cache-size, --readahead and --readahead-max, or the options \
+                     of -o with the same names"
                         .to_owned(),
                 ),
             };
@@ -43,16 +43,16 @@ pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> F
                 Failure::with_hint(format!("no permission to write image {path}"), READ_IT)
             }
             io::ErrorKind::ReadOnlyFilesystem => Failure::with_hint(
-                format!("image {path} lies on a read-only file system or device"),
+                format!("image {path} is on a read-only file system or device"),
                 READ_IT,
             ),
             io::ErrorKind::NotFound => Failure::with_hint(
                 format!("image {path} does not exist"),
-                "give the path of a file or a block device",
+                "IMAGE must be an image file or a block device",
             ),
             io::ErrorKind::PermissionDenied => Failure::with_hint(
                 format!("no permission to read image {path}"),
-                "reading is enough, to mount it with -o ro or to look inside",
+                "read permission is enough for larder mount -o ro, ls, cat, stat and cp",
             ),
             io::ErrorKind::IsADirectory => Failure::with_hint(
                 format!("{path} is a directory, not an image"),
@@ -64,28 +64,29 @@ pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> F
             offset_bytes,
             len_bytes: 0,
             size_bytes,
-        }) if offset_bytes > size_bytes => {
-            Failure::new(format!("the offset lies behind the end of {path}"))
-        }
+        }) if offset_bytes > size_bytes => Failure::with_hint(
+            format!("the offset is past the end of {path}"),
+            "the offset is in bytes; fdisk -l shows sectors, usually of 512 bytes",
+        ),
         Ext4::Device(Device::Attached { device, .. }) => {
             let device = device.display();
             Failure::with_hint(
                 format!("image {path} is attached to loop device {device}"),
                 format!(
-                    "detach it (umount what is mounted from it, then losetup -d {device}); \
-                     to look inside meanwhile, -o ro, where nobody writes it"
+                    "unmount {device}, then detach it: losetup -d {device}; -o ro can read the \
+                     image at the same time, if no program writes to {device}"
                 ),
             )
         }
         Ext4::Device(Device::Locked { .. }) => of_lock(image, access),
         Ext4::NotExt => Failure::with_hint(
             format!("{path} is not an ext2, ext3 or ext4 image"),
-            "if the file system starts further inside, as in a disk image with partitions, \
-             give --offset BYTES (fdisk -l shows sectors of 512 bytes)",
+            "for a disk image with partitions, give --offset BYTES: the start sector that \
+             fdisk -l shows, times the size of a sector",
         ),
         Ext4::Corrupt(_) | Ext4::Device(Device::OutOfRange { .. }) => Failure::with_hint(
             format!("{path}: {error}"),
-            "see what e2fsck -n says; --noload skips the journal",
+            "check the image with e2fsck -n; --noload ignores the journal",
         ),
         _ => Failure::new(format!("{path}: {error}")),
     }
@@ -98,29 +99,29 @@ fn of_lock(image: &Path, access: Access) -> Failure {
     let is_ending = holder
         .as_ref()
         .is_some_and(|holder| opening::is_ending(image, holder));
-    let who = match holder {
+    let user = match holder {
         Some(holder) if holder.name.is_empty() => format!("process {}", holder.pid),
         Some(holder) => format!(
             "process {} ({})",
             holder.pid,
             name::escaped(holder.name.as_bytes())
         ),
-        None => "another process, or mounted by the system".to_owned(),
+        None => "another process, or is mounted by the kernel".to_owned(),
     };
     Failure::with_hint(
-        format!("image {path} is in use by {who}"),
+        format!("image {path} is in use by {user}"),
         match access {
             _ if is_ending => {
-                "it has no mount here: it still writes the image, or files are open on its former mount; \
-                 close them, and try again when it has ended"
+                "it has no mount of the image any more, but still writes it or has open files; close \
+                 them, and try again when the process has ended"
             }
             Access::Write => {
-                "who writes an image has it alone: unmount it where it is mounted \
-                 (larder umount, umount), or end what uses it"
+                "writing requires exclusive access to the image: unmount it (larder umount, umount), \
+                 or end the process"
             }
             Access::Read => {
-                "something has it open for writing: unmount it where it is mounted \
-                 (larder umount), or look at the files there"
+                "the image is open for writing: unmount it (larder umount), or read the files through \
+                 its mount"
             }
         },
     )
@@ -132,7 +133,7 @@ pub(crate) fn of_path(path: &[u8], error: &larder::Error) -> Failure {
     match error {
         larder::Error::NotFound(_) => Failure::with_hint(
             format!("{path}: no such file or directory in the image"),
-            "larder ls IMAGE lists what is there",
+            "larder ls IMAGE DIRECTORY lists the files of a directory",
         ),
         larder::Error::IsDirectory(_) => Failure::new(format!("{path}: is a directory")),
         larder::Error::NotRegular(_) => Failure::new(format!("{path}: not a regular file")),

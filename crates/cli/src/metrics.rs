@@ -12,13 +12,13 @@ pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     }
     text.parse().map_err(|_| {
         format!(
-            "`{text}` is not a port, nor an address with one, as in 127.0.0.1:9520 or [::1]:9520"
+            "`{text}` is not a port or ADDRESS:PORT, such as 9520, 127.0.0.1:9520 or [::1]:9520"
         )
     })
 }
 
-/// Binds the address, and reports what the user cannot know: the port that was chosen, and who can
-/// connect.
+/// Binds the address, and prints a note with the port that was chosen, and a note if other
+/// machines can connect.
 pub(crate) fn bind(wanted: SocketAddr) -> Result<Metrics> {
     let metrics = Metrics::bind(wanted)?;
     let address = metrics.address();
@@ -27,7 +27,7 @@ pub(crate) fn bind(wanted: SocketAddr) -> Result<Metrics> {
     }
     if !address.ip().is_loopback() {
         print_note(&format!(
-            "metrics at {address} are open to whoever reaches it, from other machines too"
+            "everyone who can connect to {address}, also from other machines, can read the metrics"
         ));
     }
     Ok(metrics)

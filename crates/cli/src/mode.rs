@@ -59,7 +59,7 @@ pub(crate) fn is_device(kind: FileKind) -> bool {
 pub(crate) fn parse(text: &str) -> Result<u16, String> {
     match u16::from_str_radix(text, 8) {
         Ok(permissions) if permissions <= 0o7777 => Ok(permissions),
-        _ => Err("wants permissions in octal, such as 755".to_owned()),
+        _ => Err("permissions must be octal, at most 7777, such as 755".to_owned()),
     }
 }
 

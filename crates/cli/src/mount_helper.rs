@@ -20,33 +20,33 @@ const MOUNT_FAILED: u8 = 32;
 /// The exit code for invalid arguments.
 const USAGE_FAILED: u8 = 1;
 
-/// Called by mount(8) for the type larder; see larder mount --help
+/// Mount an image, with the arguments of mount(8); see larder mount --help
 #[derive(Debug, Parser)]
 #[command(name = NAME, version)]
 struct HelperArgs {
-    /// The image: a file or a block device
+    /// Image file or block device
     image: PathBuf,
-    /// The directory to mount on
+    /// Directory to mount on
     mountpoint: PathBuf,
-    /// Ignore options that are not known
+    /// Ignore unknown options
     #[arg(short = 's')]
     sloppy: bool,
-    /// Check the arguments only
+    /// Only check the arguments
     #[arg(short = 'f')]
     fake: bool,
-    /// Do not write to mtab (there is none)
+    /// Do not write to mtab (no effect)
     #[arg(short = 'n')]
     no_mtab: bool,
-    /// Say more
+    /// Print more messages
     #[arg(short = 'v', action = clap::ArgAction::Count)]
     verbose: u8,
-    /// The mount namespace; mount(8) has entered it already
+    /// Mount namespace (no effect: mount(8) enters it)
     #[arg(short = 'N', value_name = "NAMESPACE")]
     namespace: Option<OsString>,
-    /// Options in the style of mount(8)
+    /// Mount options, separated by commas
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<OsString>,
-    /// The type that was asked for
+    /// File system type (no effect)
     #[arg(short = 't', value_name = "TYPE")]
     fs_type: Option<OsString>,
 }
@@ -79,7 +79,7 @@ fn mounted(args: &HelperArgs) -> Result<u8> {
     // mount(8) passes `rw` even if it was not requested, and then falls back to read-only itself.
     options.access = options.access.filter(|access| *access == Access::Read);
     if args.verbose > 0 && (args.no_mtab || args.namespace.is_some() || args.fs_type.is_some()) {
-        print_note("-n, -N and -t make no difference here");
+        print_note("-n, -N and -t have no effect");
     }
     if args.fake {
         return Ok(0);

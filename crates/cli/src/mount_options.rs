@@ -76,7 +76,8 @@ const VALUED: &[&str] = &[
 ];
 
 /// The note on an option that would weaken guarantees for speed.
-const NO_BARRIER: &str = "barriers stay on: what is synced is flushed to the device";
+const NO_BARRIER: &str =
+    "nobarrier and barrier=0 have no effect: synced data is always flushed to the device";
 
 /// The maximum time between commits.
 const MAX_COMMIT_SECONDS: u32 = 24 * 3600;
@@ -164,10 +165,10 @@ impl Options {
             }
         } else if option == "remount" {
             return Err(refused(
-                "remounting is not supported: unmount, and mount again",
+                "remounting is not supported: unmount the image and mount it again",
             ));
         } else if let Some(key) = option.to_str().filter(|key| VALUED.contains(key)) {
-            return Err(bad_value(key, "a value"));
+            return Err(refused(format!("option {key} needs a value")));
         } else if option
             .to_str()
             .is_some_and(|switch| self.add_switch(switch))
@@ -302,7 +303,7 @@ fn commit_seconds(value: &OsStr) -> Result<u32> {
     Ok(match seconds {
         0 => OpenOptions::default().commit_seconds,
         seconds if seconds > MAX_COMMIT_SECONDS => {
-            return Err(bad_value("commit", "at most 86400 seconds, a day"));
+            return Err(bad_value("commit", "at most 86400 seconds (one day)"));
         }
         seconds => seconds,
     })
@@ -328,11 +329,11 @@ fn errors_mode(value: &OsStr) -> Result<ErrorsMode> {
 }
 
 fn text<'a>(key: &str, value: &'a OsStr) -> Result<&'a str> {
-    value.to_str().ok_or_else(|| bad_value(key, "text"))
+    value.to_str().ok_or_else(|| bad_value(key, "valid UTF-8"))
 }
 
 fn bad_value(key: &str, wanted: &str) -> Failure {
-    refused(format!("option {key} wants {wanted}"))
+    refused(format!("option {key} must be {wanted}"))
 }
 
 /// Returns the failure for an invalid option.
@@ -369,7 +370,7 @@ fn checked_subtype(subtype: &str) -> Result<Option<String>> {
     match subtype {
         "" => Ok(None),
         name if name.chars().all(is_plain) => Ok(Some(name.to_owned())),
-        _ => Err(bad_value("subtype", "letters, digits, - and _ only")),
+        _ => Err(bad_value("subtype", "only letters, digits, - and _")),
     }
 }
 

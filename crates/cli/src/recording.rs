@@ -23,7 +23,7 @@ impl Drop for PendingFile {
         if let Some(path) = &self.0
             && let Err(error) = fs::remove_file(path)
         {
-            tracing::warn!("remove {}: {error}", path.display());
+            tracing::warn!("cannot remove {}: {error}", path.display());
         }
     }
 }
@@ -42,8 +42,11 @@ impl Recording {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         if is_inside(&path, mountpoint) {
             return Err(Failure::with_hint(
-                format!("{} would lie in the mount that it records", path.display()),
-                "--record must name a new file elsewhere",
+                format!(
+                    "{} would be inside the mount that it records",
+                    path.display()
+                ),
+                "--record must name a new file outside the mount point",
             ));
         }
         let source = format!("mount of {}", image.display());
@@ -87,10 +90,10 @@ impl Recording {
                 return Some(alarm.unwrap_or_else(|| error.to_string()));
             }
         };
-        tracing::info!("recorded {} events to {path}", recorded.events);
+        tracing::info!("events recorded to {path}: {}", recorded.events);
         if recorded.lost > 0 {
             tracing::warn!(
-                "{} events came faster than {path} was written, and are lost; {} are in it",
+                "events arrived faster than {path} could be written: {} lost, {} recorded",
                 recorded.lost,
                 recorded.events
             );
@@ -111,12 +114,12 @@ fn cannot_record(path: &Path, error: &Error) -> Failure {
     let message = format!("cannot record to {}: {error}", path.display());
     let hint = match error {
         Error::Io(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            "--record must name a new file: nothing is overwritten"
+            "--record must name a new file: existing files are not overwritten"
         }
         Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
-            "make room, or record to another disk"
+            "free space, or record to another disk"
         }
-        _ => "--record must name a new file in a folder that can be written",
+        _ => "--record must name a new file in a writable directory",
     };
     Failure::with_hint(message, hint)
 }

@@ -15,7 +15,7 @@ impl Clock for ReportingClock {
 
     fn wait(&self, time: Duration) {
         print_note(&format!(
-            "waiting {} s to see whether another host has the image mounted",
+            "waiting {} s to check whether another host has mounted the image",
             time.as_secs_f64().ceil()
         ));
         SystemClock.wait(time);

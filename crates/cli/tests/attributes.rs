@@ -153,7 +153,7 @@ fn stats_include_shared_attributes() {
     let shown = larder_ok(["stats".as_ref(), at.0.as_os_str()]);
     for part in [
         "\nattributes ",
-        " 1 shares, ",
+        " 1 share, ",
         "\n  blocks   1 of ",
         "\n  inodes   0 of ",
     ] {
@@ -187,7 +187,7 @@ fn fuse2fs_accepts_mbcache_option() {
     assert_eq!(stats(&at.0)["attributes"]["variant"], "off");
     let shown = larder_ok(["stats".as_ref(), at.0.as_os_str()]);
     assert!(
-        shown.contains("\nattributes off, none are shared\n"),
+        shown.contains("\nattributes off: none are shared\n"),
         "{shown}"
     );
     umount(User::Same, &at.0);

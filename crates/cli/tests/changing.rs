@@ -154,9 +154,9 @@ fn copy_into_image_uses_destination_of_cp() {
         one.as_os_str(),
         place(&fixture, "/").as_ref(),
     ]);
-    assert_fails(&partly, 1, &["none", "cannot read it"]);
+    assert_fails(&partly, 1, &["none", "cannot read the source"]);
     assert_eq!(cat(&fixture, "/one"), "1");
-    assert_fails(&copy(&[one.as_os_str(), two.as_os_str()]), 2, &["cp wants"]);
+    assert_fails(&copy(&[one.as_os_str(), two.as_os_str()]), 2, &["cp needs"]);
     assert_clean(&fixture.image());
 }
 
@@ -191,7 +191,7 @@ fn put_replaces_content_of_one_name() {
     ]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(cat(&fixture, "/hello"), "new\n");
-    let note = "note: /hello has the new content; the file's other names in the image (1) keep";
+    let note = "note: /hello has the new content; 1 other hard link keeps the old content";
     assert!(text(&output.stderr).contains(note), "{output:?}");
     assert_eq!(cat(&fixture, "/dir/again"), "hello, larder\n");
     larder_ok([
@@ -222,7 +222,7 @@ fn put_replaces_content_of_one_name() {
     assert_eq!(cat(&fixture, "/piped"), "from a pipe");
     for (destination, code, part) in [
         (place(&fixture, "/none/file"), 1, "no such file"),
-        ("image".to_owned(), 2, "is no place in an image"),
+        ("image".to_owned(), 2, "is not a path in an image"),
     ] {
         let output = larder(["put".as_ref(), file.as_os_str(), destination.as_ref()]);
         assert_fails(&output, code, &[part]);
@@ -261,7 +261,7 @@ fn directories_are_made_moved_and_removed() {
     assert_fails(
         &on_image(&["mkdir", "-p"], &["/hello/x"]),
         1,
-        &["no directory"],
+        &["exists and is not a directory"],
     );
     ok(&["mv"], &["/a/b/c", "/a/moved"]);
     ok(&["mv"], &["/hello", "/link", "/a"]);

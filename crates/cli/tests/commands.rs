@@ -334,7 +334,7 @@ fn cp_does_not_follow_links_in_destination() {
     assert_fails(
         &output,
         1,
-        &["cannot make a directory where another file is"],
+        &["cannot create the directory: another file has its name"],
     );
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
     assert_eq!(fs::read(out.join("hello")).unwrap(), b"hello, larder\n");
@@ -563,7 +563,7 @@ fn cp_of_image_with_duplicate_name_stays_in_destination() {
     assert_fails(
         &output,
         1,
-        &["/evil: cannot make a directory where another file is"],
+        &["/evil: cannot create the directory: another file has its name"],
     );
 }
 

@@ -27,7 +27,7 @@ fn invalid_arguments_exit_with_two() {
         &["option threads"],
     );
     for (option, part) in [
-        ("offset", "option offset wants a value"),
+        ("offset", "option offset needs a value"),
         ("offset=abc", "option offset"),
         ("threads=0", "option threads"),
         ("cache_size=4k", "the minimum is 1M"),
@@ -199,7 +199,7 @@ fn unreadable_image_is_named() {
         1,
         &[
             "error: no permission to read image",
-            "hint: reading is enough",
+            "hint: read permission is enough",
         ],
     );
 }
@@ -235,7 +235,7 @@ fn locked_image_is_named() {
         &[
             "error: image",
             "is in use by",
-            "hint: something has it open for writing",
+            "hint: the image is open for writing",
         ],
     );
 }
@@ -452,7 +452,11 @@ fn damaged_superblock_without_backup_is_reported_with_hint() {
     assert_fails(
         &output,
         1,
-        &["error:", "superblock", "hint: see what e2fsck -n says"],
+        &[
+            "error:",
+            "superblock",
+            "hint: check the image with e2fsck -n",
+        ],
     );
 }
 

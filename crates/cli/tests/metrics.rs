@@ -149,7 +149,7 @@ fn metrics_equal_statistics() {
     drop(server);
     assert!(
         TcpStream::connect(address).is_err(),
-        "nobody serves after the mount"
+        "metrics are still served after the unmount"
     );
 }
 
@@ -264,7 +264,7 @@ fn address_beyond_loopback_prints_note() {
     );
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(
-        text(&output.stderr).contains("open to whoever reaches it"),
+        text(&output.stderr).contains("also from other machines, can read the metrics"),
         "{}",
         text(&output.stderr)
     );

@@ -125,7 +125,7 @@ fn view_shows_activity_and_accepts_keys() {
     let (fixture, mountpoint) = mounted();
     let mnt = mountpoint.0.display();
     let terminal = Terminal::watching(&fixture, &format!("--interval 0.1 {mnt}"));
-    let screen = terminal.wait_for(&["larder top", "> page", "of 32.0 MiB", "? explain"]);
+    let screen = terminal.wait_for(&["larder top", "> page", "of 32.0 MiB", "? help"]);
     assert!(screen.lines().count() <= 24, "{screen}");
     fs::read(mountpoint.0.join("dir/large")).unwrap();
     let screen = terminal.wait_for(&["page: 768 objects", "\n    1 "]);
@@ -141,12 +141,12 @@ fn view_shows_activity_and_accepts_keys() {
     terminal.press("Up");
     terminal.wait_for(&["> inode", "inode: "]);
     terminal.press("?");
-    terminal.wait_for(&["back to the figures"]);
+    terminal.wait_for(&["return to the figures"]);
     terminal.press("?");
     terminal.wait_for(&["> inode"]);
 
     terminal.tmux(&["resize-window", "-x", "70", "-y", "20"]);
-    terminal.wait_for(&["needs 80 columns and 24 rows; here are 70 and 20"]);
+    terminal.wait_for(&["needs 80 columns and 24 rows; the terminal has 70 and 20"]);
     terminal.tmux(&["resize-window", "-x", "100", "-y", "30"]);
     terminal.wait_for(&["> inode"]);
     terminal.press("q");
@@ -187,7 +187,7 @@ fn view_reports_unmount_and_lost_server() {
     let terminal = Terminal::watching(&fixture, &format!("--interval 0.1 {mnt}"));
     terminal.wait_for(&["larder top"]);
     umount(User::Same, &mountpoint.0);
-    terminal.wait_for(&["last figures: ", "is not mounted"]);
+    terminal.wait_for(&["not updated: ", "is not mounted"]);
     terminal.press("q");
     let screen = terminal.wait_for_exit(0);
     assert!(
@@ -200,7 +200,7 @@ fn view_reports_unmount_and_lost_server() {
     let terminal = Terminal::watching(&fixture, &format!("--interval 0.1 {mnt}"));
     terminal.wait_for(&["larder top"]);
     signal(&server, Signal::KILL);
-    terminal.wait_for(&["last figures: "]);
+    terminal.wait_for(&["not updated: "]);
     terminal.press("q");
     let screen = terminal.wait_for_exit(1);
     assert!(screen.contains("error: "), "{screen}");
@@ -242,7 +242,7 @@ fn figures_are_written_as_text_without_terminal() {
             "{shown}"
         );
         assert!(
-            !shown.contains("? explain") && !shown.contains('\x1b'),
+            !shown.contains("? help") && !shown.contains('\x1b'),
             "{shown}"
         );
         assert!(shown.lines().all(|line| line.len() <= 80), "{shown}");
@@ -331,7 +331,7 @@ fn pages_in_trees_are_shown_by_their_depth() {
     let shown = larder_ok(["top", "--once", mnt]);
     let expected = [
         "tables D+page=rbtree, every 1 s".to_owned(),
-        "page: 768 objects, 1 red-black trees".to_owned(),
+        "page: 768 objects, 1 red-black tree".to_owned(),
         format!("{deepest:>5} "),
     ];
     for part in &expected {

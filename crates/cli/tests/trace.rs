@@ -213,7 +213,7 @@ fn recording_overwrites_nothing() {
     let inside = mountpoint.0.join("new.trace");
     for (trace, why) in [
         (&mine, "cannot record to"),
-        (&inside, "would lie in the mount"),
+        (&inside, "would be inside the mount"),
     ] {
         let output = larder([
             "mount".as_ref(),

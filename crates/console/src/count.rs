@@ -15,7 +15,9 @@ fn parse(text: &str) -> Result<u64, String> {
     let count = digits.parse().ok().zip(unit);
     count
         .and_then(|(count, unit): (u64, u64)| count.checked_mul(unit))
-        .ok_or_else(|| format!("`{text}` is not a count: write a whole number, or as in 50k or 2m"))
+        .ok_or_else(|| {
+            format!("`{text}` is not a count: write a whole number, such as 200, 50k or 2m")
+        })
 }
 
 /// Returns a parser for counts in a range.
@@ -30,7 +32,7 @@ pub fn within<T: TryFrom<u64> + Into<u64> + Copy + Send + Sync + 'static>(
             .filter(|_| (least..=most).contains(&count))
             .ok_or_else(|| {
                 if most == u64::MAX {
-                    format!("`{text}` is too little: the minimum is {least}")
+                    format!("`{text}` is too small: the minimum is {least}")
                 } else {
                     format!("`{text}` is out of range: write {least} to {most}")
                 }

@@ -1,4 +1,4 @@
-//! `larder fuse2fs`, also called as `fuse2fs`: takes the arguments of that program, for its callers.
+//! `larder fuse2fs`, also called as `fuse2fs`: accepts the arguments of that program, for its callers.
 //!
 //! Model: fuse2fs of e2fsprogs. Options in its `--help` are accepted; options without an effect here
 //! are ignored. Differences: the kernel checks permissions unless `fakeroot` is given, the journal is
@@ -54,18 +54,20 @@ const IGNORED_VALUES: [&str; 6] = [
 
 /// Mount an image, with the arguments of fuse2fs
 ///
-/// For programs that call fuse2fs: install a link of that name to larder, and they
-/// mount through larder.
+/// Programs that call fuse2fs use larder if a link named fuse2fs points to it.
 #[derive(Debug, Args)]
 #[command(
     version,
     after_help = "\
-Options of -o, beside those of larder mount:
-  fakeroot                  no permission checks: everyone let in may do all
-  offset=BYTES              where the file system starts in the image
+Options of -o, in addition to those of larder mount:
+  fakeroot                  no permission checks
+  offset=BYTES              offset of the file system in the image
   norecovery                ignore the journal (implies ro)
   errors=continue|remount-ro|panic
-  kernel                    as allow_other,suid,dev
+                            action when corruption is detected during a
+                            change; panic is treated as abort
+  kernel                    same as allow_other,suid,dev
+  directio                  same as direct_device
   no_default_opts, minixdf, bsddf, acl, user_xattr, debug, ...
                             accepted, no effect
 
@@ -79,30 +81,30 @@ Examples:
     reason = "each is a switch of the command line"
 )]
 pub(crate) struct Fuse2fsArgs {
-    /// The image: a file or a block device
+    /// Image file or block device
     image: PathBuf,
-    /// The directory to mount on
+    /// Directory to mount on
     mountpoint: PathBuf,
-    /// Options, separated by commas; may be given several times
+    /// Mount options, separated by commas
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<OsString>,
     /// Stay in the foreground
     #[arg(short)]
     foreground: bool,
-    /// Stay in the foreground, as -f
+    /// Same as -f
     #[arg(short)]
     debug: bool,
-    /// Answer requests one after the other
+    /// Use one thread to serve requests
     #[arg(short)]
     single_thread: bool,
-    /// Mount for reading only, as -o ro
+    /// Mount read-only, same as -o ro
     #[arg(short)]
     read_only: bool,
 }
 
-/// Mount an ext2, ext3 or ext4 image, through larder
+/// Mount an ext2, ext3 or ext4 image with larder
 ///
-/// Takes the arguments of fuse2fs of e2fsprogs.
+/// Accepts the arguments of fuse2fs from e2fsprogs.
 #[derive(Debug, Parser)]
 #[command(name = NAME)]
 struct Standalone {
@@ -159,7 +161,7 @@ fn options(args: &Fuse2fsArgs) -> Result<Options> {
                             hint: Some(_),
                         } => Failure::Usage {
                             message,
-                            hint: Some("fuse2fs --help lists options of -o".to_owned()),
+                            hint: Some("fuse2fs --help lists the options of -o".to_owned()),
                         },
                         other => other,
                     })?,

@@ -49,8 +49,8 @@ fn print_text(info: &Info) -> Result<()> {
     if info.missing_bytes > 0 {
         let missing = size::human(info.missing_bytes);
         row(
-            "Cut short",
-            &format!("the image lacks {missing} at its end"),
+            "Truncated",
+            &format!("{missing} are missing at the end of the image"),
         )?;
     }
     Ok(out.flush()?)

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &[OsString]) -> Result<ExitCode> {
         }
     }
     Err(Failure::with_hint(
-        "larder lab needs the program larder-lab, which is neither beside larder nor in PATH",
-        "install larder-lab, or add its directory to PATH; make install installs both",
+        "larder lab needs the program larder-lab, which was not found beside larder or in PATH",
+        "install larder-lab, or add its directory to PATH; make install installs both programs",
     ))
 }

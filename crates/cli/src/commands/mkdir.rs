@@ -43,8 +43,10 @@ fn make_all(volume: &Volume, path: &[u8], permissions: u16) -> Result<()> {
         at = match volume.resolve(&path[..end]) {
             Ok(ino) if volume.metadata(ino).map_err(failed)?.kind == FileKind::Directory => ino,
             Ok(_) => {
-                let there = name::escaped(&path[..end]);
-                return Err(Failure::new(format!("{there} is there, and no directory")));
+                let existing = name::escaped(&path[..end]);
+                return Err(Failure::new(format!(
+                    "{existing} exists and is not a directory"
+                )));
             }
             Err(larder::Error::NotFound(_)) => {
                 let start = path[..end]

@@ -111,7 +111,7 @@ pub(super) fn serve(
         recording_failure.clone()
     })?;
     recording_failure.map_or(Ok(()), |why| {
-        let hint = "make room, and record again to a new file; larder lab trace info says what this one holds";
+        let hint = "free space, and record again to a new file; larder lab trace info shows what this one contains";
         Err(Failure::with_hint(why, hint))
     })
 }
@@ -129,7 +129,7 @@ fn unmount_on_signal(mut signals: Signals, unmounter: Unmounter) -> io::Result<(
                 match unmounter.unmount() {
                     Ok(Unmounted::Now) => {}
                     Ok(_) => tracing::warn!(
-                        "the mount is in use: detached, ends when its last file is closed"
+                        "the mount is in use: it is detached, and ends when its last file is closed"
                     ),
                     Err(error) => tracing::error!("{error}"),
                 }

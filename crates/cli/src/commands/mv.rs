@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 pub(super) fn run(args: &MvArgs) -> Result<ExitCode> {
     let Some((destination, sources)) = args.paths.split_last() else {
-        return Err(Failure::usage("mv wants a path and a destination"));
+        return Err(Failure::usage("mv needs a path and a destination"));
     };
     place::change(&args.source, |volume| {
         move_all(volume, args, sources, destination.as_bytes())
@@ -27,7 +27,7 @@ fn move_all(
     if sources.len() > 1 && directory(volume, destination).is_none() {
         return Err(Failure::with_hint(
             format!("{} is not a directory", name::escaped(destination)),
-            "several paths need an existing directory to go into",
+            "to move several paths, DEST must be an existing directory",
         ));
     }
     let flags = if args.no_clobber {

@@ -44,10 +44,10 @@ impl<'a> Place<'a> {
     pub(super) fn required(text: &'a OsStr) -> Result<Self> {
         Self::parse(text).ok_or_else(|| Failure::Usage {
             message: format!(
-                "`{}` is no place in an image",
+                "`{}` is not a path in an image",
                 name::escaped(text.as_bytes())
             ),
-            hint: Some("write it as IMAGE:/PATH, as in disk.img:/etc/fstab".to_owned()),
+            hint: Some("write IMAGE:/PATH, as in disk.img:/etc/fstab".to_owned()),
         })
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn change(
     let ImageArgs { volume, image } = args;
     if volume.noload {
         return Err(Failure::usage(
-            "--noload is for reading: an image whose journal is ignored cannot be written",
+            "--noload cannot be used with commands that change the image",
         ));
     }
     let mut options = mount_options::open_options(volume);
@@ -106,8 +106,12 @@ pub(super) struct Target {
 impl Target {
     /// Returns the target at `path`: its last name in the directory before it, which must exist.
     pub(super) fn of(volume: &Volume, path: &[u8]) -> Result<Self> {
-        let (directory, name) = split(path)
-            .ok_or_else(|| Failure::new(format!("{}: names no file", name::escaped(path))))?;
+        let (directory, name) = split(path).ok_or_else(|| {
+            Failure::new(format!(
+                "{}: the path must end in a file name",
+                name::escaped(path)
+            ))
+        })?;
         let parent = volume
             .resolve(directory)
             .map_err(|error| of_path(directory, &error))?;

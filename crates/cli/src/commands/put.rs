@@ -90,7 +90,7 @@ fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
     {
         return Err(Failure::with_hint(
             format!(
-                "{}: the image has a file of another type there",
+                "{}: exists in the image, and is not a regular file",
                 name::escaped(&target.name)
             ),
             "remove it first: larder rm",
@@ -104,8 +104,8 @@ fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
     let failed = |error: larder::Error| match &replaced {
         Some(_) if error.errno() == Errno::NOSPC => Failure::with_hint(
             of_path(path, &error).to_string(),
-            "the file there stays until the new one is whole, so both need room; \
-             larder rm removes it first",
+            "the old file is kept until the new one is complete, so both need space; to free the \
+             space of the old file first, use larder rm",
         ),
         _ => of_path(path, &error),
     };
@@ -115,10 +115,13 @@ fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
     fill(volume, file.ino(), source.input, failed)?;
     file.link_as(&target).map_err(failed)?;
     if let Some(replaced) = replaced.filter(|replaced| replaced.links > 1) {
+        let others = match replaced.links - 1 {
+            1 => "1 other hard link keeps".to_owned(),
+            count => format!("{count} other hard links keep"),
+        };
         print_note(&format!(
-            "{} has the new content; the file's other names in the image ({}) keep the old one",
-            name::escaped(path),
-            replaced.links - 1
+            "{} has the new content; {others} the old content",
+            name::escaped(path)
         ));
     }
     Ok(())

@@ -29,7 +29,7 @@ fn remove(volume: &Volume, args: &RmArgs, path: &[u8]) -> Result<bool> {
     let failed = |error| of_path(path, &error);
     let Some((directory, name)) = split(path) else {
         return Err(Failure::new(format!(
-            "{}: refusing to remove it: name what is in it",
+            "{}: refusing to remove this directory; name the files in it",
             name::escaped(path)
         )));
     };
@@ -47,7 +47,7 @@ fn remove(volume: &Volume, args: &RmArgs, path: &[u8]) -> Result<bool> {
     if !args.recursive {
         return Err(Failure::with_hint(
             format!("{} is a directory", name::escaped(path)),
-            "give -r to remove directories with all that is in them",
+            "give -r to remove directories with their content",
         ));
     }
     Ok(remove_tree(volume, parent, name, ino, path))
@@ -92,7 +92,7 @@ fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8])
             Ok(metadata) if metadata.kind == FileKind::Directory => {
                 if !entered.insert(ino) {
                     print_error(&format!(
-                        "{}: has two names: the image is damaged, see what e2fsck says",
+                        "{}: the directory has two names: the image is damaged; check it with e2fsck -n",
                         name::escaped(&path)
                     ));
                     continue;

@@ -43,13 +43,13 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
 fn note_no_lookups(stats: &Stats) {
     if stats.caches().iter().all(|(_, cache)| cache.lookups == 0) {
         print_note(
-            "no lookups yet: the kernel answers from its own caches what it knows, and asks larder \
-             for the rest only",
+            "no lookups yet: the kernel answers from its own caches, and requests only the rest from \
+             larder",
         );
     } else if stats.page.lookups == 0 {
         print_note(
-            "no pages were looked up yet: the kernel caches pages itself, and large reads go past \
-             larder's page cache; mount with --direct-io to have larder serve every read",
+            "no pages were looked up yet: the kernel caches pages itself, and large reads bypass \
+             larder's page cache; with mount --direct-io, larder serves every read",
         );
     }
 }
@@ -87,16 +87,20 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
         .map(|(kind, cache)| format!("{} {}", kind.as_str(), cache.finder));
     writeln!(out, "           {}", finders.join(", "))?;
     let readahead = &stats.readahead;
-    let (policy, threads) = (readahead.policy, readahead.threads);
-    let most = human(readahead.max_bytes);
     writeln!(
         out,
-        "readahead  {policy}, {most} at once at most, {threads} threads"
+        "readahead  {}, at most {} at once, {}",
+        readahead.policy,
+        human(readahead.max_bytes),
+        counted(readahead.threads as u64, "thread", "threads")
     )?;
     writeln!(
         out,
-        "           {} windows, {} pages ahead, {} used, {} wasted",
-        readahead.windows, readahead.pages_ahead, readahead.pages_used, readahead.pages_wasted
+        "           {}, {} ahead, {} used, {} wasted",
+        counted(readahead.windows, "window", "windows"),
+        counted(readahead.pages_ahead, "page", "pages"),
+        readahead.pages_used,
+        readahead.pages_wasted
     )?;
     if let Some(attributes) = &stats.attributes {
         print_attributes(out, attributes)?;
@@ -104,8 +108,8 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     let device = &stats.device;
     writeln!(
         out,
-        "device     {} reads, {}",
-        device.reads,
+        "device     {}, {}",
+        counted(device.reads, "read", "reads"),
         human(device.bytes)
     )?;
     if let Some(writing) = &stats.writing {
@@ -115,6 +119,11 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
         print_recording(out, recording)?;
     }
     Ok(())
+}
+
+/// Returns a count with its noun.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Prints why something ended, if it did.
@@ -128,8 +137,8 @@ fn print_end(out: &mut dyn Write, what: &str, why: Option<&String>) -> io::Resul
 fn print_recording(out: &mut dyn Write, recording: &RecordingStats) -> io::Result<()> {
     writeln!(
         out,
-        "recording  {} events to {}, {} lost",
-        recording.events,
+        "recording  {} to {}, {} lost",
+        counted(recording.events, "event", "events"),
         name::escaped(recording.file.as_bytes()),
         recording.lost
     )?;
@@ -139,13 +148,13 @@ fn print_recording(out: &mut dyn Write, recording: &RecordingStats) -> io::Resul
 
 fn print_attributes(out: &mut dyn Write, attributes: &AttributeStats) -> io::Result<()> {
     if attributes.variant == MbCacheVariant::Off {
-        return writeln!(out, "attributes off, none are shared");
+        return writeln!(out, "attributes off: none are shared");
     }
-    let (variant, shares) = (attributes.variant, attributes.shares);
-    let saved = human(attributes.saved_bytes);
+    let shares = counted(attributes.shares, "share", "shares");
+    let (variant, saved) = (attributes.variant, human(attributes.saved_bytes));
     writeln!(
         out,
-        "attributes {variant}, {shares} shares, {saved} saved on the image"
+        "attributes {variant}, {shares}, {saved} saved on the image"
     )?;
     print_mbcache(out, "blocks", &attributes.blocks)?;
     // Only an image with ea_inode has shared inodes.
@@ -163,8 +172,9 @@ fn print_mbcache(out: &mut dyn Write, of_what: &str, cache: &MbCacheStats) -> io
     )?;
     writeln!(
         out,
-        "           {} lookups, {} hits",
-        cache.lookups, cache.hits
+        "           {}, {}",
+        counted(cache.lookups, "lookup", "lookups"),
+        counted(cache.hits, "hit", "hits")
     )?;
     writeln!(
         out,
@@ -178,17 +188,15 @@ fn print_writing(
     device: &DeviceStats,
     writing: &WritingStats,
 ) -> io::Result<()> {
-    let (writes, flushes) = (device.writes, device.flushes);
+    let writes = counted(device.writes, "write", "writes");
+    let flushes = counted(device.flushes, "flush", "flushes");
     let written = human(device.written_bytes);
-    writeln!(
-        out,
-        "           {writes} writes, {written}, {flushes} flushes"
-    )?;
+    writeln!(out, "           {writes}, {written}, {flushes}")?;
     let content = human(writing.dirty_bytes);
     let metadata = human(writing.dirty_metadata_bytes);
     writeln!(
         out,
-        "writing    {content} to be written yet, and {metadata} of metadata"
+        "writing    {content} of content and {metadata} of metadata not yet written"
     )?;
     print_end(out, "turned read-only", writing.read_only_because.as_ref())
 }
@@ -263,7 +271,7 @@ mod tests {
         assert!(text.contains("memory     400.0 KiB of 1.0 MiB"), "{text}");
         let tables = "tables     D\n           page page-offset, buffer larder,";
         assert!(text.contains(tables), "{text}");
-        let readahead = "readahead  modern, 128.0 KiB at once at most, 3 threads";
+        let readahead = "readahead  modern, at most 128.0 KiB at once, 3 threads";
         assert!(text.contains(readahead), "{text}");
     }
 
@@ -321,7 +329,7 @@ device ";
         stats.attributes.as_mut().unwrap().inodes.limit_entries = 16_384;
         assert!(shown(&stats).contains("  inodes   0 of 16384 entries"));
         stats.attributes.as_mut().unwrap().variant = MbCacheVariant::Off;
-        assert!(shown(&stats).contains("attributes off, none are shared"));
+        assert!(shown(&stats).contains("attributes off: none are shared"));
     }
 
     #[test]
@@ -357,7 +365,7 @@ recording  12 events to disk.trace, 3 lost
         let text = shown(&stats);
         assert!(
             text.contains("7 flushes")
-                && text.contains("5.0 MiB to be written yet, and 3.0 MiB of metadata"),
+                && text.contains("5.0 MiB of content and 3.0 MiB of metadata not yet written"),
             "{text}"
         );
         assert!(

@@ -37,7 +37,9 @@ impl<'a> Unnamed<'a> {
 impl Drop for Unnamed<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.volume.release(self.ino, 1) {
-            tracing::warn!("the next open for writing deletes an unfinished copy: {error}");
+            tracing::warn!(
+                "cannot delete an unfinished copy: {error}; the next open for writing deletes it"
+            );
         }
     }
 }

@@ -27,7 +27,7 @@ impl Failed {
         match set {
             Ok(()) => {}
             Err(errno @ (Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::INVAL)) => {
-                tracing::debug!("attribute {name} is left out: {errno}");
+                tracing::debug!("attribute {name} was not copied: {errno}");
             }
             Err(errno) => self
                 .0
@@ -102,7 +102,7 @@ fn attributes(volume: &Volume, metadata: &Metadata) -> Vec<(Vec<u8>, Vec<u8>)> {
             .filter_map(|(value, name)| Some((name, value?)))
             .collect(),
         Err(error) => {
-            tracing::warn!("attributes are left out: {error}");
+            tracing::warn!("extended attributes were not copied: {error}");
             Vec::new()
         }
     }

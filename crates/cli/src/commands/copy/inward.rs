@@ -71,7 +71,7 @@ fn copy_all(
                 "{} in the image is not a directory",
                 name::escaped(place.path)
             ),
-            "several files need an existing directory to go into: larder mkdir makes one",
+            "to copy several files, DEST must be an existing directory; larder mkdir creates one",
         ));
     }
     let progress = progress::bar(|| {
@@ -98,8 +98,8 @@ fn copy_all(
     progress.finish_and_clear();
     if copy.has_filled_image {
         print_hint(
-            "nothing in the image was changed for the files named above; a copy needs room beside the \
-             file that it replaces, and larder rm makes room",
+            "the image is unchanged at the paths named above; a copy needs space in addition to the \
+             file that it replaces, and larder rm frees space",
         );
     }
     Ok(ExitCode::from(u8::from(copy.has_failed)))
@@ -202,7 +202,7 @@ impl<'a> InwardCopy<'a> {
                 }
                 Some(_) => {
                     return Err(Failure::new(
-                        "cannot make a directory where another file is",
+                        "cannot create the directory: another file has its name",
                     ));
                 }
                 None => self.directory(path, &metadata, &target)?,
@@ -239,7 +239,7 @@ impl<'a> InwardCopy<'a> {
         let removed = self.volume.remove_dir(target.parent, &target.name);
         removed.map_err(|error| self.written(&error))?;
         Err(Failure::new(format!(
-            "{failure}; the directory and what is in it were not copied"
+            "{failure}; the directory and its content were not copied"
         )))
     }
 
@@ -436,7 +436,7 @@ fn tree_bytes(root: &Path) -> u64 {
 }
 
 fn unreadable(error: &io::Error) -> Failure {
-    Failure::new(format!("cannot read it: {error}"))
+    Failure::new(format!("cannot read the source: {error}"))
 }
 
 #[cfg(test)]

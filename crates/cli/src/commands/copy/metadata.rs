@@ -90,7 +90,7 @@ fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<NotKept> {
         Err(Errno::NOTSUP) => return Vec::new(),
         Err(errno) => {
             return vec![NotKept {
-                message: format!("cannot list its attributes: {errno}"),
+                message: format!("cannot list the attributes: {errno}"),
                 is_no_space: false,
             }];
         }

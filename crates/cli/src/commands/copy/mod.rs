@@ -45,7 +45,7 @@ struct Target<'a> {
 
 pub(super) fn run(args: &CpArgs) -> Result<ExitCode> {
     let wanted = || Failure::Usage {
-        message: "cp wants IMAGE PATH... DEST, or FILE... IMAGE:/PATH".to_owned(),
+        message: "cp needs IMAGE PATH... DEST, or FILE... IMAGE:/PATH".to_owned(),
         hint: Some("larder cp --help shows examples".to_owned()),
     };
     let (destination, sources) = args.paths.split_last().ok_or_else(wanted)?;
@@ -70,14 +70,14 @@ fn outward(
     if destination == Path::new("-") {
         return Err(Failure::Usage {
             message: "cp does not write to standard output".to_owned(),
-            hint: Some("larder cat IMAGE PATH does; ./- is a file of that name".to_owned()),
+            hint: Some("use larder cat IMAGE PATH; for a file named -, give ./-".to_owned()),
         });
     }
     let volume = opening::open(image, &mount_options::open_options(&args.volume))?;
     if sources.len() > 1 && !destination.is_dir() {
         return Err(Failure::with_hint(
             format!("destination {} is not a directory", destination.display()),
-            "several paths need an existing directory to go into",
+            "to copy several paths, DEST must be an existing directory",
         ));
     }
     if !destination.is_dir() {
@@ -199,7 +199,7 @@ fn check_not_special(target: &Target<'_>) -> Result<()> {
                 "{} in the destination is not a regular file",
                 name::escaped(name.as_bytes())
             ),
-            "give its own path as DEST to write into it",
+            "to write into it, give its path as DEST",
         )),
     }
 }
@@ -224,7 +224,7 @@ fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(errno) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!("the limit of open files stays as it is: {errno}");
+        tracing::debug!("cannot raise the limit of open files: {errno}");
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn opened(source: &Metadata, destination: &Path) -> Result<Option<Fil
         }
         return Err(Failure::with_hint(
             format!("{} is not a regular file", destination.display()),
-            "a file of another kind does not replace it: remove it first",
+            "remove it first: only a file of the same type can replace it",
         ));
     }
     let is_dangling = matches!(

@@ -126,7 +126,7 @@ impl<'a> TreeCopy<'a> {
             if is_plain_name(&name) {
                 return Some((name, ino));
             }
-            let failure = Failure::new("no file can have this name");
+            let failure = Failure::new("the name is not a valid file name");
             self.report(&joined(&level.source, &name), &failure);
         }
     }
@@ -199,7 +199,7 @@ impl<'a> TreeCopy<'a> {
                     "directory inode {} has two names: the image is damaged",
                     metadata.ino
                 ),
-                "see what e2fsck -n says",
+                "check the image with e2fsck -n",
             ));
         }
         Ok(Level {
@@ -280,9 +280,7 @@ impl<'a> TreeCopy<'a> {
         let mode = Mode::RUSR | Mode::WUSR;
         let node = mknodat(copy.parent, &copy.name, kind, mode, device);
         node.map_err(|errno| match errno {
-            Errno::PERM => {
-                Failure::with_hint("device files need root", "copy as root, or do without")
-            }
+            Errno::PERM => Failure::with_hint("only root can create device files", "copy as root"),
             errno => written(errno),
         })?;
         Ok(self.keep(metadata, copy))
@@ -313,9 +311,9 @@ fn made_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, name, flags, Mode::empty()).map_err(|errno| match errno {
         Errno::NOTDIR | Errno::LOOP => {
-            Failure::new("cannot make a directory where another file is")
+            Failure::new("cannot create the directory: another file has its name")
         }
-        Errno::MFILE => Failure::new("the tree is deeper than the limit of open files"),
+        Errno::MFILE => Failure::new("the tree has more levels than the limit of open files"),
         errno => written(errno),
     })
 }

@@ -46,8 +46,8 @@ impl Widget for Screen<'_> {
         if area.width < columns || area.height < rows {
             let Rect { width, height, .. } = area;
             let text = format!(
-                "larder top needs {columns} columns and {rows} rows; here are {width} and {height}. \
-                 Make the terminal larger, or press q and use --once."
+                "larder top needs {columns} columns and {rows} rows; the terminal has {width} and \
+                 {height}. Enlarge it, or press q and use --once."
             );
             return Paragraph::new(text)
                 .wrap(Wrap { trim: true })
@@ -82,7 +82,7 @@ impl Widget for Screen<'_> {
             Text::from(self.activity()).render(right, buffer);
         }
         if self.has_keys {
-            let text = "q leave   arrow keys choose a cache   ? explain";
+            let text = "q quit   arrow keys choose a cache   ? help";
             Line::raw(text).style(self.heading()).render(keys, buffer);
         }
     }
@@ -155,7 +155,7 @@ impl Screen<'_> {
             "cache",
             "lookups/s",
             "hits now",
-            "in all",
+            "overall",
             "links/hit",
             "links/miss",
             "longest",
@@ -192,14 +192,14 @@ impl Screen<'_> {
         let change = self.change.cache(report.cache);
         let walked = |links, lookups| or_none(ratio(links, lookups), two_decimals);
         let found_in = match &report.trees {
-            Some(trees) => format!("{} red-black trees", short(as_f64(trees.trees))),
-            None => format!("{} buckets, {}", short(as_f64(cache.buckets)), cache.finder),
+            Some(trees) => counted(trees.trees, "red-black tree"),
+            None => format!("{}, {}", counted(cache.buckets, "bucket"), cache.finder),
         };
         let mut lines = vec![
             Line::raw(format!(
-                "{}: {} objects, {found_in}",
+                "{}: {}, {found_in}",
                 report.cache.as_str(),
-                short(as_f64(cache.objects)),
+                counted(cache.objects, "object"),
             ))
             .bold(),
             Line::raw(format!(
@@ -208,7 +208,7 @@ impl Screen<'_> {
                 or_none(change.removed, short),
             )),
             Line::raw(format!(
-                "since mount: {} links a hit, {} a miss",
+                "overall: {} links/hit, {} links/miss",
                 walked(cache.links_on_hits, cache.hits),
                 walked(cache.links_on_misses, misses(cache)),
             )),
@@ -218,7 +218,7 @@ impl Screen<'_> {
                 "{:>5} {:>8}  (largest tree: {})",
                 "depth",
                 "pages",
-                short(as_f64(trees.largest))
+                counted(trees.largest, "page")
             ),
             None => format!("{:>5} {:>8} {:>8}", "chain", "buckets", "Poisson"),
         };
@@ -235,7 +235,7 @@ impl Screen<'_> {
     /// Returns the activity of readahead, the device and shared attributes.
     fn activity(&self) -> Vec<Line<'static>> {
         let stats = self.stats();
-        let head = format!("{:<14}{:>9}{:>11}", "", "per s", "in all");
+        let head = format!("{:<14}{:>9}{:>11}", "", "per s", "total");
         let mut lines = vec![
             Line::raw(head).style(self.heading()),
             self.count("windows ahead", |stats| stats.readahead.windows),
@@ -323,8 +323,8 @@ impl Screen<'_> {
 /// Returns the progress of a recording. The file is at the end, since its name may be long.
 fn progress(recording: &RecordingStats) -> String {
     format!(
-        "recording {} events, {} lost, to {}",
-        short(as_f64(recording.events)),
+        "recording {}, {} lost, to {}",
+        counted(recording.events, "event"),
         short(as_f64(recording.lost)),
         name::escaped(recording.file.as_bytes())
     )
@@ -345,6 +345,12 @@ fn percent(share: f64) -> String {
 
 fn two_decimals(value: f64) -> String {
     format!("{value:.2}")
+}
+
+/// Returns a count with its noun.
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", short(as_f64(count)))
 }
 
 /// Returns a count in at most seven columns: `0.3`, `123`, `45.6k`.

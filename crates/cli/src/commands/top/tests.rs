@@ -173,7 +173,8 @@ fn too_small_screen_shows_required_size() {
         let terminal = drawn(width, height, screen(&change));
         let shown = lines(terminal.backend().buffer()).join(" ");
         let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-        let expected = format!("needs 80 columns and 24 rows; here are {width} and {height}.");
+        let expected =
+            format!("needs 80 columns and 24 rows; the terminal has {width} and {height}.");
         assert!(shown.contains(&expected), "{shown}");
     }
     // A terminal may have any size, including 0.
@@ -188,9 +189,9 @@ fn notice_shows_read_only_reason_and_failed_query() {
     let shown = lines(drawn(80, 24, screen(&change)).backend().buffer());
     assert_eq!(shown[2], r"turned read-only: the disk\033[2J is full");
     let mut screen = screen(&change);
-    screen.notice = Some("last figures: it is gone");
+    screen.notice = Some("not updated: it is unmounted");
     let shown = lines(drawn(80, 24, screen).backend().buffer());
-    assert_eq!(shown[2], "last figures: it is gone");
+    assert_eq!(shown[2], "not updated: it is unmounted");
 }
 
 #[test]

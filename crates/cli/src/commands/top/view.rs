@@ -195,7 +195,7 @@ impl<'a> View<'a> {
         let notice = self
             .lost
             .as_ref()
-            .map(|error| format!("last figures: {error}"));
+            .map(|error| format!("not updated: {error}"));
         let screen = Screen {
             mountpoint: &self.args.mountpoint,
             interval: self.args.interval,
