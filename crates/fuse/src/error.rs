@@ -42,7 +42,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The kernel's FUSE device is missing. Errno: `ENODEV`.
-    #[error("/dev/fuse does not exist: FUSE is not available")]
+    #[error("FUSE is not available: /dev/fuse does not exist, or has no driver")]
     NoFuseDevice,
     /// The user has no permission to open the kernel's FUSE device. Errno: `EACCES`.
     #[error("no permission to open /dev/fuse")]

@@ -128,7 +128,7 @@ impl Mount {
 fn unexpected(answer: Answer) -> Error {
     Error::Stats(match answer {
         Answer::Error(text) => text,
-        _ => "unexpected answer of the server".to_owned(),
+        _ => "unexpected answer from the server".to_owned(),
     })
 }
 

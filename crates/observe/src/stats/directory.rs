@@ -67,7 +67,7 @@ fn candidates(uid: u32) -> Vec<PathBuf> {
 
 /// Returns the first candidate that is safe and exists or can be created.
 fn make(uid: u32) -> Result<PathBuf> {
-    let mut made = Err(refused(&env::temp_dir(), "no other directory is available"));
+    let mut made = Err(refused(&env::temp_dir(), "no directory is available"));
     for directory in candidates(uid) {
         made = make_one(&directory, uid).map(|()| directory);
         if made.is_ok() {
