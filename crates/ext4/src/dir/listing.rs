@@ -99,7 +99,7 @@ impl<'l> Listing<'l> {
         place: Place,
     ) -> ControlFlow<()> {
         if !dirent.has_legal_name() {
-            let what = "name contains a slash or a zero byte";
+            let what = "name contains a slash or a NUL byte";
             self.note_damage(place.corrupt(what));
             return ControlFlow::Continue(());
         }

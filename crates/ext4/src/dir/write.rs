@@ -168,7 +168,7 @@ impl Filesystem {
         if name.is_empty() || name.iter().any(|&byte| matches!(byte, 0 | b'/')) {
             return Err(Error::Invalid(
                 dir.ino(),
-                "file name is empty, or contains a slash or a zero byte",
+                "the file name is empty, or contains a slash or a NUL byte",
             ));
         }
         Ok(NewDirent {
