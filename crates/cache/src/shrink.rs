@@ -47,24 +47,24 @@ pub(crate) struct Shrinkers {
 /// Scans ever larger shares of `pool` and `others` until `want` frames are freed. Returns the number of freed
 /// frames.
 pub(crate) fn reclaim(pool: &dyn Shrinker, others: Option<&Shrinkers>, want: u64) -> u64 {
-    let living = |shrinkers: fn(&Shrinkers) -> &[Weak<dyn Shrinker>]| {
+    let upgraded = |shrinkers: fn(&Shrinkers) -> &[Weak<dyn Shrinker>]| {
         let all = others.map_or(&[][..], shrinkers);
         all.iter().filter_map(Weak::upgrade)
     };
     let mut freed = 0;
     // The last two rounds are full turns: the first clears the referenced bits, the second evicts.
     for priority in (0..=PRIORITY).rev().chain([0]) {
-        for eager in living(|others| &others.eager) {
+        for eager in upgraded(|others| &others.eager) {
             let share = eager.count_objects() / u64::from(priority + 1);
             freed += eager.scan_objects(share);
         }
-        for other in living(|others| &others.before_pool) {
+        for other in upgraded(|others| &others.before_pool) {
             freed += scan_share(&*other, priority, want.saturating_sub(freed));
         }
         freed += scan_share(pool, priority, want.saturating_sub(freed));
         if priority <= LAST_PRIORITY && freed < want {
             // The same amount from each, or the first would give all.
-            for other in living(|others| &others.last) {
+            for other in upgraded(|others| &others.last) {
                 freed += scan_share(&*other, priority, want);
             }
         }

@@ -454,10 +454,16 @@ fn frames_returned_for_names_cover_their_memory() {
         caches.dentries.insert(2, name.as_bytes(), Dentry::Negative);
     }
     let slots = caches.dentries.stats().objects * 64;
-    let given_up = u64::from(before - caches.pages.frames().capacity()) * 4096;
+    let returned_bytes = u64::from(before - caches.pages.frames().capacity()) * 4096;
     // The first chunk was charged from the start.
-    assert!(given_up + 4096 >= slots, "{given_up} bytes for {slots}");
-    assert!(given_up <= slots, "{given_up} bytes for {slots}");
+    assert!(
+        returned_bytes + 4096 >= slots,
+        "{returned_bytes} bytes for {slots}"
+    );
+    assert!(
+        returned_bytes <= slots,
+        "{returned_bytes} bytes for {slots}"
+    );
     caches.check_invariants();
 }
 

@@ -149,15 +149,15 @@ pub struct LockedPage<'a> {
 
 impl<'a> LockedPage<'a> {
     /// Creates the guard, once, for the thread that made the uptodate frame `index` busy. Waits
-    /// until no thread has it pinned. If `gives_up` returns true meanwhile, returns `None` and
+    /// until no thread has it pinned. If `is_cancelled` returns true meanwhile, returns `None` and
     /// leaves the frame as it was before.
     pub(super) fn new(
         frames: &'a Frames,
         holder: Holder,
         index: u32,
-        gives_up: impl Fn() -> bool,
+        is_cancelled: impl Fn() -> bool,
     ) -> Option<Self> {
-        if !frames.arena.slot(index).wait_unpinned(gives_up) {
+        if !frames.arena.slot(index).wait_unpinned(is_cancelled) {
             frames.fill(index, 0);
             return None;
         }

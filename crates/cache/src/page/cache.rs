@@ -166,15 +166,15 @@ impl PageCache {
     }
 
     /// Locks the page for a change, if it is cached and uptodate. Waits, without parking, until no
-    /// thread has it pinned, or until `gives_up` returns true: a page that is being written to the
+    /// thread has it pinned, or until `is_cancelled` returns true: a page that is being written to the
     /// device is pinned for a long time. The caller must not have the page pinned. Counts no lookup,
     /// but is a use of the page.
     #[must_use]
-    pub fn lock(&self, key: PageKey, gives_up: impl Fn() -> bool) -> Lock<'_> {
+    pub fn lock(&self, key: PageKey, is_cancelled: impl Fn() -> bool) -> Lock<'_> {
         match self.index().lock(&key) {
             Some(Taken::Locked(index, before)) => {
                 self.note_use(before);
-                LockedPage::new(&self.frames, self.holder, index, gives_up)
+                LockedPage::new(&self.frames, self.holder, index, is_cancelled)
                     .map_or(Lock::Held, Lock::Locked)
             }
             Some(Taken::Busy(index, seen)) => Lock::Busy(self.wait(key, index, seen)),

@@ -9,10 +9,10 @@ use super::Arena;
 
 /// The longest chain, as a multiple of the length if the arena were full and all chains were equally
 /// long.
-const TIMES_EQUAL: u32 = 4;
+const MEAN_FACTOR: u32 = 4;
 
 /// Chains up to this length are never too long.
-const ALWAYS: u32 = 64;
+const MIN_BOUND: u32 = 64;
 
 /// Whether a chain has room for one more entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) enum Room {
     /// The chain has room.
     Free,
     /// This entry, the oldest that is not held, has to be evicted first.
-    Instead(u32),
+    Evict(u32),
     /// The chain is full of held entries.
     None,
 }
@@ -29,7 +29,7 @@ impl<const W: usize> Arena<W> {
     /// Returns the largest number of entries in each of 2^`bits` chains.
     pub(crate) fn chain_max(&self, bits: u32) -> u32 {
         let share = self.capacity() >> bits;
-        share.saturating_mul(TIMES_EQUAL).max(ALWAYS)
+        share.saturating_mul(MEAN_FACTOR).max(MIN_BOUND)
     }
 
     /// Checks for room in a chain with these entries, the newest first, and at most `most` entries.
@@ -39,7 +39,7 @@ impl<const W: usize> Arena<W> {
         for index in chain {
             length += 1;
             if self.slot(index).state().can_claim() {
-                oldest = Room::Instead(index);
+                oldest = Room::Evict(index);
             }
         }
         if length < most { Room::Free } else { oldest }

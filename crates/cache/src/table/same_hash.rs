@@ -66,13 +66,13 @@ where
         }
         let mut oldest = None;
         match self.arena.room(self.arena.chain(locked.first()), chain_max) {
-            Room::Instead(index) if self.arena.claim(index).is_some() => {
+            Room::Evict(index) if self.arena.claim(index).is_some() => {
                 self.unlink_locked(&mut locked, index);
                 evicted(index);
                 oldest = Some(self.arena.vacant(index));
             }
             Room::Free => {}
-            Room::Instead(_) | Room::None => {
+            Room::Evict(_) | Room::None => {
                 drop(locked);
                 return Added::NoRoom;
             }

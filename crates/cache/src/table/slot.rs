@@ -314,21 +314,21 @@ impl<const W: usize> Slot<W> {
     /// Does what [`Slot::take_flag`] does for the entry `seen`, which the caller need not hold.
     pub(crate) fn take_flag_of(&self, seen: State, flag: u64) -> bool {
         let taken = self.update(self.state(), |state| {
-            let has_it = state.is_same_entry(seen) && state.has(flag);
-            has_it.then_some(State(state.0 & !flag))
+            let is_set = state.is_same_entry(seen) && state.has(flag);
+            is_set.then_some(State(state.0 & !flag))
         });
         taken.is_ok()
     }
 
     /// Waits until no pins are left on an entry that the caller has made busy, so that no pins are
-    /// added. Returns false if `gives_up` returns true before.
+    /// added. Returns false if `is_cancelled` returns true before.
     ///
     /// The wait does not park: it is for pins that last as long as a copy.
-    pub(crate) fn wait_unpinned(&self, gives_up: impl Fn() -> bool) -> bool {
+    pub(crate) fn wait_unpinned(&self, is_cancelled: impl Fn() -> bool) -> bool {
         let backoff = Backoff::new();
         // The state is loaded with acquire: reads through the pins happen before the caller continues.
         while self.state().pins() > 0 {
-            if gives_up() {
+            if is_cancelled() {
                 return false;
             }
             backoff.snooze();

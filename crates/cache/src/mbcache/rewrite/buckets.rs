@@ -121,7 +121,7 @@ impl<P: Probe> Chain<'_, P> {
             arena, chain_max, ..
         } = self.entries;
         let room = arena.room(self.walk(self.first()), *chain_max);
-        if let Room::Instead(oldest) = room {
+        if let Room::Evict(oldest) = room {
             if self.entries.claim(oldest).is_none() {
                 // Another thread holds or claimed it.
                 return Room::None;

@@ -184,7 +184,7 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
         self.order.add(entries, index);
         self.counters.insert();
         entries.release(index);
-        if let Room::Instead(oldest) = room {
+        if let Room::Evict(oldest) = room {
             self.order.remove(entries, oldest);
             entries.free(oldest);
             entries.dropped_by_limit.fetch_add(1, Relaxed);

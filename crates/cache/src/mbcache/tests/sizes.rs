@@ -49,9 +49,9 @@ fn full_cache_takes_the_memory_of_its_budget() {
             assert!(bytes <= budget_bytes / 64 + LIST_BYTES, "{bytes}");
             let slots = u64::from(shared.arena.slots) * cache.stats().entry_bytes;
             let buckets = (shared.arena.bucket_bytes << shared.arena.bits) as u64;
-            let reckoned = slots + buckets;
+            let budgeted = slots + buckets;
             assert!(
-                (reckoned..=reckoned + LIST_BYTES).contains(&bytes),
+                (budgeted..=budgeted + LIST_BYTES).contains(&bytes),
                 "{bytes}"
             );
             let chunks = shared.arena.slots.div_ceil(shared.arena.chunk);

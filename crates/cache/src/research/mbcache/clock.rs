@@ -92,8 +92,8 @@ impl<P: Probe> Clock<P> {
         });
         self.entries.wrote_free_list();
         if dropped.get() > 0 {
-            let all_dropped = self.entries.dropped_for_room();
-            all_dropped.fetch_add(dropped.get(), Relaxed);
+            let total_dropped = self.entries.dropped_for_room();
+            total_dropped.fetch_add(dropped.get(), Relaxed);
         }
         vacant
     }

@@ -190,7 +190,7 @@ impl<P: Probe> Old<P> {
 
     /// Evicts the entry that occupies the room. Returns false if there can be no room.
     fn clear(&self, room: Room, indexes: &mut Indexes) -> bool {
-        if let Room::Instead(oldest) = room {
+        if let Room::Evict(oldest) = room {
             self.remove(indexes, oldest);
             self.entries.dropped_by_limit.fetch_add(1, Relaxed);
         }
