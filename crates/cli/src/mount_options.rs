@@ -353,12 +353,12 @@ fn unknown(option: &OsStr) -> Failure {
         .iter()
         .map(|known| (strsim::jaro_winkler(name, known), known));
     let nearest = rated.max_by(|a, b| a.0.total_cmp(&b.0));
-    let meant = match nearest {
+    let suggestion = match nearest {
         Some((similarity, known)) if similarity >= SIMILAR => format!("; did you mean {known}=?"),
         _ => String::new(),
     };
     refused(format!(
-        "unknown mount option `{}`{meant}",
+        "unknown mount option `{}`{suggestion}",
         name::escaped(option.as_bytes())
     ))
 }

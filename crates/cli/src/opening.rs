@@ -29,7 +29,7 @@ pub(crate) fn open_or_read(image: &Path, options: &mut OpenOptions) -> Result<Vo
         Ok(volume) => return Ok(volume),
         Err(error) => error,
     };
-    let Some(why) = why_unwritable(&error).filter(|_| options.read_write) else {
+    let Some(why) = read_only_reason(&error).filter(|_| options.read_write) else {
         return Err(describe(image, options, &error));
     };
     options.read_write = false;
@@ -94,7 +94,7 @@ pub(crate) fn is_ending(image: &Path, holder: &LockHolder) -> bool {
 }
 
 /// Returns why an image can only be read, if `error` has that cause.
-fn why_unwritable(error: &larder::Error) -> Option<&str> {
+fn read_only_reason(error: &larder::Error) -> Option<&str> {
     let larder::Error::Ext4(error) = error else {
         return None;
     };

@@ -30,9 +30,9 @@ fn set(file: &Path, name: &str, value: &[u8]) {
 }
 
 fn value(file: &Path, name: &str) -> rustix::io::Result<Vec<u8>> {
-    let mut room = [0; 8192];
-    let len = getxattr(file, name, &mut room)?;
-    Ok(room[..len].to_vec())
+    let mut buffer = [0; 8192];
+    let len = getxattr(file, name, &mut buffer)?;
+    Ok(buffer[..len].to_vec())
 }
 
 /// Returns the numbers of free blocks and inodes.

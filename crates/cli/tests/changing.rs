@@ -107,7 +107,7 @@ fn tree_copied_in_and_out_is_unchanged() {
 }
 
 #[test]
-fn copy_into_image_uses_destination_of_cp() {
+fn copy_into_image_chooses_destination_as_cp_does() {
     if !can_make_images() {
         return;
     }
@@ -349,7 +349,7 @@ fn copy_that_fails_changes_nothing() {
 }
 
 #[test]
-fn copy_whose_attribute_does_not_fit_changes_nothing() {
+fn copy_with_too_large_attribute_changes_nothing() {
     if !can_make_images() {
         return;
     }

@@ -390,8 +390,8 @@ fn mount_without_root_needs_no_path() {
 }
 
 #[test]
-fn line_of_fstab_with_user_mounts_without_root() {
-    let name = "line_of_fstab_with_user_mounts_without_root";
+fn fstab_line_with_user_mounts_without_root() {
+    let name = "fstab_line_with_user_mounts_without_root";
     if !can_mount(User::Nobody) || !has_root() || !in_own_namespace(name) {
         return;
     }

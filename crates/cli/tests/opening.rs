@@ -85,7 +85,7 @@ fn background_server_is_named_after_its_program() {
 }
 
 /// Mounts the image without `ro` and `rw`.
-fn mount_plainly(user: User, image: &Path, mountpoint: &Path) -> Output {
+fn mount_without_options(user: User, image: &Path, mountpoint: &Path) -> Output {
     run(
         user,
         &["mount".as_ref(), image.as_ref(), mountpoint.as_ref()],
@@ -116,7 +116,7 @@ fn image_that_may_not_be_written_is_mounted_read_only() {
     open_fuse_device();
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Nobody));
-    let output = mount_plainly(User::Nobody, &fixture.image(), &mountpoint.0);
+    let output = mount_without_options(User::Nobody, &fixture.image(), &mountpoint.0);
     let stderr = text(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     assert!(
@@ -141,7 +141,7 @@ fn image_on_a_read_only_file_system_is_mounted_read_only() {
         r#"touch "$2/image"; mount --bind "$1" "$2/image"; mount -o remount,bind,ro "$2/image""#;
     sh(script, &[&fixture.image(), &shown]);
     let image = shown.join("image");
-    let output = mount_plainly(User::Same, &image, &mountpoint.0);
+    let output = mount_without_options(User::Same, &image, &mountpoint.0);
     assert_read_only(&output, &mountpoint.0, "read-only file system");
     umount(User::Same, &mountpoint.0);
     let refused = run(
@@ -166,7 +166,7 @@ fn image_on_a_read_only_device_is_mounted_read_only() {
     };
     let attach = || Tool::new("losetup").args(["--find", "--show", "--read-only"]);
     let device = Device(attach().arg(fixture.image()).run().unwrap().trim().into());
-    let output = mount_plainly(User::Same, &device.0, &mountpoint.0);
+    let output = mount_without_options(User::Same, &device.0, &mountpoint.0);
     assert_read_only(&output, &mountpoint.0, "read-only file system or device");
     umount(User::Same, &mountpoint.0);
 }
@@ -190,7 +190,7 @@ fn image_with_a_feature_that_cannot_be_written_is_mounted_read_only() {
     };
     let request = "set_super_value feature_ro_compat 0x10000000";
     debugfs_write(&fixture.image(), &[request]).unwrap();
-    let output = mount_plainly(User::Same, &fixture.image(), &mountpoint.0);
+    let output = mount_without_options(User::Same, &fixture.image(), &mountpoint.0);
     assert_read_only(&output, &mountpoint.0, "feature");
     umount(User::Same, &mountpoint.0);
     // mount(8) passes `rw` itself.

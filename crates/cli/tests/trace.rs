@@ -207,12 +207,12 @@ fn recording_overwrites_nothing() {
         return;
     }
     let fixture = Fixture::new();
-    let mine = fixture.path("mine");
-    fs::write(&mine, "mine, and no trace").unwrap();
+    let existing = fixture.path("existing");
+    fs::write(&existing, "existing file").unwrap();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     let inside = mountpoint.0.join("new.trace");
     for (trace, why) in [
-        (&mine, "cannot record to"),
+        (&existing, "cannot record to"),
         (&inside, "would be inside the mount"),
     ] {
         let output = larder([
@@ -225,6 +225,6 @@ fn recording_overwrites_nothing() {
         assert_fails(&output, 1, &[why, "hint: --record must name a new file"]);
         assert!(!is_mounted(&mountpoint.0));
     }
-    assert_eq!(fs::read(&mine).unwrap(), b"mine, and no trace");
+    assert_eq!(fs::read(&existing).unwrap(), b"existing file");
     assert!(!inside.exists());
 }

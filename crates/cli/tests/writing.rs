@@ -125,7 +125,7 @@ fn removed_file_is_kept_while_open() {
         return;
     };
     mount(User::Same, &fixture, &mountpoint.0, "rw");
-    let path = mountpoint.0.join("gone");
+    let path = mountpoint.0.join("removed");
     let mut file = File::options()
         .read(true)
         .write(true)
@@ -144,7 +144,7 @@ fn removed_file_is_kept_while_open() {
     drop(file);
     umount(User::Same, &mountpoint.0);
     assert_clean(&fixture.image());
-    assert_eq!(cat(&fixture, "/gone"), "another");
+    assert_eq!(cat(&fixture, "/removed"), "another");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn synchronous_mount_has_names_and_attributes_durable_when_the_call_returns() {
         ("rename", "mv \"$1/created\" \"$1/made/renamed\""),
         ("setattr", "chmod 600 \"$1/hello\""),
         ("write", "echo written > \"$1/hello\""),
-        ("rmdir", "mkdir \"$1/gone\"; rmdir \"$1/gone\""),
+        ("rmdir", "mkdir \"$1/removed\"; rmdir \"$1/removed\""),
         ("unlink", "rm \"$1/second\""),
     ] {
         // The interval is so long that nothing is committed for its age.
@@ -261,7 +261,7 @@ fn synchronous_mount_has_names_and_attributes_durable_when_the_call_returns() {
             "rename" => assert!(path("made/renamed").is_file() && !path("created").exists()),
             "setattr" => assert_eq!(fs::metadata(path("hello")).unwrap().mode() & 0o777, 0o600),
             "write" => assert_eq!(fs::read(path("hello")).unwrap(), b"written\n"),
-            "rmdir" => assert!(!path("gone").exists()),
+            "rmdir" => assert!(!path("removed").exists()),
             _ => assert!(!path("second").exists()),
         }
         umount(User::Same, &mountpoint.0);
@@ -313,7 +313,7 @@ fn flags_are_set_and_free_space_is_trimmed_through_a_mount() {
 }
 
 #[test]
-fn name_of_the_journal_cannot_be_written_through() {
+fn journal_cannot_be_changed_through_a_name() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };

@@ -101,13 +101,13 @@ impl Screen<'_> {
         let base = tables.split('+').next().unwrap_or_default();
         let interval = format!("every {} s", self.interval.as_secs_f64());
         // What does not fit is left out. The mount point distinguishes the views.
-        let room = usize::from(area.width).saturating_sub(title.width() + 2);
+        let available = usize::from(area.width).saturating_sub(title.width() + 2);
         let texts = [
             format!("tables {tables}, {interval}"),
             format!("tables {base}+..., {interval}"),
             interval,
         ];
-        let fitting = texts.into_iter().find(|text| text.len() <= room);
+        let fitting = texts.into_iter().find(|text| text.len() <= available);
         Line::raw(fitting.unwrap_or_default())
             .right_aligned()
             .render(area, buffer);
@@ -251,14 +251,14 @@ impl Screen<'_> {
                 self.count("device writes", |stats| stats.device.writes),
                 self.bytes("  written", |stats| stats.device.written_bytes),
                 self.count("  flushes", |stats| stats.device.flushes),
-                in_all("dirty", &size::human(writing.dirty_bytes)),
+                total_line("dirty", &size::human(writing.dirty_bytes)),
             ]);
         }
         if let Some(attributes) = &stats.attributes {
             let shares = |stats: &Stats| stats.attributes.as_ref().map_or(0, |of| of.shares);
             lines.extend([
                 self.count("attr. shares", shares),
-                in_all("  saved", &size::human(attributes.saved_bytes)),
+                total_line("  saved", &size::human(attributes.saved_bytes)),
             ]);
         }
         lines
@@ -266,8 +266,8 @@ impl Screen<'_> {
 
     fn count(&self, label: &str, count: impl Fn(&Stats) -> u64) -> Line<'static> {
         let rate = or_none(self.change.rate(&count), short);
-        let in_all = short(as_f64(count(self.stats())));
-        Line::raw(format!("{label:<14}{rate:>9}{in_all:>11}"))
+        let total = short(as_f64(count(self.stats())));
+        Line::raw(format!("{label:<14}{rate:>9}{total:>11}"))
     }
 
     fn bytes(&self, label: &str, count: impl Fn(&Stats) -> u64) -> Line<'static> {
@@ -279,8 +279,8 @@ impl Screen<'_> {
         let rate = or_none(self.change.rate(&count), |rate| {
             size::human(rate.round() as u64)
         });
-        let in_all = size::human(count(self.stats()));
-        Line::raw(format!("{label:<12}{rate:>11}{in_all:>11}"))
+        let total = size::human(count(self.stats()));
+        Line::raw(format!("{label:<12}{rate:>11}{total:>11}"))
     }
 
     /// Returns the share of wasted pages among those that are known to be used or wasted.
@@ -288,12 +288,12 @@ impl Screen<'_> {
         let wasted = |stats: &Stats| stats.readahead.pages_wasted;
         let decided = |stats: &Stats| stats.readahead.pages_used + stats.readahead.pages_wasted;
         let now = self.change.ratio(wasted, decided);
-        let in_all = ratio(wasted(self.stats()), decided(self.stats()));
+        let total = ratio(wasted(self.stats()), decided(self.stats()));
         let line = Line::raw(format!(
             "{:<14}{:>9}{:>11}",
             "  wasted share",
             or_none(now, percent),
-            or_none(in_all, percent)
+            or_none(total, percent)
         ));
         if now.is_some_and(|share| share >= 0.5) {
             line.style(self.alarm())
@@ -330,8 +330,8 @@ fn progress(recording: &RecordingStats) -> String {
     )
 }
 
-fn in_all(label: &str, in_all: &str) -> Line<'static> {
-    Line::raw(format!("{label:<14}{in_all:>20}"))
+fn total_line(label: &str, total: &str) -> Line<'static> {
+    Line::raw(format!("{label:<14}{total:>20}"))
 }
 
 fn or_none(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
