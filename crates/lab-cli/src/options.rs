@@ -11,14 +11,15 @@ use std::path::PathBuf;
 // This structure has no doc comment, because it would replace the help of a command.
 #[derive(Debug, Args)]
 pub(crate) struct ResultArgs {
-    /// Write JSON, one object, instead of tables
+    /// Write one JSON object instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Write the figures to FILE, too; a replaced file is named
+    /// Also write the figures to FILE as CSV
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write a report to DIR, too: Markdown, HTML, CSV, JSON and all plots; replaced
-    /// files are named
+    /// Also write a report to DIR
+    ///
+    /// The report consists of Markdown, HTML, CSV, JSON and all plots. Replaced files are reported.
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }
@@ -27,7 +28,7 @@ pub(crate) struct ResultArgs {
 pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
         format!(
-            "`{text}` is not a seed: write a whole number from 0 to {}",
+            "`{text}` is not a seed: use a whole number from 0 to {}",
             u64::MAX
         )
     })
@@ -40,7 +41,7 @@ pub(crate) fn choice<T: Copy + Send + Sync + 'static>(
 ) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(all.iter().map(move |one| name(*one))).try_map(move |given| {
         let mut all = all.iter().copied();
-        all.find(|one| name(*one) == given).ok_or("no such name")
+        all.find(|one| name(*one) == given).ok_or("unknown name")
     })
 }
 

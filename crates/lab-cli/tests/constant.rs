@@ -51,5 +51,5 @@ fn constant_of_a_missing_trace_fails_with_a_hint() {
         &["/nowhere/keys.parquet", "hint: --trace"],
     );
     let small = with(&["--bits=16", "--trace=keys.parquet"]);
-    assert_fails(&lab(small), 2, &["16 bits", "hint: give --bits 32"]);
+    assert_fails(&lab(small), 2, &["16 bits", "hint: use --bits 32"]);
 }

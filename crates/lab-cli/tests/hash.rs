@@ -104,7 +104,7 @@ fn hash_errors_have_hints() {
     let (dir, trace) = traced();
     assert_fails(&lab(["hash"]), 2, &["--trace <FILE>|--keys <KIND>"]);
     let nothing = ["hash", "--keys", "pages", "--memory", "0"];
-    assert_fails(&lab(nothing), 2, &["too little", "8K"]);
+    assert_fails(&lab(nothing), 2, &["too small", "8K"]);
     let unknown = ["hash", "--keys", "pages", "--functions", "best"];
     assert_fails(
         &lab(unknown),

@@ -49,7 +49,7 @@ fn trace_without_a_footer_is_rejected_and_salvaged_to_a_new_file() {
     drop(begin(&trace, &TraceInfo::default()));
     let (trace, saved) = (trace.to_str().unwrap(), saved.to_str().unwrap());
     let cut = lab(["trace", "show", trace]);
-    let hint = "hint: if it is still being recorded, wait";
+    let hint = "hint: if the trace is still being recorded, wait";
     assert_fails(&cut, 1, &["footer is missing", hint]);
     lab_ok(["trace", "salvage", trace, saved]);
     let info: serde_json::Value =
@@ -57,7 +57,11 @@ fn trace_without_a_footer_is_rejected_and_salvaged_to_a_new_file() {
     assert_eq!(info["events"], 10);
     assert_eq!(info["info"]["is_cut_short"], true);
     let again = lab(["trace", "salvage", trace, saved]);
-    assert_fails(&again, 1, &["saved.trace", "hint: name a new file"]);
+    assert_fails(
+        &again,
+        1,
+        &["saved.trace", "hint: OUTPUT must name a new file"],
+    );
 }
 
 #[test]
@@ -78,7 +82,7 @@ fn info_says_that_the_end_of_a_recording_is_missing() {
 fn file_that_is_not_a_trace_is_rejected_by_path() {
     let dir = tempfile::tempdir().unwrap();
     let mine = dir.path().join("mine");
-    fs::write(&mine, "mine, and no trace").unwrap();
+    fs::write(&mine, "not a trace").unwrap();
     let output = lab(["trace", "info", mine.to_str().unwrap()]);
     assert_fails(&output, 1, &["mine: not a trace", "hint:", "--record"]);
     let output = lab(["trace", "info", "/nowhere.trace"]);

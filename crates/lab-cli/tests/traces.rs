@@ -67,7 +67,11 @@ fn import_and_export_errors_have_hints() {
     fs::write(&text, "7\n").unwrap();
     lab_ok(["import", "keys", &text, &trace]);
     let taken = lab(["import", "keys", &text, &trace]);
-    assert_fails(&taken, 1, &["keys.parquet", "hint:", "not there yet"]);
+    assert_fails(
+        &taken,
+        1,
+        &["keys.parquet", "hint:", "must name a new file"],
+    );
     let missing = lab(["import", "keys", &path(&dir, "none"), &path(&dir, "x")]);
     assert_fails(&missing, 1, &["none", "hint:"]);
     let unknown = lab(["import", "csv", &text, &path(&dir, "x")]);
@@ -79,14 +83,14 @@ fn import_and_export_errors_have_hints() {
     )
     .unwrap();
     let foreign = lab(["import", "fio", &text, &out]);
-    let said = [
+    let parts = [
         "line 1",
         "read(3",
         "fio version 2 iolog",
         "hint:",
         "import strace",
     ];
-    assert_fails(&foreign, 1, &said);
+    assert_fails(&foreign, 1, &parts);
     assert!(!Path::new(&out).exists());
     let useless = lab(["import", "fio", &text, &path(&dir, "x"), "--cache", "page"]);
     assert_fails(&useless, 2, &["--cache", "hint:"]);
@@ -153,20 +157,20 @@ fn hash_and_tune_report_that_the_end_of_a_trace_is_missing() {
     for command in [hash, tune] {
         let of = ["--trace", &trace, "--salvage"];
         let mut args = [&command[..], &of].concat();
-        let told = lab(&args);
-        let warning = format!("warning: {trace}: its end is missing: ");
+        let output = lab(&args);
+        let warning = format!("warning: {trace}: the end is missing: ");
         assert!(
-            String::from_utf8_lossy(&told.stderr).contains(&warning),
-            "{told:?}"
+            String::from_utf8_lossy(&output.stderr).contains(&warning),
+            "{output:?}"
         );
         let report = path(&dir, command[0]);
         args.extend(["--json", "--output", &report]);
-        let told = json(&lab(&args));
-        assert_eq!(told["losses"]["is_cut_short"], true);
-        assert_eq!(told["losses"]["events"], 0);
+        let report_json = json(&lab(&args));
+        assert_eq!(report_json["losses"]["is_cut_short"], true);
+        assert_eq!(report_json["losses"]["events"], 0);
         for kind in ["md", "html"] {
             let page = fs::read_to_string(format!("{report}/{}.{kind}", command[0])).unwrap();
-            assert!(page.contains("its end is missing"), "{page}");
+            assert!(page.contains("the end is missing"), "{page}");
         }
     }
 }
@@ -246,9 +250,9 @@ fn empty_recording_lists_possible_reasons() {
     let record = [
         "record", "--kernel", "--output", &trace, "--mount", elsewhere,
     ];
-    let told = lab([&record[..], &["--json", "--", "true"]].concat());
-    let warning = String::from_utf8_lossy(&told.stderr).into_owned();
-    assert_eq!(json(&told)["events"]["page"], 0);
+    let output = lab([&record[..], &["--json", "--", "true"]].concat());
+    let warning = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(json(&output)["events"]["page"], 0);
     assert!(
         warning.contains("no events were recorded: nothing was read"),
         "{warning}"

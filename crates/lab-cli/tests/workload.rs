@@ -137,7 +137,10 @@ fn sdm_without_a_directory_or_users_fails_with_a_hint() {
     assert_fails(
         &output,
         1,
-        &["is not a directory", "hint: give a directory"],
+        &[
+            "is not a directory",
+            "hint: DIR must be an existing, writable directory",
+        ],
     );
     let none = lab(["sdm", dir.path().to_str().unwrap(), "--users=0"]);
     assert_fails(&none, 2, &["--users"]);

@@ -154,7 +154,7 @@ fn invalid_arguments_are_rejected_with_a_hint() {
         (
             1,
             &["--target=/proc"],
-            &["/proc", "hint:", "can be written"],
+            &["/proc", "hint:", "writable directory"],
         ),
     ] {
         let args: Vec<&str> = ["xattr-bench"].iter().chain(args).copied().collect();
@@ -257,11 +257,11 @@ fn bench_terminated_by_a_signal_ends_its_processes_and_removes_its_files() {
         let processes = endless.processes();
         assert_eq!(processes.len(), 2);
         endless.signal(signal);
-        let mut told = String::new();
+        let mut errors = String::new();
         let stderr = endless.bench.stderr.as_mut().unwrap();
-        stderr.read_to_string(&mut told).unwrap();
-        assert_eq!(endless.bench.wait().unwrap().code(), Some(1), "{told}");
-        assert!(told.contains("interrupted"), "{told}");
+        stderr.read_to_string(&mut errors).unwrap();
+        assert_eq!(endless.bench.wait().unwrap().code(), Some(1), "{errors}");
+        assert!(errors.contains("interrupted"), "{errors}");
         assert_eq!(fs::read_dir(&endless.dir).unwrap().count(), 0);
         for process in processes {
             assert!(test_kill_process(process).is_err(), "{process:?} is left");

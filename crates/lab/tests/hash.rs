@@ -365,7 +365,7 @@ fn report_of_a_sweep_has_a_page_plots_csv_and_json() {
 }
 
 /// Calls small caches at random, so that most insertions evict an entry.
-fn ask(caches: &Caches, seed: Seed) {
+fn use_caches(caches: &Caches, seed: Seed) {
     let mut random = Random::new(seed);
     for _ in 0..20_000 {
         let number = random.below(2000);
@@ -393,8 +393,8 @@ fn ask(caches: &Caches, seed: Seed) {
 #[test]
 fn replay_walks_the_recorded_links() {
     let seed = Seed::from_environment(0x4a51_0004);
-    record_and_replay(seed, 1, |recorded, replayed, told| {
-        assert_eq!(told.contradictions, 0);
+    record_and_replay(seed, 1, |recorded, replayed, survey| {
+        assert_eq!(survey.contradictions, 0);
         assert_eq!(replayed, recorded.counts);
     });
 }
@@ -403,13 +403,13 @@ fn replay_walks_the_recorded_links() {
 fn replay_of_threads_differs_only_by_reordered_lookups() {
     const THREADS: u64 = 4;
     let seed = Seed::from_environment(0x4a51_0012);
-    record_and_replay(seed, THREADS, |recorded, replayed, told| {
-        let objects = told.inserts - told.removals;
+    record_and_replay(seed, THREADS, |recorded, replayed, survey| {
+        let objects = survey.inserts - survey.removals;
         assert_eq!(objects, recorded.histogram.objects());
         assert_eq!(replayed.lookups(), recorded.counts.lookups());
-        let changes = told.inserts + told.removals;
-        assert!(told.contradictions <= changes * (THREADS - 1));
-        assert!(replayed.hits.abs_diff(recorded.counts.hits) <= told.contradictions);
+        let changes = survey.inserts + survey.removals;
+        assert!(survey.contradictions <= changes * (THREADS - 1));
+        assert!(replayed.hits.abs_diff(recorded.counts.hits) <= survey.contradictions);
     });
 }
 
@@ -430,7 +430,7 @@ fn record_and_replay(seed: Seed, threads: u64, check: impl Fn(&Report, Counts, S
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let caches = &caches;
-            scope.spawn(move || ask(caches, seed.part(thread)));
+            scope.spawn(move || use_caches(caches, seed.part(thread)));
         }
     });
     let reports = [

@@ -21,7 +21,7 @@ struct Passing;
 
 impl Source for Passing {
     fn title(&self) -> String {
-        "objects that come and go".to_owned()
+        "objects that are inserted and removed".to_owned()
     }
 
     fn events(&self) -> u64 {
@@ -43,11 +43,11 @@ impl Source for Passing {
             name_hash: 0,
         };
         let steps = |index: u64| {
-            let goes = index.checked_sub(OBJECTS);
+            let removed = index.checked_sub(OBJECTS);
             [
                 Some(event(Operation::Insert, index)),
                 Some(event(Operation::Lookup { hit: true }, index)),
-                goes.map(|index| event(Operation::Remove, index)),
+                removed.map(|index| event(Operation::Remove, index)),
             ]
         };
         let mut events = (0..ALL).flat_map(steps).flatten().peekable();

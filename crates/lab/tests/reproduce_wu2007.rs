@@ -21,8 +21,8 @@ static PUBLISHED: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(report).unwrap()
 });
 
-const PRINT_IT_AGAIN: &str =
-    "docs/reproduce is not what the code gives: print it again with `make reproduce`";
+const OUTDATED_REPORT: &str =
+    "docs/reproduce differs from the results of the code: run `make reproduce`";
 
 #[test]
 fn reproduction_is_deterministic_for_one_seed() {
@@ -52,11 +52,11 @@ fn reproduction_fills_every_row() {
 #[test]
 fn progress_ends_with_every_run() {
     let last = std::sync::Mutex::new((0, 0));
-    let told = |done: usize, total: usize| {
+    let progress = |done: usize, total: usize| {
         let mut last = last.lock().unwrap();
         *last = (*last).max((done, total));
     };
-    reproduce(SMALL, told).unwrap();
+    reproduce(SMALL, progress).unwrap();
     let (done, total) = *last.lock().unwrap();
     assert!(total > 90 && done == total, "{done} of {total}");
 }
@@ -77,7 +77,7 @@ fn thrashing_streams_are_much_faster_under_ondemand_than_under_legacy() {
         "{ondemand_kb} KB a read against {legacy_kb}"
     );
     assert!(ondemand.max_throughput_mb_s() > 1.5 * legacy.max_throughput_mb_s());
-    let gain = RESULTS.thrashing_gain.expect("the course is long enough");
+    let gain = RESULTS.thrashing_gain.expect("the run is long enough");
     assert!(gain.largest.gain() > 3.0, "{gain:?}");
 }
 
@@ -109,7 +109,7 @@ fn published_thrashing_equals_the_measurement() {
     for part in ["thrashing", "thrashing_variants", "thrashing_gain"] {
         assert!(
             PUBLISHED[part] == measured[part],
-            "{part}: {PRINT_IT_AGAIN}"
+            "{part}: {OUTDATED_REPORT}"
         );
     }
 }
@@ -130,7 +130,7 @@ fn published_counts_equal_the_measurement() {
             assert_eq!(
                 published[policy.as_str()],
                 serde_json::to_value(counted).unwrap(),
-                "{policy}, {}: {PRINT_IT_AGAIN}",
+                "{policy}, {}: {OUTDATED_REPORT}",
                 published["case"]
             );
         }

@@ -56,8 +56,11 @@ fn life(blocks: &(impl Iterator<Item = u64> + Clone), rounds: usize) -> Vec<Trac
         })
     };
     let lookups = (0..rounds).flat_map(|_| all(Operation::Lookup { hit: true }));
-    let come = all(Operation::Insert);
-    come.chain(lookups).chain(all(Operation::Remove)).collect()
+    let inserts = all(Operation::Insert);
+    inserts
+        .chain(lookups)
+        .chain(all(Operation::Remove))
+        .collect()
 }
 
 fn replayed(source: &dyn Source, surveys: &Surveys, function: Finder, bits: u32) -> Outcome {
@@ -132,7 +135,7 @@ fn second_half_is_judged_independently_of_the_first() {
     let wanted = Wanted::default().with(CACHE, Capacity::AsRecorded);
     let alone = survey(&second, wanted).unwrap();
     assert_eq!(of.lookups, alone[&CACHE].lookups);
-    for table in [of.best, of.today] {
+    for table in [of.best, of.current] {
         let outcome = replayed(&second, &alone, table.function, table.bits);
         assert!((links(&outcome) - table.links).abs() < 1e-9, "{table:?}");
         let chance = alone[&CACHE].chance(table.bits).lookup;
@@ -170,7 +173,7 @@ fn trace_with_few_lookups_recommends_no_change() {
     let of = &advice.caches[0];
     assert_eq!((of.gain_links.low, of.gain_links.high), (None, None));
     assert!(!of.is_worth_it);
-    assert!(advice.summary().contains("keep today's table"));
+    assert!(advice.summary().contains("keep the current table"));
     assert_eq!(tables(&advice.mount_option), Tables::LARDER);
 }
 
@@ -187,7 +190,7 @@ fn current_table_has_the_size_that_a_mount_selects() {
     ] {
         let source = Keys::new(kind, cache, 2000, 1);
         let advice = advise(&source, MEMORY);
-        assert_eq!(1 << advice.caches[0].today.bits, buckets, "{cache:?}");
+        assert_eq!(1 << advice.caches[0].current.bits, buckets, "{cache:?}");
     }
 }
 

@@ -128,7 +128,7 @@ fn streams_start_in_turn_at_their_rate() {
     assert_eq!(
         first.operations.take(100).count(),
         100,
-        "it goes on without end"
+        "the operations are endless"
     );
 }
 

@@ -10,13 +10,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Derive the multiplier of a multiplicative hash function, and measure it
+/// Derive and measure the multiplier of a hash function
 ///
-/// As Lever 2000 does in its section 5.1: the prime nearest the golden ratio of the word, of which
-/// the upper bits of a product are the bucket. Beside it stand the published 2654435761, the nearest odd
-/// number and Linux's, each with what it is worth by itself (the spectral test, the largest gap between
-/// neighbours) and, for words of 32 bits and more, with the links that keys walk. For 64 bits
-/// this answers what the paper left open: whether another constant needs to be chosen there.
+/// The method is that of Lever 2000, section 5.1: the multiplier is the prime nearest to the golden
+/// ratio of the word, and the upper bits of a product are the bucket. The published 2654435761, the
+/// nearest odd number and the constant of Linux are measured for comparison. Each is rated by the
+/// spectral test and by the largest gap between neighbours and, for words of 32 bits or more, by the
+/// links that lookups of keys follow. For 64 bits, this answers a question that the paper left open:
+/// whether another constant is needed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,21 +31,25 @@ multiplications [{name, about, multiplier, shift, quality {prime, difference, sp
 table_bits, key_sets [{keys, objects, chance_links, measured [{multiplication, links, longest_chain,
 empty, chi_square, degrees_of_freedom}]}], answer [sentences]")]
 pub(crate) struct ConstantArgs {
-    /// Bits of the word: 8 to 64
+    /// Size of the word in bits: 8 to 64
     #[arg(long, value_name = "N", default_value_t = 64)]
     #[arg(value_parser = count::within(WORD_BITS))]
     pub bits: u32,
-    /// Bits of the tables that keys are put into, as many keys as buckets: 4 to 24
+    /// Measure tables of 2^N buckets and keys: 4 to 24
     #[arg(long, value_name = "N", default_value_t = 14)]
     #[arg(value_parser = count::within(TABLE_BITS))]
     pub table_bits: u32,
-    /// Measure the first keys of each cache in this trace, not keys made up
+    /// Measure the first keys of each cache in this trace
+    ///
+    /// By default, generated keys are measured.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Read a trace that was cut short up to its last whole row group
+    /// Accept a trace that was cut short
+    ///
+    /// It is read up to its last complete row group.
     #[arg(long, requires = "trace")]
     pub salvage: bool,
-    /// Write JSON, one object, instead of the tables
+    /// Write one JSON object instead of tables
     #[arg(long)]
     pub json: bool,
 }
@@ -53,10 +58,10 @@ pub(super) fn run(args: &ConstantArgs) -> Result<ExitCode> {
     if args.trace.is_some() && args.bits < MEASURED_BITS {
         return Err(Failure::usage_with_hint(
             format!(
-                "words of {} bits are too small for recorded keys",
+                "words of {} bits are too small for the keys of a trace",
                 args.bits
             ),
-            format!("give --bits {MEASURED_BITS} or more, or no --trace"),
+            format!("use --bits {MEASURED_BITS} or more, or omit --trace"),
         ));
     }
     let keys = match &args.trace {

@@ -1,6 +1,6 @@
 //! `larder lab export`.
 
-use super::written::not_made;
+use super::written::creation_failure;
 use super::{rewritten_hint, tolerance};
 use clap::Args;
 use larder::CacheKind;
@@ -14,11 +14,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Write the lookups of a trace in libCacheSim's oracleGeneral format
+/// Export the lookups of a trace to libCacheSim's oracleGeneral format
 ///
-/// Each lookup of one cache is a record of 24 bytes: seconds, object, size, and the number of the next
-/// lookup of the same object. Two numbers of a key below 2^32 lie side by side in the object, the greater
-/// ones are mixed.
+/// Each lookup of one cache becomes a record of 24 bytes: seconds, object, size, and the number of the
+/// next lookup of the same object. The object is the key as one number: a key of one number is kept, two
+/// numbers below 2^32 are written side by side, and all others are hashed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,17 +28,21 @@ Examples:
 
 JSON: output, records")]
 pub(crate) struct ExportArgs {
-    /// The trace
+    /// Trace to export
     pub trace: PathBuf,
-    /// The file that is written; there must be no such file yet
+    /// New file to write
+    ///
+    /// The file must not exist yet.
     pub output: PathBuf,
-    /// Whose lookups [default: the only cache that the trace has lookups of]
+    /// Cache to export [default: the only one with lookups]
     #[arg(long, value_name = "NAME")]
     pub cache: Option<Cache>,
-    /// Read a trace that was cut short up to its last whole row group
+    /// Accept a trace that was cut short
+    ///
+    /// It is read up to its last complete row group.
     #[arg(long)]
     pub salvage: bool,
-    /// Write JSON, one object, instead of the summary
+    /// Write one JSON object instead of the summary
     #[arg(long)]
     pub json: bool,
 }
@@ -57,7 +61,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
     let cache = choose(args, &summary)?;
     let mut reader = open()?;
     let writer = OracleGeneralWriter::create(&args.output, cache)
-        .map_err(|error| not_made("OUTPUT", &args.output, &Error::Io(error)))?;
+        .map_err(|error| creation_failure("OUTPUT", &args.output, &Error::Io(error)))?;
     let records = export(&mut reader, writer).map_err(|error| {
         // An incomplete export has no next accesses.
         let _ = fs::remove_file(&args.output);
@@ -91,15 +95,15 @@ fn choose(args: &ExportArgs, summary: &TraceSummary) -> Result<CacheKind> {
     let lookups = lookups.collect::<Vec<_>>().join(", ");
     match (args.cache.map(CacheKind::from), &there[..]) {
         (_, []) => Err(Failure::new(format!(
-            "cannot export {trace}: it has no lookups"
+            "cannot export {trace}: the trace has no lookups"
         ))),
         (Some(cache), _) if there.iter().any(|(one, _)| **one == cache) => Ok(cache),
         (Some(cache), _) => Err(Failure::with_hint(
             format!(
-                "cannot export {trace}: it has no lookups of the {} cache",
+                "cannot export {trace}: the trace has no lookups of the {} cache",
                 cache.as_str()
             ),
-            format!("it has these: {lookups}"),
+            format!("choose a cache that has lookups: {lookups}"),
         )),
         (None, [(cache, _)]) => Ok(**cache),
         (None, _) => Err(Failure::usage_with_hint(
@@ -125,12 +129,13 @@ fn failure(args: &ExportArgs, error: &Error) -> Failure {
         return Failure::with_hint(message, hint);
     }
     match error {
-        Error::CutShort | Error::RowGroup { .. } if !args.salvage => {
-            Failure::with_hint(message, "--salvage reads it up to the last whole row group")
-        }
+        Error::CutShort | Error::RowGroup { .. } if !args.salvage => Failure::with_hint(
+            message,
+            "use --salvage to read it up to the last complete row group",
+        ),
         Error::NotParquet | Error::Column { .. } => Failure::with_hint(
             message,
-            "larder lab record and larder lab import make traces",
+            "TRACE must name a trace; larder lab record and larder lab import create traces",
         ),
         _ => Failure::new(message),
     }

@@ -15,27 +15,28 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Compare hash functions and table sizes under the keys of a trace
+/// Compare hash functions and table sizes with a trace
 ///
-/// Replays the trace in the caches' own table, once for each function and size. Prints for each
-/// cache a row for each: links walked by lookups that hit and that miss, how much more that is than
-/// chance gives for this trace (excess), the longest chain, how likely chance is to spread the
-/// objects so unevenly (p), and nanoseconds of a lookup, alone on one processor: of the median of seven
-/// runs, with the median distance of the runs from it. A star says that no row is faster beyond
-/// noise: by more than 3% and 4.5 of both distances together.
+/// Replays the trace in the hash table of the caches, once with each function and size. Prints for each
+/// cache one row for each combination: the links that lookups follow if they hit and if they miss; how
+/// many more links that is than with random distribution (excess); the longest chain; the probability
+/// that random distribution is at least as uneven (p); and the nanoseconds of a lookup on one processor,
+/// as the median of seven runs with the median absolute deviation of the runs. An asterisk marks rows
+/// that are statistically tied for fastest: no row is faster by more than 3% plus 4.5 times the combined
+/// deviation of both.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Functions are named as `larder lab list` shows them; the cache's name may be left out (mult for
-page-mult), and published, today and all stand for those of the cache. One that was made for
-another cache is compared if it is named in full. larder is our own function; rbtree finds pages in
-red-black trees, for which pages compared stand in place of links.
+`larder lab list` prints the names of the functions. The name of the cache can be omitted (mult for
+page-mult). published, today and all are sets of the functions for the cache. A function for another
+cache is compared only if its full name is given. larder is the default function of a mount. rbtree
+looks up pages in red-black trees; its figures are compared pages instead of links.
 
-Objects come and go as the trace tells. Where it tells of lookups alone, or --memory or --objects
-is given, what misses comes, and where there is no room, the clock hand takes what was not used
-since it last passed.
+Objects are inserted and removed as recorded. If the trace has only lookups, or if --memory or
+--objects is given, each miss inserts an object. If there is no room, the clock hand evicts an object
+that was not used since its last pass.
 
 Examples:
-  larder lab hash --keys pages                         try at once, with keys made up
+  larder lab hash --keys pages                         generated keys, without a trace
   larder lab hash --trace mount.parquet --bits 11,13..16
   larder lab hash --trace mount.parquet --cache dentry --functions reference,mult-11,golden
   larder lab hash --trace blocks.parquet --memory 256M --json \
@@ -45,22 +46,24 @@ Examples:
 JSON: source, losses {events, is_cut_short, reason}, is_completed, caches [{cache, survey, rows
 [{function, bits, lookups, hits, links_on_hits, links_on_misses, links {hit, miss, lookup}, objects,
 over_chance, longest_chain, empty_buckets, share_in_mean_chains, chi_square, degrees_of_freedom,
-p_value, lookup_ns, mad_ns, lookups_s, is_fastest, table_bytes}]}], costs, uncounted. rbtree has nothing from
-over_chance to p_value; what could not be timed is null.")]
+p_value, lookup_ns, mad_ns, lookups_s, is_fastest, table_bytes}]}], costs, uncounted. rbtree has no
+fields from over_chance to p_value. Times that could not be measured are null.")]
 pub(crate) struct HashArgs {
     #[command(flatten)]
     pub keys: KeysArgs,
-    /// The caches, separated by commas [default: all that the trace has]
+    /// Caches, separated by commas [default: all in the trace]
     #[arg(long, value_name = "CACHE,...", value_delimiter = ',', value_parser = choice(&CacheKind::ALL, CacheKind::as_str))]
     pub cache: Vec<CacheKind>,
     /// Functions: names separated by commas, published, today, or all
     #[arg(long, value_name = "NAMES", default_value = "all")]
     pub functions: Functions,
-    /// Sizes, 2^BITS buckets: numbers and ranges separated by commas; auto has at least as many buckets
-    /// as there are objects
+    /// Table sizes, 2^BITS buckets: numbers, ranges, or auto
+    ///
+    /// Numbers and ranges are separated by commas. auto uses at least as many buckets as there are
+    /// objects.
     #[arg(long, value_name = "BITS,...", default_value = "auto")]
     pub bits: Sizes,
-    /// Print the chain lengths of each table, too
+    /// Also print the chain lengths of each table
     #[arg(long)]
     pub histograms: bool,
     #[command(flatten)]
@@ -71,23 +74,27 @@ pub(crate) struct HashArgs {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("source").required(true))]
 pub(crate) struct KeysArgs {
-    /// The trace
+    /// Trace to replay
     #[arg(long, value_name = "FILE", group = "source")]
     pub trace: Option<PathBuf>,
-    /// Read a trace that was cut short up to its last whole row group
+    /// Accept a trace that was cut short
+    ///
+    /// It is read up to its last complete row group.
     #[arg(long, requires = "trace")]
     pub salvage: bool,
-    /// Keys made up, in place of a trace
+    /// Generate keys instead of reading a trace
     #[arg(long, value_name = "KIND", value_parser = choice(KeyKind::ALL, KeyKind::as_str), group = "source")]
     pub keys: Option<KeyKind>,
-    /// What made-up keys are drawn from
+    /// Seed of the generated keys
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: u64,
     /// Memory for the objects of each cache
     #[arg(long, value_name = "SIZE", value_parser = parse_memory, conflicts_with = "objects")]
     pub memory: Option<u64>,
-    /// Room for so many objects in each cache; of made-up keys, how many there are [default: 100000]
+    /// Objects in each cache, or number of generated keys
+    ///
+    /// By default, 100000 keys are generated, and a trace is replayed without a limit.
     #[arg(long, value_name = "N", value_parser = count::within(1..=100_000_000_u32))]
     pub objects: Option<u32>,
 }
@@ -95,17 +102,17 @@ pub(crate) struct KeysArgs {
 /// Parses a memory size, which must have room for one object of any cache.
 fn parse_memory(text: &str) -> Result<u64, String> {
     /// A page and its slot fit.
-    const LEAST_BYTES: u64 = 8 << 10;
+    const MIN_BYTES: u64 = 8 << 10;
     match size::parse(text)? {
-        bytes if bytes < LEAST_BYTES => Err(format!(
-            "`{text}` is too little: a page must have room, so 8K is the minimum"
+        bytes if bytes < MIN_BYTES => Err(format!(
+            "`{text}` is too small: the minimum is 8K, one page with its metadata"
         )),
         bytes => Ok(bytes),
     }
 }
 
 /// Default number of generated keys.
-const MADE_UP_KEYS: u32 = 100_000;
+const GENERATED_KEYS: u32 = 100_000;
 
 pub(super) fn run(args: &HashArgs) -> Result<ExitCode> {
     let (source, caches) = source(&args.keys, &args.cache)?;
@@ -141,12 +148,12 @@ fn source(args: &KeysArgs, caches: &[CacheKind]) -> Result<(Box<dyn Source>, Vec
             [cache] => *cache,
             _ => {
                 return Err(Failure::usage_with_hint(
-                    "keys made up are of one cache",
-                    "name one cache with --cache, or none",
+                    "--keys generates keys for one cache, but --cache names several",
+                    "name one cache with --cache, or omit it",
                 ));
             }
         };
-        let objects = args.objects.unwrap_or(MADE_UP_KEYS);
+        let objects = args.objects.unwrap_or(GENERATED_KEYS);
         let keys = Keys::new(kind, cache, objects, args.seed);
         return Ok((Box::new(keys), vec![cache]));
     }
@@ -217,8 +224,8 @@ fn combinations(
     }
     if combinations.is_empty() {
         return Err(Failure::with_hint(
-            "none of the functions is for a cache that is asked for and in the trace",
-            "name a function of that cache, or another --cache: larder lab list shows what is for which",
+            "none of the functions in --functions is for a cache that is replayed",
+            "name a function for one of these caches, or another --cache; see larder lab list",
         ));
     }
     Ok(combinations)
@@ -246,20 +253,20 @@ pub(super) fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     let hint = match error {
         Error::Trace { source, .. } => match source {
-            Trace::CutShort => "read it up to the last whole row group with --salvage",
+            Trace::CutShort => "use --salvage to read it up to the last complete row group",
             Trace::Io(cause) if cause.kind() == io::ErrorKind::NotFound => {
-                "--trace must name a trace; larder lab hash --keys pages needs none"
+                "--trace must name an existing trace; larder lab hash --keys pages needs no trace"
             }
             Trace::NotParquet | Trace::Column { .. } => {
-                "--trace must name a trace; larder lab import makes one of other formats"
+                "--trace must name a trace; larder lab import converts other formats"
             }
             other => match rewritten_hint(other) {
                 Some(hint) => hint,
                 None => return Failure::new(message),
             },
         },
-        Error::Memory { .. } => "give fewer --bits, or less room with --memory or --objects",
-        Error::NoLookups(_) => "leave --cache out to see which caches the trace has",
+        Error::Memory { .. } => "reduce --bits, --memory or --objects",
+        Error::NoLookups(_) => "omit --cache to replay all caches of the trace",
         _ => return Failure::new(message),
     };
     Failure::with_hint(message, hint)

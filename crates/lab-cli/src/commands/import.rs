@@ -13,19 +13,20 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make a trace of what another program recorded
+/// Convert another program's recording to a trace
 ///
-/// Reads INPUT from front to back. Lines that tell of no lookup are left out, and counted by
-/// reason, with the number of the first; where no line does, there is no trace. docs/traces.md says what each format cannot know.
+/// Lines of INPUT without a lookup are skipped and counted by reason, with the number of the first one.
+/// If no line contains a lookup, no trace is written. docs/traces.md lists what each format does not
+/// record.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Formats:
-  blkparse        blkparse(1)'s text: blocks of 4 KiB, in the buffer cache
-  fio             fio's write_iolog, version 2 or 3: pages
-  strace          strace -f -ttt: pages, names and inodes
-  msr             the CSV files of Microsoft Research, Cambridge: blocks of 4 KiB
-  oracle-general  libCacheSim's records of 24 bytes, not compressed: numbers
-  keys            a key on each line: a number, two numbers, or a name
+  blkparse        output of blkparse(1): blocks of 4 KiB, in the buffer cache
+  fio             write_iolog of fio, version 2 or 3: pages
+  strace          output of strace -f -ttt: pages, names and inodes
+  msr             CSV files of Microsoft Research, Cambridge: blocks of 4 KiB
+  oracle-general  records of libCacheSim, 24 bytes, uncompressed: numbers
+  keys            one key on each line: a number, two numbers, or a name
 
 Examples:
   strace -f -ttt -o make.txt make; larder lab import strace make.txt make.parquet
@@ -34,17 +35,21 @@ Examples:
 
 JSON: output, rows {page, buffer, dentry, inode}, skipped [{reason, lines, first, text}]")]
 pub(crate) struct ImportArgs {
-    /// What INPUT is written in
+    /// Format of INPUT
     #[arg(value_name = "FORMAT", value_parser = choice(&Format::ALL, Format::as_str))]
     pub format: Format,
-    /// The file, or - for standard input
+    /// File to read, or - for standard input
     pub input: PathBuf,
-    /// The trace that is written; there must be no such file yet
+    /// New trace to write
+    ///
+    /// The file must not exist yet.
     pub output: PathBuf,
-    /// Of keys and oracle-general: the cache whose keys they are [default: by what they look like]
+    /// Cache of the keys, for keys and oracle-general
+    ///
+    /// By default, the form of a key determines its cache, and objects of oracle-general are inodes.
     #[arg(long, value_name = "NAME")]
     pub cache: Option<Cache>,
-    /// Write JSON, one object, instead of the summary
+    /// Write one JSON object instead of the summary
     #[arg(long)]
     pub json: bool,
 }
@@ -71,10 +76,10 @@ pub(super) fn run(args: &ImportArgs) -> Result<ExitCode> {
     if args.cache.is_some() && !matches!(args.format, Format::Keys | Format::OracleGeneral) {
         return Err(Failure::usage_with_hint(
             format!(
-                "--cache does not go with {}, which says itself",
+                "--cache cannot be used with {}: the format determines the cache",
                 args.format
             ),
-            "give --cache with keys or oracle-general",
+            "use --cache only with keys or oracle-general",
         ));
     }
     let reader = open(&args.input)?;
@@ -126,15 +131,17 @@ fn failure(input: &Path, error: &Error) -> Failure {
     let format = foreign.format;
     let hint = match foreign.detected {
         Some(DetectedFormat::Format(other)) => {
-            format!("it looks like {other}: larder lab import {other} {input} OUTPUT")
+            format!("the format appears to be {other}: larder lab import {other} {input} OUTPUT")
         }
         Some(DetectedFormat::Compressed(by)) => {
-            format!("{by} made it: {by} -dc {input} | larder lab import {format} - OUTPUT")
+            format!(
+                "the file is compressed with {by}: {by} -dc {input} | larder lab import {format} - OUTPUT"
+            )
         }
         Some(DetectedFormat::Parquet) => {
-            "it is Parquet, as larder's traces are, which need no import".to_owned()
+            "the file is Parquet, the format of traces; traces need no import".to_owned()
         }
-        None => "FORMAT must be what INPUT is written in: larder lab import --help".to_owned(),
+        None => "FORMAT must be the format of INPUT; see larder lab import --help".to_owned(),
     };
     Failure::with_hint(message, hint)
 }
@@ -161,7 +168,7 @@ fn print_text(
 ) -> io::Result<()> {
     writeln!(out, "{}: lookups: {}", output.display(), rows.to_text())?;
     for (reason, lines) in skipped.reasons() {
-        writeln!(out, "skipped, {reason}: {lines}")?;
+        writeln!(out, "skipped: {reason} ({lines})")?;
     }
     out.flush()
 }

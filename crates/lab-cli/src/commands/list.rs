@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// List the workloads with their parameters, the devices, the policies and the hash functions
+/// List workloads, devices, policies and hash functions
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +21,7 @@ JSON: workloads [{name, about, parameters [{name, default, about}]}],
 devices [{name, about}], policies [names],
 functions [{name, about, source, caches}]")]
 pub(crate) struct ListArgs {
-    /// Write JSON, one object
+    /// Write one JSON object
     #[arg(long)]
     pub json: bool,
 }
@@ -116,7 +116,7 @@ fn function(function: Function) -> FunctionEntry {
 }
 
 fn print_text(out: &mut impl Write, list: &List) -> io::Result<()> {
-    writeln!(out, "Workloads, as in --workload NAME:PARAMETER=VALUE,...")?;
+    writeln!(out, "Workloads (--workload NAME:PARAMETER=VALUE,...)")?;
     for workload in &list.workloads {
         let Entry { name, about } = &workload.entry;
         writeln!(out, "  {name:<14} {about}")?;
@@ -126,13 +126,13 @@ fn print_text(out: &mut impl Write, list: &List) -> io::Result<()> {
             writeln!(out, "      {value:<18} {about}")?;
         }
     }
-    writeln!(out, "\nDevices, as in --device NAME")?;
+    writeln!(out, "\nDevices (--device NAME)")?;
     for Entry { name, about } in &list.devices {
         writeln!(out, "  {name:<14} {about}")?;
     }
-    writeln!(out, "\nPolicies, as in --policy NAME,...")?;
+    writeln!(out, "\nPolicies (--policy NAME,...)")?;
     writeln!(out, "  {}", list.policies.join(", "))?;
-    writeln!(out, "\nHash functions, as in hash --functions NAME,...")?;
+    writeln!(out, "\nHash functions (hash --functions NAME,...)")?;
     for FunctionEntry { entry, .. } in &list.functions {
         writeln!(out, "  {:<20} {}", entry.name, entry.about)?;
     }

@@ -39,11 +39,11 @@ use trace::TraceArgs;
 use tune::TuneArgs;
 use xattr_bench::XattrBenchArgs;
 
-/// Compare what caches and readahead do, reproduce published results
+/// Simulate, measure and tune caches and readahead
 ///
-/// Readahead: the page cache and the policies of a mount run over a simulated
-/// device, in virtual time; nothing is mounted or read, and the same command
-/// prints the same figures. xattr-bench measures this machine.
+/// readahead runs the page cache and the policies of a mount on a simulated
+/// device, in virtual time. It mounts nothing and reads no files, and the same
+/// command always prints the same figures. xattr-bench measures this machine.
 #[derive(Debug, Parser)]
 #[command(
     name = "larder-lab",
@@ -52,12 +52,12 @@ use xattr_bench::XattrBenchArgs;
     max_term_width = 100,
     after_help = "\
 Examples:
-  larder lab list                          what can be simulated
+  larder lab list                          list workloads and devices
   larder lab readahead --workload interleaved:streams=64 --device nvme
-  larder lab hash --keys pages             hash functions under keys
-  larder lab trace info disk.trace         what a recording holds
-  larder lab xattr-bench --processes 4     how fast files share attributes
-  larder lab reproduce wu2007              the published tables beside ours"
+  larder lab hash --keys pages             compare hash functions
+  larder lab trace info disk.trace         summarize a trace
+  larder lab xattr-bench --processes 4     measure sharing of attributes
+  larder lab reproduce wu2007              compare with published tables"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -103,10 +103,9 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
 fn rewritten_hint(error: &Error) -> Option<&'static str> {
     match error {
         Error::NoVersion => Some(
-            "have that program keep the key larder.trace.version: docs/traces.md, \"Rewriting a trace\", \
-             says how",
+            "make that program keep the key larder.trace.version; see docs/traces.md, \"Rewriting a trace\"",
         ),
-        Error::Codec(_) => Some("have that program compress it by Snappy, or not at all"),
+        Error::Codec(_) => Some("make that program use Snappy or no compression"),
         _ => None,
     }
 }
@@ -181,14 +180,14 @@ fn write_results(
 
 /// Writes one file, which `option` specified, and prints a note if it replaces another.
 fn write(option: &str, path: &Path, content: &str) -> Result<()> {
-    let is_there = fs::metadata(path).is_ok_and(|present| present.is_file());
+    let exists = fs::metadata(path).is_ok_and(|present| present.is_file());
     fs::write(path, content).map_err(|error| {
         Failure::with_hint(
             format!("cannot write {}: {error}", path.display()),
-            format!("{option} must name a file in a folder that can be written"),
+            format!("{option} must name a file in a writable directory"),
         )
     })?;
-    if is_there {
+    if exists {
         print_note(&format!("replaced {}", path.display()));
     }
     Ok(())
@@ -198,8 +197,8 @@ fn write(option: &str, path: &Path, content: &str) -> Result<()> {
 fn write_report(dir: &Path, files: &[ReportFile]) -> Result<()> {
     fs::create_dir_all(dir).map_err(|error| {
         Failure::with_hint(
-            format!("cannot make {}: {error}", dir.display()),
-            "--output must name a folder that is there or can be made",
+            format!("cannot create {}: {error}", dir.display()),
+            "--output must name a directory that exists or can be created",
         )
     })?;
     for file in files {

@@ -15,10 +15,10 @@ use std::process::ExitCode;
 
 /// Compare readahead policies under one workload on one device
 ///
-/// Prints a row for each policy: throughput, how long requests took (half of them,
-/// 99 in 100, all), reads of the device and their mean size, pages read ahead, how
-/// many of them were used and how many evicted before (thrashed), and the share of
-/// page lookups that were hits.
+/// Prints one row for each policy: throughput; latency of requests (median, 99th
+/// percentile, maximum); device reads and their mean size; pages read ahead, and how
+/// many of them were used, or evicted before use (thrashed); and the share of page
+/// lookups that hit.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,32 +28,34 @@ Examples:
   larder lab readahead --workload random --device nvme --plot random.svg --csv random.csv
   larder lab readahead --workload oltp --json | jq '.reports[] | {policy, pages_wasted}'
 
-larder lab list shows every workload with its parameters, and every device.")]
+larder lab list prints all workloads with their parameters, and all devices.")]
 pub(crate) struct ReadaheadArgs {
-    /// What readers do: NAME or NAME:PARAMETER=VALUE,...
+    /// Workload: NAME or NAME:PARAMETER=VALUE,...
     #[arg(long, value_name = "WORKLOAD", value_parser = Workload::named)]
     pub workload: Workload,
-    /// The device that is simulated
+    /// Device to simulate
     #[arg(long, value_name = "NAME", default_value = "nvme", value_parser = device_names())]
     pub device: &'static DeviceModel,
-    /// Memory for pages
+    /// Memory for cached pages
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse_cache)]
     #[arg(allow_hyphen_values = true)]
     pub memory: u64,
     /// Policies, separated by commas, or all
     #[arg(long, value_name = "NAMES", default_value = "all", value_parser = NamesParser::<PolicyName>::new())]
     pub policy: Names<PolicyName>,
-    /// The most that is read ahead at once: a page of 4 KiB or more, rounded up to whole ones
+    /// Largest readahead window
+    ///
+    /// At least one page of 4 KiB. The size is rounded up to whole pages.
     #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = parse_window)]
     #[arg(allow_hyphen_values = true)]
     pub readahead_max: u64,
-    /// What chance is drawn from
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: u64,
     #[command(flatten)]
     pub results: ResultArgs,
-    /// Write a plot of the throughput to FILE, too
+    /// Also write a plot of the throughput to FILE
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
 }
@@ -68,7 +70,7 @@ fn device_names() -> impl TypedValueParser<Value = &'static DeviceModel> {
 fn parse_window(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
         bytes if bytes < PAGE_BYTES => Err(format!(
-            "{bytes} bytes are less than a page of {PAGE_BYTES}: to read nothing ahead, give \
+            "{bytes} bytes is less than a page of {PAGE_BYTES} bytes; to disable readahead, use \
              --policy off"
         )),
         bytes => Ok(bytes),
@@ -101,10 +103,10 @@ pub(super) fn run(args: &ReadaheadArgs) -> Result<ExitCode> {
 fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     match error {
-        Error::Map { .. } => Failure::with_hint(message, "give less with --memory SIZE"),
+        Error::Map { .. } => Failure::with_hint(message, "reduce --memory"),
         Error::OutOfDevice { .. } => Failure::with_hint(
             message,
-            "give smaller or fewer files with --workload NAME:PARAMETER=VALUE",
+            "use smaller or fewer files: --workload NAME:PARAMETER=VALUE",
         ),
         _ => Failure::new(message),
     }

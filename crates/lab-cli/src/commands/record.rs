@@ -4,6 +4,7 @@ use super::interrupt;
 use super::written::{Rows, Written, now_unix_s};
 use clap::Args;
 use larder_console::{Failure, Result, count, print_note, print_warning, size, write_json};
+use larder_lab::output::counted;
 use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
 use larder_trace::TraceInfo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,14 +17,14 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Record what the kernel's caches are asked, into a trace
+/// Record the accesses to the kernel's caches
 ///
-/// Listens to the tracepoints of the page cache, readahead, block devices and ext4 through a private
-/// instance of the kernel's tracing, which disturbs no other and is removed at the end; needs root. Lasts
-/// until COMMAND ends, or the seconds are over, or Ctrl-C. This process itself is left out.
+/// Requires root. Uses the tracepoints of the page cache, readahead, block devices and ext4 in a separate
+/// tracing instance, which does not affect other tracing and is removed at the end. The recording ends
+/// when COMMAND exits, after --seconds, or at Ctrl-C. The recording process itself is excluded.
 ///
-/// docs/traces.md says what each row means, and what the kernel does not tell. A mount of larder's
-/// own records itself: larder mount --record FILE.
+/// docs/traces.md describes the rows, and what the kernel does not report. To record a mount of larder,
+/// use larder mount --record FILE.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,16 +36,20 @@ Examples:
 JSON: output, events {page, buffer, dentry, inode}, kernel_events, lost, device {reads, read_bytes,
 writes, written_bytes}, windows {sync, async}, missing_tracepoints [names]")]
 pub(crate) struct RecordArgs {
-    /// Record the kernel that is running
+    /// Record the running kernel
     #[arg(long, required = true)]
     pub kernel: bool,
-    /// The trace that is written; there must be no such file yet
+    /// New trace to write
+    ///
+    /// The file must not exist yet.
     #[arg(long, value_name = "FILE", default_value = "kernel.parquet")]
     pub output: PathBuf,
-    /// Only the file system that PATH lies on
+    /// Record only the file system that contains PATH
     #[arg(long, value_name = "PATH")]
     pub mount: Option<PathBuf>,
-    /// Only these processes, and those that they started or will start: numbers separated by commas
+    /// Record only these processes and their descendants
+    ///
+    /// Process IDs are separated by commas.
     #[arg(
         long,
         value_name = "PID,...",
@@ -53,17 +58,19 @@ pub(crate) struct RecordArgs {
     )]
     #[arg(value_parser = count::within(1..=u32::MAX))]
     pub pid: Vec<u32>,
-    /// How long [default: until Ctrl-C]
+    /// Duration in seconds [default: until Ctrl-C]
     #[arg(long, value_name = "N", conflicts_with = "command")]
     #[arg(value_parser = count::within(1..=31_536_000_u64))]
     pub seconds: Option<u64>,
-    /// The kernel's buffer for each processor; raise it where events are lost
+    /// Kernel buffer for each processor
+    ///
+    /// Increase it if events are lost.
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = parse_buffer)]
     pub buffer: u64,
-    /// Write JSON, one object, instead of the summary
+    /// Write one JSON object instead of the summary
     #[arg(long)]
     pub json: bool,
-    /// Run this, and record what it and the processes that it starts do
+    /// Command to run and record, with its child processes
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -72,14 +79,14 @@ pub(crate) struct RecordArgs {
 fn parse_buffer(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
         bytes @ 0x1000..=0x4_0000_0000 => Ok(bytes),
-        _ => Err(format!("`{text}` is no size of a buffer: give 4K to 16G")),
+        _ => Err(format!("`{text}` is outside the limits: use 4K to 16G")),
     }
 }
 
 /// Time that a command has to exit after the signal to terminate.
-const GRACE: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which it is checked meanwhile.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
@@ -131,7 +138,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
     if args.command.is_empty() && args.seconds.is_none() && io::stderr().is_terminal() {
         print_note("recording until Ctrl-C");
     }
-    let outcome = recorder.run(&mut |wait| end.has_come(wait), &mut |event| {
+    let outcome = recorder.run(&mut |wait| end.is_reached(wait), &mut |event| {
         written.push(&event)
     });
     let status = end.finish_child()?;
@@ -142,12 +149,12 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
     print(args, rows, &summary)?;
     if summary.lost > 0 {
         print_warning(&format!(
-            "{} events of the kernel were lost, since its buffers were full; give more with --buffer",
-            summary.lost
+            "{} lost because the kernel's buffers were full; increase --buffer",
+            counted(summary.lost, "event was", "events were")
         ));
     }
     if rows.is_empty() {
-        print_warning(&nothing(args, &summary));
+        print_warning(&empty_trace_reasons(args, &summary));
     }
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
 }
@@ -197,7 +204,7 @@ struct End {
 
 impl End {
     /// Waits for at most `wait`, and returns whether the recording must end.
-    fn has_come(&mut self, wait: Duration) -> bool {
+    fn is_reached(&mut self, wait: Duration) -> bool {
         let left = self
             .deadline
             .map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -228,8 +235,8 @@ impl End {
         {
             // It may have exited meanwhile.
             let _ = kill_process(pid, Signal::TERM);
-            self.deadline = Some(Instant::now() + GRACE);
-            while !self.has_come(LOOK) {}
+            self.deadline = Some(Instant::now() + EXIT_TIMEOUT);
+            while !self.is_reached(POLL_INTERVAL) {}
         }
         let Some(child) = &mut self.child else {
             return Ok(None);
@@ -248,18 +255,17 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 }
 
 /// Returns possible reasons for an empty trace.
-fn nothing(args: &RecordArgs, summary: &KernelSummary) -> String {
-    let mut reasons = vec!["nothing was read or written meanwhile"];
+fn empty_trace_reasons(args: &RecordArgs, summary: &KernelSummary) -> String {
+    let mut reasons = vec!["nothing was read or written"];
     if args.mount.is_some() {
-        reasons.push("it was read or written on another file system than that of --mount");
+        reasons.push("the accesses were on file systems other than that of --mount");
     }
     if !args.pid.is_empty() {
-        reasons.push("other processes than those of --pid did it");
+        reasons.push("the accesses were by processes other than those of --pid");
     }
-    reasons
-        .push("it was done in ways that the kernel does not tell (names, pages that are mapped)");
+    reasons.push("the kernel does not report the accesses (names, mapped pages)");
     if !summary.missing.is_empty() {
-        reasons.push("this kernel lacks the tracepoints for it");
+        reasons.push("this kernel lacks tracepoints");
     }
     format!(
         "no events were recorded: {}; see docs/traces.md, \"Recording the kernel\"",
@@ -292,12 +298,12 @@ fn print(args: &RecordArgs, rows: Rows, summary: &KernelSummary) -> Result<()> {
     writeln!(out, "{}: events: {}", args.output.display(), rows.to_text())?;
     writeln!(
         out,
-        "the kernel's events: {}, lost: {}",
+        "kernel events: {}, lost: {}",
         summary.events, summary.lost
     )?;
     writeln!(
         out,
-        "device: {} reads of {}, {} writes of {}; readahead: {} windows, {} from markers",
+        "device reads: {} ({}), device writes: {} ({}), readahead windows: {} ({} at markers)",
         counts.reads,
         size::human(counts.read_bytes),
         counts.writes,
@@ -316,16 +322,16 @@ fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     let hint = match error {
         Error::NotRoot => {
-            "run it as root; with no root, a mount of your own records itself (larder mount \
-             --record FILE), and larder lab import strace reads what strace saw"
+            "run the command as root; without root, record a mount with larder mount --record FILE, \
+             or a program with strace and larder lab import strace"
         }
         Error::NoTracefs(_) | Error::NoTracepoint(_) => {
-            "the kernel must be built with CONFIG_FTRACE and CONFIG_EVENT_TRACING; blktrace or \
-             strace may do: see larder lab import"
+            "the kernel must be built with CONFIG_FTRACE and CONFIG_EVENT_TRACING; alternatives are \
+             blktrace and strace: see larder lab import --help"
         }
-        Error::Mount { .. } => "--mount must name a path on the file system that is to be recorded",
-        Error::NoProcess(_) => "--pid must name processes that run",
-        Error::Command { .. } => "COMMAND must be a program that can be run",
+        Error::Mount { .. } => "--mount must name a path on the file system to record",
+        Error::NoProcess(_) => "--pid must name running processes",
+        Error::Command { .. } => "COMMAND must be an executable program",
         _ => return Failure::new(message),
     };
     Failure::with_hint(message, hint)

@@ -12,13 +12,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measure published tables again, and judge ours beside them
+/// Measure published tables again and compare the results
 ///
-/// Prints what agrees; with --output, also writes the report as Markdown, HTML, CSV and
-/// JSON with its plots. wu2007 is simulated and takes about half a minute; kara2016 measures this
-/// machine too, which takes about ten minutes on two processors, and the kernel's ext4
-/// if it may mount it, as root. lever2000 runs recorded scripts on volumes in memory, which
-/// needs mke2fs and 4 GiB, and takes some three minutes of a processor.
+/// Prints how far the results agree with the published ones. With --output, also writes a report as Markdown, HTML,
+/// CSV and JSON, with plots. wu2007 is simulated and takes about half a minute. kara2016 also measures
+/// this machine, and the kernel's ext4 if it can be mounted (as root); it takes about ten minutes on two
+/// processors. lever2000 replays recorded scripts on volumes in memory; it needs mke2fs and 4 GiB, and
+/// takes about three minutes on one processor.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,20 +29,26 @@ wu2007:   F. Wu, readahead: on-demand readahead logic, Linux 2.6.23
 lever2000: C. Lever, Linux Kernel Hash Table Behavior: Analysis and Improvements, 2000
 kara2016: J. Kara, ext[24]: MBCache rewrite, linux-ext4, 22 February 2016")]
 pub(crate) struct ReproduceArgs {
-    /// What to reproduce
+    /// Document to reproduce
     #[arg(value_enum)]
     pub document: Document,
-    /// Write the report to DIR, too; replaced files are named
+    /// Also write the report to DIR
+    ///
+    /// Replaced files are reported.
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// What chance is drawn from [default: the document's year]
+    /// Seed of the random numbers [default: the document's year]
     #[arg(long, value_name = "N", value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: Option<u64>,
-    /// Sizes divided by 32, or few cases: shows the report in seconds, but is no reproduction
+    /// Use smaller sizes or fewer cases
+    ///
+    /// Takes seconds and shows the form of the report. The results are not a reproduction.
     #[arg(long)]
     pub quick: bool,
-    /// wu2007: time the processor's part on this machine too, into wu2007-timed.md of --output
+    /// wu2007: also measure processor time on this machine
+    ///
+    /// Writes wu2007-timed.md to the directory of --output.
     #[arg(long, requires = "output")]
     pub timed: bool,
 }
@@ -142,7 +148,7 @@ fn check_untimed(args: &ReproduceArgs, document: &str) -> Result<()> {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "--timed goes with wu2007: {document} is timed as it is"
+        "--timed applies only to wu2007: {document} is always timed"
     )))
 }
 

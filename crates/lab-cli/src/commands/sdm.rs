@@ -9,16 +9,16 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Run software developers' commands for many users at once, in any directory
+/// Run software development commands for many concurrent users
 ///
-/// A workload like SPEC's SDM, with which C. Lever measured hash tables in 2000: each user has a
-/// script of real commands, and the result is scripts an hour. The script edits, compiles, links and
-/// runs a program of 13 files, edits it again, formats a manual and spells letters: with gcc, ed,
-/// nroff, spell and coreutils, which must be installed. All files are made from the seed, so that it
-/// is known what must come of them: every result is checked, and a wrong one fails the run.
+/// The workload resembles SPEC SDM, with which C. Lever measured hash tables in 2000: each user runs a
+/// script of real commands, and the result is scripts per hour. The script edits, compiles, links and
+/// runs a program of 13 files, edits it again, formats a manual and checks the spelling of letters. It
+/// needs gcc, ed, nroff, spell and coreutils. All files are generated from the seed, so the expected
+/// results are known. Every result is checked, and a wrong one fails the run.
 ///
-/// Prints for each number of users the average of the runs with its standard deviation, the same
-/// without the first run, which warms the caches, the best run, and how long all runs took.
+/// Prints for each number of users: the mean of the runs with its standard deviation; the same without
+/// the first run, which fills the caches; the best run; and the duration of all runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,15 +26,17 @@ Examples:
   larder lab sdm /dev/shm --runs 3 --json | jq '.loads[] | {users, elapsed_s}'
   larder lab sdm /mnt/disk --record sdm.operations
 
-DIR can be on any file system that runs programs: our mount, the kernel's, tmpfs. It needs about
-2 MB for each user. What is made there is removed, also after Ctrl-C.
+DIR can be on any file system from which programs can be run: a larder mount, the kernel's ext4,
+tmpfs. Each user needs about 2 MB. All files are removed at the end, also after Ctrl-C.
 
 JSON: directory, users, runs, seed, loads [{users, elapsed_s (each run)}]")]
 pub(crate) struct SdmArgs {
-    /// Where users work
+    /// Directory in which the users work
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Users at once: numbers separated by commas, one load after the other
+    /// Numbers of concurrent users, separated by commas
+    ///
+    /// Each number is one load. The loads run in the given order.
     #[arg(
         long,
         value_name = "N,...",
@@ -46,11 +48,13 @@ pub(crate) struct SdmArgs {
     /// Runs of each load
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = count::within(1..=1000_u32))]
     pub runs: u32,
-    /// What all files are made from
+    /// Seed of all files
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: u64,
-    /// Run one user's script once, under strace, and write what it did to the files of DIR to FILE
+    /// Record the operations of one user to FILE
+    ///
+    /// Runs the script once, under strace, and writes its operations on the files of DIR.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["users", "runs", "json", "csv", "output"])]
     pub record: Option<PathBuf>,
     #[command(flatten)]
@@ -61,7 +65,7 @@ pub(super) fn run(args: &SdmArgs) -> Result<ExitCode> {
     if !args.dir.is_dir() {
         return Err(Failure::with_hint(
             format!("{} is not a directory", args.dir.display()),
-            "give a directory that users can work in",
+            "DIR must be an existing, writable directory",
         ));
     }
     if let Some(path) = &args.record {
@@ -97,15 +101,15 @@ fn failure(error: &Error) -> Failure {
             Failure::with_hint(message, format!("on Debian: apt-get install {packages}"))
         }
         Error::File { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-            Failure::with_hint(message, "give less with --users: each needs about 2 MB")
+            Failure::with_hint(message, "reduce --users: each user needs about 2 MB")
         }
         Error::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-            Failure::with_hint(message, "DIR must be a directory that you can write")
+            Failure::with_hint(message, "DIR must be a writable directory")
         }
         Error::Start { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             Failure::with_hint(
                 message,
-                "DIR must be on a file system that programs may be run from: not mounted with noexec",
+                "DIR must be on a file system that is not mounted with noexec",
             )
         }
         _ => Failure::new(message),

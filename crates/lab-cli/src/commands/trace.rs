@@ -4,7 +4,7 @@ use super::rewritten_hint;
 use clap::{Args, Subcommand};
 use larder::{Operation, Timestamp};
 use larder_console::{Failure, Result, print_note, time, write_json};
-use larder_lab::output::Table;
+use larder_lab::output::{Table, counted};
 use larder_lab::trace::{self, Error, Tolerance, TraceReader, TraceSummary};
 use larder_trace::columns::name_of_operation;
 use larder_trace::{Batch, TraceEvent};
@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Look at a trace, or save what is left of one
+/// Inspect a trace, or salvage a damaged one
 ///
-/// A trace is a Parquet file that says what caches were asked: recorded by larder mount --record or
-/// larder lab record, or imported. pandas, Polars and Spark read it, too; docs/traces.md says how, what
-/// each row means, and how a trace that another program writes anew stays one.
+/// A trace is a Parquet file of accesses to caches, recorded by larder mount --record or larder lab
+/// record, or imported. pandas, Polars and Spark can read it too. docs/traces.md describes the rows, how
+/// to read them with these programs, and how other programs can rewrite a trace.
 ///
-/// A mount's recording is written every 5 seconds, and has no footer until the mount is gone: until then
-/// other programs cannot read it.
+/// The recording of a mount is written every 5 seconds. It has no footer until the mount ends; other
+/// programs cannot read it before that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,8 +30,8 @@ Examples:
   duckdb -c \"SELECT cache, operation, count(*) FROM 'disk.trace' GROUP BY ALL\"
 
 Columns: time (nanoseconds), cache (0 page, 1 buffer, 2 dentry, 3 inode), operation (0 lookup,
-1 insert, 2 remove), device, inode, index (page: which one; buffer: block; dentry: directory),
-name_hash, hit. An inode that changes on the image is a removal and an insertion")]
+1 insert, 2 remove), device, inode, index (page: its index; buffer: block; dentry: directory),
+name_hash, hit. An inode that changes on the image is recorded as a removal and an insertion.")]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
     pub command: TraceCommand,
@@ -44,10 +44,10 @@ pub(crate) enum TraceCommand {
     Salvage(TraceSalvageArgs),
 }
 
-/// Say what a trace holds: events by cache, time, losses
+/// Summarize a trace: events by cache, time, losses
 ///
-/// Reads all of it. One that is cut short or damaged is read up to its last whole row group, and
-/// the exit code is 1.
+/// Reads the whole trace. If it is cut short or damaged, it is read up to its last complete row group,
+/// and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -57,9 +57,9 @@ Examples:
 JSON: info {source, began_unix_s, tells_changes, tables, lost, is_cut_short}, shortened, is_summed,
 row_groups, events, first_ns, last_ns, caches {name: {lookups, hits, inserts, removals}}")]
 pub(crate) struct TraceInfoArgs {
-    /// The trace
+    /// Trace to read
     pub file: PathBuf,
-    /// Write JSON, one object
+    /// Write one JSON object
     #[arg(long)]
     pub json: bool,
 }
@@ -71,24 +71,25 @@ Examples:
   larder lab trace show disk.trace
   larder lab trace show disk.trace --rows 1000000 | grep dentry")]
 pub(crate) struct TraceShowArgs {
-    /// The trace
+    /// Trace to read
     pub file: PathBuf,
-    /// Events to print
+    /// Number of events to print
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
 }
 
-/// Write what is left of a trace that is cut short or damaged to a new one
+/// Copy the readable part of a trace to a new one
 ///
-/// All events up to the last whole row group, of half a million events or 5 seconds.
+/// Copies all events up to the last complete row group. A row group has half a million events, or the
+/// events of 5 seconds.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder lab trace salvage cut.trace saved.trace")]
 pub(crate) struct TraceSalvageArgs {
-    /// The trace
+    /// Trace to read
     pub file: PathBuf,
-    /// The new trace
+    /// New trace to write
     pub output: PathBuf,
 }
 
@@ -101,8 +102,8 @@ pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
 }
 
 /// Hint for an incomplete trace.
-const SALVAGE: &str = "if it is still being recorded, wait until it is unmounted or ended; else larder lab \
-                       trace salvage writes what is left to a new trace";
+const SALVAGE: &str = "if the trace is still being recorded, wait for the recording to end; otherwise, \
+                       larder lab trace salvage copies the readable part to a new trace";
 
 fn info(args: &TraceInfoArgs) -> Result<ExitCode> {
     let path = &args.file;
@@ -127,20 +128,20 @@ fn info(args: &TraceInfoArgs) -> Result<ExitCode> {
 
 fn print_text(out: &mut impl Write, summary: &TraceSummary) -> io::Result<()> {
     let info = &summary.info;
-    writeln!(out, "Recorded   {}", info.source)?;
+    writeln!(out, "Source     {}", info.source)?;
     if let Some(seconds) = info.began_unix_s {
         let began = time::short(Timestamp {
             seconds,
             nanoseconds: 0,
         });
-        writeln!(out, "Began      {began}")?;
+        writeln!(out, "Started    {began}")?;
     }
     let span = Duration::from_nanos(summary.last_ns - summary.first_ns);
     writeln!(
         out,
-        "Events     {} in {} row groups, over {:.3} s",
+        "Events     {} in {}, over {:.3} s",
         summary.events,
-        summary.row_groups,
+        counted(summary.row_groups as u64, "row group", "row groups"),
         span.as_secs_f64()
     )?;
     match (&summary.shortened, info.is_cut_short) {
@@ -148,14 +149,14 @@ fn print_text(out: &mut impl Write, summary: &TraceSummary) -> io::Result<()> {
         (None, true) => writeln!(out, "Lost       {}; the end is missing", info.lost)?,
         (Some(_), _) => writeln!(
             out,
-            "Lost       {} up to the last whole row group; what came then, nobody knows",
+            "Lost       {} up to the last complete row group; the losses after it are unknown",
             info.lost
         )?,
     }
     if !summary.is_summed {
         writeln!(
             out,
-            "Unsummed   another program has written it: what was damaged since is not noticed"
+            "Checksums  none: another program wrote the trace, and damage may not be detected"
         )?;
     }
     write!(out, "\n{}", summary.table().to_text())
@@ -202,17 +203,17 @@ fn salvage(args: &TraceSalvageArgs) -> Result<ExitCode> {
     let salvaged = trace::salvage(&args.file, &args.output).map_err(|error| match &error {
         Error::Io(source) if source.kind() == io::ErrorKind::AlreadyExists => Failure::with_hint(
             format!("{}: {error}", args.output.display()),
-            "name a new file: nothing is overwritten",
+            "OUTPUT must name a new file: existing files are not overwritten",
         ),
         _ => failure(&args.file, &error),
     })?;
     let why = salvaged.shortened.as_deref();
     print_note(&format!(
-        "{} events in {}; {}: {}",
-        salvaged.events,
+        "copied {} to {}; {}: {}",
+        counted(salvaged.events, "event", "events"),
         args.output.display(),
         args.file.display(),
-        why.unwrap_or("the trace is whole"),
+        why.unwrap_or("the trace is complete"),
     ));
     Ok(ExitCode::SUCCESS)
 }
@@ -229,8 +230,8 @@ fn failure(path: &Path, error: &Error) -> Failure {
         }
         Error::NotParquet | Error::Column { .. } => Failure::with_hint(
             message,
-            "traces come from larder mount --record and larder lab record; larder lab import makes them of \
-             other tools' recordings",
+            "larder mount --record and larder lab record create traces; larder lab import converts the \
+             recordings of other programs",
         ),
         _ => Failure::new(message),
     }

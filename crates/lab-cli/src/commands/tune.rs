@@ -11,16 +11,19 @@ use std::process::ExitCode;
 
 /// Recommend hash functions, table sizes and shrinking for a trace
 ///
-/// Replays the first half of the trace in tables of every function and several sizes. Of those than
-/// which the fastest is no faster beyond noise it chooses for each cache the one that a mount has now,
-/// else the smallest, and judges it on the second half beside the one that a mount has now. Prints
-/// nanoseconds and links of a lookup in both, the links that chance would give, what is gained, and
-/// how sure that is: in how many pairs of timed runs the new table was faster, and between what the
-/// saved links lie in 95% of 1000 draws from parts of the second half. A table is changed only if it
-/// is faster by more than 3% and 4.5 of the runs' median distances, in 95% of the pairs.
+/// Replays the first half of the trace in tables of every function and several sizes. For each cache,
+/// selects among the tables that are statistically tied for fastest: the current table of a mount if it
+/// is one of them, otherwise the smallest. Then replays the second half in the selected table and in the
+/// current one.
 ///
-/// Last comes what to mount with. Links are the same each time, times are not: where a table is about as
-/// much faster as noise may be, another run may advise otherwise.
+/// Prints for both tables the nanoseconds and links of a lookup, and the links that random distribution
+/// would give. For a change, prints the gain, the share of pairs of timed runs in which the new table was
+/// faster, and the interval of the change in links in 95% of 1000 random samples of the second half. A
+/// change is recommended only if the new table is faster by more than 3% plus 4.5 times the combined
+/// deviation of both, and in at least 95% of the pairs.
+///
+/// The last line is the mount option. Links are the same in every run, times are not: if a gain is close
+/// to the noise, another run can give another recommendation.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -32,24 +35,27 @@ JSON: source, losses {events, is_cut_short, reason}, memory_bytes, mount_option,
 best and today {function, bits, links, chance_links, lookup_ns, mad_ns}, lookups, gain_links
 {value, low, high}, gain_time, certainty, is_worth_it}], shrinking {lookups, misses_normal,
 misses_eager, saved_ns, certainty, break_even_ns, assumed_miss_ns, is_worth_it}. Gains and certainty
-are shares of 1. Null is what too little was asked to tell: lookup_ns, mad_ns and gain_time where
-nothing could be timed, low and high with fewer than 10000 lookups in the second half; and saved_ns
-where it is noise, break_even_ns where no miss is added, shrinking without names.")]
+are fractions of 1. Null: lookup_ns, mad_ns and gain_time if there were too few lookups to measure
+times; low and high with fewer than 10000 lookups in the second half; saved_ns if it is within the
+noise; break_even_ns if no misses are added; shrinking if the trace has no names.")]
 pub(crate) struct TuneArgs {
-    /// The trace
+    /// Trace to replay
     #[arg(long, value_name = "FILE")]
     pub trace: PathBuf,
-    /// Read a trace that was cut short up to its last whole row group
+    /// Accept a trace that was cut short
+    ///
+    /// It is read up to its last complete row group.
     #[arg(long)]
     pub salvage: bool,
     /// Memory of the mount's caches, as in --cache-size
     #[arg(long, value_name = "SIZE", value_parser = size::parse_cache)]
     pub memory: u64,
-    /// What a lookup of a name that misses costs, in nanoseconds, which a trace does not tell: a
-    /// read of a flash disk unless given
+    /// Cost of a missed lookup of a name, in nanoseconds
+    ///
+    /// A trace does not contain this cost. The default is a read from a flash disk.
     #[arg(long, value_name = "N", default_value_t = Conditions::MISS_NS)]
     pub miss_ns: u32,
-    /// What draws are drawn from
+    /// Seed of the random samples
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: u64,

@@ -24,7 +24,7 @@ impl Written {
     /// Creates the trace at `path`, which `option` specified.
     pub(super) fn create(option: &str, path: &Path, info: &TraceInfo) -> Result<Self> {
         let writer = TraceWriter::create(path, info)
-            .map_err(|error| not_made(option, path, &error.into()))?;
+            .map_err(|error| creation_failure(option, path, &error.into()))?;
         Ok(Self {
             writer,
             rows: Rows::default(),
@@ -80,15 +80,13 @@ pub(super) fn now_unix_s() -> Option<i64> {
 }
 
 /// Returns the failure of a file that cannot be created; `option` specified it.
-pub(super) fn not_made(option: &str, path: &Path, error: &Error) -> Failure {
+pub(super) fn creation_failure(option: &str, path: &Path, error: &Error) -> Failure {
     let message = format!("cannot write {}: {error}", path.display());
     let exists = matches!(error, Error::Io(error) if error.kind() == io::ErrorKind::AlreadyExists);
     let hint = if exists {
-        format!(
-            "{option} must name a file that is not there yet: what was recorded is not written over"
-        )
+        format!("{option} must name a new file: existing recordings are not overwritten")
     } else {
-        format!("{option} must name a file in a folder that can be written")
+        format!("{option} must name a file in a writable directory")
     };
     Failure::with_hint(message, hint)
 }

@@ -16,25 +16,24 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Measure how fast processes set attributes that other files have too
+/// Measure how fast processes set shared attributes
 ///
-/// Each of P processes sets the attribute of its F files, one after the other, N times, to
-/// values drawn from V: the bench with which J. Kara's letter of 2016 compares versions of
-/// mbcache. The same seed gives the same operations on every target. After each run, every
-/// file is checked for the value that was set last.
+/// Each of P processes sets the attribute of its F files, one after the other, N times, to values drawn
+/// from V. J. Kara compared versions of mbcache with this benchmark in 2016. The same seed gives the same
+/// operations on every target. After each run, every file is checked for the value that was set last.
 ///
-/// Prints the average of the runs, how they scatter, and what the cache did: files that were
-/// given a block that was there already (shares), lookups, hits, entries dropped by the limit.
-/// For several cases it prints the letter's tables, one for each V: the averages in seconds, in
-/// the order old,lru,list-lru,referenced,off,clock.
+/// Prints the mean of the runs, their deviation, and counters of the cache: files that got an existing
+/// block (shares), lookups, hits, and entries dropped because of the limit. For several cases, prints one
+/// row of medians for each case. The report of --output then has the tables of the published letter, one
+/// for each V: the means in seconds, in the order old,lru,list-lru,referenced,off,clock.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Targets:
-  engine  the cache alone, by threads: searching, comparing and counting blocks that are numbers
-  volume  an ext4 without a journal in this process's memory, by threads; needs mke2fs
-  DIR     a directory of any mounted file system, by setxattr(2) in processes. Its mount has
-          chosen the variant: larder mount -o mbcache=NAME, or no_mbcache for the kernel's ext4.
-          Two blocks and an inode for each file must be free. (./engine is a directory.)
+  engine  the cache alone, used by threads; blocks are numbers
+  volume  an ext4 volume without a journal in memory, used by threads; needs mke2fs
+  DIR     a directory of any mounted file system, with setxattr(2) in processes. The variant is an
+          option of its mount: larder mount -o mbcache=NAME, or no_mbcache for the kernel's ext4.
+          Each file needs two free blocks and an inode. (./engine is a directory.)
 
 Examples:
   larder lab xattr-bench --processes 4 --files 100 --values 1000
@@ -42,45 +41,54 @@ Examples:
   larder lab xattr-bench --target /mnt/disk --processes 4 --json | jq '.measured[0].sets_s'
   larder lab xattr-bench --matrix --variant all --ops 5000 --output report
 
-The whole matrix is 476 million sets for each variant. On two processors they take a minute or two
-with --target engine and about an hour with volume; --ops and --runs shorten it, but
-the files are made for each case, whatever they are.
+The complete matrix has 476 million sets for each variant. On two processors, it takes one or two
+minutes with --target engine and about an hour with volume. --ops and --runs shorten it, but the
+files are always created for each case.
 
 JSON: target, operations, runs, seed, measured [{processes, files, values, variant, mean_s,
 deviation_s, sets_s, seconds (each run), stats}]")]
 pub(crate) struct XattrBenchArgs {
-    /// Processes, or threads: numbers separated by commas, as are the next two, and 50k is 50000
-    /// [default: 1]
+    /// Numbers of processes or threads [default: 1]
+    ///
+    /// Numbers are separated by commas, and 50k is 50000. This also applies to --files and --values.
     #[arg(long, value_name = "P,...", value_delimiter = ',', value_parser = count::within(1..=1024_u32))]
     pub processes: Vec<u32>,
-    /// Files of each process: numbers separated by commas [default: 100]
+    /// Numbers of files of each process [default: 100]
     #[arg(long, value_name = "F,...", value_delimiter = ',', value_parser = count::within(1..=100_000_u32))]
     pub files: Vec<u32>,
-    /// Values to draw from: numbers separated by commas [default: 1000]
+    /// Numbers of different values [default: 1000]
     #[arg(long, value_name = "V,...", value_delimiter = ',', value_parser = count::within(1..=100_000_000_u32))]
     pub values: Vec<u32>,
-    /// The letter's numbers where none are given: 1 to 64 processes, 10 to 1000 files, 10 to 100000 values
+    /// Use the published numbers where none are given
+    ///
+    /// These are 1 to 64 processes, 10 to 1000 files, and 10 to 100000 values.
     #[arg(long)]
     pub matrix: bool,
-    /// Sets by each process: 50k is 50000, 2m is 2 million
+    /// Number of sets by each process
+    ///
+    /// 50k is 50000, 2m is 2 million.
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = count::within(1..=u32::MAX))]
     pub ops: u32,
-    /// Runs of each case, of all variants in turn
+    /// Number of runs of each case
+    ///
+    /// The variants run in turn.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = count::within(1..=1000_u32))]
     pub runs: u32,
-    /// How equal attributes are found: names separated by commas, or all [default: all]
+    /// Variants of mbcache, separated by commas, or all [default: all]
     #[arg(long, value_name = "NAMES", value_parser = NamesParser::<MbCacheVariant>::new())]
     pub variant: Option<Names<MbCacheVariant>>,
-    /// What is driven: engine, volume, or a directory
+    /// Target of the benchmark: engine, volume, or a directory
     #[arg(long, value_name = "TARGET", default_value = "engine")]
     pub target: TargetName,
-    /// What chance is drawn from
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: u64,
     #[command(flatten)]
     pub results: ResultArgs,
-    /// Write a plot of time over processes to FILE, too; for one number of files and of values
+    /// Also write a plot of time over processes to FILE
+    ///
+    /// Requires a single number of files and of values.
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
 }
@@ -126,7 +134,7 @@ impl FromStr for TargetName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
-            "" => return Err("a target is engine, volume, or a directory"),
+            "" => return Err("the target must be engine, volume, or a directory"),
             "engine" => Self::Engine,
             "volume" => Self::Volume,
             path => Self::Directory(PathBuf::from(path)),
@@ -174,7 +182,7 @@ fn cases(args: &XattrBenchArgs) -> Result<Vec<Case>> {
     let (all_files, all_values) = (args.files(), args.values());
     if args.plot.is_some() && (all_files.len() > 1 || all_values.len() > 1) {
         return Err(Failure::usage_with_hint(
-            "--plot shows one number of files and one number of values",
+            "--plot requires a single number of files and of values",
             "write all plots with --output DIR",
         ));
     }
@@ -183,10 +191,10 @@ fn cases(args: &XattrBenchArgs) -> Result<Vec<Case>> {
     {
         return Err(Failure::usage_with_hint(
             format!(
-                "--plot writes SVG, and {} is named otherwise",
+                "--plot writes SVG, but the name of {} does not end in .svg",
                 path.display()
             ),
-            "give a name that ends in .svg",
+            "use a name that ends in .svg",
         ));
     }
     Ok(Case::matrix(&args.processes(), &all_files, &all_values))
@@ -218,8 +226,8 @@ fn described(path: &Path) -> Result<String> {
 fn directory(path: &Path, has_variant: bool) -> Result<Target> {
     if has_variant {
         return Err(Failure::usage_with_hint(
-            "--variant does not go with a directory: its mount has chosen",
-            "choose when you mount: larder mount -o mbcache=NAME, or -o no_mbcache for the \
+            "--variant cannot be used with a directory: the variant is an option of its mount",
+            "choose the variant of the mount: larder mount -o mbcache=NAME, or -o no_mbcache for the \
                  kernel's ext4",
         ));
     }
@@ -250,7 +258,10 @@ pub(super) fn worker() -> Result<Worker> {
 fn print_text(out: &mut dyn Write, bench: &XattrBench) -> io::Result<()> {
     writeln!(out, "{}", bench.title())?;
     if bench.is_matrix() {
-        writeln!(out, "Medians of the runs in seconds; * is the fastest")?;
+        writeln!(
+            out,
+            "Medians of the runs in seconds; * = fastest of the case"
+        )?;
         write!(out, "\n{}", bench.medians().to_text())?;
     } else {
         write!(out, "\n{}", bench.table().to_text())?;
@@ -266,11 +277,11 @@ fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     let hint = match error {
         Error::Image(mke2fs::Error::Missing) => {
-            "install e2fsprogs, or give --target engine or a directory"
+            "install e2fsprogs, or use --target engine or a directory"
         }
-        Error::Image(mke2fs::Error::Failed { .. }) => "give less with --processes or --files",
+        Error::Image(mke2fs::Error::Failed { .. }) => "reduce --processes or --files",
         Error::Directory { .. } => {
-            "--target must name a directory that can be written, with room for the files"
+            "--target must name a writable directory with room for the files"
         }
         Error::Attribute { source, .. }
         | Error::Reported {
@@ -278,10 +289,10 @@ fn failure(error: &Error) -> Failure {
             ..
         } => match source.kind() {
             io::ErrorKind::Unsupported => {
-                "--target must lie on a file system with attributes: ext4 mounted with user_xattr"
+                "--target must be on a file system with extended attributes, such as ext4 with user_xattr"
             }
             io::ErrorKind::StorageFull => {
-                "files that share nothing take a block each: give less with --processes or --files"
+                "each file that shares no block needs its own: reduce --processes or --files"
             }
             _ => return Failure::new(message),
         },

@@ -59,7 +59,7 @@ impl<T: Named> FromStr for Names<T> {
                 list.extend_from_slice(T::ALL);
             } else {
                 let one = name.parse();
-                list.push(one.map_err(|error| format!("{error}, and {ALL_NAMES}"))?);
+                list.push(one.map_err(|error| format!("{error}, {ALL_NAMES}"))?);
             }
         }
         Ok(Self(each_once(list)))

@@ -8,13 +8,13 @@ use std::io;
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be read.
-    #[error("cannot read operations: {0}")]
+    #[error("cannot read the file of operations: {0}")]
     Read(io::Error),
     /// The file is empty: the first line is missing.
     #[error("the file of operations is empty")]
     Empty,
     /// A line violates the format.
-    #[error("line {line} of the operations: {source}")]
+    #[error("invalid operation on line {line}: {source}")]
     Line {
         /// Line number, from 1.
         line: u64,
@@ -22,13 +22,13 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// An unsupported version of the format.
-    #[error("operations of version {0} are not known: this program reads version 1")]
+    #[error("unsupported version {0} of the file of operations; supported: 1")]
     Version(u32),
     /// A path that is not valid text.
-    #[error("line {0} of strace's output: a path that is not UTF-8")]
+    #[error("line {0} of the output of strace: the path is not UTF-8")]
     NotText(u64),
     /// A call that changes files in a way that no operation represents.
-    #[error("line {line} of strace's output: {call} is not recorded")]
+    #[error("line {line} of the output of strace: {call} cannot be recorded")]
     Call {
         /// Line number, from 1.
         line: u64,
@@ -43,7 +43,7 @@ pub enum Error {
     NotOpen(usize),
     /// An operation did not return the recorded result.
     #[error(
-        "operation {number} of user {user}, {operation:?}: returned {returned}, recorded was {recorded}"
+        "operation {number} of user {user}, {operation:?}, returned {returned}; the recorded result is {recorded}"
     )]
     Differs {
         /// The user.

@@ -127,7 +127,11 @@ impl TryFrom<String> for OpenMode {
                 'c' => &mut mode.create,
                 'x' => &mut mode.exclusive,
                 't' => &mut mode.truncate,
-                _ => return Err(format!("`{letter}` is no way to open a file")),
+                _ => {
+                    return Err(format!(
+                        "unknown open mode '{letter}'; available: r, w, c, x, t"
+                    ));
+                }
             };
             *flag = true;
         }
@@ -192,7 +196,7 @@ impl Operations {
     /// Never: it is part of the program.
     #[must_use]
     pub fn sdm() -> Self {
-        Self::read(SDM.as_bytes()).expect("operations that are compiled in are well-formed")
+        Self::read(SDM.as_bytes()).expect("the compiled-in operations are well-formed")
     }
 
     /// Reads operations that [`Operations::write`] wrote.

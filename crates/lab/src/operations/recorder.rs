@@ -109,11 +109,11 @@ impl Recorder {
     fn inside(&self, absolute: &str) -> Option<String> {
         let rest = absolute.strip_prefix(&self.root)?;
         let rest = rest.strip_prefix('/').or(rest.is_empty().then_some(""))?;
-        let (first, behind) = rest.split_once('/').unwrap_or((rest, ""));
+        let (first, below) = rest.split_once('/').unwrap_or((rest, ""));
         if first != self.home {
             return Some(rest.to_owned());
         }
-        Some(format!("home/{behind}").trim_end_matches('/').to_owned())
+        Some(format!("home/{below}").trim_end_matches('/').to_owned())
     }
 
     /// Resolves a path argument; `None` if it is outside the root.
@@ -356,11 +356,11 @@ impl Recorder {
             appends,
         } = &mut *file.borrow_mut();
         let size = self.sizes.entry(path.clone()).or_default();
-        let asked = call.length.unwrap_or(bytes);
+        let requested = call.length.unwrap_or(bytes);
         let operation = match &*call.name {
-            "pread64" => Operation::Read(*number, call.offset.unwrap_or(0), asked),
+            "pread64" => Operation::Read(*number, call.offset.unwrap_or(0), requested),
             "read" | "readv" => {
-                let operation = Operation::Read(*number, *offset, asked);
+                let operation = Operation::Read(*number, *offset, requested);
                 *offset += bytes;
                 operation
             }
@@ -387,14 +387,14 @@ impl Recorder {
             }
             "mmap" => {
                 let at = call.offset.unwrap_or(0);
-                let mapped = size.saturating_sub(at).min(asked);
+                let mapped = size.saturating_sub(at).min(requested);
                 let result = i64::try_from(mapped).unwrap_or(i64::MAX);
                 let operation = Operation::Read(*number, at, mapped);
                 return self.done.push(Done(operation, result));
             }
             _ => {
-                *size = asked;
-                Operation::Truncate(*number, asked)
+                *size = requested;
+                Operation::Truncate(*number, requested)
             }
         };
         self.done.push(Done(operation, returned));

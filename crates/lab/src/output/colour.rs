@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn policy_has_the_same_colour_among_any_series() {
         let alone = colours(["ondemand"].into_iter());
-        let among = colours(["published legacy", "ours", "legacy", "ondemand"].into_iter());
+        let among = colours(["published legacy", "larder", "legacy", "ondemand"].into_iter());
         assert_eq!(alone[0], among[3]);
         assert_eq!(among[0], paler(among[2]));
     }

@@ -12,6 +12,7 @@ mod table;
 
 pub(crate) use file::csv_text;
 pub use file::{Report, ReportFile, json_text};
+pub use number::counted;
 pub(crate) use number::{change, duration, ratio, significant, text_or};
 pub(crate) use plot::{BarPlot, LinePlot, Scale, Series};
 pub use table::Table;

@@ -28,7 +28,14 @@ pub fn text_or(value: Option<impl ToString>, none: &str) -> String {
     value.map_or_else(|| none.to_owned(), |value| value.to_string())
 }
 
-/// Formats a part of a whole with two decimals; empty if the whole is zero.
+/// Formats a count with its noun: `1 miss`, `2 misses`.
+#[must_use]
+pub fn counted(count: u64, singular: &str, plural: &str) -> String {
+    let noun = if count == 1 { singular } else { plural };
+    format!("{count} {noun}")
+}
+
+/// Formats a part of a whole with two decimals; `-` if the whole is zero.
 pub fn ratio(part: f64, whole: f64) -> String {
     let ratio = part / whole;
     if ratio.is_finite() {
@@ -80,6 +87,13 @@ mod tests {
         assert_eq!(change(Some(-0.1)), "-0.1%");
         assert_eq!(change(Some(0.0)), "+0.0%");
         assert_eq!(change(None), "-");
+    }
+
+    #[test]
+    fn counted_nouns_agree_with_their_count() {
+        assert_eq!(counted(0, "miss", "misses"), "0 misses");
+        assert_eq!(counted(1, "miss", "misses"), "1 miss");
+        assert_eq!(counted(2, "miss", "misses"), "2 misses");
     }
 
     #[test]

@@ -381,11 +381,11 @@ mod tests {
             groups: vec!["Initial write".into(), "Read".into()],
             series: vec![
                 Series::new("published", [1.0, 2.0]),
-                Series::new("ours", [1.5, f64::NAN]),
+                Series::new("larder", [1.5, f64::NAN]),
             ],
         };
         let svg = bars.to_svg();
-        for text in ["Initial write", "Read", "published", "ours", "KB/s"] {
+        for text in ["Initial write", "Read", "published", "larder", "KB/s"] {
             assert!(svg.contains(text), "{text}");
         }
     }

@@ -48,7 +48,11 @@ impl Table {
     /// If the number of cells differs from the number of columns.
     pub fn push(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<String> = cells.into_iter().collect();
-        assert_eq!(cells.len(), self.columns.len(), "one cell a column");
+        assert_eq!(
+            cells.len(),
+            self.columns.len(),
+            "a row must have one cell for each column"
+        );
         self.rows.push(cells);
     }
 

@@ -42,7 +42,7 @@ pub(super) fn find_all(file: &File) -> Result<(Vec<Footer>, u64), Error> {
             break;
         }
         at = read(file, start)?
-            .ok_or_else(|| Error::damaged(format!("no checkpoint ends at byte {start}")))?;
+            .ok_or_else(|| Error::damaged(format!("no checkpoint ends at offset {start}")))?;
     }
     found.reverse();
     Ok((found, end))
@@ -67,7 +67,7 @@ fn find_last(file: &File) -> Result<Option<Checkpoint>, Error> {
             }
             marks += 1;
             if marks == MARKS {
-                let what = format!("its last {MARKS} checkpoints are not what was written");
+                let what = format!("the last {MARKS} checkpoints are invalid");
                 return Err(Error::damaged(what));
             }
         }

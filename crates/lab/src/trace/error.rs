@@ -14,10 +14,10 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The file is not Parquet.
-    #[error("not a trace: it does not start as a Parquet file does")]
+    #[error("not a trace: the file does not begin like a Parquet file")]
     NotParquet,
     /// The file is Parquet, but does not have the columns of a trace.
-    #[error("not a trace: there is no column `{name}` of type {physical}")]
+    #[error("not a trace: column `{name}` of type {physical} is missing")]
     Column {
         /// The missing column.
         name: &'static str,
@@ -26,18 +26,16 @@ pub enum Error {
     },
     /// The file has the columns of a trace, but not the metadata key of one.
     #[error(
-        "it has the columns of a trace, but not the key larder.trace.version, which says what they mean"
+        "the file has the columns of a trace, but not the key larder.trace.version, which defines them"
     )]
     NoVersion,
     /// Another tool compressed it with an unsupported codec.
     #[error(
-        "the trace was rewritten by another program, and compressed by {0}, which is not read here"
+        "the trace was rewritten by another program and compressed with {0}, which is not supported"
     )]
     Codec(String),
     /// A trace with an unsupported schema version.
-    #[error(
-        "a trace of version {0}, of which this program knows nothing: it reads version {VERSION}"
-    )]
+    #[error("unsupported version {0} of the trace; supported: {VERSION}")]
     Version(String),
     /// The footer is missing: the trace is still being recorded, the writer was killed, or the file
     /// was truncated.
@@ -45,7 +43,7 @@ pub enum Error {
     CutShort,
     /// The trace is cut short before the end of the first row group.
     #[error(
-        "there is no whole row group to read: the trace is cut short, or its recording began seconds ago"
+        "the trace has no complete row group: it was cut short, or its recording began seconds ago"
     )]
     NothingWhole,
     /// The trace's metadata is inconsistent.

@@ -34,7 +34,9 @@ impl Footer {
 pub(super) fn decode(bytes: &[u8]) -> Result<Footer, Error> {
     let (mut footer, sums) = describe(&parse(bytes)?)?;
     if sums.len() != footer.row_groups.len() {
-        return Err(Error::damaged("it has not one sum for each row group"));
+        return Err(Error::damaged(
+            "the number of checksums differs from the number of row groups",
+        ));
     }
     for (row_group, sum) in footer.row_groups.iter_mut().zip(sums) {
         row_group.sum = Some(sum);
@@ -81,14 +83,14 @@ pub(super) fn read(file: &File) -> Result<Option<Footer>, Error> {
     let footer_bytes = tail.metadata_length();
     let start = end_at.checked_sub((footer_bytes + SUM_BYTES) as u64);
     let Some(start) = start else {
-        return Err(Error::damaged("its footer is longer than the file"));
+        return Err(Error::damaged("the footer is longer than the file"));
     };
     let mut bytes = vec![0; SUM_BYTES + footer_bytes + END_BYTES];
     file.read_exact_at(&mut bytes, start)?;
     let (sum, footer) = bytes.split_at(SUM_BYTES);
     let is_summed = sum.ends_with(MARK);
     if is_summed && !sum.starts_with(&crc32c::crc32c(footer).to_le_bytes()) {
-        return Err(Error::damaged("its footer's CRC-32C is another"));
+        return Err(Error::damaged("the CRC-32C of the footer does not match"));
     }
     let footer = &footer[..footer_bytes];
     if is_summed {
@@ -97,7 +99,7 @@ pub(super) fn read(file: &File) -> Result<Option<Footer>, Error> {
     let metadata = parse(footer)?;
     let writer = metadata.file_metadata().created_by();
     if writer.is_some_and(|writer| writer.starts_with(WRITER)) {
-        return Err(Error::damaged("its footer's CRC-32C is missing"));
+        return Err(Error::damaged("the CRC-32C of the footer is missing"));
     }
     let (footer, _) = describe(&metadata)?;
     Ok(Some(footer))

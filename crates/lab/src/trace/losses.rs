@@ -1,5 +1,6 @@
 //! Events that are missing from a trace.
 
+use crate::output::counted;
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 
@@ -25,18 +26,19 @@ impl Losses {
 impl Display for Losses {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.are_none() {
-            return f.write_str("nothing is missing");
+            return f.write_str("no events are missing");
         }
         if self.events > 0 {
-            write!(f, "{} events were lost while it was recorded", self.events)?;
+            let events = counted(self.events, "event was", "events were");
+            write!(f, "{events} lost during the recording")?;
         }
         if self.events > 0 && self.is_cut_short {
             f.write_str("; ")?;
         }
         match (self.is_cut_short, &self.reason) {
             (false, _) => Ok(()),
-            (true, None) => f.write_str("its end is missing"),
-            (true, Some(reason)) => write!(f, "its end is missing: {reason}"),
+            (true, None) => f.write_str("the end is missing"),
+            (true, Some(reason)) => write!(f, "the end is missing: {reason}"),
         }
     }
 }
@@ -52,17 +54,17 @@ mod tests {
         losses.events = 7;
         assert_eq!(
             losses.to_string(),
-            "7 events were lost while it was recorded"
+            "7 events were lost during the recording"
         );
         losses.is_cut_short = true;
         losses.reason = Some("row group 3 is damaged".to_owned());
-        let told = losses.to_string();
+        let text = losses.to_string();
         assert!(
-            told.ends_with("recorded; its end is missing: row group 3 is damaged"),
-            "{told}"
+            text.ends_with("recording; the end is missing: row group 3 is damaged"),
+            "{text}"
         );
         losses.events = 0;
         losses.reason = None;
-        assert_eq!(losses.to_string(), "its end is missing");
+        assert_eq!(losses.to_string(), "the end is missing");
     }
 }

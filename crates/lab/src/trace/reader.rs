@@ -4,6 +4,7 @@ use super::columns::Columns;
 use super::footer::Footer;
 use super::row_group::{RowGroup, Rows};
 use super::{Error, Losses, checkpoint, footer};
+use crate::output::counted;
 use larder_trace::footer::MAGIC;
 use larder_trace::{Batch, TraceInfo};
 use std::collections::VecDeque;
@@ -121,9 +122,10 @@ impl TraceReader {
         }
         match read {
             Err(error) if self.tolerance == Tolerance::UpToLastRowGroup => {
+                let later = self.row_groups.len() as u64;
                 self.shortened = Some(format!(
-                    "{error}; {} row groups behind it were not read",
-                    self.row_groups.len()
+                    "{error}; {} not read",
+                    counted(later, "later row group was", "later row groups were")
                 ));
                 self.row_groups.clear();
                 self.info.is_cut_short = true;
@@ -153,7 +155,7 @@ impl TraceReader {
 /// damaged pages, which occurs where no checksum protects them.
 fn decoded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let read = catch_unwind(AssertUnwindSafe(read));
-    read.unwrap_or_else(|_| Err("its pages cannot be decoded".to_owned()))
+    read.unwrap_or_else(|_| Err("the pages cannot be decoded".to_owned()))
 }
 
 /// Reads the footer. If it is missing or damaged and this is tolerated, reads the checkpoints, and
@@ -179,7 +181,7 @@ fn describe(file: &File, tolerance: Tolerance) -> Result<(Footer, Option<String>
     }
     let (checkpoints, end) = checkpoint::find_all(file)?;
     let unread = file.metadata()?.len().saturating_sub(end);
-    let why = format!("{why}; {unread} bytes behind the last whole row group were not read");
+    let why = format!("{why}; {unread} bytes after the last complete row group were not read");
     let whole = checkpoints.into_iter().reduce(Footer::and);
     Ok((whole.ok_or(Error::NothingWhole)?, Some(why)))
 }

@@ -60,7 +60,7 @@ impl RowGroup {
         if let Some(sum) = self.sum
             && sum_of(file, bytes).map_err(text)? != sum
         {
-            return Err("its CRC-32C is not the one that was written".to_owned());
+            return Err("the CRC-32C does not match".to_owned());
         }
         Ok(Rows {
             left: usize::try_from(self.metadata.num_rows()).map_err(text)?,
@@ -88,7 +88,7 @@ impl RowGroup {
             let range = end.and_then(|(start, bytes)| Some(start..start.checked_add(bytes)?));
             let Some(range) = range.filter(|range| range.end <= file_bytes) else {
                 let name = chunk.column_path().string();
-                return Err(format!("its column `{name}` is not within the file"));
+                return Err(format!("column `{name}` extends past the end of the file"));
             };
             place = place.start.min(range.start)..place.end.max(range.end);
         }
@@ -171,7 +171,7 @@ impl Rows {
             let cache = cache_of_code(code);
             batch
                 .cache
-                .push(cache.ok_or_else(|| format!("there is no cache {code}"))?);
+                .push(cache.ok_or_else(|| format!("unknown cache code {code}"))?);
         }
         self.operations.clear();
         self.operation.read(rows, &mut self.operations)?;
@@ -181,7 +181,7 @@ impl Rows {
             let operation = operation_of_code(code, hit);
             batch
                 .operation
-                .push(operation.ok_or_else(|| format!("there is no operation {code}"))?);
+                .push(operation.ok_or_else(|| format!("unknown operation code {code}"))?);
         }
         Ok(())
     }
@@ -204,8 +204,8 @@ impl<T: DataType> Column<T> {
             .read_records(rows, Some(&mut self.levels), None, values);
         match read.map_err(text)? {
             (_, read, _) if read == rows => Ok(()),
-            (read, _, _) if read == rows => Err("a row lacks a value".to_owned()),
-            (read, ..) => Err(format!("a column has {read} values where {rows} should be")),
+            (read, _, _) if read == rows => Err("a row has a null value".to_owned()),
+            (read, ..) => Err(format!("a column has {read} values instead of {rows}")),
         }
     }
 }
@@ -243,7 +243,7 @@ mod tests {
         check(Compression::UNCOMPRESSED).unwrap();
         let refused = check(Compression::ZSTD(ZstdLevel::default())).unwrap_err();
         assert!(
-            refused.to_string().contains("compressed by ZSTD,"),
+            refused.to_string().contains("compressed with ZSTD,"),
             "{refused}"
         );
     }

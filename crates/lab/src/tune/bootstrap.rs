@@ -9,10 +9,10 @@ use serde::Serialize;
 const DRAWS: usize = 1000;
 
 /// Number of samples that are discarded at either end of the interval: 95% remain.
-const LEFT_OUT: usize = DRAWS / 40;
+const DISCARDED: usize = DRAWS / 40;
 
 /// Minimum number of parts with lookups. With fewer, the samples do not represent other lookups.
-const LEAST_PARTS: usize = 8;
+const MIN_PARTS: usize = 8;
 
 /// A figure, with the interval that contains it in 95% of the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -35,7 +35,7 @@ pub(super) fn bootstrap(parts: &[(f64, f64)], seed: u64) -> Interval {
     };
     let parts: Vec<_> = parts.iter().copied().filter(|part| part.1 > 0.0).collect();
     let value = gain(&mut parts.iter().copied());
-    if parts.len() < LEAST_PARTS {
+    if parts.len() < MIN_PARTS {
         let (low, high) = (None, None);
         return Interval { value, low, high };
     }
@@ -50,8 +50,8 @@ pub(super) fn bootstrap(parts: &[(f64, f64)], seed: u64) -> Interval {
     let at = |place: usize| gains.get(place).copied();
     Interval {
         value,
-        low: at(LEFT_OUT),
-        high: at(DRAWS - 1 - LEFT_OUT),
+        low: at(DISCARDED),
+        high: at(DRAWS - 1 - DISCARDED),
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn interval_contains_the_gain_and_is_a_point_for_equal_parts() {
         let ends = |interval: Interval| (interval.low.unwrap(), interval.high.unwrap());
-        let (low, high) = ends(bootstrap(&[(9.0, 10.0); LEAST_PARTS], 1));
+        let (low, high) = ends(bootstrap(&[(9.0, 10.0); MIN_PARTS], 1));
         assert!((low - 0.1).abs() < 1e-12 && (high - 0.1).abs() < 1e-12);
         let parts: Vec<_> = (0..16)
             .map(|part| (5.0 + f64::from(part % 4), 10.0))
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn interval_of_too_few_parts_with_lookups_has_no_ends() {
-        let mut parts = vec![(9.0, 10.0); LEAST_PARTS - 1];
-        parts.extend([(0.0, 0.0); LEAST_PARTS]);
+        let mut parts = vec![(9.0, 10.0); MIN_PARTS - 1];
+        parts.extend([(0.0, 0.0); MIN_PARTS]);
         let interval = bootstrap(&parts, 1);
         assert!((interval.value - 0.1).abs() < 1e-12);
         assert_eq!((interval.low, interval.high), (None, None));

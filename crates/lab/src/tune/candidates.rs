@@ -10,7 +10,7 @@ use larder_cache::tape::CacheKind;
 
 /// The largest size that is tried has this many bits more than the current table, or than the smallest
 /// table with at least as many buckets as objects.
-const MORE_BITS: u32 = 1;
+const EXTRA_BITS: u32 = 1;
 
 /// The buckets of a cache may take at most one part in this many of the memory.
 const BUCKETS_OF_MEMORY: u64 = 128;
@@ -28,8 +28,8 @@ pub(super) fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combinatio
     let of_cache = |(cache, survey): (&CacheKind, &Survey)| {
         let fitting = survey.fitting_bits();
         let cache = *cache;
-        let least = today(cache, &division).bits.clamp(1, most);
-        let sizes = least..=(least.max(fitting) + MORE_BITS).min(most);
+        let least = current_table(cache, &division).bits.clamp(1, most);
+        let sizes = least..=(least.max(fitting) + EXTRA_BITS).min(most);
         // Larder's own function is included under its own name. Trees are never recommended, because they
         // lock.
         let own = Finder::from(own_function(cache));
@@ -53,7 +53,7 @@ pub(super) fn division(memory_bytes: u64) -> Division {
 }
 
 /// Returns the table that a mount uses now.
-pub(super) fn today(cache: CacheKind, division: &Division) -> Combination {
+pub(super) fn current_table(cache: CacheKind, division: &Division) -> Combination {
     let bits = match cache {
         CacheKind::Page => division.frames.page_bits,
         CacheKind::Buffer => division.frames.buffer_bits,
@@ -72,11 +72,11 @@ pub(super) fn today(cache: CacheKind, division: &Division) -> Combination {
 pub(super) fn choose(
     outcomes: &[Outcome],
     survey: &Survey,
-    today: Combination,
+    current: Combination,
 ) -> Option<Combination> {
     let of_cache = outcomes
         .iter()
-        .filter(|one| one.combination.cache == today.cache);
+        .filter(|one| one.combination.cache == current.cache);
     let rows: Vec<(Combination, Row)> = of_cache
         .map(|one| (one.combination, Row::new(one, survey)))
         .collect();
@@ -89,7 +89,7 @@ pub(super) fn choose(
     let as_fast = rows.iter().filter(|(_, row)| is_as_fast(row));
     let best = as_fast.min_by(|(a, of_a), (b, of_b)| {
         let simplest =
-            |one: &Combination| (*one != today, one.bits, one.function != Finder::Larder);
+            |one: &Combination| (*one != current, one.bits, one.function != Finder::Larder);
         let links = of_a.links.lookup.total_cmp(&of_b.links.lookup);
         simplest(a).cmp(&simplest(b)).then(links)
     });
@@ -135,7 +135,7 @@ mod tests {
         let seed = Seed::from_environment(0x7e_0001);
         let mut random = Random::new(seed);
         let golden = Finder::from(Function::Golden);
-        let today = |bits| Combination {
+        let current = |bits| Combination {
             cache: CacheKind::Page,
             function: Finder::Larder,
             bits,
@@ -151,9 +151,9 @@ mod tests {
             ];
             let tables =
                 tables.map(|(function, bits, ns)| outcome(function, bits, ns, &mut random));
-            let chosen = |today| choose(&tables, &Survey::default(), today).unwrap();
-            assert_eq!(chosen(today(13)), today(13), "seed {seed}");
-            assert_eq!(chosen(today(10)), today(12), "seed {seed}");
+            let chosen = |current| choose(&tables, &Survey::default(), current).unwrap();
+            assert_eq!(chosen(current(13)), current(13), "seed {seed}");
+            assert_eq!(chosen(current(10)), current(12), "seed {seed}");
         }
     }
 }

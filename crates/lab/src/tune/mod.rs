@@ -36,7 +36,7 @@ use crate::hash::{
 use crate::run_report::{as_f64, quotient, ratio};
 use crate::trace::Losses;
 use bootstrap::bootstrap;
-use candidates::{candidates, choose, division, today};
+use candidates::{candidates, choose, current_table, division};
 use larder_cache::table::Counts;
 use larder_cache::tables::Finder;
 use larder_cache::tape::CacheKind;
@@ -44,10 +44,10 @@ use serde::Serialize;
 use std::fmt::Write as _;
 
 /// The share of all pairs of runs in which a table must be faster.
-const SURE: f64 = 0.95;
+const MIN_CERTAINTY: f64 = 0.95;
 
 /// The minimum number of lookups in the second half for a judgement.
-const LEAST_LOOKUPS: u64 = 10_000;
+const MIN_LOOKUPS: u64 = 10_000;
 
 /// The conditions for which tables are selected.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,7 +101,8 @@ pub struct CacheAdvice {
     /// The selected table.
     pub best: Judged,
     /// The table that a mount uses now.
-    pub today: Judged,
+    #[serde(rename = "today")]
+    pub current: Judged,
     /// Number of lookups in the second half.
     pub lookups: u64,
     /// Relative decrease in links of a lookup in the second half, compared with the current table.
@@ -185,26 +186,30 @@ pub fn tune(
         let Some(of_all) = all.get(cache) else {
             continue;
         };
-        let today = today(*cache, &division);
+        let current = current_table(*cache, &division);
         let later = of_all.since(of_half);
         // A table without lookups in the second half cannot be judged.
         let chosen = match later.lookups {
-            0 => Some(today),
-            _ => choose(&outcomes, of_half, today),
+            0 => Some(current),
+            _ => choose(&outcomes, of_half, current),
         };
         let Some(best) = chosen else {
             continue;
         };
-        let pair = [today, best];
-        let tables = if best == today { &pair[..1] } else { &pair[..] };
+        let pair = [current, best];
+        let tables = if best == current {
+            &pair[..1]
+        } else {
+            &pair[..]
+        };
         let judged = replay(source, wanted, &all, tables, tick)?;
-        if let [today, ..] = &judged[..]
+        if let [current, ..] = &judged[..]
             && let Some(best) = judged.last()
         {
-            caches.push(judge([best, today], &later, seed));
+            caches.push(judge([best, current], &later, seed));
         }
     }
-    let names = today(CacheKind::Dentry, &division);
+    let names = current_table(CacheKind::Dentry, &division);
     let shrinking = shrinking::advise(source, names, &all, miss_ns, tick)?;
     Ok(Advice {
         source: source.title(),
@@ -234,48 +239,48 @@ fn wanted(source: &dyn Source, memory_bytes: u64) -> Wanted {
 }
 
 /// Compares the selected table with the current one, on the second half, which `survey` describes.
-fn judge([best, today]: [&Outcome; 2], survey: &Survey, seed: u64) -> CacheAdvice {
+fn judge([best, current]: [&Outcome; 2], survey: &Survey, seed: u64) -> CacheAdvice {
     let parts = |outcome: &Outcome| -> Vec<Counts> {
         let segments = (0..).zip(&outcome.segments);
         let second = segments.filter(|(number, _)| *number >= SEGMENTS / 2);
         second.map(|(_, counts)| *counts).collect()
     };
-    let (of_best, of_today) = (parts(best), parts(today));
+    let (of_best, of_current) = (parts(best), parts(current));
     let links = |counts: &Counts| as_f64(counts.links());
-    let pairs = of_best.iter().zip(&of_today);
+    let pairs = of_best.iter().zip(&of_current);
     let pairs: Vec<_> = pairs
-        .map(|(best, today)| (links(best), links(today)))
+        .map(|(best, current)| (links(best), links(current)))
         .collect();
     let lookups = of_best.iter().map(Counts::lookups).sum();
     let mut gain_links = bootstrap(&pairs, seed);
-    if lookups < LEAST_LOOKUPS {
+    if lookups < MIN_LOOKUPS {
         (gain_links.low, gain_links.high) = (None, None);
     }
-    let certainty = certainty(best, today);
+    let certainty = certainty(best, current);
     let cache = best.combination.cache;
     let best = Judged::new(best, &of_best, survey);
-    let today = Judged::new(today, &of_today, survey);
-    let times = best.time().zip(today.time());
-    let is_faster = times.is_some_and(|(best, today)| best.is_significantly_less(today));
+    let current = Judged::new(current, &of_current, survey);
+    let times = best.time().zip(current.time());
+    let is_faster = times.is_some_and(|(best, current)| best.is_significantly_less(current));
     let is_long_enough = gain_links.low.is_some();
     CacheAdvice {
         cache,
         best,
-        today,
+        current,
         lookups,
         gain_links,
-        gain_time: times.map(|(best, today)| 1.0 - ratio(best.median_ns, today.median_ns)),
+        gain_time: times.map(|(best, current)| 1.0 - ratio(best.median_ns, current.median_ns)),
         certainty,
-        is_worth_it: is_long_enough && is_faster && certainty >= SURE,
+        is_worth_it: is_long_enough && is_faster && certainty >= MIN_CERTAINTY,
     }
 }
 
-/// Returns the share of all pairs of timed runs, one of each table, in which `best` was faster than `today`.
-fn certainty(best: &Outcome, today: &Outcome) -> f64 {
-    let (best, today) = (runs(best), runs(today));
-    let pairs = best.len() * today.len();
+/// Returns the share of all pairs of timed runs, one of each table, in which `best` was faster than `current`.
+fn certainty(best: &Outcome, current: &Outcome) -> f64 {
+    let (best, current) = (runs(best), runs(current));
+    let pairs = best.len() * current.len();
     let faster = best.iter().map(|best| {
-        let slower = today.iter().filter(|today| best < today);
+        let slower = current.iter().filter(|current| best < current);
         slower.count()
     });
     quotient(faster.sum::<usize>() as u64, pairs as u64)
@@ -322,7 +327,7 @@ mod tests {
         CacheAdvice {
             cache,
             best: table,
-            today: table,
+            current: table,
             lookups: 1,
             gain_links: bootstrap(&[], 1),
             gain_time: None,
@@ -350,12 +355,12 @@ mod tests {
                 let option = mount_option(&caches, Some(&shrinking));
                 let tables = option.strip_prefix("tables=").unwrap();
                 let tables: Tables = tables.parse().unwrap();
-                let told = tables.to_string();
+                let text = tables.to_string();
                 assert!(
-                    told.contains(&function.to_string()) && told.contains("/14"),
-                    "{told}"
+                    text.contains(&function.to_string()) && text.contains("/14"),
+                    "{text}"
                 );
-                assert!(told.contains("shrink=eager"), "{told}");
+                assert!(text.contains("shrink=eager"), "{text}");
             }
         }
         let none = [advice(CacheKind::Inode, Function::InodeMult.into(), false)];

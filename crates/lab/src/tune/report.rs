@@ -6,20 +6,22 @@ use std::io;
 
 /// Explanation of the figures.
 const JUDGED: &str = "\
-Chosen on the first half, judged on the second: nanoseconds of a lookup are of the median of seven runs, with \
-the median distance of the runs from it; links are walked by a lookup in the mean, there and if chance spread the keys.";
+Tables are selected in the first half of the trace, and measured in the second. The time of a lookup is the \
+median of seven runs, with their median absolute deviation. Links are the mean of a lookup; by chance, they are \
+the expected mean if the keys were distributed at random.";
 
 impl Advice {
     /// Returns a table with two rows for each cache: the table that a mount uses now, and the selected
     /// one if it differs.
     #[must_use]
     pub fn table(&self) -> Table {
-        let mut table = Table::new("cache | which | table | ns: | links: | links by chance:");
+        let mut table =
+            Table::new("cache | choice | table | ns/lookup: | links/lookup: | links by chance:");
         for advice in &self.caches {
             let cache = advice.cache.as_str();
-            table.push(row(cache, "today", &advice.today));
+            table.push(row(cache, "current", &advice.current));
             if advice.is_another() {
-                table.push(row(cache, "best", &advice.best));
+                table.push(row(cache, "selected", &advice.best));
             }
         }
         table
@@ -30,14 +32,14 @@ impl Advice {
             |name, value: fn(&CacheAdvice) -> f64| Series::new(name, self.caches.iter().map(value));
         let caches = self.caches.iter();
         BarPlot {
-            title: "Links of a lookup, in the second half of the trace".to_owned(),
+            title: "Links of a lookup in the second half of the trace".to_owned(),
             value: "links".to_owned(),
             groups: caches
                 .map(|advice| advice.cache.as_str().to_owned())
                 .collect(),
             series: vec![
-                series("best", |advice| advice.best.links),
-                series("today", |advice| advice.today.links),
+                series("selected", |advice| advice.best.links),
+                series("current", |advice| advice.current.links),
                 series("chance", |advice| advice.best.chance_links),
             ],
         }
@@ -66,7 +68,7 @@ impl Report for Advice {
         let known = |figure: Option<f64>| text_or(figure, "");
         let line = |advice: &CacheAdvice| {
             let mut line = vec![advice.cache.as_str().to_owned()];
-            for table in [advice.best, advice.today] {
+            for table in [advice.best, advice.current] {
                 line.extend([table.function.to_string(), table.bits.to_string()]);
                 line.extend([table.links, table.chance_links].map(|links| links.to_string()));
                 line.extend([table.lookup_ns, table.mad_ns].map(known));
@@ -86,11 +88,11 @@ impl Report for Advice {
     }
 }
 
-fn row(cache: &str, which: &str, table: &Judged) -> [String; 6] {
+fn row(cache: &str, choice: &str, table: &Judged) -> [String; 6] {
     let time = table.lookup_ns.zip(table.mad_ns);
     [
         cache.to_owned(),
-        which.to_owned(),
+        choice.to_owned(),
         format!("{}/{}", table.function, table.bits),
         time.map_or_else(|| "-".to_owned(), |(ns, mad)| format!("{ns:.1} ±{mad:.1}")),
         format!("{:.3}", table.links),

@@ -9,7 +9,7 @@
 //! in the trace: the user specifies it, or it is assumed to be a read from a disk, the worst case, so that
 //! eager shrinking is recommended only where it pays even then.
 
-use super::{SURE, certainty};
+use super::{MIN_CERTAINTY, certainty};
 use crate::hash::{Capacity, Combination, Error, Outcome, Source, Surveys, Wanted, replay, survey};
 use crate::run_report::{as_f64, ratio};
 use larder_cache::tape::CacheKind;
@@ -17,7 +17,7 @@ use serde::Serialize;
 
 /// Minimum relative decrease in the time of a lookup. The two tables are timed one after the other, and
 /// the speed of the machine varies by some hundredths meanwhile.
-const LEAST_SAVED: f64 = 0.1;
+const MIN_SAVED_SHARE: f64 = 0.1;
 
 /// Results of eager shrinking.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -66,7 +66,7 @@ pub(super) fn advise(
     let certainty = certainty(&eager, &normal);
     let times = time(&normal).zip(time(&eager));
     let saved_ns = times.and_then(|(normal, eager)| {
-        let is_sure = normal - eager >= LEAST_SAVED * normal && certainty >= SURE;
+        let is_sure = normal - eager >= MIN_SAVED_SHARE * normal && certainty >= MIN_CERTAINTY;
         is_sure.then_some(normal - eager)
     });
     let lookups = normal.counts.lookups();

@@ -2,9 +2,12 @@
 
 use super::{Advice, CacheAdvice, Interval, ShrinkingAdvice};
 use crate::hash::own_function;
+use crate::output::{counted, duration};
+use crate::run_report::as_f64;
 use larder_cache::tables::Finder;
 use larder_cache::tape::CacheKind;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 impl Advice {
     /// Returns the recommendation as text.
@@ -13,14 +16,13 @@ impl Advice {
         let mut text = String::new();
         // Writing to a string does not fail.
         if !self.losses.are_none() {
-            let _ = writeln!(text, "Incomplete: {}.", self.losses);
+            let _ = writeln!(text, "The trace is incomplete: {}.", self.losses);
         }
         for advice in &self.caches {
-            let _ = writeln!(text, "{}: {}.", advice.cache.as_str(), verdict(advice));
+            let _ = writeln!(text, "{}: {}", advice.cache.as_str(), verdict(advice));
         }
         if let Some(shrinking) = &self.shrinking {
-            let what = of_shrinking(shrinking);
-            let _ = writeln!(text, "Half as many names (shrink=eager) {what}.");
+            let _ = writeln!(text, "{}", shrinking_verdict(shrinking));
         }
         let names = self
             .caches
@@ -29,13 +31,14 @@ impl Advice {
         if let Some(names) = names {
             let _ = writeln!(
                 text,
-                "For larder's function of names, which has a secret, stands {}; all names are in one table, \
-                 as large as that of short names.",
+                "The seed of larder's function for names is secret, so {} was measured instead. All names \
+                 were in one table, with the size of the table for short names.",
                 own_function(CacheKind::Dentry)
             );
             if names.is_worth_it && names.best.function != Finder::Larder {
                 text.push_str(
-                    "Beware: names made to share a bucket can flood any function of dentries but larder's.\n",
+                    "Warning: only larder's function for names resists names that are chosen to share a \
+                     bucket.\n",
                 );
             }
         }
@@ -48,7 +51,7 @@ impl CacheAdvice {
     /// Returns whether the table that was selected on the first half differs from the current one.
     pub(super) fn is_another(&self) -> bool {
         let table = |judged: &super::Judged| (judged.function, judged.bits);
-        table(&self.best) != table(&self.today)
+        table(&self.best) != table(&self.current)
     }
 }
 
@@ -61,37 +64,63 @@ fn verdict(advice: &CacheAdvice) -> String {
         ..
     } = advice;
     let table = format!("{}/{}", best.function, best.bits);
-    let pairs = format!("faster in {:.0}% of all pairs of runs", certainty * 100.0);
+    let pairs = format!(
+        "It was faster in {:.0}% of the pairs of runs.",
+        certainty * 100.0
+    );
+    if *lookups == 0 {
+        return "keep the current table: the second half has no lookups.".to_owned();
+    }
     if !advice.is_another() {
-        return "keep today's table, than which none was faster beyond noise".to_owned();
+        return "keep the current table: no other was measurably faster.".to_owned();
     }
     if advice.gain_links.low.is_none() {
         return format!(
-            "keep today's table: {lookups} lookups in the second half are too few to be sure"
+            "keep the current table: the second half has too few lookups for a verdict ({lookups})."
         );
     }
     let Some(gain) = advice.gain_time else {
-        return "keep today's table: there was too little to time".to_owned();
+        return "keep the current table: there were too few lookups to measure times.".to_owned();
     };
     if !advice.is_worth_it {
         return format!(
-            "keep today's table: {table}, the best in the first half, is not faster beyond noise in the second \
-             ({} time, {pairs})",
-            percent(-gain)
+            "keep the current table: {table}, selected in the first half, is not measurably faster in the \
+             second. Lookups are {}. {pairs}",
+            speed_change(gain)
         );
     }
     format!(
-        "change to {table}: a lookup takes {} time ({pairs}) and walks {} links",
-        percent(-gain),
-        of_links(advice.gain_links)
+        "change to {table}: lookups are {}{}. {pairs} The number of links changes by {}.",
+        speed_change(gain),
+        time_saved(advice),
+        links_change(advice.gain_links)
     )
 }
 
+/// Formats a relative decrease in time.
+fn speed_change(gain: f64) -> String {
+    let direction = if gain < 0.0 { "slower" } else { "faster" };
+    format!("{:.1}% {direction}", gain.abs() * 100.0)
+}
+
+/// Formats the time that the selected table saves; empty if it was not measured.
+fn time_saved(advice: &CacheAdvice) -> String {
+    let times = advice.current.lookup_ns.zip(advice.best.lookup_ns);
+    times.map_or_else(String::new, |(current, best)| {
+        let each_ns = current - best;
+        let total = Duration::try_from_secs_f64(each_ns * as_f64(advice.lookups) / 1e9);
+        format!(
+            " ({each_ns:.1} ns each, {} over the second half)",
+            duration(total.unwrap_or_default())
+        )
+    })
+}
+
 /// Formats the change in links, with its 95% interval.
-fn of_links(gain: Interval) -> String {
+fn links_change(gain: Interval) -> String {
     match (gain.low, gain.high) {
         (Some(low), Some(high)) => format!(
-            "{} ({} to {}, 95% sure)",
+            "{} (95% interval: {} to {})",
             percent(-gain.value),
             percent(-low),
             percent(-high)
@@ -104,7 +133,7 @@ fn percent(share: f64) -> String {
     format!("{:+.1}%", share * 100.0)
 }
 
-fn of_shrinking(shrinking: &ShrinkingAdvice) -> String {
+fn shrinking_verdict(shrinking: &ShrinkingAdvice) -> String {
     let ShrinkingAdvice {
         lookups,
         misses_eager,
@@ -112,16 +141,21 @@ fn of_shrinking(shrinking: &ShrinkingAdvice) -> String {
         ..
     } = shrinking;
     let added = misses_eager.saturating_sub(*misses_normal);
+    let added = counted(added, "miss", "misses");
+    let lookups = counted(*lookups, "lookup", "lookups");
+    let subject = "Eager shrinking (shrink=eager, half as many names)";
     let Some(saved_ns) = shrinking.saved_ns else {
-        return format!("adds {added} misses to {lookups} lookups, and saves no time beyond noise");
+        return format!("{subject} adds {added} to {lookups} and is not measurably faster.");
     };
     let Some(break_even_ns) = shrinking.break_even_ns else {
-        return format!("adds no misses to {lookups} lookups here, and needs no deciding");
+        return format!(
+            "{subject} adds no misses to {lookups}: this trace gives no reason to choose."
+        );
     };
     format!(
-        "saves {saved_ns:.1} ns a lookup and adds {added} misses to {lookups} lookups: it pays where a miss \
-         costs less than {break_even_ns:.0} ns. A trace does not tell what a miss costs: it is taken to be \
-         {:.0} ns (--miss-ns)",
+        "{subject} saves {saved_ns:.1} ns for each lookup and adds {added} to {lookups}. It pays if a miss \
+         costs less than {break_even_ns:.0} ns. The trace does not contain the cost of a miss; {:.0} ns is \
+         assumed (--miss-ns).",
         shrinking.assumed_miss_ns
     )
 }

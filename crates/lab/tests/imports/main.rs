@@ -132,7 +132,7 @@ fn oracle_general_gives_objects_and_seconds() {
         .reasons()
         .map(|(reason, lines)| (reason, lines.first_number))
         .collect();
-    assert_eq!(reasons, [("a record cut short", 3)]);
+    assert_eq!(reasons, [("an incomplete record", 3)]);
 }
 
 /// Returns the error for `bytes`, which have no lookup in `format`.
@@ -146,8 +146,11 @@ fn foreign(format: Format, bytes: &[u8]) -> Foreign {
 
 #[test]
 fn file_of_another_format_is_rejected_with_the_detected_format() {
-    let read_alike = |format| format == Format::Keys;
-    for said in Format::ALL.into_iter().filter(|said| !read_alike(*said)) {
+    let accepts_any_text = |format| format == Format::Keys;
+    for said in Format::ALL
+        .into_iter()
+        .filter(|said| !accepts_any_text(*said))
+    {
         for (format, text, _) in FIXTURES {
             if format == said {
                 continue;
@@ -190,7 +193,7 @@ fn rejection_shows_the_first_foreign_line_and_an_example() {
     assert!(message.contains("line 2, `nonsense`"), "{message}");
     assert!(message.contains("697 Q RM 223490 + 8"), "{message}");
     let message = foreign(Format::Blkparse, &text[..46]).to_string();
-    assert!(message.contains("another action than Q"), "{message}");
+    assert!(message.contains("an action other than Q"), "{message}");
 }
 
 #[test]

@@ -75,14 +75,14 @@ pub fn jobs(files: &[FileId], readers: Vec<ReaderJob>) -> Jobs {
 
 /// The operations that readers have drawn so far.
 #[derive(Debug, Default)]
-struct Asked {
+struct Requested {
     requests: Cell<u64>,
     pages: Cell<u64>,
     read_bytes: Cell<u64>,
     written_bytes: Cell<u64>,
 }
 
-impl Asked {
+impl Requested {
     /// Records an operation on a file of `size_bytes`.
     fn note(&self, operation: Operation, size_bytes: impl Fn(OpenFileId) -> u64) {
         let add = |cell: &Cell<u64>, more| cell.set(cell.get() + more);
@@ -127,13 +127,13 @@ impl Asked {
 /// Runs `jobs` on files of these sizes, and verifies that each reader received all requested data
 /// and that the counts are consistent.
 pub fn run_checked(simulator: &mut Simulator, jobs: Jobs, sizes_bytes: &[u64]) -> RunReport {
-    let asked = Rc::new(Asked::default());
+    let requested = Rc::new(Requested::default());
     let size_of: Rc<[u64]> = sizes_bytes.into();
     let readers = jobs.readers.into_iter().map(|reader| {
-        let (asked, size_of) = (Rc::clone(&asked), Rc::clone(&size_of));
+        let (requested, size_of) = (Rc::clone(&requested), Rc::clone(&size_of));
         ReaderJob {
             operations: Box::new(reader.operations.inspect(move |operation| {
-                asked.note(*operation, |file| size_of[file.0 as usize]);
+                requested.note(*operation, |file| size_of[file.0 as usize]);
             })),
             ..reader
         }
@@ -143,15 +143,19 @@ pub fn run_checked(simulator: &mut Simulator, jobs: Jobs, sizes_bytes: &[u64]) -
         readers: readers.collect(),
         ..jobs
     });
-    assert_eq!(report.requests, asked.requests.get(), "requests");
-    assert_eq!(report.bytes_read, asked.read_bytes.get(), "bytes read");
-    assert_eq!(report.bytes_written, asked.written_bytes.get(), "written");
+    assert_eq!(report.requests, requested.requests.get(), "requests");
+    assert_eq!(report.bytes_read, requested.read_bytes.get(), "bytes read");
+    assert_eq!(
+        report.bytes_written,
+        requested.written_bytes.get(),
+        "written"
+    );
     let pages = report.pages;
-    assert_eq!(pages.page_lookups, asked.pages.get(), "lookups");
+    assert_eq!(pages.page_lookups, requested.pages.get(), "lookups");
     assert_eq!(pages.page_hits + pages.page_misses, pages.page_lookups);
     assert!(pages.page_misses_in_flight <= pages.page_misses);
     if report.policy == PolicyName::Off {
-        assert_eq!(pages.pages_ahead, 0, "read ahead of what was asked for");
+        assert_eq!(pages.pages_ahead, 0, "pages read ahead with policy off");
     }
     check_pages(simulator, &open_files);
     report

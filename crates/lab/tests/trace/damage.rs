@@ -59,14 +59,14 @@ fn trace_with_a_damaged_row_group_ends_before_it() {
 
     let trace = TraceFile::open(&path, Tolerance::UpToLastRowGroup).unwrap();
     assert_eq!(trace.events(), 2 * ROWS as u64, "{seed}");
-    let told = trace.losses().to_string();
+    let losses = trace.losses().to_string();
     assert!(
-        told.contains("row group 2 of the trace is damaged"),
-        "{told}"
+        losses.contains("row group 2 of the trace is damaged"),
+        "{losses}"
     );
     assert!(
-        told.contains("1 row groups behind it were not read"),
-        "{told}"
+        losses.contains("1 later row group was not read"),
+        "{losses}"
     );
     // The halves are those of the readable part, and the report states that events are missing.
     let advice = tune(&trace, Conditions::new(16 << 20), &mut |_| {}).unwrap();
@@ -78,7 +78,7 @@ fn trace_with_a_damaged_row_group_ends_before_it() {
     assert!(
         advice
             .summary()
-            .starts_with("Incomplete: its end is missing")
+            .starts_with("The trace is incomplete: the end is missing")
     );
     let whole = TraceFile::open(&path, Tolerance::Whole).unwrap();
     let refused = tune(&whole, Conditions::new(16 << 20), &mut |_| {});

@@ -27,13 +27,13 @@ fn record(overflow: Overflow) -> (TraceReader, larder_trace::Recorded) {
     let common = std::sync::Mutex::new(0);
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (told, common) = (recorder.tape(), &common);
+            let (tape, common) = (recorder.tape(), &common);
             scope.spawn(move || {
                 for number in 0..EVENTS {
-                    told.record(insert(CacheKind::Page, thread, number));
+                    tape.record(insert(CacheKind::Page, thread, number));
                     if number % 16 == 0 {
                         let mut next = common.lock().unwrap();
-                        told.record(insert(CacheKind::Dentry, 0, *next));
+                        tape.record(insert(CacheKind::Dentry, 0, *next));
                         *next += 1;
                     }
                 }
@@ -47,14 +47,14 @@ fn record(overflow: Overflow) -> (TraceReader, larder_trace::Recorded) {
 #[test]
 fn events_of_many_threads_are_in_the_order_of_time_and_of_their_locks() {
     let (mut reader, recorded) = record(Overflow::Wait);
-    let told = THREADS * (EVENTS + EVENTS / 16);
-    assert_eq!((recorded.events, recorded.lost), (told, 0));
+    let reported = THREADS * (EVENTS + EVENTS / 16);
+    assert_eq!((recorded.events, recorded.lost), (reported, 0));
     assert_eq!(reader.info().lost, 0);
     assert!(reader.info().records_changes);
     let mut next = [0; 5];
     let mut time_ns = 0;
     for event in read_rest(&mut reader).unwrap() {
-        assert!(event.time_ns >= time_ns, "{event:?} comes after {time_ns}");
+        assert!(event.time_ns >= time_ns, "{event:?} is after {time_ns}");
         time_ns = event.time_ns;
         let HashKey { object, index } = event.key();
         let row = match event.cache {
@@ -64,14 +64,14 @@ fn events_of_many_threads_are_in_the_order_of_time_and_of_their_locks() {
         assert_eq!(index, next[row], "{event:?}");
         next[row] += 1;
     }
-    assert_eq!(next.iter().sum::<u64>(), told);
+    assert_eq!(next.iter().sum::<u64>(), reported);
 }
 
 #[test]
 fn events_that_were_lost_are_counted() {
     let (mut reader, recorded) = record(Overflow::Lose);
-    let told = THREADS * (EVENTS + EVENTS / 16);
-    assert_eq!(recorded.events + recorded.lost, told);
+    let reported = THREADS * (EVENTS + EVENTS / 16);
+    assert_eq!(recorded.events + recorded.lost, reported);
     assert_eq!(reader.info().lost, recorded.lost);
     assert_eq!(
         read_rest(&mut reader).unwrap().len() as u64,

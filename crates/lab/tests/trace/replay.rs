@@ -30,7 +30,7 @@ struct Chains {
 impl Chains {
     fn follow(&mut self, event: &TraceEvent, finder: Finder, bits: u32) {
         let Finder::Function(function) = finder else {
-            panic!("{finder} is no function by name");
+            panic!("{finder} has no named function");
         };
         let key = event.key();
         let chain = self.buckets.entry(function.bucket(key, bits)).or_default();
@@ -52,7 +52,7 @@ impl Chains {
                 self.objects += 1;
             }
             Operation::Remove => {
-                chain.remove(at.expect("only what is there goes"));
+                chain.remove(at.expect("a removed key is present"));
                 self.objects -= 1;
             }
         }
@@ -147,9 +147,9 @@ fn replay_of_a_recorded_volume_gives_the_same_counts() {
                 chains.follow(event, of.finder, of.buckets.ilog2());
                 removals += u64::from(event.operation == Operation::Remove);
             }
-            let told = (chains.lookups, chains.hits, chains.objects);
+            let counts = (chains.lookups, chains.hits, chains.objects);
             assert_eq!(
-                told,
+                counts,
                 (of.lookups, of.hits, of.objects),
                 "{tables}, {cache:?}, {seed}"
             );

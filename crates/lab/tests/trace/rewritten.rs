@@ -100,12 +100,12 @@ fn rewritten_trace_is_read_without_its_stale_checksums() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
     let events = events(seed, 3 * ROWS);
-    let said = serde_json::to_string(&info()).unwrap();
+    let info_json = serde_json::to_string(&info()).unwrap();
     for keys in [
         &[VERSION][..],
         &[
             VERSION,
-            ("larder.trace", &said),
+            ("larder.trace", &info_json),
             ("larder.trace.crc32c", "[1, 2]"),
         ],
     ] {
@@ -116,7 +116,7 @@ fn rewritten_trace_is_read_without_its_stale_checksums() {
         let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
         assert!(!TraceSummary::of(&mut reader).unwrap().is_summed);
     }
-    let path = dir.path().join("ours");
+    let path = dir.path().join("original");
     write(&path, &events, ROWS);
     assert!(
         TraceReader::open(&path, Tolerance::Whole)

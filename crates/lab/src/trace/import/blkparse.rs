@@ -45,7 +45,7 @@ fn request(line: Line<'_>) -> Result<Span, &'static str> {
     let time_ns = nanoseconds(field()?).ok_or(FOREIGN)?;
     let (_process, action, done) = (field()?, field()?, field()?);
     if action != "Q" {
-        return Err("another action than Q");
+        return Err("an action other than Q");
     }
     if !done.contains(['R', 'W']) {
         return Err("neither a read nor a write");

@@ -89,7 +89,7 @@ impl Foreign {
         let foreign = self
             .skipped
             .foreign()
-            .map(|line| ("not of that format", line));
+            .map(|line| ("not in the given format", line));
         foreign.or_else(|| self.skipped.reasons().next())
     }
 }
@@ -139,11 +139,16 @@ impl fmt::Display for Foreign {
                 },
             )) => write!(
                 f,
-                "no line tells of a lookup; line {first_number}, `{first_text}`: {reason}"
+                "the file contains no lookups; line {first_number}, `{first_text}`: {reason}"
             )?,
-            None => f.write_str("there are no lookups in it")?,
+            None => f.write_str("the file contains no lookups")?,
         }
-        write!(f, "; {} is {}", self.format, self.format.about())
+        write!(
+            f,
+            "; the format {} has {}",
+            self.format,
+            self.format.about()
+        )
     }
 }
 

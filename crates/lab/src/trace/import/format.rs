@@ -22,7 +22,7 @@ pub enum Format {
 
 /// An unknown format name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no format: they are blkparse, fio, strace, msr, oracle-general, keys")]
+#[error("unknown format '{0}'; available: blkparse, fio, strace, msr, oracle-general, keys")]
 pub struct UnknownFormat(String);
 
 impl Format {
@@ -54,14 +54,14 @@ impl Format {
     /// Returns a description of such a file, with an example line.
     pub(super) const fn about(self) -> &'static str {
         match self {
-            Self::Blkparse => "lines as in `8,16 1 42 0.000123456 697 Q RM 223490 + 8 [ls]`",
-            Self::Fio => "`fio version 2 iolog`, then lines as in `/data/f read 45056 4096`",
-            Self::Strace => "lines as in `7 1700000000.000005 read(3, \"\"..., 832) = 832`",
-            Self::Msr => "lines as in `128166372003061629,hm,1,Read,383496192,32768,413`",
+            Self::Blkparse => "lines such as `8,16 1 42 0.000123456 697 Q RM 223490 + 8 [ls]`",
+            Self::Fio => "`fio version 2 iolog`, then lines such as `/data/f read 45056 4096`",
+            Self::Strace => "lines such as `7 1700000000.000005 read(3, \"\"..., 832) = 832`",
+            Self::Msr => "lines such as `128166372003061629,hm,1,Read,383496192,32768,413`",
             Self::OracleGeneral => {
                 "binary records of 24 bytes: seconds, object, size, number of the next request"
             }
-            Self::Keys => "a key on each line, as in `1234`, `1234 7` or `name`",
+            Self::Keys => "one key on each line, such as `1234`, `1234 7` or `name`",
         }
     }
 }

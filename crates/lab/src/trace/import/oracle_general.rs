@@ -75,7 +75,7 @@ pub(super) fn import(
             .read_to_end(&mut bytes)?;
         let Some(bytes) = bytes.first_chunk() else {
             if !bytes.is_empty() {
-                skipped.add("a record cut short", number, &[]);
+                skipped.add("an incomplete record", number, &[]);
             }
             break;
         };

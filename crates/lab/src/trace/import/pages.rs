@@ -15,14 +15,14 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 const SPAN_BYTES: u64 = 1 << 31;
 
 /// The reason for skipping a span.
-pub(super) const TOO_LONG: &str = "more than 2 GiB at once";
+pub(super) const TOO_LONG: &str = "a range of more than 2 GiB";
 
 /// Returns the pages of `length` bytes from `offset`; empty if `length` is 0.
 pub(super) fn of_span(offset: u64, length: u64) -> Result<Range<u64>, &'static str> {
     if length > SPAN_BYTES {
         return Err(TOO_LONG);
     }
-    let end = offset.checked_add(length).ok_or("a place behind 16 EiB")?;
+    let end = offset.checked_add(length).ok_or("a range past 16 EiB")?;
     let first = offset / PAGE_BYTES;
     Ok(first..if length == 0 {
         first
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(pages(4096, 4096), Ok(vec![1]));
         assert_eq!(pages(5, 0), Ok(vec![]));
         assert_eq!(pages(u64::MAX - 1, 1), Ok(vec![u64::MAX / PAGE_BYTES]));
-        assert_eq!(pages(u64::MAX, 2), Err("a place behind 16 EiB"));
+        assert_eq!(pages(u64::MAX, 2), Err("a range past 16 EiB"));
         assert_eq!(pages(0, SPAN_BYTES + 1), Err(TOO_LONG));
     }
 }

@@ -1,11 +1,12 @@
 //! The lines that an import skipped, and the reasons.
 
 use super::lines::Line;
+use crate::output::counted;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The reason for input that does not have the format.
-pub(super) const FOREIGN: &str = "not a line of the format";
+pub(super) const FOREIGN: &str = "a line that is not in the given format";
 
 /// Number of bytes of a line that are shown.
 const SHOWN_BYTES: usize = 60;
@@ -61,7 +62,8 @@ impl Skipped {
 
 impl fmt::Display for SkippedLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, first number {}", self.count, self.first_number)?;
+        let times = counted(self.count, "time", "times");
+        write!(f, "{times}, first at number {}", self.first_number)?;
         if !self.first_text.is_empty() {
             write!(f, ": {}", self.first_text)?;
         }

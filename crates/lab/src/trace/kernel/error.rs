@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// This process has no permission to trace.
-    #[error("only root may trace the kernel")]
+    #[error("tracing the kernel requires root")]
     NotRoot,
     /// The kernel has no tracing file system, or refuses to mount it.
     #[error("this kernel has no tracing file system: {0}")]
@@ -17,7 +17,7 @@ pub enum Error {
     #[error("this kernel has no tracepoint {0}")]
     NoTracepoint(&'static str),
     /// An operation on the tracing file system failed.
-    #[error("{what} {}: {source}", path.display())]
+    #[error("cannot {what} {}: {source}", path.display())]
     Tracefs {
         /// The operation.
         what: &'static str,
@@ -27,10 +27,10 @@ pub enum Error {
         source: io::Error,
     },
     /// A file of the tracing file system has an unknown format.
-    #[error("{} has a form that this program does not know", .0.display())]
+    #[error("{} has an unknown format", .0.display())]
     Form(PathBuf),
     /// The path whose mount is to be recorded cannot be accessed.
-    #[error("cannot look at {}: {source}", path.display())]
+    #[error("cannot access {}: {source}", path.display())]
     Mount {
         /// The path.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The process does not exist.
-    #[error("there is no process {0}")]
+    #[error("process {0} does not exist")]
     NoProcess(u32),
     /// The command cannot be started.
     #[error("cannot run {command}: {source}")]

@@ -77,7 +77,7 @@ impl Instance {
         remove_abandoned(&instances);
         let number = INSTANCES.fetch_add(1, Ordering::Relaxed);
         let folder = instances.join(format!("{PREFIX}{}-{number}", std::process::id()));
-        fs::create_dir(&folder).map_err(Error::tracefs("make the trace instance", &folder))?;
+        fs::create_dir(&folder).map_err(Error::tracefs("create the trace instance", &folder))?;
         let mut instance = Self {
             folder,
             pipes: Vec::new(),
@@ -159,7 +159,7 @@ impl Drop for Instance {
         self.pipes.clear();
         if let Err(error) = fs::remove_dir(&self.folder) {
             // The error cannot be returned from drop.
-            tracing::warn!("remove {}: {error}", self.folder.display());
+            tracing::warn!("cannot remove {}: {error}", self.folder.display());
         }
     }
 }

@@ -102,9 +102,9 @@ impl State {
         &mut self,
         call: &'c Call,
         number: usize,
-        is_there: bool,
+        exists: bool,
     ) -> Result<(u64, &'c [u8], Option<u64>), &'static str> {
-        let path = call.paths.get(number).ok_or("a call that makes no sense")?;
+        let path = call.paths.get(number).ok_or("a malformed call")?;
         let start = match &path.at {
             Start::WorkingDirectory(None) => self.threads.directory(call.pid),
             Start::WorkingDirectory(Some(known)) => self.place(known),
@@ -119,7 +119,7 @@ impl State {
                 Step::Inode(inode) => lookup(time_ns, CacheKind::Inode, 0, inode),
             });
         };
-        let place = self.names.walk(start, &path.path, is_there, &mut step);
+        let place = self.names.walk(start, &path.path, exists, &mut step);
         Ok((place.parent, place.name, place.inode))
     }
 
@@ -133,24 +133,24 @@ impl State {
         match (self.threads.file(pid, descriptor.number), &descriptor.path) {
             (Some(file), _) => Ok(file.inode),
             (None, Some(path)) => Ok(self.place(path)),
-            (None, None) => Err("a descriptor that was not seen to be opened"),
+            (None, None) => Err("a descriptor whose opening is not in the trace"),
         }
     }
 
     fn one_name(&mut self, call: &Call) -> Result<(), &'static str> {
         let is_missing = |error: &str| matches!(error, "ENOENT" | "ENOTDIR" | "ENAMETOOLONG");
-        let is_there = match &call.result {
+        let exists = match &call.result {
             Outcome::Returned(..) => true,
             Outcome::Failed(error) => !is_missing(error),
-            Outcome::Unknown => return Err("a call whose result is not known"),
+            Outcome::Unknown => return Err("a call with an unknown result"),
         };
-        let (parent, name, inode) = self.walk(call, 0, is_there)?;
+        let (parent, name, inode) = self.walk(call, 0, exists)?;
         let (Some(result), Some(inode)) = (call.returned(), inode) else {
             return Ok(());
         };
         match &*call.name {
             "open" | "openat" | "openat2" | "creat" => {
-                let fd = i32::try_from(result).map_err(|_| "a call that makes no sense")?;
+                let fd = i32::try_from(result).map_err(|_| "a malformed call")?;
                 let file = OpenFile {
                     inode,
                     position: Cell::new(0),
@@ -192,12 +192,12 @@ impl State {
             return Err("a call that failed");
         };
         let Some(descriptor) = &call.fd else {
-            return Err("memory that is no file's");
+            return Err("anonymous memory");
         };
         let file = self.threads.file(call.pid, descriptor.number);
         let inode = self.inode_of(call.pid, descriptor)?;
         if !self.names.has_pages(inode) {
-            return Err("a file that has no pages");
+            return Err("a file without pages");
         }
         let is_mapping = &*call.name == "mmap";
         let length = if is_mapping {
@@ -205,11 +205,11 @@ impl State {
         } else {
             u64::try_from(returned).ok()
         };
-        let length = length.ok_or("a call that makes no sense")?;
+        let length = length.ok_or("a malformed call")?;
         let size = self.sizes.entry(inode).or_default();
         let offset = match (call.offset, &file) {
             (Some(offset), _) => offset,
-            (None, None) => return Err("a place in a file that was not seen to be opened"),
+            (None, None) => return Err("a file whose opening is not in the trace"),
             (None, Some(file)) if file.appends && call.name.starts_with("write") => *size,
             (None, Some(file)) => file.position.get(),
         };
@@ -226,7 +226,7 @@ impl State {
 
     /// Processes calls with descriptors only.
     fn descriptors(&mut self, call: &Call) -> Result<(), &'static str> {
-        const NOTHING: &str = "a call that looks nothing up";
+        const NOTHING: &str = "a call without a lookup";
         let (pid, Some(result), Some(descriptor)) = (call.pid, call.returned(), &call.fd) else {
             return Err(NOTHING);
         };

@@ -100,14 +100,14 @@ impl Threads {
             return Err("a line of more than 1 MiB");
         }
         if line.text.starts_with(b"strace: ") {
-            return Err("what strace says of itself");
+            return Err("a message of strace");
         }
         let parts = line::parts(line.text).ok_or(FOREIGN)?;
         let time_ns = clock.at(parts.timestamp);
         let pid = parts.pid;
         let text = match parts.what {
             What::Exit => {
-                self.forget(pid);
+                self.remove(pid);
                 return Err("the end of a thread");
             }
             What::Signal => return Err("a signal"),
@@ -168,7 +168,7 @@ impl Threads {
     fn begin(&mut self, pid: u32, number: u64, text: &[u8]) -> Result<(), &'static str> {
         self.take_unfinished(pid);
         if self.unfinished_bytes + text.len() > UNFINISHED_BYTES {
-            return Err("too many calls under way");
+            return Err("too many unfinished calls");
         }
         self.thread(pid).unfinished = Some(number);
         self.unfinished_bytes += text.len();
@@ -184,7 +184,7 @@ impl Threads {
         Some(text)
     }
 
-    fn forget(&mut self, pid: u32) {
+    fn remove(&mut self, pid: u32) {
         self.take_unfinished(pid);
         self.living.remove(&pid);
     }

@@ -60,12 +60,12 @@ impl Names {
     }
 
     /// Walks `path` from `start`. Intermediate components are created if they are unknown, and the last one
-    /// as well if `is_there`.
+    /// as well if `exists`.
     pub(super) fn walk<'p>(
         &mut self,
         start: u64,
         path: &'p [u8],
-        is_there: bool,
+        exists: bool,
         step: &mut dyn FnMut(Step),
     ) -> Place<'p> {
         let mut inode = if path.starts_with(b"/") { ROOT } else { start };
@@ -91,7 +91,7 @@ impl Names {
                 name_hash: name_hash(name).into(),
             });
             let known = self.get(inode, name);
-            let may_be_missing = parts.peek().is_none() && !is_there;
+            let may_be_missing = parts.peek().is_none() && !exists;
             place = Place {
                 parent: inode,
                 name,
@@ -173,9 +173,9 @@ impl Directory {
 mod tests {
     use super::*;
 
-    fn walk(names: &mut Names, path: &'static str, is_there: bool) -> (Option<u64>, usize) {
+    fn walk(names: &mut Names, path: &'static str, exists: bool) -> (Option<u64>, usize) {
         let mut steps = 0;
-        let place = names.walk(ROOT, path.as_bytes(), is_there, &mut |_| steps += 1);
+        let place = names.walk(ROOT, path.as_bytes(), exists, &mut |_| steps += 1);
         (place.inode, steps)
     }
 
