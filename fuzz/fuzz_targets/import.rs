@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use std::io;
 
 /// The limit of events of one input. A single line may request 2^19 pages.
-const MOST_EVENTS: u64 = 1 << 22;
+const MAX_EVENTS: u64 = 1 << 22;
 
 fuzz_target!(|data: &[u8]| {
     let &[format, cache, ref file @ ..] = data else {
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = import(format, cache, file, &mut |event| {
         assert_eq!(event.operation, Operation::Lookup { hit: false });
         told += 1;
-        if told > MOST_EVENTS {
+        if told > MAX_EVENTS {
             return Err(Error::Io(io::Error::other("enough")));
         }
         Ok(())

@@ -12,7 +12,7 @@ use std::sync::{LazyLock, Mutex};
 use tempfile::NamedTempFile;
 
 /// More rows than a small input can contain, unless all rows are equal.
-const MOST_ROWS: usize = 1 << 20;
+const MAX_ROWS: usize = 1 << 20;
 
 static FILE: LazyLock<Mutex<NamedTempFile>> =
     LazyLock::new(|| Mutex::new(NamedTempFile::new().expect("a file")));
@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
                 continue;
             };
             let (mut rows, mut batch) = (0, Batch::default());
-            while rows < MOST_ROWS && trace.read(&mut batch).unwrap_or(false) {
+            while rows < MAX_ROWS && trace.read(&mut batch).unwrap_or(false) {
                 assert!(!batch.is_empty());
                 rows += batch.len();
             }

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
 /// The largest number of changes in one input.
-const MOST_CHANGES: usize = 32;
+const MAX_CHANGES: usize = 32;
 
 static BASES: LazyLock<Vec<WritableImage>> = LazyLock::new(|| {
     let names = ["ext2.img", "ext4.img", "journal.img"];
@@ -58,7 +58,7 @@ fuzz_target!(|data: &[u8]| {
     for name in NAMES {
         inodes.extend(volume.lookup(Ino::ROOT, name));
     }
-    for change in changes.iter().take(MOST_CHANGES) {
+    for change in changes.iter().take(MAX_CHANGES) {
         // Errors are ignored: damaged structures are refused.
         inodes.extend(make(&volume, &inodes, *change).ok().flatten());
     }

@@ -68,7 +68,7 @@ impl Source for Recorded {
 }
 
 /// Returns the processor time of all threads, in seconds, which does not include other processes.
-#[expect(clippy::cast_precision_loss, reason = "for display")]
+#[expect(clippy::cast_precision_loss, reason = "displayed with few digits")]
 fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -90,11 +90,11 @@ fn replay_in(
 ) -> f64 {
     let tables: Vec<_> = (0..tables).map(|_| table).collect();
     let (seconds, outcomes) = time(|| replay(source, wanted, surveys, &tables, &mut |_| {}));
-    outcomes.expect("memory for tables");
+    outcomes.expect("the tables can be allocated");
     seconds
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for display")]
+#[expect(clippy::cast_precision_loss, reason = "displayed with few digits")]
 fn million_a_second(events: u64, seconds: f64) -> f64 {
     events as f64 / seconds / 1e6
 }
@@ -109,7 +109,7 @@ fn measure(kind: KeyKind, objects: u32) {
     let (short, long) = (source(1), source(1 + FURTHER_PASSES));
     let wanted = Wanted::default().with(cache, Capacity::AsRecorded);
     let (surveyed, surveys) = time(|| survey(&short, wanted));
-    let surveys = surveys.expect("keys made up can be read");
+    let surveys = surveys.expect("generated keys can be read");
     let table = Combination {
         cache,
         function: Function::Golden.into(),
@@ -120,8 +120,8 @@ fn measure(kind: KeyKind, objects: u32) {
     // Both include insertions, and the lookups that a replay times alone.
     let seconds = further(&long) - further(&short);
     println!(
-        "{kind}, {objects} objects, million a second of one processor: survey {:.1} events, decoding \
-         included; replay {:.1} lookups",
+        "{kind}, {objects} objects: survey {:.1} million events per second of processor time, including \
+         decoding; replay {:.1} million lookups",
         million_a_second(short.events(), surveyed),
         million_a_second((long.events() - short.events()) * FURTHER, seconds),
     );
@@ -134,7 +134,7 @@ fn main() {
     rayon::ThreadPoolBuilder::new()
         .num_threads(1)
         .build_global()
-        .expect("a thread");
+        .expect("the thread clock is available");
     for kind in [KeyKind::Pages, KeyKind::Names] {
         measure(kind, objects);
     }

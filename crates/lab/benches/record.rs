@@ -20,7 +20,7 @@ use std::time::Duration;
 const PAGES: u64 = 4096;
 const PAGE_BYTES: u64 = 4096;
 /// Number of events in one sequence: as many as fit until the writer runs.
-const TOLD: u64 = 30_000;
+const EVENTS: u64 = 30_000;
 /// Time for the writer to make room for the next sequence.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -30,12 +30,12 @@ fn main() {
     }
     let is_bench = std::env::args().any(|argument| argument == "--bench");
     let (rounds, calls) = if is_bench { (41, 500_000) } else { (2, 1000) };
-    let dir = tempfile::tempdir().expect("a folder");
-    let recorder = TraceRecorder::start(&dir.path().join("trace"), "a bench", Overflow::Lose);
-    let recorder = recorder.expect("a trace can be made");
+    let dir = tempfile::tempdir().expect("a directory can be created");
+    let recorder = TraceRecorder::start(&dir.path().join("trace"), "a benchmark", Overflow::Lose);
+    let recorder = recorder.expect("a trace can be created");
     read_pages(dir.path(), &recorder, rounds, calls);
     for threads in [1, 2] {
-        tell(&recorder.tape(), threads, rounds);
+        record_events(&recorder.tape(), threads, rounds);
     }
     let outcome = recorder.finish().expect("the trace is written");
     println!("{} events recorded, {} lost", outcome.events, outcome.lost);
@@ -49,8 +49,8 @@ fn read_pages(dir: &Path, recorder: &TraceRecorder, rounds: usize, reads: u64) {
         options.cache_size_bytes = 8 * PAGES * PAGE_BYTES;
         options.readahead_threads = 0;
         options.tape = tape;
-        let volume = Volume::open(&image, &options).expect("the image was just made");
-        let ino = volume.lookup(Ino(2), b"file").expect("the file is there");
+        let volume = Volume::open(&image, &options).expect("the new image can be opened");
+        let ino = volume.lookup(Ino(2), b"file").expect("the file exists");
         (volume, ino)
     };
     let volumes = [open(None), open(Some(recorder.tape()))];
@@ -63,7 +63,9 @@ fn read_pages(dir: &Path, recorder: &TraceRecorder, rounds: usize, reads: u64) {
             let began = processor_time();
             for _ in 0..reads.max(if round == 0 { PAGES } else { 0 }) {
                 let offset = random.below(PAGES) * PAGE_BYTES;
-                volume.read_at(*ino, &mut page, offset).expect("a page");
+                volume
+                    .read_at(*ino, &mut page, offset)
+                    .expect("the page can be read");
             }
             if round > 0 {
                 times.push(processor_time().saturating_sub(began));
@@ -72,7 +74,7 @@ fn read_pages(dir: &Path, recorder: &TraceRecorder, rounds: usize, reads: u64) {
     }
     let [plain, taped] = times.map(|times| nanoseconds(times, reads));
     println!(
-        "a cached page: {:.0} ns, recorded {:.0} ns, {:+.1}% (fastest {:.0} and {:.0}, {:+.1}%)",
+        "read of a cached page: {:.0} ns, with recording {:.0} ns, {:+.1}% (fastest {:.0} and {:.0} ns, {:+.1}%)",
         plain.median,
         taped.median,
         (taped.median / plain.median - 1.0) * 100.0,
@@ -83,11 +85,11 @@ fn read_pages(dir: &Path, recorder: &TraceRecorder, rounds: usize, reads: u64) {
 }
 
 /// Reports lookups that hit, and insertions, to `tape`.
-fn tell(tape: &Arc<dyn Tape>, threads: u64, rounds: usize) {
+fn record_events(tape: &Arc<dyn Tape>, threads: u64, rounds: usize) {
     for operation in [Operation::Lookup { hit: true }, Operation::Insert] {
-        let told = |object: u64| {
+        let record = |object: u64| {
             let began = processor_time();
-            for index in 0..TOLD {
+            for index in 0..EVENTS {
                 tape.record(Event {
                     cache: CacheKind::Page,
                     operation,
@@ -99,17 +101,21 @@ fn tell(tape: &Arc<dyn Tape>, threads: u64, rounds: usize) {
         let mut times = Vec::new();
         for _ in 0..rounds {
             thread::scope(|scope| {
-                let told = &told;
-                let tellers: Vec<_> = (0..threads)
-                    .map(|thread| scope.spawn(move || told(thread)))
+                let record = &record;
+                let handles: Vec<_> = (0..threads)
+                    .map(|thread| scope.spawn(move || record(thread)))
                     .collect();
-                times.extend(tellers.into_iter().map(|one| one.join().expect("no panic")));
+                times.extend(
+                    handles
+                        .into_iter()
+                        .map(|one| one.join().expect("the thread does not panic")),
+                );
             });
             thread::sleep(PAUSE);
         }
-        let time = nanoseconds(times, TOLD);
+        let time = nanoseconds(times, EVENTS);
         println!(
-            "{threads} threads tell of {operation:?}: {:.0} ns each (fastest {:.0})",
+            "{threads} threads record {operation:?}: {:.0} ns per event (fastest {:.0})",
             time.median, time.fastest
         );
     }
@@ -118,10 +124,10 @@ fn tell(tape: &Arc<dyn Tape>, threads: u64, rounds: usize) {
 /// Creates an image with a file of [`PAGES`].
 fn make_image(dir: &Path) -> std::path::PathBuf {
     let (tree, image) = (dir.join("tree"), dir.join("image"));
-    std::fs::create_dir(&tree).expect("a folder");
-    let content = vec![1; usize::try_from(PAGES * PAGE_BYTES).expect("it fits")];
-    std::fs::write(tree.join("file"), content).expect("a file");
-    make_image_of(&tree, &image, "-t ext4", "64M").expect("an image");
+    std::fs::create_dir(&tree).expect("a directory can be created");
+    let content = vec![1; usize::try_from(PAGES * PAGE_BYTES).expect("the size fits in usize")];
+    std::fs::write(tree.join("file"), content).expect("the file can be written");
+    make_image_of(&tree, &image, "-t ext4", "64M").expect("the image can be created");
     image
 }
 
@@ -130,7 +136,7 @@ struct Nanoseconds {
     median: f64,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for display")]
+#[expect(clippy::cast_precision_loss, reason = "displayed with few digits")]
 fn nanoseconds(mut times: Vec<Duration>, each: u64) -> Nanoseconds {
     times.sort_unstable();
     let of = |time: Duration| time.as_secs_f64() * 1e9 / each as f64;

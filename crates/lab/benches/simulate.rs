@@ -72,7 +72,7 @@ fn run(workload: &str, device: &str, memory_mib: u64) {
         let took = processor_time().saturating_sub(began);
         let accesses = report.pages.page_lookups + report.bytes_written / PAGE_BYTES;
         println!(
-            "  {policy:9} {accesses:9} accesses in {:6.2} s: {:5.2} million a second; \
+            "  {policy:9} {accesses:9} accesses in {:6.2} s: {:5.2} million per second; \
              virtual {:8.2} s, {:7.2} MB/s, {} reads of {:.0} KiB, {} ahead, {} wasted, hit rate {:.3}",
             took.as_secs_f64(),
             f64::from(u32::try_from(accesses).unwrap_or(u32::MAX)) / took.as_secs_f64() / 1e6,

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 
 fn write(path: &Path, events: u64, objects: u64) -> Result<(), Error> {
     let info = TraceInfo {
-        source: format!("{events} events of {objects} pages, made up"),
+        source: format!("{events} generated events of {objects} pages"),
         records_changes: true,
         ..TraceInfo::default()
     };

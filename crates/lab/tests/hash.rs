@@ -220,7 +220,7 @@ fn chance_equals_the_mean_of_random_functions() {
                 Operation::Lookup { .. } => {
                     let place = chain.iter().rev().position(|one| *one == key);
                     lookups += 1.0;
-                    #[expect(clippy::cast_precision_loss, reason = "a chain's length")]
+                    #[expect(clippy::cast_precision_loss, reason = "the length of a chain")]
                     let walked = place.map_or(chain.len(), |place| place + 1) as f64;
                     links += walked;
                 }
@@ -356,7 +356,10 @@ fn report_of_a_sweep_has_a_page_plots_csv_and_json() {
         ]
     );
     assert_eq!(files[1].content.matches("<svg").count(), 3);
-    assert!(!files[1].content.contains("src="), "nothing is fetched");
+    assert!(
+        !files[1].content.contains("src="),
+        "the page refers to other files"
+    );
     assert_eq!(files[2].content.lines().count(), 5);
     let json: serde_json::Value = serde_json::from_str(&files[3].content).unwrap();
     assert_eq!(json["caches"][0]["cache"], "dentry");

@@ -14,7 +14,7 @@ const ALL: u64 = 2_000_000;
 /// Number of events in one batch.
 const BATCH: usize = 1 << 16;
 /// Memory for the batches that are decoded ahead, and for the allocator.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Each object is inserted, looked up, and removed after [`OBJECTS`] more insertions.
 struct Passing;
@@ -72,5 +72,5 @@ fn replay_memory_is_limited_to_live_objects() {
     let outcomes = replay(&Passing, wanted, &surveys, &[table], &mut |_| {}).unwrap();
     assert_eq!(outcomes[0].counts.hits, ALL);
     let took = peak_resident_bytes().saturating_sub(before);
-    assert!(took < MOST_BYTES, "{} MiB", took >> 20);
+    assert!(took < MAX_BYTES, "{} MiB", took >> 20);
 }

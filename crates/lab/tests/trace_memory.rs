@@ -10,7 +10,7 @@ use larder_trace::{Batch, TraceEvent, TraceInfo, TraceWriter};
 /// As rows, these events would take 20 times the memory that is allowed.
 const EVENTS: u64 = 20_000_000;
 /// Memory for a row group, its pages, and the allocator.
-const MOST_BYTES: u64 = 160 << 20;
+const MAX_BYTES: u64 = 160 << 20;
 
 #[test]
 fn memory_is_limited_to_one_row_group() {
@@ -41,5 +41,5 @@ fn memory_is_limited_to_one_row_group() {
     }
     assert_eq!(events, EVENTS);
     let took = peak_resident_bytes().saturating_sub(before);
-    assert!(took < MOST_BYTES, "{} MiB", took >> 20);
+    assert!(took < MAX_BYTES, "{} MiB", took >> 20);
 }

@@ -7,7 +7,7 @@ use crate::seed::{Random, Seed};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of files that share a block of attributes.
-const MOST_USERS: u64 = 1024;
+const MAX_USERS: u64 = 1024;
 
 /// The possible names of attributes.
 const NAMES: [&[u8]; 3] = [b"user.alpha", b"user.beta-of-some-length", b"trusted.gamma"];
@@ -106,7 +106,7 @@ impl Deal {
             users[*set] += 1;
         }
         let large: BTreeSet<&Vec<u8>> = self.sets.iter().filter_map(|set| set.get(LARGE)).collect();
-        let of_sets = users.iter().map(|users| users.div_ceil(MOST_USERS));
+        let of_sets = users.iter().map(|users| users.div_ceil(MAX_USERS));
         let of_values = large.iter().map(|value| blocks_of(value, block_bytes));
         Space {
             blocks: of_sets.sum::<u64>() + of_values.sum::<u64>(),

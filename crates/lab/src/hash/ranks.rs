@@ -105,7 +105,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn ranks_of_stamps_are_those_of_a_sorted_set() {
+    fn ranks_equal_those_of_a_sorted_set() {
         let seed = Seed::from_environment(0x5eed_0001);
         let mut random = Random::new(seed);
         let mut ranks = Ranks::new(3000);

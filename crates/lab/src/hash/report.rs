@@ -55,7 +55,7 @@ pub struct CacheReport {
 const OWN_OVER_CHANCE: f64 = 0.02;
 
 /// With fewer objects, random functions deviate this far from chance.
-const LEAST_OBJECTS: u64 = 5000;
+const MIN_OBJECTS: u64 = 5000;
 
 /// The remark in that case.
 const FEW: &str = " (with so few objects, chance varies as much)";
@@ -314,8 +314,8 @@ impl CacheReport {
         } else {
             "missed"
         };
-        let is_sure = most <= OWN_OVER_CHANCE || self.survey.peak_objects >= LEAST_OBJECTS;
-        let unless = if is_sure { "" } else { FEW };
+        let is_significant = most <= OWN_OVER_CHANCE || self.survey.peak_objects >= MIN_OBJECTS;
+        let unless = if is_significant { "" } else { FEW };
         // The hash of names has a secret key.
         let here = match self.cache {
             CacheKind::Dentry => "replayed as ",

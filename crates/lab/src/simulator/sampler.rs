@@ -9,7 +9,7 @@ use crate::run_report::{Sample, as_f64, quotient, ratio};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Maximum number of samples. The last one covers the rest of the run.
-const MOST_SAMPLES: usize = 86_400;
+const MAX_SAMPLES: usize = 86_400;
 
 /// Collects the samples of a run.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Sampler {
     pub(super) fn end_second(&mut self, device: DeviceCounts, streams: u32) {
         self.sample(self.to, device, streams);
         self.from = self.to;
-        self.to = if self.samples.len() < MOST_SAMPLES {
+        self.to = if self.samples.len() < MAX_SAMPLES {
             self.to + SECOND
         } else {
             VirtualTime(u64::MAX)

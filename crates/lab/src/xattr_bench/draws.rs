@@ -97,7 +97,7 @@ mod tests {
     };
 
     #[test]
-    fn draws_of_a_process_are_its_own_and_the_same_each_time() {
+    fn draws_depend_only_on_the_process_and_the_seed() {
         let draws = |process| Draws::new(CASE, &CONFIG, process).collect::<Vec<_>>();
         assert_eq!(draws(0), draws(0));
         assert_ne!(draws(0), draws(1));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn value_of_a_number_is_its_own_and_has_its_own_hash() {
+    fn values_of_different_numbers_have_different_bytes_and_hashes() {
         let bytes: HashSet<_> = (0..1000).map(|number| bytes_of(number, 7)).collect();
         let keys: HashSet<_> = (0..1000).map(|number| key_of(number, 7)).collect();
         assert_eq!((bytes.len(), keys.len()), (1000, 1000));

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_of_a_rewrite_has_its_share_of_the_buckets_and_of_the_letter() {
+    fn entry_size_includes_its_buckets_and_the_published_size() {
         let mut runs = measured(&[1.0]);
         assert_eq!(runs.entry_size(), None, "off has none");
         runs.variant = Some(MbCacheVariant::Lru);

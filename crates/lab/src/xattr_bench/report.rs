@@ -25,7 +25,7 @@ const CSV_HEAD: &str = "target,processes,files,values,operations,seed,variant,me
 const LONG_BYTES: u64 = 8;
 
 /// The largest relative deviation of runs that does not cause a warning.
-const MOST_DEVIATION: f64 = 0.2;
+const MAX_DEVIATION: f64 = 0.2;
 
 impl XattrBench {
     /// Returns one line that describes the measurement.
@@ -121,7 +121,7 @@ impl XattrBench {
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let scatters =
-            |measured: &&Measured| measured.deviation_s() > measured.mean_s() * MOST_DEVIATION;
+            |measured: &&Measured| measured.deviation_s() > measured.mean_s() * MAX_DEVIATION;
         let scattering = self.measured.iter().filter(scatters).count();
         (scattering > 0).then(|| {
             format!(

@@ -76,7 +76,7 @@ fn has_mke2fs() -> bool {
 }
 
 #[test]
-fn files_have_the_same_values_in_the_end_on_every_target_with_every_variant() {
+fn final_values_are_equal_on_every_target_with_every_variant() {
     let expected = predicted(CASE);
     assert_eq!(expected.len(), 60);
     for variant in MbCacheVariant::ALL {
@@ -88,7 +88,7 @@ fn files_have_the_same_values_in_the_end_on_every_target_with_every_variant() {
 }
 
 #[test]
-fn run_on_engine_and_volume_is_found_to_keep_what_was_set() {
+fn run_on_engine_and_volume_verifies_the_values() {
     let mut targets = MbCacheVariant::ALL.map(Target::Engine).to_vec();
     if has_mke2fs() {
         targets.extend(MbCacheVariant::ALL.map(Target::Volume));
@@ -105,7 +105,7 @@ fn run_on_engine_and_volume_is_found_to_keep_what_was_set() {
 }
 
 #[test]
-fn files_of_one_process_share_perfectly_unless_sharing_is_off() {
+fn files_of_one_process_share_every_equal_block_unless_off() {
     let case = Case {
         processes: 1,
         ..CASE
@@ -134,7 +134,7 @@ fn files_of_one_process_share_perfectly_unless_sharing_is_off() {
 }
 
 #[test]
-fn block_is_shared_by_1024_files_and_no_more() {
+fn block_is_shared_by_at_most_1024_files() {
     let case = Case {
         processes: 1,
         files: MAX_USERS + 76,
@@ -158,7 +158,7 @@ fn block_is_shared_by_1024_files_and_no_more() {
 }
 
 #[test]
-fn users_of_blocks_are_counted_right_whatever_processes_do_at_once() {
+fn counts_of_block_users_are_correct_with_concurrent_processes() {
     let case = Case {
         processes: 4,
         files: 600,

@@ -166,18 +166,21 @@ pub fn run_checked(simulator: &mut Simulator, jobs: Jobs, sizes_bytes: &[u64]) -
 fn check_pages(simulator: &mut Simulator, files: &[FileId]) {
     simulator.settle();
     let frames = simulator.config().memory_bytes / PAGE_BYTES;
-    assert!(simulator.cached_pages() <= frames.max(1), "memory");
+    assert!(
+        simulator.cached_pages() <= frames.max(1),
+        "more pages are cached than fit"
+    );
     let before = simulator.counts();
     let unused = before.pages_ahead - before.pages_used - before.pages_wasted;
     assert!(
         unused <= simulator.cached_pages(),
-        "unused pages are cached"
+        "unused pages are not cached"
     );
     // Pages that are dropped unused count as wasted.
     for file in files {
         simulator.evict(*file);
     }
-    assert_eq!(simulator.cached_pages(), 0, "nothing is dirty or in flight");
+    assert_eq!(simulator.cached_pages(), 0, "pages are dirty or in flight");
     let after = simulator.counts();
     assert_eq!(after.pages_used, before.pages_used);
     assert_eq!(after.pages_wasted, before.pages_wasted + unused);

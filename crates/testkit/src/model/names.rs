@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const MOST_NAME_BYTES: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 const SET_GROUP_ID: u16 = 0o2000;
 
 /// A name in a directory.
@@ -38,7 +38,7 @@ impl Model {
             return Ok(None);
         };
         let entries = self.get(parent)?.entries().ok_or(Errno::NOTDIR)?;
-        if name.len() > MOST_NAME_BYTES {
+        if name.len() > MAX_NAME_BYTES {
             return Err(Errno::NAMETOOLONG);
         }
         Ok(Some(Place {

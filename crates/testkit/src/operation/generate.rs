@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The number of slots for open files.
 const SLOTS: u64 = 4;
 /// The maximum depth of directories.
-const MOST_DEPTH: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 /// The composition of a sequence.
 #[derive(Clone, Copy, Debug)]
@@ -195,7 +195,7 @@ impl Generator {
 
     fn new_path(&mut self, choice: &Choice) -> NodePath {
         let mut parent = self.directory(choice);
-        while parent.0.len() >= MOST_DEPTH {
+        while parent.0.len() >= MAX_DEPTH {
             parent.0.pop();
         }
         if self.random.below(50) == 0 {
