@@ -178,7 +178,7 @@ Tables (-o tables=): a base and changes to it, joined by +:
                [default: that of BASE]
   +sizes=RULE              sizes of all tables
     larder     about one bucket for each object that fits in memory;
-               one bucket for four to eight buffers
+               one bucket for every four to eight buffers
     2.2.16     as Linux 2.2.16: for pages one bucket for each 4 KiB of
                --cache-size; 32768 buckets for buffers, 1024 for
                dentries, 256 for inodes
@@ -475,18 +475,17 @@ on a read-write mount also
 on a mount that is recorded also
   recording {file, events, lost, failure}
 
-shares counts the shares that were made since the mount. saved_bytes is the
-space that they save now: shares that no longer exist, and shares from before
-the mount, are not included.
+shares counts all shares since the mount. saved_bytes is the space that those
+of them save that still exist.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,
     longest_chain
   rows (each length, buckets, objects, poisson_buckets)
   trees {count, largest, rows (each depth, objects)}, for trees only
-The last of the rows has a length of null, and counts all longer chains.
-poisson_buckets is the number that a random distribution would give. For
-trees, the list rows is empty.
+In the last row, length is null: the row counts all longer chains.
+poisson_buckets is the number of buckets that a random distribution would
+give. For trees, the first list of rows is empty.
 
 Prometheus metrics are named after the keys of the JSON: page.lookups is
 larder_cache_lookups_total{cache=\"page\"}. With --prometheus, each metric has

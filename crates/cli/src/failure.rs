@@ -112,8 +112,8 @@ fn of_lock(image: &Path, access: Access) -> Failure {
         format!("image {path} is in use by {user}"),
         match access {
             _ if is_ending => {
-                "it has no mount of the image any more, but still writes it or has open files; close \
-                 them, and try again when the process has ended"
+                "the process has no mount of the image: wait until it ends, or close the files that \
+                 are open on its former mount"
             }
             Access::Write => {
                 "writing requires exclusive access to the image: unmount it (larder umount, umount), \

@@ -105,7 +105,7 @@ impl File {
     }
 }
 
-/// The chain lengths of a cache's table, with those that chance would give.
+/// The chain lengths of a cache's table, with those that a random distribution would give.
 #[derive(Debug, Serialize)]
 pub(crate) struct Histogram {
     cache: &'static str,

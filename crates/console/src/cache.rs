@@ -10,7 +10,7 @@ pub enum Cache {
     Page,
     /// Metadata blocks
     Buffer,
-    /// Names
+    /// File names
     Dentry,
     /// Inodes
     Inode,

@@ -76,11 +76,11 @@ fn draw(
 struct Row {
     length: String,
     buckets: f64,
-    /// The count that chance would give.
+    /// The count that a random distribution would give.
     poisson: f64,
 }
 
-/// Returns the rows up to the longest chain, or to the longest that chance would give.
+/// Returns the rows up to the longest chain, or to the longest of a random distribution.
 fn visible_rows(report: &HistogramReport, most: usize) -> Vec<Row> {
     let all: Vec<(Option<u64>, f64, f64)> = report
         .histogram
@@ -117,7 +117,7 @@ fn visible_rows(report: &HistogramReport, most: usize) -> Vec<Row> {
     rows
 }
 
-/// Draws `#` for the count, `:` for the expected count by chance beyond it, and `|` where the expected
+/// Draws `#` for the count, `:` for a larger count of the random distribution, and `|` where the latter
 /// count ends.
 fn bar(found: f64, by_chance: f64, columns: usize) -> String {
     let (found, by_chance) = (cells(found, columns), cells(by_chance, columns));

@@ -68,7 +68,7 @@ pub(super) fn sample(seconds: u64, cache: &str) -> Sample {
     }
 }
 
-/// Returns a histogram of 262144 buckets with 200000 objects, slightly worse than chance.
+/// Returns a histogram of 262144 buckets with 200000 objects, slightly worse than random.
 fn report(cache: &str) -> HistogramReport {
     let text = format!(
         r#"{{"cache": "{cache}",
