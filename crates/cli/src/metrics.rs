@@ -12,7 +12,7 @@ pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     }
     text.parse().map_err(|_| {
         format!(
-            "`{text}` is not a port or ADDRESS:PORT, such as 9520, 127.0.0.1:9520 or [::1]:9520"
+            "'{text}' is not a port or ADDRESS:PORT, such as 9520, 127.0.0.1:9520 or [::1]:9520"
         )
     })
 }

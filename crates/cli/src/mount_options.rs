@@ -358,7 +358,7 @@ fn unknown(option: &OsStr) -> Failure {
         _ => String::new(),
     };
     refused(format!(
-        "unknown mount option `{}`{suggestion}",
+        "unknown mount option '{}'{suggestion}",
         name::escaped(option.as_bytes())
     ))
 }
@@ -537,11 +537,11 @@ mod tests {
         let message = |list| parsed(list).unwrap_err().to_string();
         assert_eq!(
             message("ro,frobnicate"),
-            "unknown mount option `frobnicate`"
+            "unknown mount option 'frobnicate'"
         );
         assert_eq!(
             message("tabels=D"),
-            "unknown mount option `tabels=D`; did you mean tables=?"
+            "unknown mount option 'tabels=D'; did you mean tables=?"
         );
     }
 

@@ -23,7 +23,7 @@ where
     let threads = text.parse().ok();
     threads
         .filter(|threads: &T| (*threads).into() <= most)
-        .ok_or_else(|| format!("`{text}` is not a number of threads from {least} to {most}"))
+        .ok_or_else(|| format!("'{text}' is not a number of threads from {least} to {most}"))
 }
 
 #[cfg(test)]

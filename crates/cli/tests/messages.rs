@@ -63,7 +63,7 @@ fn unknown_mount_option_is_named() {
         &output,
         2,
         &[
-            "error: unknown mount option `frobnicate=1`",
+            "error: unknown mount option 'frobnicate=1'",
             "hint: larder mount --help",
         ],
     );
@@ -80,7 +80,7 @@ fn unknown_table_lists_alternatives() {
             "tables=D+page=mlt",
             &["did you mean page-mult?", "\n  any    golden", "rbtree"],
         ),
-        ("tabels=D", &["`tabels=D`; did you mean tables=?"]),
+        ("tabels=D", &["'tabels=D'; did you mean tables=?"]),
     ] {
         let output = larder(["mount", "-o", option, "image", "/mnt"]);
         assert_fails(&output, 2, parts);

@@ -611,7 +611,7 @@ fn mount_by_type_and_fstab_work() {
         fixture.image().as_ref(),
         mountpoint.0.as_ref(),
     ]);
-    assert_fails(&output, 1, &["unknown mount option `frobnicate`"]);
+    assert_fails(&output, 1, &["unknown mount option 'frobnicate'"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn parse(text: &str) -> Result<u64, String> {
     count
         .and_then(|(count, unit): (u64, u64)| count.checked_mul(unit))
         .ok_or_else(|| {
-            format!("`{text}` is not a count: write a whole number, such as 200, 50k or 2m")
+            format!("'{text}' is not a count: write a whole number, such as 200, 50k or 2m")
         })
 }
 
@@ -32,9 +32,9 @@ pub fn within<T: TryFrom<u64> + Into<u64> + Copy + Send + Sync + 'static>(
             .filter(|_| (least..=most).contains(&count))
             .ok_or_else(|| {
                 if most == u64::MAX {
-                    format!("`{text}` is too small: the minimum is {least}")
+                    format!("'{text}' is too small: the minimum is {least}")
                 } else {
-                    format!("`{text}` is out of range: write {least} to {most}")
+                    format!("'{text}' is out of range: write {least} to {most}")
                 }
             })
     }

@@ -6,9 +6,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let number: u64 = digits.parse().map_err(|_| {
-        format!(
-            "`{text}` is not a size: write a number of bytes, or one with a suffix, such as 256M"
-        )
+        format!("'{text}' is not a size: write a number of bytes, such as 4096 or 256M")
     })?;
     let suffix = text[digits.len()..].trim().to_ascii_lowercase();
     let unit = suffix.strip_suffix("ib").or(suffix.strip_suffix('b'));
@@ -20,13 +18,13 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "t" => 40,
         _ => {
             return Err(format!(
-                "`{text}` is not a size: the suffix must be K, M, G or T"
+                "'{text}' is not a size: the suffix must be K, M, G or T"
             ));
         }
     };
     number
         .checked_mul(1 << shift)
-        .ok_or_else(|| format!("`{text}` is too large"))
+        .ok_or_else(|| format!("'{text}' is too large"))
 }
 
 /// The minimum memory for the caches.
@@ -36,7 +34,7 @@ const MIN_CACHE_BYTES: u64 = 1 << 20;
 pub fn parse_cache(text: &str) -> Result<u64, String> {
     match parse(text)? {
         bytes if bytes < MIN_CACHE_BYTES => {
-            Err(format!("`{text}` is too small: the minimum is 1M (1 MiB)"))
+            Err(format!("'{text}' is too small: the minimum is 1M (1 MiB)"))
         }
         bytes => Ok(bytes),
     }

@@ -91,7 +91,7 @@ fn invalid_values_are_rejected_with_the_flag_and_alternatives() {
         ),
         (
             &["--workload", "sequential", "--memory", "-1"],
-            &["--memory", "`-1` is not a size"],
+            &["--memory", "'-1' is not a size"],
         ),
         (
             &["--workload", "sequential", "--seed", "-1"],
@@ -103,7 +103,7 @@ fn invalid_values_are_rejected_with_the_flag_and_alternatives() {
         ),
         (
             &["--workload", "sequential", "--readahead-max", "-1"],
-            &["--readahead-max", "`-1` is not a size"],
+            &["--readahead-max", "'-1' is not a size"],
         ),
         (
             &["--workload", "sequential:file=1G,file=2G"],

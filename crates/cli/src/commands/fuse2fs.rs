@@ -222,6 +222,6 @@ mod tests {
     #[test]
     fn unknown_option_of_fuse2fs_is_named() {
         let failure = parsed(&["x.img", "/mnt", "-o", "frobnicate"]).unwrap_err();
-        assert!(failure.to_string().contains("`frobnicate`"), "{failure}");
+        assert!(failure.to_string().contains("'frobnicate'"), "{failure}");
     }
 }

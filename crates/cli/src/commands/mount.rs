@@ -111,7 +111,8 @@ pub(super) fn serve(
         recording_failure.clone()
     })?;
     recording_failure.map_or(Ok(()), |why| {
-        let hint = "free space, and record again to a new file; larder lab trace info shows what this one contains";
+        let hint = "free space, and record again to a new file; larder lab trace info shows what this \
+                    one contains";
         Err(Failure::with_hint(why, hint))
     })
 }

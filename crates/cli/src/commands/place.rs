@@ -44,7 +44,7 @@ impl<'a> Place<'a> {
     pub(super) fn required(text: &'a OsStr) -> Result<Self> {
         Self::parse(text).ok_or_else(|| Failure::Usage {
             message: format!(
-                "`{}` is not a path in an image",
+                "'{}' is not a path in an image",
                 name::escaped(text.as_bytes())
             ),
             hint: Some("write IMAGE:/PATH, as in disk.img:/etc/fstab".to_owned()),
