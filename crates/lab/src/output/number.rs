@@ -45,12 +45,12 @@ pub fn ratio(part: f64, whole: f64) -> String {
     }
 }
 
-/// Formats a duration in a suitable unit: `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`.
+/// Formats a duration in a suitable unit: `850 ns`, `12.3 µs`, `4.56 ms`, `7.89 s`.
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let (value, unit) = match duration.as_nanos() {
         nanos if nanos < 1_000 => return format!("{nanos} ns"),
-        nanos if nanos < 1_000_000 => (seconds * 1e6, "us"),
+        nanos if nanos < 1_000_000 => (seconds * 1e6, "µs"),
         nanos if nanos < 1_000_000_000 => (seconds * 1e3, "ms"),
         _ => (seconds, "s"),
     };
@@ -107,7 +107,7 @@ mod tests {
         for (nanos, text) in [
             (0, "0 ns"),
             (850, "850 ns"),
-            (12_340, "12.3 us"),
+            (12_340, "12.3 µs"),
             (4_560_000, "4.56 ms"),
             (123_000_000, "123 ms"),
             (7_890_000_000, "7.89 s"),
