@@ -46,7 +46,7 @@ pub(crate) fn choice<T: Copy + Send + Sync + 'static>(
 }
 
 /// Returns each of `items` once, in the given order.
-pub(crate) fn each_once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+pub(crate) fn deduplicated<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut once = Vec::new();
     for item in items {
         if !once.contains(&item) {

@@ -120,7 +120,7 @@ pub(super) fn run(args: &HashArgs) -> Result<ExitCode> {
     let surveys = survey(&*source, wanted, &args.cache)?;
     let combinations = combinations(&surveys, &args.functions, &args.bits)?;
     let events = source.events().saturating_mul(combinations.len() as u64);
-    let bar = replaying(events, "{bar:30} {percent}%, {elapsed}");
+    let bar = replay_progress(events, "{bar:30} {percent}%, {elapsed}");
     let tick = &mut |events| bar.inc(events);
     let outcomes = hash::replay(&*source, wanted, &surveys, &combinations, tick);
     bar.finish_and_clear();
@@ -132,7 +132,7 @@ pub(super) fn run(args: &HashArgs) -> Result<ExitCode> {
 }
 
 /// Returns a progress bar of replayed events. `total` is their number, or 0 if it is unknown.
-pub(super) fn replaying(total: u64, template: &str) -> ProgressBar {
+pub(super) fn replay_progress(total: u64, template: &str) -> ProgressBar {
     let bar = progress(total);
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);

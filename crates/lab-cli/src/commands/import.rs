@@ -1,6 +1,6 @@
 //! `larder lab import`.
 
-use super::written::{Rows, Written};
+use super::written::{Rows, TraceOutput};
 use crate::options::choice;
 use clap::Args;
 use larder_console::{Cache, Failure, Result, write_json};
@@ -87,7 +87,7 @@ pub(super) fn run(args: &ImportArgs) -> Result<ExitCode> {
         source: format!("{} {}", args.format, args.input.display()),
         ..TraceInfo::default()
     };
-    let mut written = Written::create("OUTPUT", &args.output, &info)?;
+    let mut written = TraceOutput::create("OUTPUT", &args.output, &info)?;
     let cache = args.cache.map(Into::into);
     let imported = import::import(args.format, cache, reader, &mut |event| {
         written.push(&event)

@@ -1,7 +1,7 @@
 //! `larder lab record`.
 
 use super::interrupt;
-use super::written::{Rows, Written, now_unix_s};
+use super::written::{Rows, TraceOutput, now_unix_s};
 use clap::Args;
 use larder_console::{Failure, Result, count, print_note, print_warning, size, write_json};
 use larder_lab::output::counted;
@@ -126,8 +126,8 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
     };
     let interrupt = interrupt()?;
     let recorder = KernelRecorder::start(&config).map_err(|error| failure(&error))?;
-    let mut written = Written::create("--output", &args.output, &info(args))?;
-    let mut end = End {
+    let mut written = TraceOutput::create("--output", &args.output, &info(args))?;
+    let mut stop = StopCondition {
         interrupt,
         deadline: args
             .seconds
@@ -138,10 +138,10 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
     if args.command.is_empty() && args.seconds.is_none() && io::stderr().is_terminal() {
         print_note("recording until Ctrl-C");
     }
-    let outcome = recorder.run(&mut |wait| end.is_reached(wait), &mut |event| {
+    let outcome = recorder.run(&mut |wait| stop.is_reached(wait), &mut |event| {
         written.push(&event)
     });
-    let status = end.finish_child()?;
+    let status = stop.finish_child()?;
     let summary = outcome.map_err(|error| failure(&error))?;
     let rows = written
         .finish(summary.lost)
@@ -195,14 +195,14 @@ fn info(args: &RecordArgs) -> TraceInfo {
 }
 
 /// The conditions that end a recording.
-struct End {
+struct StopCondition {
     interrupt: PipeReader,
     deadline: Option<Instant>,
     child: Option<Child>,
     status: Option<ExitStatus>,
 }
 
-impl End {
+impl StopCondition {
     /// Waits for at most `wait`, and returns whether the recording must end.
     fn is_reached(&mut self, wait: Duration) -> bool {
         let left = self

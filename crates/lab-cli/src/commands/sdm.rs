@@ -1,7 +1,7 @@
 //! `larder lab sdm`.
 
 use super::{interrupt, progress, write, write_results};
-use crate::options::{ResultArgs, each_once, parse_seed};
+use crate::options::{ResultArgs, deduplicated, parse_seed};
 use clap::Args;
 use larder_console::{Failure, Result, count};
 use larder_lab::sdm::{self, Error, SdmConfig};
@@ -79,7 +79,7 @@ pub(super) fn run(args: &SdmArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let config = SdmConfig {
-        users: each_once(args.users.iter().copied()),
+        users: deduplicated(args.users.iter().copied()),
         runs: args.runs,
         seed: args.seed,
     };

@@ -1,6 +1,6 @@
 //! `larder lab tune`.
 
-use super::hash::{failure, open, replaying};
+use super::hash::{failure, open, replay_progress};
 use super::write_results;
 use crate::options::{ResultArgs, parse_seed};
 use clap::Args;
@@ -65,7 +65,7 @@ pub(crate) struct TuneArgs {
 
 pub(super) fn run(args: &TuneArgs) -> Result<ExitCode> {
     let source = open(&args.trace, args.salvage)?;
-    let bar = replaying(0, "{spinner} {human_pos} events replayed, {elapsed}");
+    let bar = replay_progress(0, "{spinner} {human_pos} events replayed, {elapsed}");
     let tick = &mut |events| bar.inc(events);
     let conditions = Conditions {
         memory_bytes: args.memory,

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The trace, and its number of rows.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct TraceOutput {
     writer: TraceWriter,
     rows: Rows,
 }
@@ -20,7 +20,7 @@ pub(super) struct Written {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rows([u64; CacheKind::ALL.len()]);
 
-impl Written {
+impl TraceOutput {
     /// Creates the trace at `path`, which `option` specified.
     pub(super) fn create(option: &str, path: &Path, info: &TraceInfo) -> Result<Self> {
         let writer = TraceWriter::create(path, info)

@@ -1,7 +1,7 @@
 //! `larder lab xattr-bench`.
 
 use super::{interrupt, progress, write, write_results};
-use crate::options::{Names, NamesParser, ResultArgs, each_once, parse_seed};
+use crate::options::{Names, NamesParser, ResultArgs, deduplicated, parse_seed};
 use clap::Args;
 use larder::MbCacheVariant;
 use larder_console::{Failure, Result, count, print_warning};
@@ -109,11 +109,11 @@ impl XattrBenchArgs {
         self.numbers(&self.values, &Case::VALUES, 1000)
     }
 
-    fn numbers(&self, given: &[u32], of_letter: &[u32], default: u32) -> Vec<u32> {
+    fn numbers(&self, given: &[u32], published: &[u32], default: u32) -> Vec<u32> {
         match (given, self.matrix) {
-            ([], true) => of_letter.to_vec(),
+            ([], true) => published.to_vec(),
             ([], false) => vec![default],
-            (given, _) => each_once(given.iter().copied()),
+            (given, _) => deduplicated(given.iter().copied()),
         }
     }
 }
@@ -211,13 +211,13 @@ fn targets(args: &XattrBenchArgs) -> Result<(String, Vec<Target>)> {
         TargetName::Volume => Ok(("volume".to_owned(), of_variants(Target::Volume))),
         TargetName::Directory(path) => {
             let target = directory(path, args.variant.is_some())?;
-            Ok((described(path)?, vec![target]))
+            Ok((describe_directory(path)?, vec![target]))
         }
     }
 }
 
 /// Returns a directory, with the type of its file system.
-fn described(path: &Path) -> Result<String> {
+fn describe_directory(path: &Path) -> Result<String> {
     let mount = mount_of(path)?;
     let fs_type = mount.map_or_else(|| "?".to_owned(), |mount| mount.fs_type);
     Ok(format!("{} ({fs_type})", path.display()))

@@ -1,6 +1,6 @@
 //! Lists of names, separated by commas, or `all`.
 
-use super::each_once;
+use super::deduplicated;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 use larder::{MbCacheVariant, PolicyName};
@@ -62,7 +62,7 @@ impl<T: Named> FromStr for Names<T> {
                 list.push(one.map_err(|error| format!("{error}, {ALL_NAMES}"))?);
             }
         }
-        Ok(Self(each_once(list)))
+        Ok(Self(deduplicated(list)))
     }
 }
 

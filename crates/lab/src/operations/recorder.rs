@@ -141,10 +141,10 @@ impl Recorder {
             return Rc::clone(descriptors);
         }
         let parent = call
-            .birth
-            .and_then(|birth| Some((birth, self.processes.get(&birth.parent)?)));
+            .origin
+            .and_then(|origin| Some((origin, self.processes.get(&origin.parent)?)));
         let descriptors = match parent {
-            Some((birth, parent)) if birth.shares_files => Rc::clone(parent),
+            Some((origin, parent)) if origin.shares_files => Rc::clone(parent),
             Some((_, parent)) => Rc::new(RefCell::new(parent.borrow().clone())),
             None => Rc::new(RefCell::new(std::mem::take(&mut self.inherited))),
         };

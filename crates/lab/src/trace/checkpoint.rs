@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 const FOOTER_BYTES: u32 = 1 << 20;
 /// Maximum number of marks that are examined in the search for the last checkpoint. Damage creates
 /// no marks, and a file that consists of marks must not be read once for each.
-const MARKS: usize = 1 << 10;
+const MAX_MARKS: usize = 1 << 10;
 /// Size of a read in the search for the last checkpoint, in bytes.
 const SEARCH_BYTES: usize = 1 << 20;
 
@@ -66,8 +66,8 @@ fn find_last(file: &File) -> Result<Option<Checkpoint>, Error> {
                 return Ok(Some(found));
             }
             marks += 1;
-            if marks == MARKS {
-                let what = format!("the last {MARKS} checkpoints are invalid");
+            if marks == MAX_MARKS {
+                let what = format!("the last {MAX_MARKS} checkpoints are invalid");
                 return Err(Error::damaged(what));
             }
         }

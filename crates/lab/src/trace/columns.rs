@@ -24,12 +24,12 @@ pub(super) struct Columns {
 pub(super) fn find(schema: &SchemaDescriptor) -> Result<Columns, Error> {
     let mut places = [0; COLUMNS.len()];
     for (place, (name, physical, ..)) in places.iter_mut().zip(COLUMNS) {
-        let is_it = |column: &ColumnDescPtr| {
+        let is_column = |column: &ColumnDescPtr| {
             column.path().string() == name
                 && column.physical_type() == physical
                 && column.max_rep_level() == 0
         };
-        let found = schema.columns().iter().position(is_it);
+        let found = schema.columns().iter().position(is_column);
         *place = found.ok_or(Error::Column { name, physical })?;
     }
     let [time, cache, operation, device, inode, index, name_hash, hit] = places;

@@ -23,7 +23,7 @@ pub(super) struct Footer {
 impl Footer {
     /// Combines this footer with that of the following row groups, which contains the losses up to
     /// its end.
-    pub(super) fn and(self, mut next: Self) -> Self {
+    pub(super) fn with_following(self, mut next: Self) -> Self {
         let mut row_groups = self.row_groups;
         row_groups.append(&mut next.row_groups);
         Self { row_groups, ..next }

@@ -182,6 +182,6 @@ fn describe(file: &File, tolerance: Tolerance) -> Result<(Footer, Option<String>
     let (checkpoints, end) = checkpoint::find_all(file)?;
     let unread = file.metadata()?.len().saturating_sub(end);
     let why = format!("{why}; {unread} bytes after the last complete row group were not read");
-    let whole = checkpoints.into_iter().reduce(Footer::and);
+    let whole = checkpoints.into_iter().reduce(Footer::with_following);
     Ok((whole.ok_or(Error::NothingWhole)?, Some(why)))
 }

@@ -28,7 +28,7 @@ pub enum Error {
     },
     /// A file of the tracing file system has an unknown format.
     #[error("{} has an unknown format", .0.display())]
-    Form(PathBuf),
+    UnknownFormat(PathBuf),
     /// The path whose mount is to be recorded cannot be accessed.
     #[error("cannot access {}: {source}", path.display())]
     Mount {

@@ -29,7 +29,7 @@ impl Format {
     /// Returns the field `name`.
     pub(super) fn field(&self, name: &str) -> Option<Field> {
         let mut fields = self.fields.iter();
-        fields.find_map(|(its, field)| (its == name).then_some(*field))
+        fields.find_map(|(field_name, field)| (field_name == name).then_some(*field))
     }
 }
 

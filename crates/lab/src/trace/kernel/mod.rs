@@ -39,14 +39,14 @@ use events::Translator;
 use instance::Tracefs;
 use larder_trace::TraceEvent;
 use rustix::time::{ClockId, clock_gettime};
-use source::{Raw, Source};
+use source::{RawEvent, Source};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 use tracepoint::{Known, REQUIRED, Tracepoint};
 
 /// Interval at which the buffers are emptied.
-const ROUND: Duration = Duration::from_millis(50);
+const READ_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Parameters of a recording.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ pub struct KernelRecorder {
     sources: Vec<Source>,
     translator: Translator,
     /// Events that were read, but that earlier events may still precede.
-    held: Vec<Raw>,
+    held: Vec<RawEvent>,
     events: u64,
     missing: Vec<&'static str>,
 }
@@ -124,7 +124,7 @@ impl KernelRecorder {
             .map(|known| Source::new(&tracefs, known, device, config.buffer_bytes));
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
         match &config.processes {
-            Processes::All => sources[0].leave_out(&processes::own_threads())?,
+            Processes::All => sources[0].exclude_threads(&processes::own_threads())?,
             Processes::Trees(roots) => sources[0].limit_to_trees(roots)?,
             Processes::Spawned => {}
         }
@@ -137,7 +137,7 @@ impl KernelRecorder {
             missing,
         };
         if config.processes != Processes::Spawned {
-            recorder.switch(true)?;
+            recorder.set_tracing(true)?;
         }
         Ok(recorder)
     }
@@ -150,7 +150,7 @@ impl KernelRecorder {
         let starter = || {
             let thread = rustix::thread::gettid().as_raw_pid().cast_unsigned();
             self.sources[0].limit_to_threads(&[thread])?;
-            self.switch(true)?;
+            self.set_tracing(true)?;
             command.spawn().map_err(|source| Error::Command {
                 command: command.get_program().display().to_string(),
                 source,
@@ -169,11 +169,11 @@ impl KernelRecorder {
         stop: &mut dyn FnMut(Duration) -> bool,
         emit: &mut dyn FnMut(TraceEvent) -> Result<(), super::Error>,
     ) -> Result<KernelSummary, Error> {
-        while !stop(ROUND) {
+        while !stop(READ_INTERVAL) {
             let complete = self.read(now_ns())?;
             self.emit(complete, emit)?;
         }
-        self.switch(false)?;
+        self.set_tracing(false)?;
         while self.read(u64::MAX)? != u64::MAX {}
         self.emit(u64::MAX, emit)?;
         let lost = self.sources.iter().map(Source::lost);
@@ -185,8 +185,10 @@ impl KernelRecorder {
         })
     }
 
-    fn switch(&self, on: bool) -> Result<(), Error> {
-        self.sources.iter().try_for_each(|source| source.switch(on))
+    fn set_tracing(&self, on: bool) -> Result<(), Error> {
+        self.sources
+            .iter()
+            .try_for_each(|source| source.set_tracing(on))
     }
 
     /// Reads the available events, and returns the time up to which they are complete; `now` if there are
@@ -211,7 +213,7 @@ impl KernelRecorder {
         let end = self.held.partition_point(|raw| raw.time <= complete);
         let mut result = Ok(());
         for raw in self.held.drain(..end) {
-            let Raw {
+            let RawEvent {
                 time,
                 tracepoint,
                 fields,

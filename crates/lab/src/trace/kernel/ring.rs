@@ -33,7 +33,7 @@ impl PageLayout {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let find = |name| {
             let mut fields = text.lines().filter_map(field);
-            fields.find_map(|(its, field)| (its == name).then_some(field))
+            fields.find_map(|(field_name, field)| (field_name == name).then_some(field))
         };
         let data: Field = find("data")?;
         let page_bytes = data.offset.checked_add(data.size)?;

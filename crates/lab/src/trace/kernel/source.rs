@@ -16,7 +16,7 @@ const PAGES: usize = 1024;
 
 /// An event of the kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Raw {
+pub(super) struct RawEvent {
     pub time: u64,
     pub tracepoint: Tracepoint,
     pub fields: [u64; FIELDS],
@@ -41,7 +41,7 @@ impl Source {
         buffer_bytes: u64,
     ) -> Result<Self, Error> {
         let header = tracefs.header_page().unwrap_or_default();
-        let unknown = || Error::Form(PathBuf::from("events/header_page"));
+        let unknown = || Error::UnknownFormat(PathBuf::from("events/header_page"));
         let layout = PageLayout::parse(&header).ok_or_else(unknown)?;
         let instance = Instance::new(tracefs, buffer_bytes)?;
         for known in &known {
@@ -56,13 +56,13 @@ impl Source {
         })
     }
 
-    pub(super) fn switch(&self, on: bool) -> Result<(), Error> {
+    pub(super) fn set_tracing(&self, on: bool) -> Result<(), Error> {
         self.instance
             .write("tracing_on", if on { "1" } else { "0" })
     }
 
     /// Excludes the events of `threads`.
-    pub(super) fn leave_out(&self, threads: &[u32]) -> Result<(), Error> {
+    pub(super) fn exclude_threads(&self, threads: &[u32]) -> Result<(), Error> {
         self.instance.write("set_event_notrace_pid", &list(threads))
     }
 
@@ -98,7 +98,7 @@ impl Source {
 
     /// Appends the available events to `events`. If there are more, returns the time up to which they are
     /// complete.
-    pub(super) fn read(&mut self, events: &mut Vec<Raw>) -> Result<Option<u64>, Error> {
+    pub(super) fn read(&mut self, events: &mut Vec<RawEvent>) -> Result<Option<u64>, Error> {
         let mut complete = None::<u64>;
         for pipe in self.instance.pipes() {
             if let Some(last) = self
@@ -120,7 +120,7 @@ impl PageLayout {
         pipe: &OwnedFd,
         page: &mut [u8],
         known: &HashMap<u16, Known>,
-        events: &mut Vec<Raw>,
+        events: &mut Vec<RawEvent>,
     ) -> Result<Option<u64>, Error> {
         let mut last = 0;
         for _ in 0..PAGES {
@@ -131,7 +131,7 @@ impl PageLayout {
                         last = time;
                         events.extend(raw(time, event, known));
                     });
-                    whole.ok_or_else(|| Error::Form(PathBuf::from("trace_pipe_raw")))?;
+                    whole.ok_or_else(|| Error::UnknownFormat(PathBuf::from("trace_pipe_raw")))?;
                 }
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(Error::tracefs("read", "trace_pipe_raw")(error)),
@@ -141,10 +141,10 @@ impl PageLayout {
     }
 }
 
-fn raw(time: u64, event: &[u8], known: &HashMap<u16, Known>) -> Option<Raw> {
+fn raw(time: u64, event: &[u8], known: &HashMap<u16, Known>) -> Option<RawEvent> {
     let id = u16::from_le_bytes(*event.first_chunk()?);
     let known = known.get(&id)?;
-    Some(Raw {
+    Some(RawEvent {
         time,
         tracepoint: known.tracepoint,
         fields: known.read(event)?,

@@ -11,7 +11,7 @@ pub struct Call {
     /// thread.
     pub pid: u32,
     /// The origin of the thread; only for its first call.
-    pub birth: Option<Birth>,
+    pub origin: Option<Origin>,
     /// The call's name, such as `openat`.
     pub name: Box<str>,
     /// Its paths, in order.
@@ -66,7 +66,7 @@ pub struct Descriptor {
 
 /// The origin of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Birth {
+pub struct Origin {
     /// The thread that created it.
     pub parent: u32,
     /// Whether they share descriptors, as the threads of a process do.

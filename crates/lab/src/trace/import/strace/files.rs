@@ -1,6 +1,6 @@
 //! The open files and working directories of threads.
 
-use super::call::Birth;
+use super::call::Origin;
 use super::names::ROOT;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -35,14 +35,14 @@ pub(super) struct Threads(HashMap<u32, Thread>);
 
 impl Threads {
     /// Records the origin of `pid`.
-    pub(super) fn add_thread(&mut self, pid: u32, birth: Birth) {
-        let parent = self.thread(birth.parent);
-        let descriptors = if birth.shares_files {
+    pub(super) fn add_thread(&mut self, pid: u32, origin: Origin) {
+        let parent = self.thread(origin.parent);
+        let descriptors = if origin.shares_files {
             Rc::clone(&parent.descriptors)
         } else {
             Rc::new(RefCell::clone(&parent.descriptors))
         };
-        let directory = if birth.shares_directory {
+        let directory = if origin.shares_directory {
             Rc::clone(&parent.directory)
         } else {
             Rc::new(Cell::clone(&parent.directory))

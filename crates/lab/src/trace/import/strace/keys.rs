@@ -78,8 +78,8 @@ impl State {
 
     /// Records the changes of `call`, and returns the pages that it looked up.
     fn call(&mut self, call: &Call) -> Result<Option<Pages>, &'static str> {
-        if let Some(birth) = call.birth {
-            self.threads.add_thread(call.pid, birth);
+        if let Some(origin) = call.origin {
+            self.threads.add_thread(call.pid, origin);
         }
         if call.paths.iter().any(|path| path.path.len() > PATH_BYTES) {
             return Err("a path of more than 4096 bytes");

@@ -86,7 +86,7 @@ pub(super) fn call(text: &[u8]) -> Option<Call> {
         line: 0,
         time_ns: 0,
         pid: 0,
-        birth: None,
+        origin: None,
         name: String::from_utf8_lossy(name).into(),
         paths: Vec::new(),
         fd: None,

@@ -17,7 +17,7 @@ mod names;
 mod signature;
 mod timestamp;
 
-pub use call::{Birth, Call, Descriptor, Outcome, PathArgument, Start};
+pub use call::{Call, Descriptor, Origin, Outcome, PathArgument, Start};
 pub(super) use keys::import;
 pub(super) use timestamp::nanoseconds;
 
@@ -73,7 +73,7 @@ impl<R: BufRead> Iterator for Calls<R> {
 /// The live threads, and their calls in progress.
 #[derive(Debug, Default)]
 struct Threads {
-    living: HashMap<u32, Thread>,
+    live: HashMap<u32, Thread>,
     /// The beginnings of calls, ordered by line number.
     unfinished: BTreeMap<u64, Unfinished>,
     unfinished_bytes: usize,
@@ -82,7 +82,7 @@ struct Threads {
 #[derive(Debug, Default)]
 struct Thread {
     /// The origin, until it is reported with the thread's first call.
-    birth: Option<Birth>,
+    origin: Option<Origin>,
     /// The line with the beginning of the call in progress.
     unfinished: Option<u64>,
 }
@@ -128,10 +128,10 @@ impl Threads {
             line: line.number,
             time_ns,
             pid,
-            birth: self.thread(pid).birth.take(),
+            origin: self.thread(pid).origin.take(),
             ..call
         };
-        self.note_birth(&call);
+        self.record_origin(&call);
         Ok(Some(call))
     }
 
@@ -139,13 +139,13 @@ impl Threads {
     /// creating one.
     fn thread(&mut self, pid: u32) -> &mut Thread {
         let unfinished = &self.unfinished;
-        self.living.entry(pid).or_insert_with(|| {
-            let makers = unfinished
+        self.live.entry(pid).or_insert_with(|| {
+            let creators = unfinished
                 .values()
                 .rev()
-                .filter_map(|call| birth(call.pid, &call.text));
+                .filter_map(|call| origin(call.pid, &call.text));
             Thread {
-                birth: makers.take(1).next(),
+                origin: creators.take(1).next(),
                 unfinished: None,
             }
         })
@@ -153,13 +153,13 @@ impl Threads {
 
     /// Records the origin of a thread from the return value of the creating call, if that is
     /// printed before the thread's first line.
-    fn note_birth(&mut self, call: &Call) {
+    fn record_origin(&mut self, call: &Call) {
         if let Some(child) = call.returned().and_then(|child| u32::try_from(child).ok())
             && child > 0
-            && makes_thread(call.name.as_bytes())
+            && creates_thread(call.name.as_bytes())
         {
-            self.living.entry(child).or_insert_with(|| Thread {
-                birth: Some(birth_by(call.pid, |flag| call.has_flag(flag))),
+            self.live.entry(child).or_insert_with(|| Thread {
+                origin: Some(origin_from_flags(call.pid, |flag| call.has_flag(flag))),
                 unfinished: None,
             });
         }
@@ -178,7 +178,7 @@ impl Threads {
     }
 
     fn take_unfinished(&mut self, pid: u32) -> Option<Vec<u8>> {
-        let number = self.living.get_mut(&pid)?.unfinished.take()?;
+        let number = self.live.get_mut(&pid)?.unfinished.take()?;
         let text = self.unfinished.remove(&number)?.text;
         self.unfinished_bytes -= text.len();
         Some(text)
@@ -186,25 +186,25 @@ impl Threads {
 
     fn remove(&mut self, pid: u32) {
         self.take_unfinished(pid);
-        self.living.remove(&pid);
+        self.live.remove(&pid);
     }
 }
 
-fn makes_thread(name: &[u8]) -> bool {
+fn creates_thread(name: &[u8]) -> bool {
     matches!(name, b"clone" | b"clone3" | b"fork" | b"vfork")
 }
 
 /// Returns the origin of the thread that a call creates, from the beginning of the call.
-fn birth(parent: u32, text: &[u8]) -> Option<Birth> {
+fn origin(parent: u32, text: &[u8]) -> Option<Origin> {
     let name = text.split(|&byte| byte == b'(').next()?;
-    makes_thread(name).then(|| {
+    creates_thread(name).then(|| {
         let text = String::from_utf8_lossy(text);
-        birth_by(parent, |flag| text.contains(flag))
+        origin_from_flags(parent, |flag| text.contains(flag))
     })
 }
 
-fn birth_by(parent: u32, has: impl Fn(&str) -> bool) -> Birth {
-    Birth {
+fn origin_from_flags(parent: u32, has: impl Fn(&str) -> bool) -> Origin {
+    Origin {
         parent,
         shares_files: has("CLONE_FILES"),
         shares_directory: has("CLONE_FS"),

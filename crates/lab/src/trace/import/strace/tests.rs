@@ -29,13 +29,13 @@ fn child_is_assigned_to_the_parent_that_has_returned() {
          8 getpid() = 8\n\
          8 getpid() = 8\n",
     );
-    let birth = Birth {
+    let origin = Origin {
         parent: 7,
         shares_files: false,
         shares_directory: false,
     };
-    assert_eq!(calls[1].birth, Some(birth));
-    assert_eq!(calls[2].birth, None);
+    assert_eq!(calls[1].origin, Some(origin));
+    assert_eq!(calls[2].origin, None);
 }
 
 #[test]
@@ -45,9 +45,9 @@ fn child_that_runs_first_is_assigned_to_the_unfinished_clone() {
          8 getpid() = 7\n\
          7 <... clone resumed>, parent_tid=[8]) = 8\n",
     );
-    let birth = calls[0].birth.unwrap();
+    let origin = calls[0].origin.unwrap();
     assert_eq!(
-        (birth.parent, birth.shares_files, birth.shares_directory),
+        (origin.parent, origin.shares_files, origin.shares_directory),
         (7, true, true)
     );
     assert_eq!(calls[1].returned(), Some(8));
