@@ -4,8 +4,8 @@
 mod mounted;
 
 use larder_fuse::MountOptions;
+use larder_testkit::attribute_sets::{AttributeSets, Rules};
 use larder_testkit::attribute_sizes::{file_count, set_all};
-use larder_testkit::deal::{Deal, Rules};
 use larder_testkit::e2fsprogs::{check, free_space};
 use larder_testkit::oracle::{DirectorySource, Source};
 use larder_testkit::{Access, LoopMount, Requirement, Seed, skip};
@@ -58,14 +58,14 @@ fn mount_of_20000_files_uses_the_blocks_of_perfect_sharing() {
         crowd: 3000,
         large: false,
     };
-    let deal = Deal::new(seed, &rules);
+    let attribute_sets = AttributeSets::new(seed, &rules);
     let folder = folder("-t ext4 -b 4096 -N 24000", "64M");
     let image = folder.path().join("image");
     make_files(&mount(folder.path()).path);
     let before = free_space(&image).unwrap();
 
     let mounted = mount(folder.path());
-    for (number, attributes) in deal.in_any_order(seed) {
+    for (number, attributes) in attribute_sets.in_any_order(seed) {
         let path = file(&mounted.path, number);
         for (name, value) in attributes {
             lsetxattr(&path, name, value, XattrFlags::empty()).unwrap();
@@ -74,7 +74,7 @@ fn mount_of_20000_files_uses_the_blocks_of_perfect_sharing() {
     let shared = mounted.volume.stats().attributes.unwrap();
     drop(mounted);
     let after = free_space(&image).unwrap();
-    let expected = deal.shared_space(4096);
+    let expected = attribute_sets.shared_space(4096);
     assert_eq!(before.blocks - after.blocks, expected.blocks);
     assert_eq!(before.inodes, after.inodes);
     assert!(
@@ -85,7 +85,7 @@ fn mount_of_20000_files_uses_the_blocks_of_perfect_sharing() {
     check(&image).unwrap();
     let mount = LoopMount::new(&image, Access::ReadOnly, &[]).unwrap();
     let kernel = DirectorySource::new("kernel", &mount.path());
-    for (number, attributes) in deal.files() {
+    for (number, attributes) in attribute_sets.files() {
         let found = kernel.attributes(&file(&kernel.root(), number)).unwrap();
         assert!(found == *attributes, "file {number} by the kernel");
     }

@@ -1,7 +1,7 @@
 //! The programs of e2fsprogs: mke2fs makes images, debugfs reads and changes them, and e2fsck checks
 //! them.
 
-use crate::deal::Space;
+use crate::attribute_sets::Space;
 use crate::error::{Context, Error, Result};
 use crate::mount::Access;
 use crate::tool::Tool;

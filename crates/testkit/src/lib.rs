@@ -3,9 +3,9 @@
 //!
 //! Start with [`MATRIX`] and [`Image::get`].
 
+pub mod attribute_sets;
 pub mod attribute_sizes;
 pub mod crash;
-pub mod deal;
 pub mod device;
 pub mod e2fsprogs;
 pub mod error;

@@ -4,8 +4,8 @@
 
 use larder::{Clock, Ino, MbCacheVariant, NewFile, OpenOptions, Timestamp, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
+use larder_testkit::attribute_sets::{AttributeSets, Rules, Space};
 use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
-use larder_testkit::deal::{Deal, Rules, Space};
 use larder_testkit::e2fsprogs::free_space;
 use larder_testkit::oracle::{DirectorySource, Source};
 use larder_testkit::{Access, LoopMount, Requirement, Seed, report_skipped, skip};
@@ -89,14 +89,14 @@ impl Fixture {
     fn set_attributes(
         &self,
         variant: MbCacheVariant,
-        deal: &Deal,
+        attribute_sets: &AttributeSets,
         seed: Seed,
     ) -> (ImageFile, Space, u64) {
         let mut image = ImageFile::new(&self.device).unwrap();
         let before = free_space(image.path()).unwrap();
         let device = Arc::new(self.device.clone());
         let volume = open(&device, variant);
-        for (file, attributes) in deal.in_any_order(seed) {
+        for (file, attributes) in attribute_sets.in_any_order(seed) {
             for (name, value) in attributes {
                 let set = volume.set_xattr(self.inos[file], name, value, XattrMode::Any);
                 set.unwrap_or_else(|error| panic!("file {file}: {error}"));
@@ -115,10 +115,10 @@ impl Fixture {
     }
 }
 
-fn kernel_reads(image: &ImageFile, deal: &Deal) {
+fn kernel_reads(image: &ImageFile, attribute_sets: &AttributeSets) {
     let mount = LoopMount::new(image.path(), Access::ReadOnly, &[]).unwrap();
     let kernel = DirectorySource::new("kernel", &mount.path());
-    for (file, attributes) in deal.files() {
+    for (file, attributes) in attribute_sets.files() {
         let found = kernel.attributes(&kernel.root().join(name(file))).unwrap();
         assert!(found == *attributes, "{} by the kernel", name(file));
     }
@@ -142,18 +142,19 @@ fn attribute_blocks_are_as_few_as_with_perfect_sharing() {
             crowd: 1100,
             large: layout.name.starts_with("ea-inode"),
         };
-        let deal = Deal::new(seed.part(number), &rules);
+        let attribute_sets = AttributeSets::new(seed.part(number), &rules);
         let fixture = Fixture::new(&layout, rules.files);
         for variant in MbCacheVariant::ALL {
             let what = format!("{}, {variant}", layout.name);
-            let (image, taken, shares) = fixture.set_attributes(variant, &deal, seed.part(number));
+            let (image, taken, shares) =
+                fixture.set_attributes(variant, &attribute_sets, seed.part(number));
             let expected = if variant == MbCacheVariant::Off {
                 assert_eq!(shares, 0, "{what}");
-                deal.unshared_space(block_bytes)
+                attribute_sets.unshared_space(block_bytes)
             } else {
                 // All except the first of each block.
                 assert!(shares >= 1300 - 52, "{what}: {shares} shares");
-                deal.shared_space(block_bytes)
+                attribute_sets.shared_space(block_bytes)
             };
             assert_eq!(taken, expected, "{what}");
             image
@@ -161,7 +162,7 @@ fn attribute_blocks_are_as_few_as_with_perfect_sharing() {
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
             // The contents of the image do not depend on the variant.
             if by_kernel.is_none() && variant == MbCacheVariant::default() {
-                kernel_reads(&image, &deal);
+                kernel_reads(&image, &attribute_sets);
             }
         }
     }

@@ -33,7 +33,7 @@ pub struct Rules {
 
 /// The attributes of each file.
 #[derive(Clone, Debug)]
-pub struct Deal {
+pub struct AttributeSets {
     sets: Vec<Attributes>,
     of_file: Vec<usize>,
 }
@@ -50,7 +50,7 @@ pub struct Space {
     pub inodes: u64,
 }
 
-impl Deal {
+impl AttributeSets {
     /// Creates the sets and files of `seed`. A set fits in a block of 1 KiB, except for the large value;
     /// an inode of 256 bytes has room only for the name of that attribute.
     #[must_use]
@@ -164,10 +164,16 @@ mod tests {
             crowd: 2050,
             large: true,
         };
-        let deal = Deal::new(Seed(1), &rules);
-        assert_eq!(deal.files().count(), 2060);
-        assert!(deal.sets[0] != deal.sets[1] && deal.sets[1] != deal.sets[2]);
-        let large: Vec<_> = [0, 2].iter().map(|set| &deal.sets[*set][LARGE]).collect();
+        let attribute_sets = AttributeSets::new(Seed(1), &rules);
+        assert_eq!(attribute_sets.files().count(), 2060);
+        assert!(
+            attribute_sets.sets[0] != attribute_sets.sets[1]
+                && attribute_sets.sets[1] != attribute_sets.sets[2]
+        );
+        let large: Vec<_> = [0, 2]
+            .iter()
+            .map(|set| &attribute_sets.sets[*set][LARGE])
+            .collect();
         let blocks = |value: &Vec<u8>| value.len().div_ceil(1024) as u64;
         let values = if large[0] == large[1] {
             (blocks(large[0]), 1)
@@ -178,7 +184,7 @@ mod tests {
             blocks: 3 + 1 + 1 + values.0,
             inodes: values.1,
         };
-        assert_eq!(deal.shared_space(1024), expected);
-        assert!(deal.unshared_space(1024).inodes >= 2051);
+        assert_eq!(attribute_sets.shared_space(1024), expected);
+        assert!(attribute_sets.unshared_space(1024).inodes >= 2051);
     }
 }
