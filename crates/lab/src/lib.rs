@@ -5,6 +5,7 @@
 
 pub mod compare;
 mod comparison_report;
+mod concurrent;
 mod contention;
 pub mod hash;
 pub mod mke2fs;
@@ -16,7 +17,6 @@ pub mod run_report;
 pub mod sdm;
 pub mod simulator;
 mod statistics;
-mod together;
 pub mod trace;
 pub mod tune;
 pub mod workload;

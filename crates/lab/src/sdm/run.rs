@@ -4,7 +4,7 @@ use super::Error;
 use super::homes::{Homes, failed};
 use super::processes::Processes;
 use super::script::{Script, Step};
-use crate::together::together;
+use crate::concurrent::run_concurrently;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::fs::File;
@@ -26,7 +26,7 @@ pub(super) fn run(
     let processes = Processes::new();
     let users = u32::try_from(scripts.len()).unwrap_or(u32::MAX);
     let run_all = || {
-        together(users, |user| {
+        run_concurrently(users, |user| {
             let (home, processes) = (homes.home(user), &processes);
             let steps = &scripts[user as usize].steps;
             move || run_script(user, &home, steps, processes).inspect_err(|_| processes.end())

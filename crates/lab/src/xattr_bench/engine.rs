@@ -19,7 +19,7 @@
 
 use super::draws::{Draw, Draws, key_of, last_values};
 use super::{BenchConfig, Case, Error, Run};
-use crate::together::together;
+use crate::concurrent::run_concurrently;
 use larder::{AttributeStats, MbCacheStats, MbCacheVariant};
 use larder_cache::mbcache::{self, Config, Deleted, Held, MbCache, Probe};
 use larder_cache::table::Growth;
@@ -272,7 +272,7 @@ impl<'b> Process<'b> {
 pub(super) fn run(variant: MbCacheVariant, case: Case, config: &BenchConfig) -> Result<Run, Error> {
     let cache = cache(variant, ())?;
     let blocks = Blocks::new(case, config);
-    let (elapsed, processes) = together(case.processes, |number| {
+    let (elapsed, processes) = run_concurrently(case.processes, |number| {
         let mut process = Process::new(number, &blocks, &*cache, case, config);
         move || {
             while process.step() {}

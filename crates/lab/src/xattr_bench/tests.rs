@@ -170,7 +170,7 @@ fn counts_of_block_users_are_correct_with_concurrent_processes() {
     };
     for variant in MbCacheVariant::ALL {
         let (cache, blocks) = (cache(variant, ()).unwrap(), Blocks::new(case, &config));
-        crate::together::together(case.processes, |number| {
+        crate::concurrent::run_concurrently(case.processes, |number| {
             let mut process = Process::new(number, &blocks, &*cache, case, &config);
             move || while process.step() {}
         });

@@ -3,7 +3,7 @@
 use super::draws::{Draws, bytes_of, last_values};
 use super::image::Image;
 use super::{ATTRIBUTE, BenchConfig, Case, Error, Run};
-use crate::together::together;
+use crate::concurrent::run_concurrently;
 use larder::{Ino, MbCacheVariant, Volume, XattrMode};
 
 /// Runs all processes, as threads, on a new copy of `image`.
@@ -14,7 +14,7 @@ pub(super) fn run(
     config: &BenchConfig,
 ) -> Result<Run, Error> {
     let volume = image.open(variant)?;
-    let (elapsed, done) = together(case.processes, |process| {
+    let (elapsed, done) = run_concurrently(case.processes, |process| {
         let files = &image.files[process as usize];
         let (draws, volume) = (Draws::new(case, config, process), &volume);
         move || set_all(volume, files, draws, config.seed)

@@ -9,10 +9,10 @@
 use super::image::Image;
 use super::kernels::{Kernel, Memory, PublishedTable};
 use super::{Error, Size};
+use crate::concurrent::run_concurrently;
 use crate::operations::UserHomes;
 use crate::run_report::quotient;
 use crate::sdm::Runs;
-use crate::together::together;
 use larder::{CacheKind, Volume};
 use larder_cache::table::histogram::Report;
 use serde::Serialize;
@@ -159,7 +159,7 @@ impl Image {
         let homes = UserHomes::new(volume, &self.operations, users, self.seed)?;
         let before = CacheKind::ALL.map(|cache| volume.histogram(cache));
         let reads_before = volume.stats().device.reads;
-        let (elapsed, ends) = together(users, |user| {
+        let (elapsed, ends) = run_concurrently(users, |user| {
             let replayer = homes.user(user);
             move || -> Result<(), Error> {
                 replayer.replay(volume)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Creates the work of each of `processes` threads with `prepare`, starts all of it at the same
 /// time, and returns the time until the last thread finished, with the result of each.
-pub(crate) fn together<T: Send, W: FnOnce() -> T>(
+pub(crate) fn run_concurrently<T: Send, W: FnOnce() -> T>(
     processes: u32,
     prepare: impl Fn(u32) -> W + Sync,
 ) -> (Duration, Vec<T>) {
