@@ -27,9 +27,9 @@ Examples:
   larder lab constant --json | jq -r .multiplier_hex
 
 JSON: bits, golden_ratio, multiplier, multiplier_hex, nearest_primes [{prime, difference}],
-multiplications [{name, about, multiplier, shift, quality {prime, difference, spectral, worst_gap}}],
-table_bits, key_sets [{keys, objects, chance_links, measured [{multiplication, links, longest_chain,
-empty, chi_square, degrees_of_freedom}]}], answer [sentences]")]
+multiplications [{name, about, multiplier, shift, quality {prime, difference, spectral,
+worst_gap}}], table_bits, key_sets [{keys, objects, chance_links, measured [{multiplication, links,
+longest_chain, empty, chi_square, degrees_of_freedom}]}], answer [sentences]")]
 pub(crate) struct ConstantArgs {
     /// Size of the word in bits: 8 to 64
     #[arg(long, value_name = "N", default_value_t = 64)]

@@ -32,8 +32,8 @@ cache is compared only if its full name is given. larder is the default function
 looks up pages in red-black trees; its figures are compared pages instead of links.
 
 Objects are inserted and removed as recorded. If the trace has only lookups, or if --memory or
---objects is given, each miss inserts an object. If there is no room, the clock hand evicts an object
-that was not used since its last pass.
+--objects is given, each miss inserts an object. If there is no room, the clock hand evicts an
+object that was not used since its last pass.
 
 Examples:
   larder lab hash --keys pages                         generated keys, without a trace
