@@ -73,8 +73,8 @@ pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> F
             Failure::with_hint(
                 format!("image {path} is attached to loop device {device}"),
                 format!(
-                    "unmount {device}, then detach it: losetup -d {device}; -o ro can read the \
-                     image at the same time, if no program writes to {device}"
+                    "unmount {device}, then detach it: losetup -d {device}; to read the image \
+                     without that, use -o ro, if no program writes to {device}"
                 ),
             )
         }

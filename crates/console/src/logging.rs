@@ -2,6 +2,7 @@
 
 use crate::{Failure, Result};
 use std::env::VarError;
+use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
@@ -13,14 +14,22 @@ use tracing_subscriber::{fmt, util::SubscriberInitExt};
 /// The environment variable that sets what is logged, such as `info` or `larder_fuse=debug`.
 pub const VARIABLE: &str = "LARDER_LOG";
 
+/// Returns the failure for a value of the variable that cannot be used.
+fn invalid(error: impl Display) -> Failure {
+    Failure::with_hint(
+        format!("invalid value of {VARIABLE}: {error}"),
+        "use error, warn, info, debug or trace, or MODULE=LEVEL as in larder_fuse=debug",
+    )
+}
+
 /// Starts the log. Without a file, the log ends when a server leaves its terminal.
 pub fn start(file: Option<&Path>) -> Result<()> {
     let filter = match std::env::var(VARIABLE) {
         Ok(value) if !value.is_empty() => value.parse(),
         Ok(_) | Err(VarError::NotPresent) => Ok(Targets::new().with_default(LevelFilter::WARN)),
-        Err(error) => return Err(Failure::new(format!("{VARIABLE}: {error}"))),
+        Err(error) => return Err(invalid(error)),
     }
-    .map_err(|error| Failure::new(format!("{VARIABLE}: {error}")))?;
+    .map_err(invalid)?;
     let log = tracing_subscriber::registry().with(filter);
     let lines = fmt::layer().with_target(false).with_ansi(false);
     let started = if let Some(path) = file {

@@ -57,7 +57,7 @@ fn print_text(
     }
     writeln!(
         out,
-        "      Size: {} bytes in {} blocks of 512",
+        "      Size: {} bytes in {} blocks of 512 bytes",
         metadata.size_bytes, metadata.blocks_512
     )?;
     writeln!(
