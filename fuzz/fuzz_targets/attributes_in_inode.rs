@@ -8,7 +8,7 @@ fuzz_target!(|data: &[u8]| {
     // An entry has at least 16 bytes, so the number of entries is limited.
     let mut left = data.len() / 16;
     for entry in XattrEntries::in_inode(data).map_while(Result::ok) {
-        left = left.checked_sub(1).expect("more entries than fit");
+        left = left.checked_sub(1).expect("no more entries than fit");
         if let ValuePlace::Inline(value) = entry.value {
             assert!(value.len() <= data.len());
         }

@@ -36,9 +36,9 @@ fuzz_target!(|data: &[u8]| {
         set_block_checksum(&mut written, Crc32c(references));
         assert!(
             counted == written,
-            "the checksum follows the number of users"
+            "the checksum does not match the number of users"
         );
-        let header = BlockHeader::of(&written).expect("a whole block");
+        let header = BlockHeader::of(&written).expect("the block has a header");
         assert_eq!(header.references, references);
         let mut again = attributes(&written);
         assert_eq!(again.len(), first.len());

@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 
 static BASE: LazyLock<(BaseImage, u64)> = LazyLock::new(|| {
     let area = std::fs::read_to_string(larder_fuzz::images().join("fast-commit.area"));
-    let area = area.expect("cargo run --example seeds");
-    let offset_bytes = area.trim().parse().expect("where the fast commits lie");
+    let area = area.expect("`cargo run --example seeds` created the file");
+    let offset_bytes = area.trim().parse().expect("the file contains an offset");
     (BaseImage::read("fast-commit.img"), offset_bytes)
 });
 

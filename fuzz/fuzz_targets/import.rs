@@ -17,13 +17,13 @@ fuzz_target!(|data: &[u8]| {
     };
     let format = Format::ALL[usize::from(format) % Format::ALL.len()];
     let cache = CacheKind::ALL.get(usize::from(cache)).copied();
-    let mut told = 0;
+    let mut events = 0;
     // The import stops at the limit, so that the target stays fast. Its result is ignored.
     let _ = import(format, cache, file, &mut |event| {
         assert_eq!(event.operation, Operation::Lookup { hit: false });
-        told += 1;
-        if told > MAX_EVENTS {
-            return Err(Error::Io(io::Error::other("enough")));
+        events += 1;
+        if events > MAX_EVENTS {
+            return Err(Error::Io(io::Error::other("limit of events reached")));
         }
         Ok(())
     });

@@ -16,7 +16,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = format.block_is_intact(BlockKind::Descriptor, block);
     let mut left = block.len() / 8;
     for tag in format.tags(block) {
-        left = left.checked_sub(1).expect("more tags than fit");
+        left = left.checked_sub(1).expect("no more tags than fit");
         let _ = format.data_is_intact(Tid(1), &tag, &[]);
     }
 });

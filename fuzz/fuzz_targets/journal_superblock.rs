@@ -2,7 +2,7 @@
 #![no_main]
 
 use larder_ext4::ondisk::jbd2::JournalSuperblock;
-use larder_fuzz::sealed_journal_superblock;
+use larder_fuzz::journal_superblock_with_checksum;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -10,7 +10,7 @@ fuzz_target!(|data: &[u8]| {
     let Some(bytes) = data.first_chunk() else {
         return;
     };
-    let Ok(sb) = JournalSuperblock::parse(&sealed_journal_superblock(bytes)) else {
+    let Ok(sb) = JournalSuperblock::parse(&journal_superblock_with_checksum(bytes)) else {
         return;
     };
     assert!(0 < sb.first && sb.first < sb.end && sb.end <= sb.length_blocks);

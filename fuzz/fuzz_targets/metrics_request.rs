@@ -9,10 +9,10 @@ fuzz_target!(|data: &[u8]| {
     let Some(answered) = answer(head, || Some("up 1\n".to_owned())) else {
         assert!(
             head.len() < HEAD_BYTES,
-            "a head as long as can be is answered"
+            "a head of the maximum length has no answer"
         );
         return;
     };
-    let answered = String::from_utf8(answered).expect("text");
+    let answered = String::from_utf8(answered).expect("the answer is text");
     assert!(answered.starts_with("HTTP/1.1 ") && answered.contains("\r\n\r\n"));
 });

@@ -2,7 +2,7 @@
 //! parsed.
 #![no_main]
 
-use larder_fuzz::sealed_trace;
+use larder_fuzz::trace_with_checksums;
 use larder_lab::trace::{Tolerance, TraceReader};
 use larder_trace::Batch;
 use libfuzzer_sys::fuzz_target;
@@ -15,14 +15,18 @@ use tempfile::NamedTempFile;
 const MAX_ROWS: usize = 1 << 20;
 
 static FILE: LazyLock<Mutex<NamedTempFile>> =
-    LazyLock::new(|| Mutex::new(NamedTempFile::new().expect("a file")));
+    LazyLock::new(|| Mutex::new(NamedTempFile::new().expect("a file can be created")));
 
 fuzz_target!(|data: &[u8]| {
-    let mut file = FILE.lock().expect("one thread");
-    for bytes in [data, &sealed_trace(data)] {
-        file.as_file().set_len(0).expect("an empty file");
-        file.as_file().write_all_at(bytes, 0).expect("bytes");
-        file.flush().expect("bytes");
+    let mut file = FILE.lock().expect("the lock is not poisoned");
+    for bytes in [data, &trace_with_checksums(data)] {
+        file.as_file()
+            .set_len(0)
+            .expect("the file can be truncated");
+        file.as_file()
+            .write_all_at(bytes, 0)
+            .expect("the file can be written");
+        file.flush().expect("the file can be written");
         for tolerance in [Tolerance::Whole, Tolerance::UpToLastRowGroup] {
             let Ok(mut trace) = TraceReader::open(file.path(), tolerance) else {
                 continue;

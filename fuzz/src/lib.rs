@@ -5,7 +5,7 @@
 mod trace;
 mod writable;
 
-pub use trace::sealed_trace;
+pub use trace::trace_with_checksums;
 pub use writable::{WritableImage, open_for_writing};
 
 use larder::{OpenOptions, Volume};
@@ -30,30 +30,33 @@ const READ_LIMIT: u64 = 50_000;
 #[must_use]
 pub fn split_superblock(data: &[u8]) -> Option<(Superblock, &[u8])> {
     let (head, rest) = data.split_first_chunk::<SUPERBLOCK_BYTES>()?;
-    Some((Superblock::parse(&sealed_superblock(head)).ok()?, rest))
+    Some((
+        Superblock::parse(&superblock_with_checksum(head)).ok()?,
+        rest,
+    ))
 }
 
 /// Returns `bytes` with a superblock's magic number, checksum type and checksum.
 #[must_use]
-pub fn sealed_superblock(bytes: &[u8; SUPERBLOCK_BYTES]) -> [u8; SUPERBLOCK_BYTES] {
-    let mut sealed = *bytes;
-    sealed[0x38..0x3A].copy_from_slice(&[0x53, 0xEF]);
-    sealed[0x175] = 1;
-    let checksum = Crc32c::START.bytes(&sealed[..0x3FC]).0;
-    sealed[0x3FC..].copy_from_slice(&checksum.to_le_bytes());
-    sealed
+pub fn superblock_with_checksum(bytes: &[u8; SUPERBLOCK_BYTES]) -> [u8; SUPERBLOCK_BYTES] {
+    let mut copy = *bytes;
+    copy[0x38..0x3A].copy_from_slice(&[0x53, 0xEF]);
+    copy[0x175] = 1;
+    let checksum = Crc32c::START.bytes(&copy[..0x3FC]).0;
+    copy[0x3FC..].copy_from_slice(&checksum.to_le_bytes());
+    copy
 }
 
 /// Returns `bytes` with a journal superblock's magic number and checksum.
 #[must_use]
-pub fn sealed_journal_superblock(bytes: &[u8; 1024]) -> [u8; 1024] {
-    let mut sealed = *bytes;
-    sealed[..4].copy_from_slice(&0xC03B_3998_u32.to_be_bytes());
-    sealed[0x50] = 4;
-    sealed[0xFC..0x100].fill(0);
-    let checksum = Crc32c::START.bytes(&sealed).0;
-    sealed[0xFC..0x100].copy_from_slice(&checksum.to_be_bytes());
-    sealed
+pub fn journal_superblock_with_checksum(bytes: &[u8; 1024]) -> [u8; 1024] {
+    let mut copy = *bytes;
+    copy[..4].copy_from_slice(&0xC03B_3998_u32.to_be_bytes());
+    copy[0x50] = 4;
+    copy[0xFC..0x100].fill(0);
+    let checksum = Crc32c::START.bytes(&copy).0;
+    copy[0xFC..0x100].copy_from_slice(&checksum.to_be_bytes());
+    copy
 }
 
 /// Returns the layout of a journal's blocks with the incompatible features `features`.
@@ -69,8 +72,8 @@ pub fn journal_format(features: u8) -> Option<Format> {
     ] {
         bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
     }
-    let sealed = sealed_journal_superblock(&bytes);
-    Some(JournalSuperblock::parse(&sealed).ok()?.format())
+    let copy = journal_superblock_with_checksum(&bytes);
+    Some(JournalSuperblock::parse(&copy).ok()?.format())
 }
 
 /// A small image without metadata checksums, made by the example `seeds`.
@@ -104,7 +107,7 @@ impl BaseImage {
 
 /// Reads the image `name` from the folder `images`.
 fn image_bytes(name: &str) -> Vec<u8> {
-    std::fs::read(images().join(name)).expect("cargo run --example seeds")
+    std::fs::read(images().join(name)).expect("`cargo run --example seeds` created the image")
 }
 
 /// Returns the offsets of the metadata blocks of an image, in bytes.
@@ -155,7 +158,11 @@ pub fn open_and_walk(device: PatchedDevice) {
         };
         let _ = walk(&volume, &limits);
     }
-    assert_eq!(device.failed_count(), 0, "the walk has no end");
+    assert_eq!(
+        device.failed_count(),
+        0,
+        "the walk exceeds its limit of device reads"
+    );
 }
 
 /// The kernel's layout of a page of its ring buffer, as in `events/header_page`.

@@ -10,19 +10,19 @@ const CHECKPOINT_FIELDS: usize = 12;
 /// Returns `bytes` with correct checksums of the footer at the end and of each checkpoint. The checksums
 /// of row groups, which are in footers, are not changed.
 #[must_use]
-pub fn sealed_trace(bytes: &[u8]) -> Vec<u8> {
-    let mut sealed = bytes.to_vec();
-    for mark in 0..sealed.len() {
-        if sealed[mark..].starts_with(CHECKPOINT_MARK) {
-            seal_checkpoint(&mut sealed, mark);
+pub fn trace_with_checksums(bytes: &[u8]) -> Vec<u8> {
+    let mut copy = bytes.to_vec();
+    for mark in 0..copy.len() {
+        if copy[mark..].starts_with(CHECKPOINT_MARK) {
+            set_checkpoint_checksum(&mut copy, mark);
         }
     }
-    seal_footer(&mut sealed);
-    sealed
+    set_footer_checksum(&mut copy);
+    copy
 }
 
 /// Sets the checksum of the checkpoint whose mark is at `mark`, if there is space for it.
-fn seal_checkpoint(bytes: &mut [u8], mark: usize) -> Option<()> {
+fn set_checkpoint_checksum(bytes: &mut [u8], mark: usize) -> Option<()> {
     let sum_at = mark.checked_sub(4)?;
     let length = u32::from_le_bytes(*bytes.get(sum_at.checked_sub(4)?..)?.first_chunk()?);
     let from = sum_at.checked_sub(CHECKPOINT_FIELDS + usize::try_from(length).ok()?)?;
@@ -32,7 +32,7 @@ fn seal_checkpoint(bytes: &mut [u8], mark: usize) -> Option<()> {
 }
 
 /// Sets the checksum and the mark of the footer, if there is space for them.
-fn seal_footer(bytes: &mut [u8]) -> Option<()> {
+fn set_footer_checksum(bytes: &mut [u8]) -> Option<()> {
     let end = bytes.len().checked_sub(8)?;
     let length = u32::from_le_bytes(*bytes.get(end..)?.first_chunk()?);
     let from = end.checked_sub(usize::try_from(length).ok()?)?;

@@ -37,7 +37,9 @@ impl WritableImage {
         let device = OverlayDevice::new(Arc::clone(&self.bytes));
         for bytes in patches {
             let (offset_bytes, bytes) = patch(&self.metadata_offsets, bytes);
-            device.write_at(bytes, offset_bytes).expect("a patch");
+            device
+                .write_at(bytes, offset_bytes)
+                .expect("the patch is inside the image");
         }
         device
     }
@@ -45,9 +47,9 @@ impl WritableImage {
 
 /// A clock that always returns the same time, and on which no thread waits.
 #[derive(Debug)]
-struct Standing;
+struct FixedClock;
 
-impl Clock for Standing {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp {
             seconds: 1_000_000_000,
@@ -69,6 +71,6 @@ pub fn open_for_writing(device: OverlayDevice) -> larder::Result<Volume> {
     "off".clone_into(&mut options.readahead);
     options.read_write = true;
     options.background = false;
-    options.clock = Arc::new(Standing);
+    options.clock = Arc::new(FixedClock);
     Volume::open_device(Arc::new(device), &options)
 }

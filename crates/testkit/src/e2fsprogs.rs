@@ -54,7 +54,7 @@ pub fn new_image(arguments: &str, size: &str) -> Result<Vec<u8>> {
 /// Calls `work` with a temporary file that holds `bytes`.
 pub fn on_file<R>(bytes: &[u8], work: impl FnOnce(&Path) -> Result<R>) -> Result<R> {
     let folder = std::env::temp_dir();
-    let file = tempfile::NamedTempFile::new().context("make a file in", &folder)?;
+    let file = tempfile::NamedTempFile::new().context("create a file in", &folder)?;
     std::fs::write(file.path(), bytes).context("write", file.path())?;
     work(file.path())
 }
@@ -131,7 +131,11 @@ pub fn free_space(image: &Path) -> Result<Space> {
         let number = text.lines().find_map(|line| line.strip_prefix(field));
         number
             .and_then(|number| number.trim().parse().ok())
-            .ok_or_else(|| Error::Inconsistent(format!("dumpe2fs shows no `{field}`: {text}")))
+            .ok_or_else(|| {
+                Error::Inconsistent(format!(
+                    "the output of dumpe2fs has no field `{field}`: {text}"
+                ))
+            })
     };
     Ok(Space {
         blocks: count("Free blocks:")?,

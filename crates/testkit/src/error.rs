@@ -48,7 +48,7 @@ pub(crate) trait Context<T> {
 impl<T, E: Into<io::Error>> Context<T> for std::result::Result<T, E> {
     fn context(self, action: &str, path: &Path) -> Result<T> {
         self.map_err(|error| Error::Io {
-            what: format!("{action} {}", path.display()),
+            what: format!("cannot {action} {}", path.display()),
             source: error.into(),
         })
     }

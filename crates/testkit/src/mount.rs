@@ -38,31 +38,36 @@ impl LoopMount {
     /// system, as `key` or `key=value`.
     pub fn new(image: &Path, access: Access, options: &[&str]) -> Result<Self> {
         let device = LoopDevice::attach(image, access)?;
-        let context = fsopen("ext4", FsOpenFlags::FSOPEN_CLOEXEC).context("fsopen for", image)?;
-        let told = |result: rustix::io::Result<()>| {
+        let context = fsopen("ext4", FsOpenFlags::FSOPEN_CLOEXEC)
+            .context("open an ext4 context for", image)?;
+        let with_messages = |result: rustix::io::Result<()>| {
             result.map_err(|error| Error::Io {
-                what: format!("mount {}{}", image.display(), kernel_messages(&context)),
+                what: format!(
+                    "cannot mount {}{}",
+                    image.display(),
+                    kernel_messages(&context)
+                ),
                 source: io::Error::from(error),
             })
         };
-        told(fsconfig_set_string(&context, "source", &device.path))?;
+        with_messages(fsconfig_set_string(&context, "source", &device.path))?;
         if access == Access::ReadOnly {
-            told(fsconfig_set_flag(&context, "ro"))?;
-            told(fsconfig_set_flag(&context, "noload"))?;
+            with_messages(fsconfig_set_flag(&context, "ro"))?;
+            with_messages(fsconfig_set_flag(&context, "noload"))?;
         }
         for option in options {
-            told(match option.split_once('=') {
+            with_messages(match option.split_once('=') {
                 Some((key, value)) => fsconfig_set_string(&context, key, value),
                 None => fsconfig_set_flag(&context, *option),
             })?;
         }
-        told(fsconfig_create(&context))?;
+        with_messages(fsconfig_create(&context))?;
         let mut attributes = MountAttrFlags::MOUNT_ATTR_NOATIME | MountAttrFlags::MOUNT_ATTR_NODEV;
         if access == Access::ReadOnly {
             attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
         }
         let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
-            .context("fsmount of", image)?;
+            .context("create a mount of", image)?;
         Ok(Self {
             mount,
             image: image.to_owned(),
@@ -93,7 +98,8 @@ impl LoopMount {
     /// detached when the return value or the mount is dropped.
     pub fn attach(&self, folder: &Path) -> Result<Attached> {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-        move_mount(&self.mount, "", rustix::fs::CWD, folder, flags).context("attach to", folder)?;
+        move_mount(&self.mount, "", rustix::fs::CWD, folder, flags)
+            .context("attach the mount to", folder)?;
         Ok(Attached(folder.to_owned()))
     }
 
@@ -137,7 +143,7 @@ impl MountEnd {
 
     /// Returns whether the loop device still uses the image.
     fn is_attached(&self) -> bool {
-        let name = self.device.file_name().expect("a device in /dev");
+        let name = self.device.file_name().expect("the device has a name");
         let backing_file = Path::new("/sys/block").join(name).join("loop/backing_file");
         std::fs::read_to_string(backing_file).is_ok_and(|path| {
             let path = path.trim_end();
@@ -151,7 +157,11 @@ impl Drop for MountEnd {
         let start = Instant::now();
         while self.is_attached() {
             if start.elapsed() > Self::LONGEST_WAIT {
-                eprintln!("{} is still mounted", self.image.display());
+                eprintln!(
+                    "{} is still mounted after {} s",
+                    self.image.display(),
+                    Self::LONGEST_WAIT.as_secs()
+                );
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));

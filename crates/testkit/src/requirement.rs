@@ -29,7 +29,7 @@ impl Requirement {
             Self::Root => (!is_root()).then(|| "needs root".to_owned()),
             Self::LoopMount => missing_loop_mount(),
             Self::Fuse => {
-                (!Path::new("/dev/fuse").exists()).then(|| "there is no /dev/fuse".to_owned())
+                (!Path::new("/dev/fuse").exists()).then(|| "/dev/fuse does not exist".to_owned())
             }
         }
     }
@@ -82,7 +82,7 @@ fn missing_loop_mount() -> Option<String> {
     }
     let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if !known.lines().any(|line| line.trim() == "ext4") {
-        return Some("this kernel has no ext4".to_owned());
+        return Some("the kernel does not support ext4".to_owned());
     }
     Requirement::Tool("losetup").missing()
 }

@@ -36,7 +36,7 @@ impl Seed {
         match std::env::var(SEED_VARIABLE) {
             Ok(text) => text
                 .parse()
-                .unwrap_or_else(|_| panic!("{SEED_VARIABLE}={text}: not a number")),
+                .unwrap_or_else(|_| panic!("{SEED_VARIABLE}={text} is not a number")),
             Err(_) => Self(default),
         }
     }
@@ -171,21 +171,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_same_seed_repeats() {
+    fn random_numbers_repeat_with_the_same_seed() {
         let mut a = Random::new(Seed(7));
         let mut b = Random::new(Seed(7));
         assert!((0..100).all(|_| a.next_u64() == b.next_u64()));
     }
 
     #[test]
-    fn below_stays_below_end() {
+    fn random_below_is_less_than_its_end() {
         let mut random = Random::new(Seed(1));
         assert!((0..1000).all(|_| random.below(10) < 10));
         assert_eq!(random.below(0), 0);
     }
 
     #[test]
-    fn seed_text_both_bases_parse() {
+    fn seed_parses_in_decimal_and_hexadecimal() {
         assert_eq!("0x10".parse(), Ok(Seed(16)));
         assert_eq!("16".parse(), Ok(Seed(16)));
         assert_eq!(Seed(16).to_string().parse(), Ok(Seed(16)));

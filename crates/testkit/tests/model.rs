@@ -283,7 +283,7 @@ impl Kernel {
                     rustix::fs::fsync(fd)
                 }
             }
-            other => panic!("{other:?} has its own arm"),
+            other => panic!("{other:?} is performed elsewhere"),
         }
     }
 }
@@ -296,7 +296,7 @@ fn follow_flags(follow: bool) -> AtFlags {
     }
 }
 
-#[allow(clippy::unnecessary_wraps, reason = "what chown takes")]
+#[allow(clippy::unnecessary_wraps, reason = "chown takes an option")]
 fn uid(uid: u32) -> Option<rustix::fs::Uid> {
     Some(rustix::fs::Uid::from_raw(uid))
 }
@@ -319,7 +319,7 @@ fn file_type(kind: FileKind) -> FileType {
         FileKind::Socket => FileType::Socket,
         FileKind::CharDevice => FileType::CharacterDevice,
         FileKind::BlockDevice => FileType::BlockDevice,
-        other => panic!("{other:?} is made otherwise"),
+        other => panic!("{other:?} is created elsewhere"),
     }
 }
 
@@ -398,7 +398,7 @@ fn kernel_follows_the_model(layout: &Layout, operations: &[Operation], seed: See
                 (Outcome::Done { .. }, Ok(())) | (Outcome::Fails(Errno::NOTDIR), Err(_)) => {}
                 (Outcome::Fails(expected), Err(errno)) if errno == expected => {}
                 (predicted, result) => panic!(
-                    "{}, seed {seed}, operation {number} {operation:?}: the kernel says \
+                    "{}, seed {seed}, operation {number} {operation:?}: the kernel returns \
                      {result:?}, the model {predicted:?}",
                     layout.name
                 ),
@@ -425,7 +425,7 @@ fn kernel_follows_the_model(layout: &Layout, operations: &[Operation], seed: See
 }
 
 #[test]
-fn kernel_does_what_the_model_says() {
+fn kernel_behaves_as_the_model_predicts() {
     if skip(&[Requirement::Tool("mke2fs"), Requirement::LoopMount]) {
         return;
     }
@@ -442,7 +442,7 @@ fn kernel_does_what_the_model_says() {
 
 /// A copy that extends its own source copies only what the file held before.
 #[test]
-fn kernel_copies_within_a_file_what_it_had_before() {
+fn kernel_copy_within_a_file_excludes_appended_bytes() {
     if skip(&[Requirement::Tool("mke2fs"), Requirement::LoopMount]) {
         return;
     }

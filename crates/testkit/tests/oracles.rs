@@ -24,11 +24,11 @@ fn image(recipe: &Recipe) -> Image {
 }
 
 fn named(name: &str) -> &'static Recipe {
-    recipe(name).unwrap_or_else(|| panic!("no recipe {name}"))
+    recipe(name).unwrap_or_else(|| panic!("unknown recipe {name}"))
 }
 
 #[test]
-fn mount_twice_of_one_image_is_the_same() {
+fn two_mounts_of_one_image_are_equal() {
     if skip(&NEEDED) {
         return;
     }
@@ -46,7 +46,7 @@ fn mount_twice_of_one_image_is_the_same() {
 }
 
 #[test]
-fn copy_by_mke2fs_is_the_same_as_its_source() {
+fn copy_by_mke2fs_equals_its_source() {
     if skip(&NEEDED) {
         return;
     }
@@ -110,7 +110,7 @@ fn volume_with_one_wrong_byte_differs_from_the_kernel() {
 }
 
 /// Returns the output of debugfs for a request on the image of a recipe.
-fn ask(name: &str, request: &str) -> String {
+fn debugfs_output(name: &str, request: &str) -> String {
     let image = image(named(name));
     Tool::new("debugfs")
         .args(["-R", request])
@@ -120,7 +120,7 @@ fn ask(name: &str, request: &str) -> String {
 }
 
 #[test]
-fn images_hold_the_structures_that_they_promise() {
+fn images_contain_the_structures_of_their_recipes() {
     if skip(&NEEDED) {
         return;
     }
@@ -157,7 +157,7 @@ fn images_hold_the_structures_that_they_promise() {
         ("dirty-ext4", "stats -h", "needs_recovery"),
         ("dirty-fast-commit", "stats -h", "needs_recovery"),
     ] {
-        let answer = ask(name, request);
+        let answer = debugfs_output(name, request);
         let start: String = answer.chars().take(400).collect();
         assert!(answer.contains(expected), "{name}: {request}: {start}");
     }

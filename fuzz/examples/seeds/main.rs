@@ -192,11 +192,11 @@ fn make_seeds(image: &str, path: &Path) -> Result<()> {
         seed("inode", &name, &[superblock, &raw].concat())?;
         seed("extent_node", &name, inode.i_block())?;
         seed("indirect_block", &name, inode.i_block())?;
-        let behind = 128 + usize::from(inode.extra_isize());
+        let after_core = 128 + usize::from(inode.extra_isize());
         seed(
             "attributes_in_inode",
             &name,
-            raw.get(behind..).unwrap_or_default(),
+            raw.get(after_core..).unwrap_or_default(),
         )?;
         let logged = [&[6, 0, 132, 0], &ino.to_le_bytes()[..], &raw[..128]].concat();
         seed("fast_commit_tags", &name, &logged)?;

@@ -99,7 +99,7 @@ impl History {
     pub fn check(&self, volume: &Volume, position: usize) -> Result<usize, String> {
         let allowed = self.allowed(position);
         let (shape, files) =
-            shape_of_volume(volume).map_err(|error| format!("walking the tree: {error}"))?;
+            shape_of_volume(volume).map_err(|error| format!("cannot walk the tree: {error}"))?;
         let candidates = self.by_digest.get(&shape.digest());
         let mut differences = None;
         for &state in candidates.into_iter().flatten().rev() {
@@ -117,7 +117,9 @@ impl History {
     /// Describes how a tree differs from the nearest state.
     fn nearest(&self, shape: &Shape, allowed: &Range<usize>) -> String {
         if let Some(states) = self.by_digest.get(&shape.digest()) {
-            return format!("the tree is that of states {states:?}, allowed are {allowed:?}");
+            return format!(
+                "the tree is that of states {states:?}, but only {allowed:?} are allowed"
+            );
         }
         let nearest = allowed
             .clone()
@@ -166,7 +168,7 @@ impl History {
             };
             file.check(state.max(floor)).map_err(|what| {
                 let path = crate::operation::NodePath(path.clone());
-                format!("{path:?}, {node}, durable in state {floor}: {what}")
+                format!("{path:?} ({node}), durable since state {floor}: {what}")
             })?;
         }
         Ok(())
@@ -260,11 +262,11 @@ impl File<'_> {
         };
         // Content that was never written back may be missing, even if the file was truncated since.
         let (Some(least), Some(most)) = (sizes(0).min(), sizes(limit).max()) else {
-            return Err("has no version that is allowed".to_owned());
+            return Err("no version is allowed".to_owned());
         };
         if !(least..=most).contains(&size_bytes) {
             return Err(format!(
-                "its size is {size_bytes}, allowed are {least} to {most}"
+                "the size is {size_bytes} bytes, but must be {least} to {most}"
             ));
         }
         let chunk = CHUNK_BYTES as u64;
@@ -331,7 +333,7 @@ impl File<'_> {
                     })
                     .collect();
                 return Err(format!(
-                    "byte {at} is {}, allowed are {model:?}",
+                    "byte {at} is {}, but must be one of {model:?}",
                     describe_content(&found[word..])
                 ));
             }
@@ -446,8 +448,8 @@ fn ordered(run: &Run, number: usize) -> Option<Ordered> {
             let replaced = before.resolve(to)?;
             before.node(replaced)?.content()?;
             let moved = before.resolve(from)?;
-            let gone = run.states[state].resolve(from) != Some(replaced);
-            (replaced != moved && gone).then_some(Ordered {
+            let is_removed = run.states[state].resolve(from) != Some(replaced);
+            (replaced != moved && is_removed).then_some(Ordered {
                 state,
                 node,
                 bytes: 0..0,

@@ -40,7 +40,7 @@ impl ImageFile {
         } else {
             tempfile::tempdir()
         }
-        .context("make a folder in", place)?;
+        .context("create a directory in", place)?;
         let path = folder.path().join("state.img");
         let file = File::options()
             .read(true)
@@ -120,7 +120,7 @@ impl ImageFile {
     /// Fails if e2fsck repaired more than that.
     pub fn replay(&mut self) -> Result<()> {
         let text = e2fsprogs::e2fsck("-fy").accept(1).arg(&self.path).run()?;
-        self.forget()?;
+        self.mark_unknown()?;
         match repair(&text, self.has_inline_data()) {
             None => Ok(()),
             Some(line) => Err(crate::Error::Tool {
@@ -139,7 +139,7 @@ impl ImageFile {
     }
 
     /// Records that the whole file may have changed.
-    fn forget(&mut self) -> Result<()> {
+    fn mark_unknown(&mut self) -> Result<()> {
         let unknown: OverlayPage = Arc::new([0; OVERLAY_PAGE_BYTES]);
         let size_bytes = self.file.metadata().context("stat", &self.path)?.len();
         self.shown = (0..size_bytes.div_ceil(OVERLAY_PAGE_BYTES as u64))
@@ -180,8 +180,8 @@ fn repair(text: &str, has_inline_data: bool) -> Option<&str> {
     let repaired = (0..lines.len()).filter(|&at| lines[at].ends_with("? yes"));
     repaired
         .map(|at| {
-            let asks_only = matches!(lines[at], "Fix? yes" | "Clear? yes");
-            if asks_only { at.saturating_sub(1) } else { at }
+            let is_prompt = matches!(lines[at], "Fix? yes" | "Clear? yes");
+            if is_prompt { at.saturating_sub(1) } else { at }
         })
         .find(|&at| !is_usual(at))
         .map(|at| lines[at])
@@ -226,7 +226,7 @@ mod tests {
     use crate::requirement::{Requirement, skip};
 
     #[test]
-    fn file_shown_another_state_holds_exactly_that() {
+    fn image_file_contains_exactly_the_last_state() {
         let base: Arc<[u8]> = (0..20_000_u32).map(|i| i.to_le_bytes()[1]).collect();
         let device = OverlayDevice::new(Arc::clone(&base));
         let mut image = ImageFile::new(&device).unwrap();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_image_is_clean_and_a_damaged_one_is_not() {
+    fn check_accepts_an_empty_image_and_rejects_a_damaged_one() {
         if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
             return;
         }

@@ -151,7 +151,9 @@ impl Layout {
     /// Panics if another thread panicked while it created one.
     pub fn base(&self) -> Result<Arc<[u8]>> {
         static MADE: Mutex<Option<Bases>> = Mutex::new(None);
-        let mut made = MADE.lock().expect("nobody panicked with it");
+        let mut made = MADE
+            .lock()
+            .expect("no thread panicked while it created an image");
         let made = made.get_or_insert_default();
         if let Some(base) = made.get(self.name) {
             return Ok(Arc::clone(base));
@@ -162,7 +164,7 @@ impl Layout {
     }
 
     fn make(&self) -> Result<Vec<u8>> {
-        let folder = tempfile::tempdir().context("make a folder in", &std::env::temp_dir())?;
+        let folder = tempfile::tempdir().context("create a directory in", &std::env::temp_dir())?;
         let path = folder.path().join("base.img");
         let size_bytes = (self.size_mib as usize) << 20;
         std::fs::write(&path, POISON.repeat(size_bytes / POISON.len())).context("write", &path)?;

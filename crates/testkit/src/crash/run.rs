@@ -59,12 +59,12 @@ pub fn run(
     let opened = || match open(Arc::clone(device)) {
         Ok(volume) => Ok(Some(volume)),
         Err(error) if excused(error.errno()) => Ok(None),
-        Err(error) => Err(format!("opening: {error}")),
+        Err(error) => Err(format!("cannot open the volume: {error}")),
     };
     let closed = |volume: &Volume| match volume.close() {
         Ok(()) => Ok(true),
         Err(error) if excused(error.errno()) => Ok(false),
-        Err(error) => Err(format!("closing: {error}")),
+        Err(error) => Err(format!("cannot close the volume: {error}")),
     };
     let mut run = Run {
         operations: Vec::new(),

@@ -96,7 +96,10 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "power cut after {} changes", self.position)?;
+        match self.position {
+            1 => write!(f, "power cut after 1 change")?,
+            changes => write!(f, "power cut after {changes} changes")?,
+        }
         match self.reordering {
             None => write!(f, ", all written")?,
             Some(seed) => write!(f, ", reordered by {seed:#x}")?,
@@ -151,7 +154,7 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> 
             .downcast_ref::<String>()
             .map(String::as_str)
             .or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("panic: {}", text.unwrap_or("of unknown kind")))
+        Err(format!("panic: {}", text.unwrap_or("no message")))
     })
 }
 
@@ -171,13 +174,17 @@ pub fn survey(recording: &Recording, plan: &Plan, seed: Seed) -> Result<Tally, F
         for _ in 0..threads {
             scope.spawn(|| {
                 let (tally, failure) = Surveyor::survey(recording, plan, seed, &positions, &next);
-                let mut found = found.lock().expect("no surveyor panics with it");
+                let mut found = found
+                    .lock()
+                    .expect("no thread panics while it holds the lock");
                 found.0.add(&tally);
                 found.1.extend(failure);
             });
         }
     });
-    let (mut tally, failures) = found.into_inner().expect("no surveyor panics with it");
+    let (mut tally, failures) = found
+        .into_inner()
+        .expect("no thread panics while it holds the lock");
     tally.changes = recording.changes.len();
     match failures.into_iter().min_by_key(|failure| failure.position) {
         Some(failure) => Err(failure),
@@ -257,17 +264,17 @@ impl Surveyor<'_> {
         let history = &self.recording.history;
         let recovered = Arc::new(state.clone());
         let recorder = Arc::new(RecordingDevice::new(Arc::clone(&recovered) as _));
-        let volume =
-            open(Arc::clone(&recorder) as _).map_err(|error| format!("opening: {error}"))?;
+        let volume = open(Arc::clone(&recorder) as _)
+            .map_err(|error| format!("cannot open the volume: {error}"))?;
         let found = history.check(&volume, position)?;
         let closed = volume.close();
-        closed.map_err(|error| format!("closing: {error}"))?;
+        closed.map_err(|error| format!("cannot close the volume: {error}"))?;
         drop(volume);
         if is_due(self.plan.check_every) {
             self.tally.checks += 1;
             let shown = self.image.show(&recovered);
             let checked = shown.and_then(|()| self.image.check());
-            checked.map_err(|error| format!("state {found}, after our recovery: {error}"))?;
+            checked.map_err(|error| format!("state {found}, after Larder's recovery: {error}"))?;
         }
         if is_due(self.plan.again_every) {
             self.cut_again(state, &recorder.take_changes(), position, number)?;
@@ -295,7 +302,7 @@ impl Surveyor<'_> {
             .advance_to(usize::try_from(chosen % count).unwrap_or(0))
             .and_then(|()| cuts.reordered(chosen));
         let again = Arc::new(again.map_err(|error| error.to_string())?);
-        let failed = |what: String| format!("recovered again: {what}");
+        let failed = |what: String| format!("after a second recovery: {what}");
         let volume = open(Arc::clone(&again) as _).map_err(|error| failed(error.to_string()))?;
         self.recording
             .history
@@ -311,7 +318,7 @@ impl Surveyor<'_> {
     /// Replays the journal with e2fsck, and reads the result.
     fn replay(&mut self, state: &OverlayDevice, position: usize) -> Result<(), String> {
         self.tally.replays += 1;
-        let failed = |what: String| format!("replayed by e2fsck: {what}");
+        let failed = |what: String| format!("after a replay by e2fsck: {what}");
         let shown = self.image.show(state);
         let replayed = shown.and_then(|()| self.image.replay());
         replayed.map_err(|error| failed(error.to_string()))?;
@@ -338,16 +345,19 @@ pub fn report(
     plan: &Plan,
     seed: Seed,
 ) -> Result<Tally, String> {
-    let look = |operations: &[Operation], plan: &Plan| -> Result<Tally, String> {
+    let examine = |operations: &[Operation], plan: &Plan| -> Result<Tally, String> {
         let recording = record(start, operations)?;
         survey(&recording, plan, seed).map_err(|failure| failure.to_string())
     };
-    let what = match look(operations, plan) {
+    let what = match examine(operations, plan) {
         Ok(tally) => return Ok(tally),
         Err(what) => what,
     };
     // Shrinking takes long, so print this in case the run is aborted.
-    eprintln!("{}, seed {seed}: {what}; shrinking", start.name);
+    eprintln!(
+        "{}, seed {seed}: {what}; shrinking the sequence",
+        start.name
+    );
     // Cut at every position: those of a shorter sequence are different.
     let thorough = Plan {
         cuts: match plan.cuts {
@@ -358,11 +368,11 @@ pub fn report(
     };
     let words = |what: &str| kind_of_failure(what.split_once(": ").map_or(what, |(_, what)| what));
     let smallest = shrink(operations, 100, |rest| {
-        look(rest, &thorough).is_err_and(|other| words(&other) == words(&what))
+        examine(rest, &thorough).is_err_and(|other| words(&other) == words(&what))
     });
-    let last = look(&smallest, &thorough).err().unwrap_or_default();
+    let last = examine(&smallest, &thorough).err().unwrap_or_default();
     Err(format!(
-        "{}, seed {seed}: {what}\nsmallest sequence:\n{}{last}",
+        "{}, seed {seed}: {what}\nsmallest failing sequence:\n{}{last}",
         start.name,
         Listing(&smallest)
     ))

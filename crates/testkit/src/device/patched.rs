@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn read_across_patches_sees_them_and_the_rest() {
+    fn read_across_patches_returns_patches_and_base() {
         let mut device = PatchedDevice::new(numbered());
         device.patch(4090, &[99; 10]).unwrap();
         let mut buf = [0; 20];

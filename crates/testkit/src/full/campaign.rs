@@ -36,7 +36,7 @@ impl<F: Fn(&[Step]) -> Result<Tally, String>> Campaign<F> {
         let count = std::env::var(SEQUENCES_VARIABLE).map_or(SEQUENCES, |count| {
             count
                 .parse()
-                .unwrap_or_else(|_| panic!("{SEQUENCES_VARIABLE}={count}: not a number"))
+                .unwrap_or_else(|_| panic!("{SEQUENCES_VARIABLE}={count} is not a number"))
         });
         let seeds: Vec<_> = Seed::parts_from_environment(default_seed)
             .take(count)
@@ -66,9 +66,9 @@ impl<F: Fn(&[Step]) -> Result<Tally, String>> Campaign<F> {
     /// Reports how many sequences matched the model, and how the others differed.
     #[must_use]
     pub fn summary(&self) -> String {
-        let kept = self.seeds - self.failures.len();
+        let matching = self.seeds - self.failures.len();
         let mut text = format!(
-            "{}: {kept} of {} sequences kept to the model ({})",
+            "{}: {matching} of {} sequences match the model ({})",
             self.name, self.seeds, self.tally
         );
         for (seed, what) in &self.failures {
@@ -93,7 +93,7 @@ impl<F: Fn(&[Step]) -> Result<Tally, String>> Campaign<F> {
         });
         let last = self.attempt(&smallest).err().unwrap_or_default();
         panic!(
-            "{}\nsmallest sequence of {seed}:\n{}{last}",
+            "{}\nsmallest failing sequence of seed {seed}:\n{}{last}",
             self.summary(),
             Listing(&smallest)
         );

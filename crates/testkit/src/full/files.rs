@@ -163,7 +163,7 @@ impl Files {
         if expected.len() != found.len() {
             let (is, must_be) = (found.len(), expected.len());
             return Err(format!(
-                "{file:?} has {is} bytes, it must have {must_be}; {}",
+                "{file:?} has {is} bytes, but must have {must_be}; {}",
                 difference(expected, found)
             ));
         }
@@ -179,7 +179,7 @@ fn difference(expected: &[u8], found: &[u8]) -> String {
     let differs = |&at: &usize| expected[at] != found[at];
     let both = expected.len().min(found.len());
     let Some(first) = (0..both).find(differs) else {
-        return "the rest is the same".to_owned();
+        return "the common part is equal".to_owned();
     };
     let count = (first..both).filter(differs).count();
     let last = (first..both).rfind(differs).unwrap_or(first);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_change_what_fallocate_says() {
+    fn ranges_change_the_bytes_that_fallocate_specifies() {
         let keep_size = false;
         let mut files = files();
         files.range(FILE, Fallocate::PunchHole, &(1000..5000));

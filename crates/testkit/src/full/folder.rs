@@ -108,7 +108,7 @@ impl<M: Mount> Folder<M> {
             match self.open(file, OFlags::RDWR) {
                 Ok(open) => self.files[file.index()] = Some(open),
                 Err(Errno::NOENT) => {}
-                Err(error) => return Err(format!("opening {file:?}: {error}")),
+                Err(error) => return Err(format!("cannot open {file:?}: {error}")),
             }
         }
         Ok(())

@@ -28,8 +28,8 @@ impl Promise {
 
     /// Records that the range may have lost blocks.
     pub(super) fn remove(&mut self, bytes: &Range<u64>) {
-        let gone = units(bytes);
-        self.units.retain(|unit| !gone.contains(unit));
+        let removed = units(bytes);
+        self.units.retain(|unit| !removed.contains(unit));
     }
 
     /// Returns whether the whole range has blocks.
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn promise_before_the_first_byte_is_not_made() {
+    fn promise_excludes_bytes_before_the_first() {
         let mut promise = Promise::default();
         promise.add(&(0..4096), 1024);
         assert!(!promise.covers(&(0..1)));

@@ -32,7 +32,7 @@ impl<T: Target> Session<T> {
     /// # Errors
     /// Fails if the target does.
     pub fn new(mut target: T, limits: Limits) -> Result<Self, String> {
-        let failed = |errno| format!("making the files: {errno}");
+        let failed = |errno| format!("cannot create the files: {errno}");
         for file in FILES {
             target.create(file).map_err(failed)?;
         }
@@ -61,7 +61,7 @@ impl<T: Target> Session<T> {
             .map_err(|what| format!("at the end: {what}"))?;
         self.target.remount()?;
         self.compare_all()
-            .map_err(|what| format!("remounted at the end: {what}"))
+            .map_err(|what| format!("after the final remount: {what}"))
     }
 
     /// Removes everything. All space must be available again within the target's time limit.
@@ -71,7 +71,7 @@ impl<T: Target> Session<T> {
     pub fn empty(&mut self) -> Result<(), String> {
         for file in FILES {
             self.remove(file)
-                .map_err(|what| format!("removing {file:?} at the end: {what}"))?;
+                .map_err(|what| format!("cannot remove {file:?} at the end: {what}"))?;
         }
         let failed = |errno| format!("after removing everything: {errno}");
         self.target.sync_all().map_err(failed)?;
@@ -85,7 +85,7 @@ impl<T: Target> Session<T> {
         };
         if available < self.empty_bytes {
             return Err(format!(
-                "{available} bytes are available after removing everything, {} were before",
+                "{available} bytes are available after removing everything, but {} were available at the start",
                 self.empty_bytes
             ));
         }
@@ -150,14 +150,14 @@ impl<T: Target> Session<T> {
                     self.done(&[file])?;
                 } else {
                     self.tally.short += 1;
-                    let short = format!("{count} bytes written");
+                    let short = format!("only {count} of {len} bytes were written");
                     self.must_be_full(&short, has_space, 1)?;
                     self.compare_after_failure()
                         .map_err(|what| format!("{short}: {what}"))?;
                 }
                 Ok(count as u64)
             }
-            Ok(count) => Err(format!("{count} bytes written of {len}")),
+            Ok(count) => Err(format!("{count} of {len} bytes were written")),
             Err(errno) => self.refused(errno, has_space, 1).map(|()| 0),
         }
     }
@@ -221,7 +221,7 @@ impl<T: Target> Session<T> {
                 }
                 self.done(&[from.0, to.0])
             }
-            Ok(count) => Err(format!("{count} bytes copied of {len}")),
+            Ok(count) => Err(format!("{count} of {len} bytes were copied")),
             Err(errno) => self.refused(errno, has_space, 1),
         }
     }

@@ -29,6 +29,9 @@ impl fmt::Display for Tally {
             short,
             refused,
         } = self;
-        write!(f, "{done} done, {short} short, {refused} refused")
+        write!(
+            f,
+            "calls: {done} complete, {short} short, {refused} refused"
+        )
     }
 }

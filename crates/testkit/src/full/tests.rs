@@ -237,7 +237,7 @@ fn session_accepts_a_file_system_without_a_fault() {
 }
 
 #[test]
-fn session_finds_each_fault() {
+fn session_detects_each_fault() {
     let faults = [
         (Fault::RefusedWrite, "bytes differ"),
         (Fault::ShortWrite, "must"),

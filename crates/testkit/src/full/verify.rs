@@ -27,9 +27,9 @@ impl<T: Target> Session<T> {
             return Err(errno.to_string());
         }
         self.tally.refused += 1;
-        self.must_be_full("refused", needs_none, need_bytes)?;
+        self.must_be_full("the call was refused", needs_none, need_bytes)?;
         self.compare_after_failure()
-            .map_err(|what| format!("refused: {what}"))
+            .map_err(|what| format!("after a refused call: {what}"))
     }
 
     /// Checks that the result `how` was legitimate: the image is full, and the call needed space.
@@ -79,7 +79,7 @@ impl<T: Target> Session<T> {
     pub(super) fn evict(&self, file: FileNo) -> Result<(), String> {
         self.target.evict(file).map_err(|errno| errno.to_string())?;
         self.compare(file)
-            .map_err(|what| format!("evicted: {what}"))
+            .map_err(|what| format!("after an eviction: {what}"))
     }
 
     pub(super) fn compare_all(&self) -> Result<(), String> {
@@ -90,7 +90,7 @@ impl<T: Target> Session<T> {
         let found = self
             .target
             .content(file)
-            .map_err(|errno| format!("reading {file:?}: {errno}"))?;
+            .map_err(|errno| format!("cannot read {file:?}: {errno}"))?;
         self.files.expect(file, &found)
     }
 
@@ -102,7 +102,8 @@ impl<T: Target> Session<T> {
         let left = left.map_err(|what| format!("after a power cut: {what}"))?;
         for file in files {
             let found = left.content(*file);
-            let found = found.map_err(|errno| format!("{file:?} after a power cut: {errno}"))?;
+            let found = found
+                .map_err(|errno| format!("cannot read {file:?} after a power cut: {errno}"))?;
             self.files
                 .expect(*file, &found)
                 .map_err(|what| format!("after a power cut: {what}"))?;

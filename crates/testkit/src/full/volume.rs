@@ -21,13 +21,14 @@ impl InProcess {
     /// # Errors
     /// Returns the reason why it cannot be opened.
     pub fn new(device: &Arc<OverlayDevice>) -> std::result::Result<Self, String> {
-        let volume = open(Arc::clone(device) as _).map_err(|error| format!("opening: {error}"))?;
+        let volume = open(Arc::clone(device) as _)
+            .map_err(|error| format!("cannot open the volume: {error}"))?;
         let mut inos = [Ino(0); FILES.len()];
         for file in FILES {
             match volume.lookup(Ino::ROOT, file.name().as_bytes()) {
                 Ok(ino) => inos[file.index()] = ino,
                 Err(error) if error.errno() == Errno::NOENT => {}
-                Err(error) => return Err(format!("opening {file:?}: {error}")),
+                Err(error) => return Err(format!("cannot open {file:?}: {error}")),
             }
         }
         Ok(Self {
@@ -44,7 +45,7 @@ impl InProcess {
     pub fn close(&self) -> std::result::Result<(), String> {
         self.volume
             .close()
-            .map_err(|error| format!("closing: {error}"))
+            .map_err(|error| format!("cannot close the volume: {error}"))
     }
 
     fn ino(&self, file: FileNo) -> Ino {
@@ -52,7 +53,7 @@ impl InProcess {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+#[expect(clippy::needless_pass_by_value, reason = "used with map_err")]
 fn errno(error: larder::Error) -> Errno {
     error.errno()
 }

@@ -153,7 +153,7 @@ fn make_empty(recipe: &Recipe, path: &Path, copied: Option<&Path>) -> Result<()>
     // The same owner as everything else that it copies.
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     let owner = format!("root_owner={}:{}", user.as_raw(), group.as_raw());
-    let folder = tempfile::tempdir().context("make a folder in", &std::env::temp_dir())?;
+    let folder = tempfile::tempdir().context("create a directory in", &std::env::temp_dir())?;
     let label = recipe.name.get(..16).unwrap_or(recipe.name);
     let mut tool = repeatable_mke2fs(&arguments(recipe), &owner, folder.path())?
         .args(["-m", "1", "-L", label]);
@@ -209,7 +209,7 @@ fn share_blocks(path: &Path) -> Result<()> {
         .split_whitespace()
         .next()
         .and_then(|block| block.parse().ok())
-        .ok_or_else(|| Error::Inconsistent(format!("debugfs shows no blocks: {blocks}")))?;
+        .ok_or_else(|| Error::Inconsistent(format!("debugfs listed no blocks: {blocks}")))?;
     // Words 0 to 2 are the header, word 5 is the low half of the extent's start.
     debugfs_write(
         path,

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_debugfs_text_leave_out_indirect_blocks() {
+    fn ranges_of_debugfs_text_omit_indirect_blocks() {
         let text = "BLOCKS:\n(0-11):85-96, (IND):97, (12):98\nTOTAL: 14\n";
         assert_eq!(
             ranges(text),

@@ -55,25 +55,25 @@ impl Acl {
     /// Returns the value of the attribute, as programs see it.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        const NOBODY: u32 = u32::MAX;
+        const UNDEFINED_ID: u32 = u32::MAX;
         let mut bytes = 2_u32.to_le_bytes().to_vec();
         let mut entry = |tag: u16, permissions: u16, id: u32| {
             bytes.extend(tag.to_le_bytes());
             bytes.extend(permissions.to_le_bytes());
             bytes.extend(id.to_le_bytes());
         };
-        entry(0x01, self.owner, NOBODY);
+        entry(0x01, self.owner, UNDEFINED_ID);
         for (id, permissions) in &self.users {
             entry(0x02, *permissions, *id);
         }
-        entry(0x04, self.group, NOBODY);
+        entry(0x04, self.group, UNDEFINED_ID);
         for (id, permissions) in &self.groups {
             entry(0x08, *permissions, *id);
         }
         if let Some(mask) = self.mask {
-            entry(0x10, mask, NOBODY);
+            entry(0x10, mask, UNDEFINED_ID);
         }
-        entry(0x20, self.other, NOBODY);
+        entry(0x20, self.other, UNDEFINED_ID);
         bytes
     }
 }

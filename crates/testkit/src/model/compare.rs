@@ -148,7 +148,7 @@ impl Side<'_> {
         let mut expected = node.attributes();
         let names = match self.volume.xattrs(ino) {
             Ok(names) => names,
-            Err(error) => return self.differ(id, format!("listing attributes: {error}")),
+            Err(error) => return self.differ(id, format!("cannot list attributes: {error}")),
         };
         for name in names {
             let shown = name.escape_ascii().to_string();
@@ -179,7 +179,7 @@ impl Side<'_> {
             ControlFlow::Continue(())
         });
         if let Err(error) = listed {
-            self.differ(id, format!("listing: {error}"));
+            self.differ(id, format!("cannot list the directory: {error}"));
         }
         let mut expected = entries.clone();
         for (name, entry_ino, kind) in found {
@@ -205,7 +205,7 @@ impl Side<'_> {
             self.differ(
                 id,
                 format!(
-                    "entry {} ({node}) is not listed; looked up, it is {looked_up:?}",
+                    "entry {} ({node}) is not listed; its lookup returns {looked_up:?}",
                     name.escape_ascii()
                 ),
             );
@@ -230,7 +230,7 @@ impl Side<'_> {
                 other => {
                     self.differ(
                         id,
-                        format!("data at {start} from {at} on, a hole at {other:?}"),
+                        format!("seek from {at}: data at {start}, a hole at {other:?}"),
                     );
                     break;
                 }
@@ -243,7 +243,7 @@ impl Side<'_> {
             let mut found = vec![0xa5; CHUNK_BYTES];
             match self.volume.read_at(ino, &mut found, start) {
                 Ok(len) => found.truncate(len),
-                Err(error) => return self.differ(id, format!("reading at {start}: {error}")),
+                Err(error) => return self.differ(id, format!("cannot read at {start}: {error}")),
             }
             self.same(
                 id,

@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::cast_possible_truncation, reason = "all numbers are small")]
-    fn random_changes_equal_those_of_a_vector() {
+    fn random_changes_equal_those_of_a_plain_vector() {
         let mut random = Random::new(Seed(3));
         let mut content = Content::default();
         let mut plain: Vec<u8> = Vec::new();

@@ -16,7 +16,7 @@ use std::time::Duration;
 const SPARE_READS: u64 = 20_000;
 /// The time limit of one image, after which the process is aborted. It only detects a loop without
 /// reads, and affects nothing else.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// An image to damage.
 #[derive(Debug)]
@@ -119,30 +119,30 @@ impl Campaign {
 
 /// Prints the name of an image whose walk does not end, then aborts the process.
 struct Watchdog {
-    news: Sender<String>,
+    sender: Sender<String>,
 }
 
 impl Watchdog {
     fn start() -> Self {
-        let (news, received) = channel::<String>();
+        let (sender, receiver) = channel::<String>();
         thread::spawn(move || {
             let mut current = String::new();
             loop {
-                match received.recv_timeout(PATIENCE) {
+                match receiver.recv_timeout(TIMEOUT) {
                     Ok(begun) => current = begun,
                     Err(RecvTimeoutError::Disconnected) => return,
                     Err(RecvTimeoutError::Timeout) => {
-                        eprintln!("no end after {PATIENCE:?}: {current}");
+                        eprintln!("still running after {TIMEOUT:?}: {current}");
                         std::process::abort();
                     }
                 }
             }
         });
-        Self { news }
+        Self { sender }
     }
 
     fn begin(&self, what: String) {
         // The watchdog ends only when this is dropped.
-        let _ = self.news.send(what);
+        let _ = self.sender.send(what);
     }
 }

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_same_seed_is_the_same() {
+    fn plans_of_the_same_seed_are_equal() {
         for number in 0..50 {
             let seed = Seed(number);
             assert_eq!(Plan::new(seed, &map()), Plan::new(seed, &map()));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_applied_cuts_the_device_and_limits_its_reads() {
+    fn applied_plan_truncates_the_device_and_limits_its_reads() {
         let base: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(vec![5; 65_536]));
         let plan = Plan {
             seed: Seed(0),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_applied_leaves_the_base_alone() {
+    fn applied_plan_leaves_the_base_unchanged() {
         let base: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(vec![5; 65_536]));
         for number in 0..200 {
             Plan::new(Seed(number), &map()).apply(&base, 10).unwrap();

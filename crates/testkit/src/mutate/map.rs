@@ -48,7 +48,7 @@ impl MetadataMap {
     pub fn of(device: &Arc<dyn BlockDevice>) -> Result<Self> {
         let recorder = Arc::new(RecordingDevice::new(Arc::clone(device)));
         let failed = |source| Error::Volume {
-            what: "open the clean image".to_owned(),
+            what: "cannot open the clean image".to_owned(),
             source,
         };
         let volume = Volume::open_device(recorder.clone(), &open_options()).map_err(failed)?;
@@ -59,7 +59,7 @@ impl MetadataMap {
         let outcome = walk(&volume, &limits);
         if outcome.errors > 0 || outcome.entries == 0 {
             return Err(Error::Inconsistent(format!(
-                "the clean image is not read cleanly: {outcome:?}"
+                "the clean image cannot be read without errors: {outcome:?}"
             )));
         }
         let block_size_bytes = u64::from(volume.info().block_size_bytes);

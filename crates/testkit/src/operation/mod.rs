@@ -267,7 +267,10 @@ pub fn describe_content(bytes: &[u8]) -> String {
         [b'w', low, high, b'@', word @ ..] if word.len() >= 4 => {
             let number = u16::from_le_bytes([*low, *high]);
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3] ^ 0x80]);
-            format!("what operation {number} wrote at {}", u64::from(word) * 8)
+            format!(
+                "the content that operation {number} wrote at {}",
+                u64::from(word) * 8
+            )
         }
         _ => format!("{:02x?}", bytes.get(..16).unwrap_or(bytes)),
     }

@@ -99,18 +99,18 @@ impl Performer {
         let mut outcome = predicted;
         let mut verdict = Ok(());
         if predicted != Outcome::Skipped {
-            let hand = Hand {
+            let volume_operations = VolumeOperations {
                 volume,
                 model: &before,
                 places: &self.places,
                 number,
                 short: Cell::new(None),
             };
-            let performed = hand.perform(operation);
-            if let Some(shorter) = hand.short.take() {
+            let performed = volume_operations.perform(operation);
+            if let Some(shorter) = volume_operations.short.take() {
                 if !excused(Errno::NOSPC) {
                     verdict = Err(format!(
-                        "operation {number} {operation:?}: only {shorter:?}"
+                        "operation {number} {operation:?}: only {shorter:?} was performed"
                     ));
                 }
                 self.model = before.clone();
@@ -130,14 +130,14 @@ impl Performer {
                     }
                     outcome = Outcome::Fails(errno);
                 }
-                (Outcome::Fails(expected), Err(errno)) if is_as_good(expected, errno) => {}
+                (Outcome::Fails(expected), Err(errno)) if is_equivalent_errno(expected, errno) => {}
                 (predicted, result) => {
                     let text = performed
                         .as_ref()
                         .err()
                         .map_or_else(String::new, |error| format!(": {error}"));
                     verdict = Err(format!(
-                        "operation {number} {operation:?}: {:?}{text}; the model says {predicted:?}",
+                        "operation {number} {operation:?}: {:?}{text}; the model predicts {predicted:?}",
                         result.map(|_| "done")
                     ));
                 }
@@ -172,7 +172,7 @@ impl Performer {
 
 /// Returns whether an operation that must fail with `expected` may also fail with `errno`: if two checks
 /// fail, their order does not matter.
-fn is_as_good(expected: Errno, errno: Errno) -> bool {
+fn is_equivalent_errno(expected: Errno, errno: Errno) -> bool {
     let together = [
         (Errno::PERM, Errno::ISDIR),
         (Errno::PERM, Errno::NOTDIR),
@@ -195,7 +195,7 @@ fn now() -> Timestamp {
 }
 
 /// Performs an operation on the volume.
-struct Hand<'a> {
+struct VolumeOperations<'a> {
     volume: &'a Volume,
     model: &'a Model,
     places: &'a Places,
@@ -204,7 +204,7 @@ struct Hand<'a> {
     short: Cell<Option<Operation>>,
 }
 
-impl Hand<'_> {
+impl VolumeOperations<'_> {
     /// Returns the inode of a node in the model.
     fn ino(&self, id: Option<NodeId>) -> Ino {
         // The model skips what it does not find, so the node exists. Inode 0 fails in any case.

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn kind_of_failure_tells_operations_and_errors_apart() {
+    fn kind_of_failure_distinguishes_operations_and_errors() {
         let kind = |text: &str| kind_of_failure(text);
         let unlink =
             kind("operation 7 Unlink { at: /p }: Err(Os { code: 21 }): inode 5: is a directory");

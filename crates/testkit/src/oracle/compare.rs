@@ -414,14 +414,14 @@ mod tests {
     }
 
     #[test]
-    fn compare_equal_folders_reports_nothing() {
+    fn equal_folders_have_no_differences() {
         let report = differences(|_| {});
         report.assert_same("equal folders");
         assert_eq!((report.entries, report.bytes), (3, 5000));
     }
 
     #[test]
-    fn compare_name_on_one_side_reports_it() {
+    fn name_on_one_side_is_reported() {
         let report = differences(|folder| std::fs::write(folder.join("extra"), "").unwrap());
         assert_eq!(report.differences, ["/extra: only in b"]);
         let report =
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn compare_changed_byte_reports_its_place() {
+    fn changed_byte_is_reported_with_its_offset() {
         let report = differences(|folder| {
             let mut bytes = vec![7; 5000];
             bytes[4321] = 8;
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn compare_changed_target_reports_both() {
+    fn changed_symlink_target_is_reported_with_both_values() {
         let report = differences(|folder| {
             let link = folder.join("inside/link");
             std::fs::remove_file(&link).unwrap();

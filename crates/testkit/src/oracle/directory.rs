@@ -70,11 +70,12 @@ impl Source for DirectorySource {
     fn stat(&self, node: &PathBuf) -> Result<Stat> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         let found = statx(CWD, node, AtFlags::SYMLINK_NOFOLLOW, wanted).context("stat", node)?;
-        stat_of(&found).ok_or_else(|| Error::Inconsistent(format!("{}: no type", node.display())))
+        stat_of(&found)
+            .ok_or_else(|| Error::Inconsistent(format!("{}: unknown file type", node.display())))
     }
 
     fn target(&self, node: &PathBuf) -> Result<Vec<u8>> {
-        let target = readlinkat(CWD, node, Vec::new()).context("readlink", node)?;
+        let target = readlinkat(CWD, node, Vec::new()).context("read the symbolic link", node)?;
         Ok(target.into_bytes())
     }
 

@@ -44,7 +44,10 @@ impl Oracle {
             }
             OracleKind::Source => {
                 let folder = image.source().ok_or_else(|| {
-                    Error::Inconsistent(format!("{} has no source", image.recipe().name))
+                    Error::Inconsistent(format!(
+                        "image {} has no source directory",
+                        image.recipe().name
+                    ))
                 })?;
                 Ok(Self {
                     source: DirectorySource::new("source", folder),
@@ -86,7 +89,7 @@ fn copy_of(image: &Image) -> Result<(TempDir, std::path::PathBuf)> {
     let copy = tempfile::Builder::new()
         .prefix("copy-")
         .tempdir_in(folder)
-        .context("mkdir in", folder)?;
+        .context("create a directory in", folder)?;
     let path = copy.path().join("copy.img");
     copy_sparse(image.path(), &path)?;
     Ok((copy, path))

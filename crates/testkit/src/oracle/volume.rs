@@ -104,7 +104,7 @@ impl Source for VolumeSource<'_> {
     fn target(&self, node: &Ino) -> Result<Vec<u8>> {
         self.volume
             .read_link(*node)
-            .map_err(failed(|| "readlink".to_owned(), *node))
+            .map_err(failed(|| "read the symbolic link".to_owned(), *node))
     }
 
     fn attributes(&self, node: &Ino) -> Result<Attributes> {
@@ -117,11 +117,11 @@ impl Source for VolumeSource<'_> {
             let value = self
                 .volume
                 .xattr(*node, &name)
-                .map_err(failed(|| format!("attribute {}", text(&name)), *node))?;
+                .map_err(failed(|| format!("read attribute {}", text(&name)), *node))?;
             let shown = text(&name);
             let Some(value) = value else {
                 return Err(Error::Inconsistent(format!(
-                    "inode {node}: attribute {shown} is listed and has no value"
+                    "inode {node}: attribute {shown} is listed, but has no value"
                 )));
             };
             if attributes.insert(name, value).is_some() {
@@ -148,7 +148,7 @@ impl Source for VolumeSource<'_> {
                 .map_err(failed(|| format!("seek a hole at {start}"), *node))?;
             if start < at || end <= start || end > size_bytes {
                 return Err(Error::Inconsistent(format!(
-                    "inode {node}: from {at}, data at {start} and a hole at {end}"
+                    "inode {node}: seek from {at} returns data at {start} and a hole at {end}"
                 )));
             }
             runs.push(start..end);
@@ -166,7 +166,7 @@ impl Source for VolumeSource<'_> {
 
 fn failed(what: impl Fn() -> String, node: Ino) -> impl Fn(larder::Error) -> Error {
     move |source| Error::Volume {
-        what: format!("{}, inode {node}", what()),
+        what: format!("inode {node}: cannot {}", what()),
         source,
     }
 }

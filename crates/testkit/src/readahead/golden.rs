@@ -38,7 +38,7 @@ pub struct Golden {
 
 /// An invalid line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: not understood: {text:?}")]
+#[error("line {line} is invalid: {text:?}")]
 pub struct GoldenError {
     line: usize,
     text: String,
@@ -301,7 +301,7 @@ file 83000 max 128 io 1280 blocks
 ";
 
     #[test]
-    fn golden_text_parses_and_is_written_the_same() {
+    fn golden_text_is_written_as_it_was_parsed() {
         let golden: Golden = EXAMPLE.parse().unwrap();
         assert_eq!(golden.recordings[0].0.streams(), 2);
         assert_eq!(golden.recordings[0].1[0].added_pages(), 4);
@@ -310,7 +310,7 @@ file 83000 max 128 io 1280 blocks
     }
 
     #[test]
-    fn line_that_is_not_understood_is_named() {
+    fn invalid_line_is_named() {
         for bad in ["0 read 1", "0 read 0 1 -> 3", "0 read 0 1 -> 3*x", "1"] {
             let text = format!("kernel x\npattern p\n{bad}\n");
             let error = text.parse::<Golden>().unwrap_err();

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mapping_that_is_dropped_is_unmapped() {
+    fn dropped_mapping_is_unmapped() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(PAGE_BYTES).unwrap();
         let name = file.path().to_str().unwrap();

@@ -54,7 +54,7 @@ fn set(folder: &Path, limits: Limits) -> Result<()> {
         Ok(())
     } else {
         Err(Error::Inconsistent(format!(
-            "{}: asked for {limits:?}, got {got:?}",
+            "{}: {limits:?} was set, but the kernel reports {got:?}",
             folder.display()
         )))
     }
@@ -65,7 +65,9 @@ fn get(folder: &Path) -> Result<Limits> {
         let path = folder.join(name);
         let text = std::fs::read_to_string(&path).context("read", &path)?;
         let number = text.trim().parse();
-        number.map_err(|_| Error::Inconsistent(format!("{}: {text:?}", path.display())))
+        number.map_err(|_| {
+            Error::Inconsistent(format!("{} is not a number: {text:?}", path.display()))
+        })
     };
     Ok(Limits {
         max_kib: number("read_ahead_kb")?,

@@ -67,7 +67,7 @@ pub struct Recorder {
 impl Recorder {
     /// Creates an image, mounts it and sets up the tracing.
     pub fn new(folios: Folios) -> Result<Self> {
-        let folder = TempDir::new().context("create a folder in", &std::env::temp_dir())?;
+        let folder = TempDir::new().context("create a directory in", &std::env::temp_dir())?;
         let image = make_image(folder.path())?;
         let mount = LoopMount::new(&image, Access::ReadWrite, folios.mount_options())?;
         Ok(Self {
@@ -103,7 +103,7 @@ impl Recorder {
             }
         }
         Err(Error::Inconsistent(format!(
-            "{}: the kernel dropped pages that it was not told to drop, {ATTEMPTS} times",
+            "{}: in {ATTEMPTS} attempts, the kernel dropped pages without a request",
             pattern.name
         )))
     }
@@ -117,8 +117,8 @@ impl Recorder {
         if metadata.len() != pattern.file_bytes {
             let size = metadata.len();
             return Err(Error::Inconsistent(format!(
-                "{}: the file has {size} bytes",
-                pattern.name
+                "{}: the file has {size} bytes, but must have {}",
+                pattern.name, pattern.file_bytes
             )));
         }
         self.trace.watch(metadata.dev(), metadata.ino())?;
@@ -156,7 +156,7 @@ impl Recorder {
             if outcome.added.iter().any(|run| run.order > 0) {
                 let name = &pattern.name;
                 return Err(Error::Inconsistent(format!(
-                    "{name}: there are large folios on a file system that should have none"
+                    "{name}: the kernel used large folios on a file system without large folios"
                 )));
             }
             // An event with an order reports the window before its cut at the end of the file; the other
@@ -210,7 +210,7 @@ impl Session<'_> {
                 mapping::fault(file, page, self.mappings[stream])
             }
             Action::Fault { page } => Err(std::io::Error::other(format!(
-                "a fault on page {page}, behind the end of the file"
+                "the fault on page {page} is past the end of the file"
             ))),
             Action::Advise {
                 advice,
@@ -237,7 +237,7 @@ impl Session<'_> {
         if operation.action == whole && self.cached_pages > 0 {
             let (name, pages) = (&self.pattern.name, self.cached_pages);
             return Err(Error::Inconsistent(format!(
-                "{name}: the kernel kept {pages} pages of a file that it was told to drop"
+                "{name}: the kernel kept {pages} pages after a request to drop all pages"
             )));
         }
         Ok(())

@@ -36,7 +36,7 @@ static INSTANCES: AtomicU32 = AtomicU32::new(0);
 pub(super) fn missing() -> Option<String> {
     let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if !known.lines().any(|line| line.ends_with("\ttracefs")) {
-        return Some("this kernel has no tracefs".to_owned());
+        return Some("the kernel has no tracefs".to_owned());
     }
     let mount = mount().map_err(|error| error.to_string());
     let root = match mount {
@@ -46,7 +46,7 @@ pub(super) fn missing() -> Option<String> {
     let missing = EVENTS
         .iter()
         .find(|event| !root.join("events").join(event).exists())?;
-    Some(format!("this kernel has no tracepoint {missing}"))
+    Some(format!("the kernel has no tracepoint {missing}"))
 }
 
 /// A trace instance.
@@ -128,7 +128,7 @@ impl Drop for Trace {
     fn drop(&mut self) {
         self.pipe = None;
         if let Err(error) = std::fs::remove_dir(&self.folder) {
-            eprintln!("remove {}: {error}", self.folder.display());
+            eprintln!("cannot remove {}: {error}", self.folder.display());
         }
     }
 }
@@ -143,17 +143,18 @@ fn remove_abandoned(instances: &Path) {
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
             && let Err(error) = std::fs::remove_dir(entry.path())
         {
-            eprintln!("remove {}: {error}", entry.path().display());
+            eprintln!("cannot remove {}: {error}", entry.path().display());
         }
     }
 }
 
 fn mount() -> Result<OwnedFd> {
     let path = Path::new("tracefs");
-    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).context("fsopen", path)?;
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)
+        .context("open a tracefs context for", path)?;
     fsconfig_create(&context).context("mount", path)?;
     let attributes = MountAttrFlags::empty();
-    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).context("fsmount", path)
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).context("create a mount of", path)
 }
 
 fn path_of(mount: &OwnedFd) -> PathBuf {
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn trace_that_lost_events_is_refused() {
+    fn trace_with_lost_events_is_refused() {
         assert!(parse("CPU:1 [LOST 42 EVENTS]\n").is_err());
     }
 }

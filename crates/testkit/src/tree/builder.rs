@@ -101,7 +101,7 @@ impl Builder {
 
     pub(super) fn folder(&mut self, name: impl AsRef<Path>) -> Result<PathBuf> {
         let path = self.path(name);
-        rustix::fs::mkdirat(CWD, &path, Mode::from_raw_mode(0o755)).context("mkdir", &path)?;
+        rustix::fs::mkdirat(CWD, &path, Mode::from_raw_mode(0o755)).context("create", &path)?;
         self.summary.made += 1;
         Ok(path)
     }
@@ -134,7 +134,7 @@ impl Builder {
 
     pub(super) fn hard_link(&mut self, from: &Path, to: &Path) -> Result<()> {
         self.summary.made += 1;
-        std::fs::hard_link(from, to).context("link to", to)
+        std::fs::hard_link(from, to).context("create the hard link", to)
     }
 
     /// Sets the size of a file, including holes. Returns whether the file can have that size.
@@ -144,7 +144,7 @@ impl Builder {
         } else {
             ftruncate(file, len_bytes)
         };
-        self.attempt(&format!("{} of {len_bytes} bytes", path.display()), sized)
+        self.attempt(&format!("{} with {len_bytes} bytes", path.display()), sized)
     }
 
     pub(super) fn symlink(&mut self, target: &[u8], path: &Path) -> Result<()> {

@@ -140,7 +140,7 @@ pub(super) fn links(builder: &mut Builder, tree: &Tree) -> Result<()> {
         builder.hard_link(&target, &folder.join("target"))?;
     }
     let symlink = builder.path("links/symlink");
-    std::os::unix::fs::symlink("target", &symlink).context("symlink", &symlink)?;
+    std::os::unix::fs::symlink("target", &symlink).context("create the symbolic link", &symlink)?;
     if builder.limits.symlink_links {
         builder.hard_link(&symlink, &builder.path("links/symlink-too"))?;
     }

@@ -17,7 +17,7 @@ const JOURNAL_MAGIC: [u8; 4] = 0xc03b_3998_u32.to_be_bytes();
 pub(crate) fn crash_work(root: &Path, work: Work, seed: Seed) -> Result<Vec<File>> {
     let mut random = Random::new(seed);
     let folder = root.join("work");
-    std::fs::create_dir(&folder).context("mkdir", &folder)?;
+    std::fs::create_dir(&folder).context("create", &folder)?;
     match work {
         Work::Transactions => transactions(&folder, &mut random, &[]),
         Work::JournalledData => transactions(&folder, &mut random, &JOURNAL_MAGIC),
@@ -37,7 +37,7 @@ fn transactions(folder: &Path, random: &mut Random, prefix: &[u8]) -> Result<Vec
     };
     for round in 0..6 {
         let old = folder.join(format!("round-{round}"));
-        std::fs::create_dir(&old).context("mkdir", &old)?;
+        std::fs::create_dir(&old).context("create", &old)?;
         for number in 0..120 {
             let path = old.join(format!("file-{number}"));
             write_new(&path, &content(random))?;
@@ -51,8 +51,8 @@ fn transactions(folder: &Path, random: &mut Random, prefix: &[u8]) -> Result<Vec
         std::fs::rename(&old, &renamed).context("rename", &old)?;
         // Freed directory blocks are reused for content: revokes.
         if round % 2 == 1 {
-            let gone = folder.join(format!("renamed-{}", round - 1));
-            std::fs::remove_dir_all(&gone).context("remove", &gone)?;
+            let removed = folder.join(format!("renamed-{}", round - 1));
+            std::fs::remove_dir_all(&removed).context("remove", &removed)?;
         }
         sync(&renamed)?;
     }
@@ -85,7 +85,7 @@ fn fast_commits(folder: &Path, random: &mut Random) -> Result<Vec<File>> {
         match number % 6 {
             0 => {
                 let link = folder.join(format!("link-{number}"));
-                std::fs::hard_link(&path, &link).context("link", &link)?;
+                std::fs::hard_link(&path, &link).context("create the hard link", &link)?;
             }
             1 => {
                 drop(file);
@@ -99,7 +99,7 @@ fn fast_commits(folder: &Path, random: &mut Random) -> Result<Vec<File>> {
             }
             3 => {
                 let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                fallocate(&file, punch, 0, 4096).context("punch", &path)?;
+                fallocate(&file, punch, 0, 4096).context("punch a hole in", &path)?;
             }
             4 => ftruncate(&file, 1234).context("truncate", &path)?,
             _ => file
@@ -111,7 +111,7 @@ fn fast_commits(folder: &Path, random: &mut Random) -> Result<Vec<File>> {
     let path = folder.join("last-synced");
     let file = write_new(&path, &random.bytes(100))?;
     sync_file(&file, &path)?;
-    write_new(&folder.join("not-synced"), b"gone")?;
+    write_new(&folder.join("not-synced"), b"lost")?;
     Ok(Vec::new())
 }
 
@@ -124,10 +124,10 @@ fn file_grows(file: &File, path: &Path) -> Result<()> {
 /// A directory with encrypted names and content, on a mount with `test_dummy_encryption`.
 pub(crate) fn encrypted_folder(root: &Path) -> Result<()> {
     let folder = root.join("encrypted");
-    std::fs::create_dir(&folder).context("mkdir", &folder)?;
+    std::fs::create_dir(&folder).context("create", &folder)?;
     write_new(&folder.join("secret"), b"nothing to see")?;
     let link = folder.join("symlink");
-    std::os::unix::fs::symlink("secret", &link).context("symlink", &link)
+    std::os::unix::fs::symlink("secret", &link).context("create the symbolic link", &link)
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> Result<File> {

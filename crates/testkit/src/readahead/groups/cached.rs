@@ -22,13 +22,13 @@ pub(super) fn evicted() -> Vec<Pattern> {
         );
     }
     // Thrashing: pages that were read ahead are evicted before they are read.
-    for (from, gone) in [(6, 100), (8, 4), (12, 1), (13, 3), (20, 30), (28, 64)] {
-        let mut pattern = Pattern::new(format!("ahead-{gone}-from-{from}"), LONG_FILE_BYTES);
+    for (from, missing) in [(6, 100), (8, 4), (12, 1), (13, 3), (20, 30), (28, 64)] {
+        let mut pattern = Pattern::new(format!("ahead-{missing}-from-{from}"), LONG_FILE_BYTES);
         pattern = pattern.reads(0, 4096, request(1), 6).advise_range(
             0,
             Advice::DontNeed,
             pages(from),
-            pages(gone),
+            pages(missing),
         );
         patterns.push(pattern.reads(pages(6), 4096, request(1), 30));
     }

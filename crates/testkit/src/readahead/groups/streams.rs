@@ -75,10 +75,10 @@ pub(super) fn interleaved() -> Vec<Pattern> {
         }
     }
     // Two readers of the same pages, the second at a distance from the first.
-    for behind in [1, 3, 10, 40] {
-        let mut pattern = Pattern::new(format!("follower-{behind}-behind"), LONG_FILE_BYTES);
+    for distance in [1, 3, 10, 40] {
+        let mut pattern = Pattern::new(format!("follower-{distance}-behind"), LONG_FILE_BYTES);
         for page in 0..24 {
-            pattern = pattern.read(0, pages(behind + page), request(1));
+            pattern = pattern.read(0, pages(distance + page), request(1));
             pattern = pattern.read(1, pages(page), request(1));
         }
         patterns.push(pattern);
