@@ -85,11 +85,11 @@ impl<'a> PowerCuts<'a> {
     /// # Errors
     /// Fails if a change is not within the device.
     pub fn reordered(&self, seed: u64) -> Result<OverlayDevice> {
-        let mut chance = Chance(seed);
+        let mut random = Random(seed);
         let device = self.durable.clone();
         let end = (self.position + 1).min(self.changes.len());
         let pending = self.durable_end..end;
-        let survival = Survival::choose(&mut chance, &pending);
+        let survival = Survival::choose(&mut random, &pending);
         for number in pending {
             if let ChangeRecord::Write {
                 offset_bytes,
@@ -101,8 +101,8 @@ impl<'a> PowerCuts<'a> {
                     bytes,
                     untorn: &self.untorn,
                 };
-                survival.write(&mut chance, number, &device, &part)?;
-            } else if chance.one_in(2) {
+                survival.write(&mut random, number, &device, &part)?;
+            } else if random.one_in(2) {
                 apply(&device, &self.changes[number])?;
             }
         }
@@ -130,9 +130,9 @@ enum Survival {
 }
 
 impl Survival {
-    fn choose(chance: &mut Chance, pending: &Range<usize>) -> Self {
-        let one = pending.start + chance.below(pending.len());
-        match chance.below(6) {
+    fn choose(random: &mut Random, pending: &Range<usize>) -> Self {
+        let one = pending.start + random.below(pending.len());
+        match random.below(6) {
             0 => Self::Until(one),
             1 => Self::AllBut(one),
             2 => Self::Only(one),
@@ -144,7 +144,7 @@ impl Survival {
 
     fn write(
         &self,
-        chance: &mut Chance,
+        random: &mut Random,
         number: usize,
         device: &OverlayDevice,
         part: &Part<'_>,
@@ -156,11 +156,11 @@ impl Survival {
         } = *part;
         let (whole, torn) = match *self {
             Self::Until(last) => (number < last, number == last),
-            Self::AllBut(lost) => (number != lost, number == lost && chance.one_in(2)),
+            Self::AllBut(lost) => (number != lost, number == lost && random.one_in(2)),
             Self::Only(kept) => (number == kept, false),
             Self::Eighths(eighths) => {
-                let torn = chance.one_in(4);
-                (!torn && chance.eighths(eighths), torn)
+                let torn = random.one_in(4);
+                (!torn && random.eighths(eighths), torn)
             }
         };
         if whole {
@@ -168,12 +168,12 @@ impl Survival {
         }
         if torn {
             let mut at_bytes = offset_bytes;
-            let all_untorn = chance.one_in(2);
+            let all_untorn = random.one_in(2);
             for sector in sectors(offset_bytes, bytes) {
                 let survives = if untorn.contains(&at_bytes) {
                     all_untorn
                 } else {
-                    chance.one_in(2)
+                    random.one_in(2)
                 };
                 if survives {
                     device.write_at(sector, at_bytes)?;
@@ -217,9 +217,9 @@ fn apply(device: &OverlayDevice, change: &ChangeRecord) -> Result<()> {
 }
 
 /// A sequence of choices that its seed determines.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         split_mix(self.0)

@@ -63,7 +63,10 @@ fn hash_of_pages_compares_trees_and_judges_the_function_of_larder() {
     // Trees have no buckets, and therefore no sizes.
     assert_eq!(text.matches("rbtree").count(), 1, "{text}");
     assert!(text.contains("larder's own function (golden): "), "{text}");
-    assert!(text.contains("chance; limit 2% above: met."), "{text}");
+    assert!(
+        text.contains("links than chance (limit: 2% more): met."),
+        "{text}"
+    );
     assert!(text.contains("misses are not counted: "), "{text}");
     let json = lab_ok(args.into_iter().chain(choice).chain(["--json"]));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -6,7 +6,8 @@
 use larder_cache::hash::Function;
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::hash::{
-    Capacity, Combination, Each, Error, KeyKind, Keys, Source, Surveys, Wanted, replay, survey,
+    BatchConsumer, Capacity, Combination, Error, KeyKind, Keys, Source, Surveys, Wanted, replay,
+    survey,
 };
 use larder_trace::TraceEvent;
 use rustix::time::{ClockId, clock_gettime};
@@ -47,7 +48,7 @@ impl Source for Recorded {
         true
     }
 
-    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
+    fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), Error> {
         for pass in 0..self.passes {
             let mut number = 0;
             self.keys.read(&mut |events| {

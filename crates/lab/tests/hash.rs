@@ -12,8 +12,8 @@ use larder_cache::table::{Counts, HashFunction};
 use larder_cache::tables::Finder;
 use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_lab::hash::{
-    Capacity, Combination, Each, Error, HashReport, KeyKind, Keys, Outcome, Source, Survey,
-    TraceFile, Wanted, p_value, replay, survey,
+    BatchConsumer, Capacity, Combination, Error, HashReport, KeyKind, Keys, Outcome, Source,
+    Survey, TraceFile, Wanted, p_value, replay, survey,
 };
 use larder_lab::output::Report as _;
 use larder_lab::trace::Tolerance;
@@ -41,7 +41,7 @@ impl Source for Events {
         self.has_changes
     }
 
-    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
+    fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), Error> {
         for batch in self.events.chunks(1000) {
             if !each(&mut batch.iter().copied()) {
                 break;

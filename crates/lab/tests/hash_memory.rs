@@ -3,7 +3,9 @@
 
 use larder_cache::hash::Function;
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::hash::{Capacity, Combination, Each, Error, Source, Wanted, replay, survey};
+use larder_lab::hash::{
+    BatchConsumer, Capacity, Combination, Error, Source, Wanted, replay, survey,
+};
 use larder_testkit::memory::{peak_resident_bytes, resident_bytes};
 use larder_trace::TraceEvent;
 
@@ -32,7 +34,7 @@ impl Source for Passing {
         true
     }
 
-    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
+    fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), Error> {
         let event = |operation, index| TraceEvent {
             time_ns: 0,
             cache: CacheKind::Page,

@@ -5,8 +5,8 @@ use larder::{OpenOptions, Tables, Volume};
 use larder_cache::hash::{Function, HashKey};
 use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_lab::hash::{
-    Capacity, Combination, Each, Error, KeyKind, Keys, Outcome, SEGMENTS, Source, Surveys, Wanted,
-    replay, survey, survey_from,
+    BatchConsumer, Capacity, Combination, Error, KeyKind, Keys, Outcome, SEGMENTS, Source, Surveys,
+    Wanted, replay, survey, survey_from,
 };
 use larder_lab::tune::{Advice, Conditions, mount_option, tune};
 use larder_testkit::image::recipe;
@@ -32,7 +32,7 @@ impl Source for Events {
         true
     }
 
-    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
+    fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), Error> {
         each(&mut self.0.iter().copied());
         Ok(())
     }
@@ -221,7 +221,7 @@ impl Source for Together {
         false
     }
 
-    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
+    fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), Error> {
         self.0
             .iter()
             .chain(&self.0)

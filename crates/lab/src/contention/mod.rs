@@ -4,7 +4,7 @@
 //! # Model
 //! An operation of a real variant of mbcache is run once, alone, and records what it locks, writes and
 //! holds ([`record`]). A [`Machine`] with any number of processors then simulates such operations of
-//! many workers that run concurrently ([`Machine::play`]). Each step has a cost ([`Prices`]):
+//! many workers that run concurrently ([`Machine::simulate`]). Each step has a cost ([`Prices`]):
 //!
 //! - A lock or line that another processor used last costs a **transfer** before it can be used. This
 //!   counts as a handover. A worker that wants one that is in use waits in a queue and keeps its

@@ -69,7 +69,7 @@ impl Recording {
         let mut processes: Vec<Recorded<'_>> = (0..case.processes)
             .map(|number| Recorded {
                 process: Process::new(number, &blocks, &*cache, case, &config),
-                chance: generator(self.seed, u64::from(number)),
+                random: generator(self.seed, u64::from(number)),
                 operations: Vec::new(),
             })
             .collect();
@@ -78,7 +78,7 @@ impl Recording {
                 recorder.move_to(number % self.processors);
                 let touches = recorded.set(&*cache, &recorder);
                 if turn >= case.files {
-                    let steps = self.work.around(&touches, &mut recorded.chance);
+                    let steps = self.work.around(&touches, &mut recorded.random);
                     recorded.operations.push(steps);
                 }
             }
@@ -90,7 +90,7 @@ impl Recording {
 
 struct Recorded<'c> {
     process: Process<'c>,
-    chance: Pcg64Mcg,
+    random: Pcg64Mcg,
     operations: Vec<Vec<Step>>,
 }
 
@@ -154,8 +154,8 @@ fn cache(
 
 impl FileSystemWork {
     /// Returns the steps of a set with these accesses.
-    fn around(self, touched: &[Touched], chance: &mut Pcg64Mcg) -> Vec<Step> {
-        let mut some = |ns: u64| Step::Work(ns / 2 + chance.random_range(0..=ns));
+    fn around(self, touched: &[Touched], random: &mut Pcg64Mcg) -> Vec<Step> {
+        let mut some = |ns: u64| Step::Work(ns / 2 + random.random_range(0..=ns));
         let worked = touched.iter().filter(|touched| touched.is_worked).count();
         let held_ns = self.held_ns / (worked as u64).max(1);
         let mut steps = vec![some(self.before_ns)];

@@ -2,7 +2,7 @@
 //! caches.
 
 use super::error::Error;
-use super::source::{Each, Source};
+use super::source::{BatchConsumer, Source};
 use crate::workload::chance::generator;
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation};
@@ -206,7 +206,7 @@ impl Source for Keys {
         false
     }
 
-    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
+    fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), Error> {
         let mut random = generator(self.seed, 1);
         let again = self.hashed.len() as u64 * LOOKUPS_PER_OBJECT;
         let mut drawn = (0..again).map(|_| self.hashed[random.random_range(0..self.hashed.len())]);

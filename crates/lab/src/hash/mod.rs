@@ -35,7 +35,7 @@ pub use report::HashReport;
 pub(crate) use row::Row;
 pub use row::p_value;
 pub(crate) use source::Prefix;
-pub use source::{Capacity, Each, Source, TraceFile, Wanted};
+pub use source::{BatchConsumer, Capacity, Source, TraceFile, Wanted};
 pub use survey::Survey;
 pub(crate) use sweep::segment_end;
 pub use sweep::{Combination, Outcome, SEGMENTS, Surveys, replay, survey, survey_from};

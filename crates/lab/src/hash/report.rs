@@ -58,7 +58,7 @@ const OWN_OVER_CHANCE: f64 = 0.02;
 const MIN_OBJECTS: u64 = 5000;
 
 /// The remark in that case.
-const FEW: &str = " (with so few objects, chance varies as much)";
+const FEW_OBJECTS: &str = " (with so few objects, chance varies as much)";
 
 impl HashReport {
     /// Creates the report of a trace from `outcomes`.
@@ -309,22 +309,22 @@ impl CacheReport {
             .filter(|row| row.function == Finder::Larder);
         let over = own.filter_map(|row| Some(row.chains?.over_chance));
         let most = over.max_by(f64::total_cmp)?;
-        let is_kept = if most <= OWN_OVER_CHANCE {
+        let result = if most <= OWN_OVER_CHANCE {
             "met"
         } else {
             "missed"
         };
         let is_significant = most <= OWN_OVER_CHANCE || self.survey.peak_objects >= MIN_OBJECTS;
-        let unless = if is_significant { "" } else { FEW };
+        let remark = if is_significant { "" } else { FEW_OBJECTS };
         // The hash of names has a secret key.
-        let here = match self.cache {
+        let replayed_as = match self.cache {
             CacheKind::Dentry => "replayed as ",
             _ => "",
         };
-        let side = if most < 0.0 { "below" } else { "above" };
+        let side = if most < 0.0 { "fewer" } else { "more" };
         Some(format!(
-            "larder's own function ({here}{}): links {:.1}% {side} chance; limit {:.0}% above: \
-             {is_kept}{unless}.",
+            "larder's own function ({replayed_as}{}) walks {:.1}% {side} links than chance (limit: {:.0}% more): \
+             {result}{remark}.",
             own_function(self.cache),
             most.abs() * 100.0,
             OWN_OVER_CHANCE * 100.0

@@ -16,7 +16,7 @@ use std::thread;
 const AHEAD: usize = 2;
 
 /// Receives events, and returns whether to continue.
-pub type Each<'a> = dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool + 'a;
+pub type BatchConsumer<'a> = dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool + 'a;
 
 /// Events that can be read several times, with the same result each time.
 pub trait Source: Sync {
@@ -39,7 +39,7 @@ pub trait Source: Sync {
     ///
     /// # Errors
     /// If the events cannot be read.
-    fn read(&self, each: &mut Each<'_>) -> Result<(), Error>;
+    fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), Error>;
 }
 
 /// A trace in a file.
@@ -110,7 +110,7 @@ impl Source for TraceFile {
         self.losses.clone()
     }
 
-    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
+    fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), Error> {
         let mut reader = open(&self.path, self.tolerance)?;
         let mut batch = Batch::default();
         while reader
@@ -162,7 +162,7 @@ impl Source for Prefix<'_> {
         self.source.losses()
     }
 
-    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
+    fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), Error> {
         let mut left = usize::try_from(self.events).unwrap_or(usize::MAX);
         self.source.read(&mut |events| {
             let mut first = events.take(left).inspect(|_| left -= 1);

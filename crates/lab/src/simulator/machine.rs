@@ -243,7 +243,7 @@ impl Machine {
     }
 
     /// Writes all dirty pages, and waits for all requests in flight.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn sync(&mut self) {
         self.write_back.flush_all();
         self.pump_write_back();
         while let Some(at) = self.device.next_event() {

@@ -210,8 +210,8 @@ impl Simulator {
     }
 
     /// Writes back all dirty pages, and waits until the device is idle.
-    pub fn settle(&mut self) {
-        self.machine.settle();
+    pub fn sync(&mut self) {
+        self.machine.sync();
     }
 
     /// Returns the number of pages that are cached or in flight.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::chance::{Permutation, mix};
-use super::kind::{BYTES, COUNT, Kind, Scene};
+use super::kind::{BYTES, COUNT, JobContext, Kind};
 use super::parameters::Parameters;
 use super::sysbench::drawn;
 use super::{Jobs, Operation, ReaderJob};
@@ -69,10 +69,10 @@ fn record_start(number: u64) -> u64 {
     number * RECORD_BYTES + mix(number) % SHIFT_BYTES
 }
 
-fn ml_epoch(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+fn ml_epoch(values: &Parameters, context: &JobContext<'_>) -> Jobs {
     let file_bytes = values.get("file");
     let records = file_bytes.div_ceil(RECORD_BYTES);
-    let seed = scene.seed;
+    let seed = context.seed;
     let operations = (0..values.get("epochs")).flat_map(move |epoch| {
         let order = Permutation::new(records, mix(seed ^ mix(epoch)));
         (0..records).map(move |place| {
@@ -83,7 +83,7 @@ fn ml_epoch(values: &Parameters, scene: &Scene<'_>) -> Jobs {
     });
     let source = Rc::new(RefCell::new(operations));
     let workers = (0..values.get("workers")).map(|_| ReaderJob::new(drawn(&source)));
-    scene.jobs(1, workers.collect())
+    context.jobs(1, workers.collect())
 }
 
 /// Returns the size of a file: half of the files have up to half the mean, a quarter up to the
@@ -100,7 +100,7 @@ fn tar_size(values: &Parameters, file: u64) -> u64 {
     least + 1 + mix(chance) % (most - least).max(1)
 }
 
-fn tar(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+fn tar(values: &Parameters, context: &JobContext<'_>) -> Jobs {
     let request_bytes = values.get("request");
     let sizes: Vec<u64> = (0..values.get("files"))
         .map(|file| tar_size(values, file))
@@ -115,5 +115,5 @@ fn tar(values: &Parameters, scene: &Scene<'_>) -> Jobs {
             )
         })
     });
-    Jobs::new(scene.files.to_vec(), vec![ReaderJob::new(operations)])
+    Jobs::new(context.files.to_vec(), vec![ReaderJob::new(operations)])
 }

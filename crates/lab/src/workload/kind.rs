@@ -13,17 +13,17 @@ pub(super) struct Kind {
     /// Returns the sizes of the files that it needs.
     pub(super) file_sizes: fn(&Parameters) -> Vec<u64>,
     /// Returns its readers.
-    pub(super) jobs: fn(&Parameters, &Scene<'_>) -> Jobs,
+    pub(super) jobs: fn(&Parameters, &JobContext<'_>) -> Jobs,
 }
 
 /// The files on which the readers operate.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scene<'a> {
+pub(super) struct JobContext<'a> {
     pub(super) files: &'a [FileId],
     pub(super) seed: u64,
 }
 
-impl Scene<'_> {
+impl JobContext<'_> {
     /// Creates readers on the first file, which is opened `opens` times.
     pub(super) fn jobs(&self, opens: u64, readers: Vec<ReaderJob>) -> Jobs {
         Jobs::new((0..opens).map(|_| self.files[0]).collect(), readers)

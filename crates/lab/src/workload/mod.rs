@@ -21,7 +21,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::simulator::FileId;
-use kind::{Kind, Scene};
+use kind::{JobContext, Kind};
 use parameters::Parameters;
 
 /// Returns all kinds, in the order of `--help`.
@@ -199,11 +199,11 @@ impl Workload {
             "`{self}` needs {needed} files, and there are {}",
             files.len()
         );
-        let scene = Scene {
+        let context = JobContext {
             files: &files[..needed],
             seed,
         };
-        (self.kind.jobs)(&self.values, &scene)
+        (self.kind.jobs)(&self.values, &context)
     }
 }
 

@@ -2,7 +2,7 @@
 //! mapped.
 
 use super::chance::{Permutation, mix};
-use super::kind::{BYTES, COUNT, Kind, Scene};
+use super::kind::{BYTES, COUNT, JobContext, Kind};
 use super::parameters::{ParameterInfo, Parameters};
 use super::{Jobs, OpenFileId, Operation, ReaderJob};
 use crate::simulator::PAGE_BYTES;
@@ -28,8 +28,8 @@ pub(super) const KINDS: &[Kind] = &[
         about: "one reader, from start to end",
         parameters: &[FILE, REQUEST],
         file_sizes: one_file,
-        jobs: |values, scene| {
-            by_place(values, scene, Operation::read, |place, records| {
+        jobs: |values, context| {
+            by_place(values, context, Operation::read, |place, records| {
                 (place < records).then_some(place)
             })
         },
@@ -39,8 +39,8 @@ pub(super) const KINDS: &[Kind] = &[
         about: "one reader, from start to end, twice",
         parameters: &[FILE, REQUEST],
         file_sizes: one_file,
-        jobs: |values, scene| {
-            by_place(values, scene, Operation::read, |place, records| {
+        jobs: |values, context| {
+            by_place(values, context, Operation::read, |place, records| {
                 (place < 2 * records).then(|| place % records)
             })
         },
@@ -50,8 +50,8 @@ pub(super) const KINDS: &[Kind] = &[
         about: "one reader, from the last request to the first (iozone's reverse read)",
         parameters: &[FILE, REQUEST],
         file_sizes: one_file,
-        jobs: |values, scene| {
-            by_place(values, scene, Operation::read, |place, records| {
+        jobs: |values, context| {
+            by_place(values, context, Operation::read, |place, records| {
                 (records - 1).checked_sub(place)
             })
         },
@@ -82,7 +82,7 @@ pub(super) const KINDS: &[Kind] = &[
             THREADS,
         ],
         file_sizes: one_file,
-        jobs: |values, scene| random(values, scene, |_| Operation::read),
+        jobs: |values, context| random(values, context, |_| Operation::read),
     },
     Kind {
         name: "mixed",
@@ -90,8 +90,8 @@ pub(super) const KINDS: &[Kind] = &[
                 workload; a single thread only reads)",
         parameters: &[FILE, REQUEST, REQUESTS, THREADS],
         file_sizes: one_file,
-        jobs: |values, scene| {
-            random(values, scene, |thread| match thread % 2 {
+        jobs: |values, context| {
+            random(values, context, |thread| match thread % 2 {
                 0 => Operation::read,
                 _ => Operation::write,
             })
@@ -102,10 +102,10 @@ pub(super) const KINDS: &[Kind] = &[
         about: "one writer, from start to end",
         parameters: &[FILE, REQUEST, FLUSH],
         file_sizes: one_file,
-        jobs: |values, scene| {
+        jobs: |values, context| {
             flushed(
                 values,
-                by_place(values, scene, Operation::write, |place, records| {
+                by_place(values, context, Operation::write, |place, records| {
                     (place < records).then_some(place)
                 }),
             )
@@ -116,7 +116,7 @@ pub(super) const KINDS: &[Kind] = &[
         about: "writers in random order; no request is repeated before all are written",
         parameters: &[FILE, REQUEST, REQUESTS, THREADS, FLUSH],
         file_sizes: one_file,
-        jobs: |values, scene| flushed(values, random(values, scene, |_| Operation::write)),
+        jobs: |values, context| flushed(values, random(values, context, |_| Operation::write)),
     },
     Kind {
         name: "mmap",
@@ -152,7 +152,7 @@ fn records(values: &Parameters) -> u64 {
 /// from 0 and the number of records, until it returns `None`.
 fn by_place(
     values: &Parameters,
-    scene: &Scene<'_>,
+    context: &JobContext<'_>,
     make: MakeOperation,
     record_at: impl Fn(u64, u64) -> Option<u64> + 'static,
 ) -> Jobs {
@@ -160,31 +160,31 @@ fn by_place(
     let operations = (0..)
         .map_while(move |place| record_at(place, records))
         .map(move |record| make(0, record * request_bytes, request_bytes));
-    scene.jobs(1, vec![ReaderJob::new(operations)])
+    context.jobs(1, vec![ReaderJob::new(operations)])
 }
 
-fn stride(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+fn stride(values: &Parameters, context: &JobContext<'_>) -> Jobs {
     let (request_bytes, records) = (values.get("request"), records(values));
     let stride = values.get("stride");
     let operations = (0..stride)
         .flat_map(move |first| (first..records).step_by(usize::try_from(stride).unwrap_or(1)))
         .map(move |record| Operation::read(0, record * request_bytes, request_bytes));
-    scene.jobs(1, vec![ReaderJob::new(operations)])
+    context.jobs(1, vec![ReaderJob::new(operations)])
 }
 
-fn random(values: &Parameters, scene: &Scene<'_>, make: fn(u64) -> MakeOperation) -> Jobs {
+fn random(values: &Parameters, context: &JobContext<'_>, make: fn(u64) -> MakeOperation) -> Jobs {
     let (request_bytes, records) = (values.get("request"), records(values));
     let requests = values.get("requests");
     let threads = values.get("threads");
     let readers = (0..threads).zip(0..).map(|(number, open_file)| {
-        let order = Permutation::new(records, mix(scene.seed ^ mix(number)));
+        let order = Permutation::new(records, mix(context.seed ^ mix(number)));
         let make = make(number);
         ReaderJob::new((0..requests).map(move |place| {
             let offset_bytes = order.at(place) * request_bytes;
             make(open_file, offset_bytes, request_bytes)
         }))
     });
-    scene.jobs(threads, readers.collect())
+    context.jobs(threads, readers.collect())
 }
 
 /// Appends a flush at the end of each thread, if requested.
@@ -207,9 +207,9 @@ fn flushed(values: &Parameters, jobs: Jobs) -> Jobs {
     }
 }
 
-fn mapped(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+fn mapped(values: &Parameters, context: &JobContext<'_>) -> Jobs {
     let pages = values.get("file").div_ceil(PAGE_BYTES);
-    let order = Permutation::new(pages, scene.seed);
+    let order = Permutation::new(pages, context.seed);
     let is_random = values.get("random") == 1;
     let operations = (0..values.get("faults")).map(move |place| {
         let page = if is_random {
@@ -222,5 +222,5 @@ fn mapped(values: &Parameters, scene: &Scene<'_>) -> Jobs {
             offset_bytes: page * PAGE_BYTES,
         }
     });
-    scene.jobs(1, vec![ReaderJob::new(operations)])
+    context.jobs(1, vec![ReaderJob::new(operations)])
 }

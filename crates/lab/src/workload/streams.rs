@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::kind::{BYTES, COUNT, Kind, Scene, TIME};
+use super::kind::{BYTES, COUNT, JobContext, Kind, TIME};
 use super::parameters::{ParameterInfo, Parameters};
 use super::{Jobs, Operation, ReaderJob};
 use crate::simulator::PAGE_BYTES;
@@ -24,14 +24,14 @@ pub(super) const KINDS: &[Kind] = &[
                 file",
         parameters: &[STREAMS, REQUEST, SHARED_FILE],
         file_sizes: |values| vec![values.get("file")],
-        jobs: |values, scene| interleaved(values, scene, false),
+        jobs: |values, context| interleaved(values, context, false),
     },
     Kind {
         name: "shared",
         about: "as interleaved, but through one open file, whose readahead state they share",
         parameters: &[STREAMS, REQUEST, SHARED_FILE],
         file_sizes: |values| vec![values.get("file")],
-        jobs: |values, scene| interleaved(values, scene, true),
+        jobs: |values, context| interleaved(values, context, true),
     },
     Kind {
         name: "streams",
@@ -79,7 +79,7 @@ fn requests(
     })
 }
 
-fn interleaved(values: &Parameters, scene: &Scene<'_>, is_shared: bool) -> Jobs {
+fn interleaved(values: &Parameters, context: &JobContext<'_>, is_shared: bool) -> Jobs {
     let (streams, file_bytes) = (values.get("streams"), values.get("file"));
     // Each reader has whole pages; the last one reads the remainder.
     let part_bytes = (file_bytes / streams).next_multiple_of(PAGE_BYTES);
@@ -93,15 +93,15 @@ fn interleaved(values: &Parameters, scene: &Scene<'_>, is_shared: bool) -> Jobs 
             values.get("request"),
         ))
     });
-    scene.jobs(if is_shared { 1 } else { streams }, readers.collect())
+    context.jobs(if is_shared { 1 } else { streams }, readers.collect())
 }
 
-fn paced(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+fn paced(values: &Parameters, context: &JobContext<'_>) -> Jobs {
     let (request_bytes, rate_bytes) = (values.get("request"), values.get("rate"));
     let interval_ns = u128::from(request_bytes) * 1_000_000_000 / u128::from(rate_bytes);
     let interval = Duration::from_nanos(u64::try_from(interval_ns).unwrap_or(u64::MAX));
     let stagger = Duration::from_nanos(values.get("stagger"));
-    let readers = (0..).zip(scene.files).map(|(number, _)| ReaderJob {
+    let readers = (0..).zip(context.files).map(|(number, _)| ReaderJob {
         start: stagger * number,
         interval,
         operations: Box::new(requests(number, 0, values.get("file"), request_bytes).cycle()),
@@ -109,7 +109,7 @@ fn paced(values: &Parameters, scene: &Scene<'_>) -> Jobs {
     let readers: Vec<_> = readers.collect();
     let count = u32::try_from(readers.len()).unwrap_or(u32::MAX);
     Jobs {
-        open_files: scene.files.to_vec(),
+        open_files: context.files.to_vec(),
         readers,
         stop_after: Some((stagger * count).max(Duration::from_secs(1))),
     }

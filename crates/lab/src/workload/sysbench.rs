@@ -20,7 +20,7 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
 use super::chance::generator;
-use super::kind::{BYTES, COUNT, Kind, Scene, TIME};
+use super::kind::{BYTES, COUNT, JobContext, Kind, TIME};
 use super::parameters::{ParameterInfo, Parameters};
 use super::{Jobs, OpenFileId, Operation, ReaderJob};
 
@@ -167,10 +167,10 @@ impl Iterator for FileIo {
     }
 }
 
-fn file_io(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+fn file_io(values: &Parameters, context: &JobContext<'_>) -> Jobs {
     let request_bytes = values.get("request");
     let source = Rc::new(RefCell::new(FileIo {
-        random: generator(scene.seed, 0),
+        random: generator(context.seed, 0),
         file_blocks: (file_bytes(values) / request_bytes).max(1),
         request_bytes,
         files: u32::try_from(values.get("files")).unwrap_or(u32::MAX),
@@ -182,7 +182,7 @@ fn file_io(values: &Parameters, scene: &Scene<'_>) -> Jobs {
         is_flushed: false,
     }));
     let readers = (0..values.get("threads")).map(|_| ReaderJob::new(drawn(&source)));
-    Jobs::new(scene.files.to_vec(), readers.collect())
+    Jobs::new(context.files.to_vec(), readers.collect())
 }
 
 /// Returns a row below `rows`, drawn from sysbench's `special` distribution.
@@ -225,7 +225,7 @@ impl Table {
     }
 }
 
-fn oltp(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+fn oltp(values: &Parameters, context: &JobContext<'_>) -> Jobs {
     let table = Table {
         file_bytes: values.get("file"),
         rows: values.get("rows"),
@@ -235,7 +235,7 @@ fn oltp(values: &Parameters, scene: &Scene<'_>) -> Jobs {
     let queries = selects + values.get("ranges");
     let transactions_left = Rc::new(RefCell::new(values.get("transactions")));
     let readers = (0..values.get("threads")).map(|number| {
-        let mut random = generator(scene.seed, number);
+        let mut random = generator(context.seed, number);
         let transactions_left = Rc::clone(&transactions_left);
         let transactions = std::iter::from_fn(move || {
             let mut left = transactions_left.borrow_mut();
@@ -249,5 +249,5 @@ fn oltp(values: &Parameters, scene: &Scene<'_>) -> Jobs {
             table.read(first, rows).chain([think])
         }))
     });
-    scene.jobs(1, readers.collect())
+    context.jobs(1, readers.collect())
 }

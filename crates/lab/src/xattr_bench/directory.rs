@@ -79,27 +79,27 @@ fn set_all(job: &Job) -> Result<(), Error> {
         ..
     } = *job;
     let killed = set_parent_process_death_signal(Some(Signal::KILL));
-    killed.map_err(|error| not("prepare", error.into()))?;
+    killed.map_err(|error| process_error("prepare", error.into()))?;
     let dir = PathBuf::from(process.to_string());
     let files: Vec<PathBuf> = (0..case.files).map(|file| file_of(&dir, file)).collect();
     fs::create_dir(&dir)
-        .map_err(|source| failed("create the directory", &job.dir.join(&dir), source))?;
+        .map_err(|source| directory_error("create the directory", &job.dir.join(&dir), source))?;
     for file in &files {
         File::create_new(file)
-            .map_err(|source| failed("create the file", &job.dir.join(file), source))?;
+            .map_err(|source| directory_error("create the file", &job.dir.join(file), source))?;
     }
     send(&Answer::Ready)?;
     // Unbuffered: a buffer would consume the lines of other processes.
     let mut line = [0];
     let waited = rustix::io::read(io::stdin(), &mut line);
-    if waited.map_err(|error| not("synchronize", error.into()))? == 0 {
+    if waited.map_err(|error| process_error("synchronize", error.into()))? == 0 {
         return Ok(());
     }
     for draw in Draws::new(case, &config, process) {
         let file = &files[draw.file as usize];
         let value = bytes_of(draw.value, config.seed);
         setxattr(file, ATTRIBUTE, &value, XattrFlags::empty())
-            .map_err(|error| attribute("set", &job.dir.join(file), error))?;
+            .map_err(|error| attribute_error("set", &job.dir.join(file), error))?;
     }
     send(&Answer::Done)
 }
@@ -112,7 +112,8 @@ pub(super) fn run(
     config: &BenchConfig,
 ) -> Result<Run, Error> {
     let dir = Scratch::new(path)?;
-    let (reader, mut go) = io::pipe().map_err(|source| not("create a pipe for", source))?;
+    let (reader, mut start_pipe) =
+        io::pipe().map_err(|source| process_error("create a pipe for", source))?;
     let mut processes = Processes(Vec::new());
     for process in 0..case.processes {
         let job = Job {
@@ -129,8 +130,9 @@ pub(super) fn run(
     processes.expect(&Answer::Ready, interrupt)?;
     let start = Instant::now();
     let lines = "\n".repeat(case.processes as usize);
-    go.write_all(lines.as_bytes())
-        .map_err(|source| not("start", source))?;
+    start_pipe
+        .write_all(lines.as_bytes())
+        .map_err(|source| process_error("start", source))?;
     processes.expect(&Answer::Done, interrupt)?;
     let elapsed = start.elapsed();
     drop(processes);
@@ -153,7 +155,7 @@ fn check(dir: &Path, case: Case, config: &BenchConfig, process: u32) -> Result<(
         let found = match getxattr(&path, ATTRIBUTE, &mut value) {
             Ok(_) => Some(value),
             Err(Errno::NODATA) => None,
-            Err(error) => return Err(attribute("read", &path, error)),
+            Err(error) => return Err(attribute_error("read", &path, error)),
         };
         if found != last.map(|value| bytes_of(value, config.seed)) {
             let file = file as usize;
@@ -175,15 +177,15 @@ fn send(answer: &Answer) -> Result<(), Error> {
             writeln!(out, "{line}")?;
             out.flush()
         });
-    sent.map_err(|source| not("report from", source))
+    sent.map_err(|source| process_error("report from", source))
 }
 
-fn failed(what: &'static str, path: &Path, source: io::Error) -> Error {
+fn directory_error(what: &'static str, path: &Path, source: io::Error) -> Error {
     let path = path.to_owned();
     Error::Directory { what, path, source }
 }
 
-fn attribute(what: &'static str, path: &Path, error: Errno) -> Error {
+fn attribute_error(what: &'static str, path: &Path, error: Errno) -> Error {
     Error::Attribute {
         what,
         path: path.to_owned(),
@@ -191,7 +193,7 @@ fn attribute(what: &'static str, path: &Path, error: Errno) -> Error {
     }
 }
 
-fn not(what: &'static str, source: io::Error) -> Error {
+fn process_error(what: &'static str, source: io::Error) -> Error {
     Error::Process { what, source }
 }
 
@@ -201,13 +203,14 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new(parent: &Path) -> Result<Self, Error> {
         let path = parent.join(format!("xattr-bench-{}", std::process::id()));
-        fs::create_dir(&path).map_err(|source| failed("create the directory", &path, source))?;
+        fs::create_dir(&path)
+            .map_err(|source| directory_error("create the directory", &path, source))?;
         Ok(Self(path))
     }
 
     fn remove(&self) -> Result<(), Error> {
         fs::remove_dir_all(&self.0)
-            .map_err(|source| failed("remove the directory", &self.0, source))
+            .map_err(|source| directory_error("remove the directory", &self.0, source))
     }
 }
 
@@ -225,20 +228,25 @@ struct Process {
 }
 
 impl Process {
-    fn start(worker: &Worker, job: &Job, dir: &Path, go: &PipeReader) -> Result<Self, Error> {
+    fn start(
+        worker: &Worker,
+        job: &Job,
+        dir: &Path,
+        start_pipe: &PipeReader,
+    ) -> Result<Self, Error> {
         let start = || -> io::Result<Self> {
             let mut child = Command::new(&worker.program)
                 .args(&worker.arguments)
                 .arg(serde_json::to_string(job)?)
                 .current_dir(dir)
-                .stdin(go.try_clone()?)
+                .stdin(start_pipe.try_clone()?)
                 .stdout(Stdio::piped())
                 .spawn()?;
             let answers = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
             let answers = BufReader::new(answers);
             Ok(Self { child, answers })
         };
-        start().map_err(|source| not("start", source))
+        start().map_err(|source| process_error("start", source))
     }
 
     fn expect(&mut self, expected: &Answer, interrupt: Option<&PipeReader>) -> Result<(), Error> {
@@ -247,7 +255,7 @@ impl Process {
         }
         let mut line = String::new();
         let read = self.answers.read_line(&mut line);
-        read.map_err(|source| not("read from", source))?;
+        read.map_err(|source| process_error("read from", source))?;
         match serde_json::from_str(&line) {
             Ok(Answer::Failed { message, errno }) => Err(Error::Reported {
                 message,
@@ -257,7 +265,7 @@ impl Process {
             _ => {
                 let status = self.child.wait();
                 Err(Error::Worker(
-                    status.map_err(|source| not("wait for", source))?,
+                    status.map_err(|source| process_error("wait for", source))?,
                 ))
             }
         }
@@ -275,7 +283,7 @@ impl Process {
                 Ok(_) => return Err(Error::Interrupted),
                 // A signal. If it is one that stops the bench, the pipe is now readable.
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(not("read from", error.into())),
+                Err(error) => return Err(process_error("read from", error.into())),
             }
         }
     }

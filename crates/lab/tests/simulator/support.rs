@@ -164,7 +164,7 @@ pub fn run_checked(simulator: &mut Simulator, jobs: Jobs, sizes_bytes: &[u64]) -
 /// Verifies that every page that was read ahead was used, was evicted, or is still cached and
 /// unused. This empties the cache.
 fn check_pages(simulator: &mut Simulator, files: &[FileId]) {
-    simulator.settle();
+    simulator.sync();
     let frames = simulator.config().memory_bytes / PAGE_BYTES;
     assert!(
         simulator.cached_pages() <= frames.max(1),

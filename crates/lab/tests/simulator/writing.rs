@@ -19,7 +19,7 @@ fn writes_that_fit_in_memory_do_not_wait() {
     let report = simulator.run(jobs(&files, vec![writer]));
     assert_eq!((report.device_writes, report.device_reads), (0, 0));
     assert!(report.latency.max_ns < 1_000_000, "{:?}", report.latency);
-    simulator.settle();
+    simulator.sync();
     let after = simulator.run(jobs(&files, vec![thread([read(0, 0, 4 * MIB)])]));
     assert_eq!(after.pages.page_misses, 0, "written pages stay cached");
 }
@@ -37,7 +37,7 @@ fn writer_of_more_than_memory_is_throttled_to_the_device() {
     assert!(report.throughput_bytes_s() < 100e6, "{report:?}");
     let mean_bytes = report.device_written_bytes / report.device_writes;
     assert!(mean_bytes > 256 * KIB, "{mean_bytes}");
-    simulator.settle();
+    simulator.sync();
     assert_eq!(simulator.dirty_pages(), 0);
 }
 

@@ -78,7 +78,7 @@ pub(super) fn test_names() -> impl Iterator<Item = &'static str> {
 
 fn kb_per_second(machine: &mut Simulator, file: FileId, operations: Operations) -> f64 {
     let report = machine.run(Jobs::new(vec![file], vec![ReaderJob::new(operations)]));
-    machine.settle();
+    machine.sync();
     let kb = as_f64(report.bytes_read + report.bytes_written) / 1024.0;
     kb / report.elapsed.as_secs_f64()
 }
