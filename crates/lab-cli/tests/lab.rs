@@ -172,7 +172,7 @@ fn reproduce_quick_report_states_that_it_is_not_a_reproduction() {
         "{text}"
     );
     let report = fs::read_to_string(Path::new(dir.path()).join("wu2007.md")).unwrap();
-    assert!(report.contains("no reproduction"));
+    assert!(report.contains("not a reproduction"));
 }
 
 #[test]
@@ -190,11 +190,11 @@ fn reproduce_kara2016_quick_report_has_every_finding_and_no_verdict() {
         "{text}"
     );
     assert!(
-        text.contains("no reproduction") && text.contains("verdict    not judged"),
+        text.contains("not a reproduction") && text.contains("verdict    not judged"),
         "{text}"
     );
     let report = fs::read_to_string(dir.path().join("kara2016.md")).unwrap();
-    assert!(report.contains("no reproduction"));
+    assert!(report.contains("not a reproduction"));
     let json = fs::read_to_string(dir.path().join("kara2016.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let not_measured = json["not_measured"].as_array().unwrap();

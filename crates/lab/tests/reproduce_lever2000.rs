@@ -48,7 +48,7 @@ fn quick_reproduction_has_every_published_row_and_histogram() {
             "{histogram}"
         );
     }
-    assert!(text.contains("no reproduction"));
+    assert!(text.contains("not a reproduction"));
     let json: serde_json::Value = serde_json::from_str(&files[3].content).unwrap();
     assert_eq!(
         json["tables"][0].as_array().unwrap().len(),
@@ -61,7 +61,7 @@ fn xor_of_blocks_walks_more_links_than_multiplication() {
     let Some(results) = quick() else { return };
     let links = |kernel| {
         let row = results.row(3, kernel).unwrap();
-        row.loads[0].cache(CacheKind::Buffer).links_a_lookup()
+        row.loads[0].cache(CacheKind::Buffer).links_per_lookup()
     };
     let (xor, mult) = (links("reference, 16384"), links("mult shift 11, 16384"));
     assert!(xor > mult, "{xor} with xor, {mult} with mult-11");
@@ -108,7 +108,10 @@ fn verdict_on_64_bits_uses_the_figures_of_lab_constant() {
         .find(|judged| judged.finding.name == "64 bits")
         .unwrap();
     assert_eq!(finding.verdict, Verdict::Holds);
-    let published = format!("{:.2} of chance's links", constants.published);
+    let published = format!(
+        "{:.2} times the links of a random distribution",
+        constants.published
+    );
     assert!(finding.figures.contains(&published), "{}", finding.figures);
 }
 

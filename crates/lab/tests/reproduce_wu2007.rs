@@ -50,7 +50,7 @@ fn reproduction_fills_every_row() {
 }
 
 #[test]
-fn progress_ends_with_every_run() {
+fn progress_ends_with_the_total_of_runs() {
     let last = std::sync::Mutex::new((0, 0));
     let progress = |done: usize, total: usize| {
         let mut last = last.lock().unwrap();

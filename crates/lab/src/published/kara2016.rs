@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn table_lacks_what_the_machine_died_of_and_nothing_else() {
+    fn only_figures_of_the_collapsed_machine_are_missing() {
         let rows = xattr_bench();
         let missing = rows.iter().filter(|row| row.old_mbcache_s.is_none());
         let missing: Vec<_> = missing.map(XattrBenchRow::case).collect();

@@ -23,5 +23,5 @@ fn rows<T: DeserializeOwned>(text: &str) -> Vec<T> {
     csv::Reader::from_reader(text.as_bytes())
         .deserialize()
         .collect::<Result<_, _>>()
-        .expect("a table that is compiled in is well-formed")
+        .expect("the built-in tables are valid CSV")
 }

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn iozone_table_gives_the_gains_that_the_document_prints() {
+    fn gains_of_iozone_match_those_of_the_document() {
         let rows = iozone();
         assert_eq!(rows.len(), 22);
         for row in rows {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn iozone_table_gives_the_averages_that_the_document_prints() {
+    fn averages_of_iozone_match_those_of_the_document() {
         for (test, legacy, ondemand) in [
             ("Read", 62085.61, 62196.38),
             ("Re-read", 62253.49, 62224.99),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn fileio_table_gives_the_sums_that_the_document_prints() {
+    fn sums_of_fileio_match_those_of_the_document() {
         let rows = fileio();
         assert_eq!(rows.len(), 13);
         let sum = |of: fn(&FileIoRow) -> f64| rows.iter().map(of).sum::<f64>();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn oltp_table_gains_up_to_what_the_document_says() {
+    fn largest_gain_of_oltp_matches_the_document() {
         let rows = oltp();
         assert_eq!(rows.len(), 17);
         let most = rows

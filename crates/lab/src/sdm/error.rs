@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 #[non_exhaustive]
 pub enum Error {
     /// Commands of the script are not installed.
-    #[error("not installed, but needed by the script: {}", .commands.join(", "))]
+    #[error("the script needs commands that are not installed: {}", .commands.join(", "))]
     Missing {
         /// Their names.
         commands: Vec<&'static str>,
@@ -37,7 +37,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A command failed.
-    #[error("user {user}: {command}: {status}{}", told(.message))]
+    #[error("user {user}: {command}: {status}{}", error_output(.message))]
     Failed {
         /// The user.
         user: u32,
@@ -49,7 +49,7 @@ pub enum Error {
         message: String,
     },
     /// A file differs from the expected result of the script.
-    #[error("user {user}: {path} is not what the script makes of it: {found}")]
+    #[error("user {user}: {path} differs from the expected result of the script: {found}")]
     Wrong {
         /// The user.
         user: u32,
@@ -62,11 +62,11 @@ pub enum Error {
     #[error("cannot record the script: {0}")]
     Record(String),
     /// The run was interrupted.
-    #[error("interrupted: nothing is kept of what was measured")]
+    #[error("interrupted: all measurements were discarded")]
     Interrupted,
 }
 
-fn told(message: &str) -> String {
+fn error_output(message: &str) -> String {
     match message.trim() {
         "" => String::new(),
         message => format!(": {message}"),

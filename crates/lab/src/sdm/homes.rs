@@ -2,8 +2,8 @@
 
 use super::Error;
 use super::program::{TextFile, shared_headers};
-use super::prose::macros;
 use super::script::{Outcome, Script};
+use super::texts::macros;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ impl Homes {
     /// Creates them in `parent`, with the initial files of the users of `scripts`.
     pub(super) fn new(parent: &Path, seed: u64, scripts: &[Script]) -> Result<Self, Error> {
         let root = parent.join(format!("larder-sdm-{}", std::process::id()));
-        fs::create_dir(&root).map_err(|source| failed("make the directory", &root, source))?;
+        fs::create_dir(&root).map_err(|source| failed("create the directory", &root, source))?;
         let homes = Self { root };
         let shared: Vec<_> = shared_headers(seed).chain([macros()]).collect();
         homes.write(SHARED, &shared)?;
@@ -30,7 +30,7 @@ impl Homes {
             homes.write(&home, &script.files)?;
             let temporary = homes.root.join(home).join("tmp");
             fs::create_dir(&temporary)
-                .map_err(|source| failed("make the directory", &temporary, source))?;
+                .map_err(|source| failed("create the directory", &temporary, source))?;
         }
         Ok(homes)
     }
@@ -55,9 +55,9 @@ impl Homes {
                 Err(source) => return Err(failed("read", &file, source)),
             };
             if !expected.is_met_by(found.as_deref()) {
-                let found = found.map_or("it is not there".to_owned(), |text| {
+                let found = found.map_or("the file does not exist".to_owned(), |text| {
                     let beginning: String = text.chars().take(60).collect();
-                    format!("it begins {beginning:?}")
+                    format!("the file begins with {beginning:?}")
                 });
                 let path = path.clone();
                 return Err(Error::Wrong { user, path, found });
@@ -77,7 +77,7 @@ impl Homes {
             let path = self.root.join(folder).join(path);
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)
-                    .map_err(|source| failed("make the directory", folder, source))?;
+                    .map_err(|source| failed("create the directory", folder, source))?;
             }
             fs::write(&path, content).map_err(|source| failed("write", &path, source))?;
         }

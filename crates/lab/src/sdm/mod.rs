@@ -21,12 +21,12 @@ mod error;
 mod homes;
 mod processes;
 mod program;
-mod prose;
 mod record;
 mod report;
 mod run;
 mod runs;
 mod script;
+mod texts;
 
 pub use error::Error;
 pub use record::record;

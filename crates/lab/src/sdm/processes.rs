@@ -73,5 +73,5 @@ impl Processes {
 
 fn pid_of(child: &Child) -> io::Result<Pid> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    pid.ok_or_else(|| io::Error::other("a process without a number"))
+    pid.ok_or_else(|| io::Error::other("the command has no valid process ID"))
 }

@@ -25,14 +25,14 @@ const OPTIONS: &str = "-f -y -qq -ttt -s 0 -e trace=%file,%desc,%process -o";
 pub fn record(dir: &Path, seed: u64, interrupt: Option<&PipeReader>) -> Result<Operations, Error> {
     check_commands()?;
     check_installed(&[STRACE])?;
-    let dir = fs::canonicalize(dir).map_err(|source| failed("find", dir, source))?;
+    let dir = fs::canonicalize(dir).map_err(|source| failed("find the directory", dir, source))?;
     let script = [Script::new(seed, 0)];
     let homes = Homes::new(&dir, seed, &script)?;
     let processes = Processes::new();
     let recorded = unless_interrupted(interrupt, &processes, || {
         record_in(&homes, &script[0], &processes)
     });
-    let operations = recorded.map_err(|source| failed("watch the run in", &dir, source))??;
+    let operations = recorded.map_err(|source| failed("wait for the run", &dir, source))??;
     homes.check(0, &script[0].outcomes)?;
     homes.remove()?;
     Ok(operations)
@@ -73,7 +73,7 @@ fn before(root: &Path, home: &str) -> Result<(Vec<String>, Vec<SizedFile>), Erro
         ("home".to_owned(), root.join(home)),
     ];
     while let Some((path, folder)) = left.pop() {
-        let failed = |source| failed("list", &folder, source);
+        let failed = |source| failed("list the directory", &folder, source);
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let metadata = entry.metadata().map_err(failed)?;

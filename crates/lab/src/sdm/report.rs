@@ -8,8 +8,9 @@ impl Sdm {
     /// Returns a table with one row for each load.
     #[must_use]
     pub fn table(&self) -> Table {
-        let mut table =
-            Table::new("users: | scripts/hour: | without the first run: | best run: | elapsed s:");
+        let mut table = Table::new(
+            "users: | scripts/hour: | without the first run: | best run: | time of all runs, s:",
+        );
         for load in &self.loads {
             table.push([
                 load.users.to_string(),
@@ -28,9 +29,9 @@ impl Sdm {
             Series::<(f64, f64)>::new(name, loads.map(|load| (load.users.into(), figure(load))))
         };
         LinePlot {
-            title: "Scripts an hour".to_owned(),
-            x: "users at once".to_owned(),
-            y: "scripts an hour".to_owned(),
+            title: "Throughput by concurrent users".to_owned(),
+            x: "concurrent users".to_owned(),
+            y: "scripts per hour".to_owned(),
             scale: Scale::Linear,
             series: vec![
                 series("average", |load| load.all().mean),
@@ -42,11 +43,12 @@ impl Sdm {
 
 impl Report for Sdm {
     const NAME: &'static str = "sdm";
-    const TITLE: &'static str = "Software developers' commands";
+    const TITLE: &'static str = "Throughput of software development commands";
 
     fn body(&self) -> String {
         format!(
-            "In {}, {} runs of each load in turn, from seed {}.\n\n{}\n![Scripts an hour](sdm.svg)\n",
+            "Directory: {}. Runs of each load: {}; the loads take turns. Seed: {}.\n\n{}\n\
+             ![Scripts per hour](sdm.svg)\n",
             self.directory,
             self.config.runs,
             self.config.seed,

@@ -33,7 +33,7 @@ pub(super) fn run(
         })
     };
     let watched = unless_interrupted(interrupt, &processes, run_all);
-    let (elapsed, ends) = watched.map_err(|source| failed("watch the run in", dir, source))?;
+    let (elapsed, ends) = watched.map_err(|source| failed("wait for the run", dir, source))?;
     if let Some(error) = first_failure(ends) {
         return Err(error);
     }
@@ -140,8 +140,8 @@ pub(super) fn run_step(
         command: shown(),
         source,
     };
-    let told = home.with_extension("told");
-    let file = File::create(&told).map_err(start)?;
+    let error_output = home.with_extension("stderr");
+    let file = File::create(&error_output).map_err(start)?;
     let status = processes.run(command.stderr(file)).map_err(start)?;
     let status = status.ok_or(Error::Interrupted)?;
     if status.success() {
@@ -151,6 +151,6 @@ pub(super) fn run_step(
         user,
         command: shown(),
         status,
-        message: std::fs::read_to_string(told).unwrap_or_default(),
+        message: std::fs::read_to_string(error_output).unwrap_or_default(),
     })
 }

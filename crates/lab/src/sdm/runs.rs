@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn throughput_is_scripts_by_the_time_of_all_in_an_hour() {
+    fn throughput_is_scripts_per_hour() {
         let runs = Runs {
             users: 16,
             elapsed_s: vec![57.6, 28.8, 28.8],
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_is_all_that_there_is() {
+    fn single_run_has_no_deviation() {
         let runs = Runs {
             users: 1,
             elapsed_s: vec![3600.0],

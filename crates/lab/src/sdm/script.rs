@@ -1,7 +1,7 @@
 //! The script of one user: its commands, and their expected results.
 
 use super::program::{Program, TextFile};
-use super::prose::Prose;
+use super::texts::Texts;
 
 /// A command of the script.
 #[derive(Clone, Debug)]
@@ -84,17 +84,17 @@ pub(super) struct Script {
 
 impl Script {
     pub(super) fn new(seed: u64, user: u32) -> Self {
-        let (program, prose) = (Program::new(seed, user), Prose::new(seed, user));
+        let (program, texts) = (Program::new(seed, user), Texts::new(seed, user));
         let mut files = program.files();
-        files.extend(prose.files());
+        files.extend(texts.files());
         files.push(("main.c".to_owned(), program.main_file(0)));
         for edit in [1, 2] {
             files.push((format!("edit{edit}.ed"), program.edit(edit)));
         }
         Self {
             files,
-            steps: steps(&program, &prose),
-            outcomes: outcomes(&program, &prose),
+            steps: steps(&program, &texts),
+            outcomes: outcomes(&program, &texts),
         }
     }
 }
@@ -124,12 +124,12 @@ impl Step {
     }
 }
 
-fn steps(program: &Program, prose: &Prose) -> Vec<Step> {
+fn steps(program: &Program, texts: &Texts) -> Vec<Step> {
     let names: Vec<String> = program.modules().chain(["main".to_owned()]).collect();
     let objects = names.iter().map(|name| format!("objects/{name}.o"));
     let objects: Vec<String> = objects.collect();
     let objects = || objects.iter().map(String::as_str);
-    let letters: Vec<String> = prose.letter_names().collect();
+    let letters: Vec<String> = texts.letter_names().collect();
     let letters = || letters.iter().map(String::as_str);
     let link = || step("gcc", ["-o", "program"].into_iter().chain(objects()));
     let mut steps = vec![
@@ -174,7 +174,7 @@ fn compile(name: &str) -> Step {
     }
 }
 
-fn outcomes(program: &Program, prose: &Prose) -> Vec<Outcome> {
+fn outcomes(program: &Program, texts: &Texts) -> Vec<Outcome> {
     let outcome = |path: &str, expected| Outcome {
         path: path.to_owned(),
         expected,
@@ -187,10 +187,10 @@ fn outcomes(program: &Program, prose: &Prose) -> Vec<Outcome> {
         outcome("results/first", Expected::Text(program.output(1))),
         outcome("results/second", Expected::Text(program.output(2))),
         outcome("results/listing", Expected::WordsOfAnyOrder(objects)),
-        outcome("manual/manual.txt", Expected::Words(prose.formatted())),
+        outcome("manual/manual.txt", Expected::Words(texts.formatted())),
         outcome(
             "results/misspelt",
-            Expected::WordsOfAnyOrder(prose.misspelt().to_vec()),
+            Expected::WordsOfAnyOrder(texts.misspelt().to_vec()),
         ),
         outcome("results/manual", Expected::Nothing),
         outcome("objects/main.o", Expected::Nothing),

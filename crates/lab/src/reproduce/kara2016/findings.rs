@@ -76,8 +76,8 @@ pub static FINDINGS: [Finding; 9] = [
     Finding {
         name: "never slower",
         claim: "the rewrite is not slower than the original",
-        criterion: "old / referenced is in the mean at least 1 less the noise at every P, and in at \
-                    most one case of 20 referenced takes longer than old by more than the noise",
+        criterion: "at each P, the mean of old / referenced is at least 1 minus the noise, and \
+                    referenced takes longer than old by more than the noise in at most 5% of the cases",
         needs_processors: false,
         sources: &[Source::Volume, Source::Engine, Source::Simulated],
         observe: never_slower,
@@ -85,7 +85,7 @@ pub static FINDINGS: [Finding; 9] = [
     Finding {
         name: "many processes",
         claim: "the rewrite is far faster with many processes",
-        criterion: "old / referenced at P=64 is in the mean at least 2",
+        criterion: "at P=64, the mean of old / referenced is at least 2",
         needs_processors: true,
         sources: &[Source::Volume, Source::Engine, Source::Simulated],
         observe: many_processes,
@@ -93,17 +93,17 @@ pub static FINDINGS: [Finding; 9] = [
     Finding {
         name: "collapse",
         claim: "the original collapses: \"the machine just dies\"",
-        criterion: "with V=10, 64 processes take more than 64 times as long as one under old, as if \
-                    they made way for one another at a loss, and less under referenced",
+        criterion: "with V=10, 64 processes take more than 64 times as long as one process under old \
+                    (longer than one after the other), and less than 64 times as long under referenced",
         needs_processors: true,
         sources: &[Source::Volume, Source::Engine, Source::Simulated],
         observe: collapse,
     },
     Finding {
         name: "referenced or lru",
-        claim: "the referenced bit is at least as good as the LRU list nearly everywhere",
-        criterion: "referenced takes no longer than lru, but for the noise, in nine cases of ten, and \
-                    no longer in the mean over all",
+        claim: "the referenced bit is at least as good as the LRU list in nearly all cases",
+        criterion: "referenced takes longer than lru by more than the noise in at most 10% of the cases, \
+                    and the mean of lru / referenced over all cases is at least 1",
         needs_processors: false,
         sources: &[Source::Volume, Source::Engine, Source::Simulated],
         observe: referenced_or_lru,
@@ -111,41 +111,42 @@ pub static FINDINGS: [Finding; 9] = [
     Finding {
         name: "list-lru, contended",
         claim: "list_lru is faster in some heavily contended cases",
-        criterion: "with 32 and 64 processes, list-lru takes at most 0.8 times as long as referenced, \
-                    and less by twice the noise, in at least one case of ten",
+        criterion: "in at least 10% of the cases with 32 or 64 processes, list-lru takes at most 0.8 \
+                    times as long as referenced, and is faster by at least twice the noise",
         needs_processors: true,
         sources: &[Source::Volume, Source::Engine, Source::Simulated],
         observe: list_lru_contended,
     },
     Finding {
         name: "list-lru, mostly",
-        claim: "list_lru is slower in most of the cases",
-        criterion: "list-lru takes longer than referenced by more than the noise in at least a quarter \
-                    of the cases, and in at least twice as many as the other way round",
+        claim: "list_lru is slower in most cases",
+        criterion: "list-lru takes longer than referenced by more than the noise in at least 25% of the \
+                    cases, and in at least twice as many cases as referenced takes longer than list-lru",
         needs_processors: false,
         sources: &[Source::Volume, Source::Engine, Source::Simulated],
         observe: list_lru_mostly,
     },
     Finding {
         name: "off, unique values",
-        claim: "disabling the cache makes up to about twice as fast where values hardly repeat",
-        criterion: "with V=100000, referenced / off is in the mean at least 1.3 at the P where it is most",
+        claim: "disabling the cache makes sets up to about twice as fast if few values repeat",
+        criterion: "with V=100000, the mean of referenced / off is at least 1.3 at the P where it is largest",
         needs_processors: true,
         sources: &[Source::Volume, Source::Kernel, Source::Simulated],
         observe: off_gains,
     },
     Finding {
         name: "off, repeated values",
-        claim: "and far slower where they repeat (F=1000, V=10, P=64: 17.9 s against 3.9 s)",
-        criterion: "off / referenced at P=64, F from 100 and V up to 100 is in the mean at least 2",
+        claim: "disabling the cache makes sets far slower if values repeat (F=1000, V=10, P=64: 17.9 s \
+                against 3.9 s)",
+        criterion: "at P=64, F of at least 100 and V of at most 100, the mean of off / referenced is at least 2",
         needs_processors: true,
         sources: &[Source::Volume, Source::Kernel],
         observe: off_loses,
     },
     Finding {
         name: "referenced bit",
-        claim: "instead of the LRU list it gains about 30% on mostly unique blocks",
-        criterion: "lru / referenced at P=64 and V=100000 is in the mean at least 1.1",
+        claim: "the referenced bit is about 30% faster than the LRU list on mostly unique blocks",
+        criterion: "at P=64 and V=100000, the mean of lru / referenced is at least 1.1",
         needs_processors: true,
         sources: &[Source::Volume, Source::Engine, Source::Simulated],
         observe: referenced_bit,
@@ -153,7 +154,7 @@ pub static FINDINGS: [Finding; 9] = [
 ];
 
 fn never_slower(grid: &Grid) -> Option<Observed> {
-    let mut figures = String::from("old / referenced");
+    let mut figures = String::from("old / referenced by P:");
     let mut is_never_below = true;
     for processes in Case::PROCESSES {
         let at = |case: Case| case.processes == processes;
@@ -164,7 +165,7 @@ fn never_slower(grid: &Grid) -> Option<Observed> {
         let _ = write!(figures, " {mean:.2},");
     }
     let slower = beyond_noise(grid, Referenced, Old)?;
-    let _ = write!(figures, " slower in {slower}");
+    let _ = write!(figures, " referenced slower in {slower}");
     Some(Observed {
         holds: is_never_below && slower.share() <= 0.05,
         figures,
@@ -184,7 +185,7 @@ fn collapse(grid: &Grid) -> Option<Observed> {
     let (old, referenced) = (growth(Old)?, growth(Referenced)?);
     let limit = f64::from(MANY);
     Some(Observed {
-        figures: format!("old {old:.0} times, referenced {referenced:.0} times"),
+        figures: format!("old {old:.0} times as long, referenced {referenced:.0} times"),
         holds: old > limit && referenced < limit,
     })
 }
@@ -193,7 +194,7 @@ fn referenced_or_lru(grid: &Grid) -> Option<Observed> {
     let worse = beyond_noise(grid, Referenced, Lru)?;
     let mean = grid.mean_ratio(Lru, Referenced, |_| true)?;
     Some(Observed {
-        figures: format!("lru / referenced {mean:.2}, slower in {worse}"),
+        figures: format!("lru / referenced {mean:.2}, referenced slower in {worse}"),
         holds: worse.share() <= 0.1 && mean >= 1.0,
     })
 }
@@ -204,7 +205,7 @@ fn list_lru_contended(grid: &Grid) -> Option<Observed> {
     let much = f64::min(0.8, 1.0 - 2.0 * grid.noise);
     let faster = Count::of(&ratios, |ratio| ratio <= much)?;
     Some(Observed {
-        figures: format!("much faster in {faster}"),
+        figures: format!("list-lru much faster in {faster}"),
         holds: faster.share() >= 0.1,
     })
 }
@@ -213,7 +214,7 @@ fn list_lru_mostly(grid: &Grid) -> Option<Observed> {
     let slower = beyond_noise(grid, ListLru, Referenced)?;
     let faster = beyond_noise(grid, Referenced, ListLru)?;
     Some(Observed {
-        figures: format!("slower in {slower}, faster in {faster}"),
+        figures: format!("list-lru slower in {slower}, faster in {faster}"),
         holds: slower.share() >= 0.25 && slower.share() >= 2.0 * faster.share(),
     })
 }

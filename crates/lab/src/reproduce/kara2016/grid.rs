@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn published_noise_is_that_of_the_column_that_looks_nothing_up() {
+    fn published_noise_is_the_spread_of_off() {
         let published = Grid::published();
         assert_eq!(published.rows.len(), 105);
         assert!(
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_of_ratios_takes_a_half_and_two_as_one() {
+    fn geometric_mean_of_half_and_two_is_one() {
         assert!((geometric_mean(&[0.5, 2.0]).unwrap() - 1.0).abs() < 1e-9);
         assert_eq!(geometric_mean(&[]), None);
     }

@@ -50,17 +50,17 @@ impl KernelMount {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("unshare: {error}"))?;
+            .map_err(|error| format!("cannot run unshare: {error}"))?;
         let root = opened(&mut holder, &point);
         // Closes the child's input.
         let output = holder
             .wait_with_output()
             .map_err(|error| error.to_string())?;
         root.map(|root| Self { root }).map_err(|error| {
-            let told = String::from_utf8_lossy(&output.stderr);
-            match told.trim() {
+            let messages = String::from_utf8_lossy(&output.stderr);
+            match messages.trim() {
                 "" => error,
-                told => told.replace('\n', "; "),
+                messages => messages.replace('\n', "; "),
             }
         })
     }
@@ -73,10 +73,13 @@ impl KernelMount {
 
 /// Returns the root directory that `holder` has mounted at `point`, once it has reported the mount.
 fn opened(holder: &mut Child, point: &Path) -> Result<File, String> {
-    let stdout = holder.stdout.as_mut().ok_or("no output")?;
+    let stdout = holder
+        .stdout
+        .as_mut()
+        .ok_or("mount: no pipe for its output")?;
     stdout
         .read_exact(&mut [0])
-        .map_err(|error| format!("mount: {error}"))?;
+        .map_err(|error| format!("cannot mount the image: {error}"))?;
     let root = Path::new("/proc")
         .join(holder.id().to_string())
         .join("root");
@@ -99,7 +102,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn kernel_mount_is_in_no_folder_and_gone_with_its_descriptor() {
+    fn kernel_mount_is_invisible_and_ends_with_its_descriptor() {
         if skip(&[Requirement::Tool("mke2fs"), Requirement::LoopMount]) {
             return;
         }
@@ -115,8 +118,8 @@ mod tests {
         assert!(path.join("lost+found").is_dir());
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let point = std::env::temp_dir().display().to_string();
-        let is_ours = |line: &&str| line.contains(&point) && line.contains("noinit_itable");
-        assert_eq!(mounts.lines().find(is_ours), None);
+        let is_test_mount = |line: &&str| line.contains(&point) && line.contains("noinit_itable");
+        assert_eq!(mounts.lines().find(is_test_mount), None);
         assert!(!std::env::temp_dir().join("lost+found").exists());
         drop(mount);
         assert!(!path.join("file").exists());

@@ -47,7 +47,7 @@ fn lines(table: &str, grid: &Grid, values: u32, files: u32) -> String {
     let plot = LinePlot {
         title: format!("V={values}, F={files}: {table}"),
         x: "processes".to_owned(),
-        y: "seconds for 50,000 sets by each".to_owned(),
+        y: "seconds for 50,000 sets per process".to_owned(),
         scale: Scale::Logarithmic,
         series: series.collect(),
     };

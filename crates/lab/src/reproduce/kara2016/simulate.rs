@@ -62,7 +62,7 @@ pub(super) fn simulate(size: &Size, done: &(impl Fn() + Sync)) -> Result<Vec<Con
         .collect();
     all.into_par_iter()
         .map(|(case, variant)| {
-            let outcome = play(size, PRICES, WORK, case, variant)?;
+            let outcome = simulate_case(size, PRICES, WORK, case, variant)?;
             done();
             Ok(Contended {
                 case,
@@ -73,7 +73,7 @@ pub(super) fn simulate(size: &Size, done: &(impl Fn() + Sync)) -> Result<Vec<Con
         .collect()
 }
 
-fn play(
+fn simulate_case(
     size: &Size,
     prices: Prices,
     work: FileSystemWork,
@@ -145,7 +145,7 @@ pub(super) fn sensitivity(size: &Size) -> Result<Vec<Sensitivity>, Error> {
                 .filter(|case| case.values == Case::VALUES[0] && [1, 64].contains(&case.processes));
             for case in few {
                 for variant in [MbCacheVariant::Old, MbCacheVariant::Referenced] {
-                    let outcome = play(size, prices, work, *case, variant)?;
+                    let outcome = simulate_case(size, prices, work, *case, variant)?;
                     timed.push(Contended {
                         case: *case,
                         variant,
@@ -156,7 +156,7 @@ pub(super) fn sensitivity(size: &Size) -> Result<Vec<Sensitivity>, Error> {
             let grid = grid(size, &timed);
             let growth = |variant| grid.growth(variant, 64, Case::VALUES[0]);
             Ok(Sensitivity {
-                change: format!("{what} costs {name}"),
+                change: format!("{what} costs {name} as much"),
                 old_growth: growth(MbCacheVariant::Old),
                 referenced_growth: growth(MbCacheVariant::Referenced),
             })
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn simulation_of_one_seed_is_the_same() {
+    fn simulation_is_deterministic() {
         let outcomes = |contended: Vec<Contended>| -> Vec<Outcome> {
             contended.iter().map(|of| of.outcome).collect()
         };
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_hands_nothing_over_and_the_old_lock_goes_round_with_many() {
+    fn one_process_has_no_handovers_and_old_has_most_with_many() {
         let contended = contended();
         for of in contended.iter().filter(|of| of.case.processes == 1) {
             let outcome = of.outcome;

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn few_processors_leave_a_finding_to_the_simulation() {
+    fn few_processors_let_the_simulation_decide() {
         let published = Grid::published();
         let without = changed(MbCacheVariant::Old, |row| {
             let referenced = row.of(MbCacheVariant::Referenced).unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn few_sets_leave_every_finding_to_the_simulation() {
+    fn few_sets_let_the_simulation_decide() {
         let published = Grid::published();
         let ours = [Source::Volume, Source::Simulated].map(|source| (source, published.clone()));
         let judged = judge(named("never slower"), &published, &ours, None);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_that_one_processor_can_show_differs_where_it_is_not_seen() {
+    fn finding_without_contention_differs_on_few_processors() {
         let published = Grid::published();
         let slower = changed(MbCacheVariant::Referenced, |_| 2.0);
         let ours = [(Source::Volume, slower)];

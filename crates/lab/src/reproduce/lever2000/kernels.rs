@@ -21,9 +21,7 @@ impl Kernel {
     /// # Panics
     /// Never: a test parses all of them.
     pub fn tables(&self) -> Tables {
-        self.tables
-            .parse()
-            .expect("tables that are compiled in are well-formed")
+        self.tables.parse().expect("the built-in tables are valid")
     }
 }
 
@@ -48,9 +46,9 @@ pub struct PublishedTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// 128 MB: enough for 16 scripts, but not for 64.
-    Little,
+    Small,
     /// 512 MB: enough for 128 scripts, and for the [spool](super::spool) that their users list.
-    Much,
+    Large,
 }
 
 impl Memory {
@@ -58,8 +56,8 @@ impl Memory {
     /// 40 MiB, and 146 MiB of buffers with the spool.
     pub fn bytes(self) -> u64 {
         match self {
-            Self::Little => 12 << 20,
-            Self::Much => 256 << 20,
+            Self::Small => 12 << 20,
+            Self::Large => 256 << 20,
         }
     }
 }
@@ -72,7 +70,7 @@ const fn published(name: &'static str, tables: &'static str) -> Kernel {
     }
 }
 
-const fn ours(name: &'static str, tables: &'static str) -> Kernel {
+const fn added(name: &'static str, tables: &'static str) -> Kernel {
     Kernel {
         name,
         tables,
@@ -87,7 +85,7 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "functions and sizes of the page cache's table, little memory",
         cache: Some(CacheKind::Page),
         loads: &TABLE_1_SCRIPTS,
-        memory: Memory::Little,
+        memory: Memory::Small,
         kernels: &[
             published("reference", "reference"),
             published("13-bit", "reference+page=page-reference/13"),
@@ -96,7 +94,7 @@ pub const TABLES: [PublishedTable; 6] = [
             published("offset", "reference+page=page-offset/14"),
             published("mult", "reference+page=page-mult/14"),
             published("rbtree", "reference+page=rbtree"),
-            ours("larder's", "reference+page=larder/14"),
+            added("larder's", "reference+page=larder/14"),
         ],
     },
     PublishedTable {
@@ -104,7 +102,7 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "sizes of the page cache's table, much memory",
         cache: Some(CacheKind::Page),
         loads: &[SCRIPTS],
-        memory: Memory::Much,
+        memory: Memory::Large,
         kernels: &[
             published("2048", "reference"),
             published("8192", "reference+page=page-reference/13"),
@@ -116,7 +114,7 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "functions and sizes of the buffer cache's table",
         cache: Some(CacheKind::Buffer),
         loads: &[SCRIPTS],
-        memory: Memory::Much,
+        memory: Memory::Large,
         kernels: &[
             published("reference, 32768", "reference"),
             published("mult shift 16, 32768", "reference+buffer=buffer-mult-16/15"),
@@ -127,8 +125,8 @@ pub const TABLES: [PublishedTable; 6] = [
             published("shift-add, 16384", "reference+buffer=buffer-steiner/14"),
             published("mult shift 18, 8192", "reference+buffer=buffer-mult-18/13"),
             published("shift-add, 8192", "reference+buffer=buffer-steiner/13"),
-            ours("reference, 16384", "reference+buffer=buffer-reference/14"),
-            ours("larder's, 16384", "reference+buffer=larder/14"),
+            added("reference, 16384", "reference+buffer=buffer-reference/14"),
+            added("larder's, 16384", "reference+buffer=larder/14"),
         ],
     },
     PublishedTable {
@@ -136,7 +134,7 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "functions of the dentry cache's table, and how it is shrunk",
         cache: Some(CacheKind::Dentry),
         loads: &[SCRIPTS],
-        memory: Memory::Much,
+        memory: Memory::Large,
         kernels: &[
             published("reference", "reference"),
             published("14 bit", "reference+dentry=dentry-add/14"),
@@ -151,7 +149,7 @@ pub const TABLES: [PublishedTable; 6] = [
                 "shrink + mult 17",
                 "reference+dentry=dentry-mult-17/14+shrink=eager",
             ),
-            ours("larder's", "reference+dentry=larder/14"),
+            added("larder's", "reference+dentry=larder/14"),
         ],
     },
     PublishedTable {
@@ -159,15 +157,15 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "sizes and a function of the inode cache's table",
         cache: Some(CacheKind::Inode),
         loads: &[SCRIPTS],
-        memory: Memory::Much,
+        memory: Memory::Large,
         kernels: &[
             published("reference", "reference"),
             published("12 bit", "reference+inode=inode-reference/12"),
             published("mult", "reference+inode=inode-mult/12"),
             published("14 bit", "reference+inode=inode-reference/14"),
-            ours("larder's, 8 bit", "reference+inode=larder/8"),
-            ours("larder's, 12 bit", "reference+inode=larder/12"),
-            ours("larder's, 14 bit", "reference+inode=larder/14"),
+            added("larder's, 8 bit", "reference+inode=larder/8"),
+            added("larder's, 12 bit", "reference+inode=larder/12"),
+            added("larder's, 14 bit", "reference+inode=larder/14"),
         ],
     },
     PublishedTable {
@@ -175,15 +173,15 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "all four together",
         cache: None,
         loads: &[SCRIPTS],
-        memory: Memory::Much,
+        memory: Memory::Large,
         kernels: &[
             published("reference", "reference"),
             published("A", "A"),
             published("B", "B"),
             published("C", "C"),
             published("D", "D"),
-            ours("D in 64 bits", D_64),
-            ours("larder", "larder"),
+            added("D in 64 bits", D_64),
+            added("larder", "larder"),
         ],
     },
 ];

@@ -64,12 +64,12 @@ pub struct CacheFigures {
 
 impl CacheFigures {
     /// Returns the mean links of a lookup.
-    pub fn links_a_lookup(&self) -> f64 {
+    pub fn links_per_lookup(&self) -> f64 {
         quotient(self.links, self.lookups)
     }
 
     /// Returns the mean links of a lookup that misses.
-    pub fn links_a_miss(&self) -> f64 {
+    pub fn links_per_miss(&self) -> f64 {
         quotient(self.links_on_misses, self.lookups - self.hits)
     }
 
@@ -88,11 +88,11 @@ impl Load {
         let mut caches = self.caches.iter();
         caches
             .find(|figures| figures.cache == cache)
-            .expect("figures of every cache")
+            .expect("each cache has figures")
     }
 
     /// Returns the links that a script walks in all caches.
-    pub fn links_a_script(&self) -> f64 {
+    pub fn links_per_script(&self) -> f64 {
         let links = self.caches.iter().map(|figures| figures.links).sum();
         let scripts = u64::from(self.runs.users) * self.runs.elapsed_s.len() as u64;
         quotient(links, scripts)
@@ -163,7 +163,7 @@ impl Image {
             let replayer = homes.user(user);
             move || -> Result<(), Error> {
                 replayer.replay(volume)?;
-                if memory == Memory::Much {
+                if memory == Memory::Large {
                     self.spool.list(volume, user)?;
                 }
                 Ok(())

@@ -39,7 +39,7 @@ impl Misses {
         };
         let mut figures = [const { Vec::new() }; 4];
         for _ in 0..rounds {
-            let (volume, homes) = image.with_homes(&kernel, Memory::Much.bytes(), USERS)?;
+            let (volume, homes) = image.with_homes(&kernel, Memory::Large.bytes(), USERS)?;
             for (figures, figure) in figures.iter_mut().zip(round(&volume, &homes)?) {
                 figures.push(figure);
             }
@@ -55,7 +55,7 @@ impl Misses {
     }
 
     /// Returns the number of dentry misses that take as long as one page miss.
-    pub fn dentries_a_page(&self) -> f64 {
+    pub fn dentries_per_page(&self) -> f64 {
         self.page_miss_ns / self.dentry_miss_ns
     }
 }

@@ -9,14 +9,14 @@ pub(super) fn all(results: &Lever2000) -> Vec<ReportFile> {
         let groups = rows.iter().map(|row| row.kernel.to_owned());
         let series = table.loads.iter().enumerate().map(|(at, users)| {
             let links = rows.iter().map(|row| match table.cache {
-                Some(cache) => row.loads[at].cache(cache).links_a_lookup(),
-                None => row.loads[at].links_a_script(),
+                Some(cache) => row.loads[at].cache(cache).links_per_lookup(),
+                None => row.loads[at].links_per_script(),
             });
             Series::new(format!("{users} scripts"), links)
         });
         let value = match table.cache {
-            Some(_) => "links of a lookup",
-            None => "links of a script, in all caches",
+            Some(_) => "links per lookup",
+            None => "links per script, in all caches",
         };
         let plot = BarPlot {
             title: format!("Table {}: {}", table.number, table.title),

@@ -20,7 +20,7 @@ const BLOCKS: u32 = 16;
 const NAME_BYTES: usize = 255;
 
 /// Number of names of [`NAME_BYTES`] in a block of 4 KiB.
-const NAMES_A_BLOCK: u32 = 15;
+const NAMES_PER_BLOCK: u32 = 15;
 
 /// The directories of each user.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ fn directory(volume: &Volume, parent: Ino, number: u32) -> Result<Ino> {
         .ino;
     let name = |number: u32| format!("{number:0NAME_BYTES$}").into_bytes();
     let file = volume.create(directory, &name(0), &NEW)?.ino;
-    for number in 1..BLOCKS * NAMES_A_BLOCK {
+    for number in 1..BLOCKS * NAMES_PER_BLOCK {
         volume.link(file, directory, &name(number))?;
     }
     Ok(directory)

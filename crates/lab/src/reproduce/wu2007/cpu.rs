@@ -12,19 +12,19 @@ use crate::workload::{Jobs, Operation, ReaderJob};
 pub(super) const SETUP: &str = "\
 ## CPU cost, counted
 
-The document gives the change in speed of five ways to read that do not wait for a disk, and \
-explains it by calls into readahead and by lookups in the page cache. Here both are counted, on a \
-device that takes no time. Lookups by the reader include the second one, of a page that was \
-missing at first; lookups by readahead are those of pages that it might bring in, and those by \
-which it looks for its own history. Fewer calls and lookups are expected where the document \
-became faster, more where it became slower. Counts are not times: the direction alone is judged, \
-with no noise. `larder lab reproduce wu2007 --timed` also times the same cases on the machine that \
-it runs on, into a report of its own, `wu2007-timed.md`, which is not the same each time.
+The document gives the change in speed for five ways to read that do not wait for a disk, and \
+explains it by the calls into readahead and the lookups in the page cache. Here both are counted, \
+on a device that takes no time. Lookups by the reader include the second lookup of a page that was \
+missing. Lookups by readahead are those of pages that it may read, and those with which it \
+searches its own history. The expectation is fewer calls and lookups where the document reports a \
+speed-up, and more where it reports a slow-down. Counts are not times: only the direction is \
+judged, and there is no noise. `larder lab reproduce wu2007 --timed` also times the same cases on \
+the machine on which it runs, and writes a separate report, `wu2007-timed.md`, which differs from \
+run to run.
 
-The sparse file is 1 GB that is not cached, the hot one 256 MB that is. The random reads take each \
-page once, so that they miss as the document's do. `/lib` is 2,000 files \
-whose sizes are drawn around 16 KB (log-normally, sigma 1.3, at most 4 MB), read 10 KB at a time \
-as tar does.
+The sparse file has 1 GB, and is not cached; the hot file has 256 MB, and is cached. The random \
+reads read each page once, so that they miss, as in the document. `/lib` is 2,000 files with \
+random sizes around 16 KB (log-normal, sigma 1.3, at most 4 MB), read 10 KB at a time as by tar.
 
 ";
 

@@ -4,12 +4,12 @@
 //! Both changes are from `legacy` to `ondemand`, in percent of `legacy`, in the unit of the
 //! published table. They are compared to one decimal, as the document prints them.
 //!
-//! 1. A change no larger than the noise of its table counts as **no change**. The noise is the
+//! 1. A change counts as **none** if it is not larger than the noise of its table. The noise is the
 //!    largest difference between two runs of the same test on the same kernel, over the tests of
 //!    that kind in the document itself. A table without a second run uses the noise of iozone's
 //!    reads. Counts of processor time have no noise.
-//! 2. The **direction** agrees if both are no change, or both are changes of the same sign.
-//! 3. The **rough size** agrees if both are no change, or the simulated change is within
+//! 2. The **direction** agrees if both changes count as none, or if both have the same sign.
+//! 3. The **rough size** agrees if both changes count as none, or the simulated change is within
 //!    [`SIZE_POINTS`] percentage points of the published one, or is between half and twice it.
 //!
 //! A table whose noise is above [`LOOSE_NOISE_PCT`] agrees easily: its rows are marked as loose,
@@ -125,7 +125,7 @@ mod tests {
         (0.0, 0.0, 1.2, true, true),
         (1.0, -1.0, 1.2, true, true),
         (17.1, -15.0, 19.7, true, true),
-        // A change equal to the noise is no change; a larger one is a change.
+        // A change equal to the noise counts as none; a larger one counts.
         (1.2, 0.0, 1.2, true, true),
         (1.3, 0.0, 1.2, false, true),
         (1.24, 0.0, 1.2, true, true),
@@ -147,20 +147,20 @@ mod tests {
     ];
 
     #[test]
-    fn judgement_of_each_case_is_as_the_criterion_says() {
+    fn judgement_of_each_case_follows_the_criterion() {
         for &(published, ours, noise, direction, size) in CASES {
             let judgement = judge(published, ours, noise);
             assert_eq!(
                 (judgement.direction_agrees, judgement.size_agrees),
                 (direction, Some(size)),
-                "published {published} ours {ours} noise {noise}"
+                "published {published} simulated {ours} noise {noise}"
             );
             assert_eq!(judgement.agrees(), direction && size);
         }
     }
 
     #[test]
-    fn change_that_is_no_number_agrees_with_nothing() {
+    fn undefined_change_agrees_with_nothing() {
         for ours in [f64::NAN, f64::INFINITY] {
             let judgement = judge(0.0, ours, 1.0);
             assert!(!judgement.direction_agrees && judgement.size_agrees == Some(false));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn direction_alone_leaves_the_size_open() {
+    fn direction_judgement_has_no_size() {
         let judgement = judge_direction(1.2, 60.0, 0.0);
         assert!(judgement.agrees() && judgement.size_agrees.is_none());
         assert!(!judge_direction(-1.0, 60.0, 0.0).agrees());

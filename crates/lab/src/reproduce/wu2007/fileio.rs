@@ -13,10 +13,10 @@ use crate::workload::{Jobs, OpenFileId, Operation, ReaderJob};
 
 pub(super) const SETUP: &str = "\
 `sysbench --test=fileio --file-io-mode=async --file-test-mode=rndrw --file-total-size=4G \
---file-block-size=64K --max-requests=10000`: threads that share 10,000 requests of 64 KiB at \
-random places of 128 files (sysbench's number) of 4 GB together, three reads for two writes, and \
-after each 100 requests an fsync of each of the files that was written to. Each run begins with an empty cache. The \
-second run differs from the first by its random numbers.";
+--file-block-size=64K --max-requests=10000`: threads share 10,000 requests of 64 KiB at random \
+places of 128 files (the default of sysbench) with 4 GB in total. There are three reads for every \
+two writes, and after each 100 requests an fsync of each file that was written. Each run starts \
+with an empty cache. The second run uses other random numbers than the first.";
 
 const TOTAL_BYTES: u64 = 4 << 30;
 const BLOCK_BYTES: u64 = 64 << 10;
@@ -37,7 +37,7 @@ pub(super) fn measure(
     let open_files = machine.add_files(&sizes)?;
     let source = Rc::new(RefCell::new(Source {
         random: size.random(0x100 + u64::from(run)),
-        blocks_a_file: blocks,
+        blocks_per_file: blocks,
         left: size.of(REQUESTS),
         reads: 0,
         writes: 0,
@@ -55,7 +55,7 @@ pub(super) fn measure(
 /// The source of the requests of all threads.
 struct Source {
     random: Pcg64Mcg,
-    blocks_a_file: u64,
+    blocks_per_file: u64,
     left: u64,
     reads: u64,
     writes: u64,
@@ -77,7 +77,7 @@ impl Source {
         }
         self.left = self.left.checked_sub(1)?;
         let file = self.random.random_range(0..FILES);
-        let offset_bytes = self.random.random_range(0..self.blocks_a_file) * BLOCK_BYTES;
+        let offset_bytes = self.random.random_range(0..self.blocks_per_file) * BLOCK_BYTES;
         // Three reads for every two writes, evenly spread.
         let is_read = self.reads * 2 <= self.writes * 3;
         self.reads += u64::from(is_read);
@@ -106,7 +106,7 @@ mod tests {
         };
         let mut source = Source {
             random: size.random(1),
-            blocks_a_file: 512,
+            blocks_per_file: 512,
             left: 1000,
             reads: 0,
             writes: 0,

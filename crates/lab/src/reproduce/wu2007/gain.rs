@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn gain_is_taken_between_seconds_of_as_many_streams() {
+    fn gain_compares_seconds_with_equal_streams() {
         let legacy = course(&[1.0; 20]);
         let mut throughputs = [2.0; 20];
         // Smoothing reduces a single second to at most 2.8.
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn gain_below_three_is_nowhere_threefold() {
+    fn gain_below_three_has_no_threefold_range() {
         let gain = at_equal_streams([&course(&[1.0; 9]), &course(&[2.0; 9])]).unwrap();
         assert_eq!(gain.threefold, None);
         assert_eq!(
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn variants_differ_from_the_model_in_what_they_name() {
+    fn variant_differs_in_device_or_memory() {
         let modelled = SmallMachine::as_modelled();
         for variant in &VARIANTS {
             let mut machine = modelled.clone();
@@ -205,7 +205,7 @@ mod tests {
             );
         }
         let ServiceModel::Disk(disk) = modelled.device.service else {
-            panic!("it is a disk");
+            panic!("the modelled device is a disk");
         };
         let queue = modelled.device.queue;
         let depth = queue.device_depth.map(|depth| depth.value);

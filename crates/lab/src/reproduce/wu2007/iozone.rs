@@ -12,15 +12,16 @@ use crate::simulator::{Error, FileId, Simulator};
 use crate::workload::{Jobs, Operation, ReaderJob};
 
 pub(super) const SETUP: &str = "\
-`iozone -c -t1 -s 4096m -r 64k`: one process on a file of 4 GB in records of 64 KiB, through \
-iozone's eleven tests in order, on one machine: what a test leaves in the cache, the next one \
-finds. Iozone syncs between tests, untimed. The stride read takes every 17th record, starting one \
-further on at each pass, until it has read as many records as the file has. Random reads and \
-writes take as many records as the file has, each drawn from all, and the same ones in each test \
-of a run. With one process the mixed workload is the random read once more, which now meets a \
-cache that a random read has left. The second run begins with a new file in the same place, and \
-draws random numbers of its own, where iozone would take the same ones again. The six tests \
-before the random ones have nothing to draw: their second run is no second measurement.";
+`iozone -c -t1 -s 4096m -r 64k`: one process runs the eleven tests of iozone in their order, on a \
+file of 4 GB in records of 64 KiB. All tests run on one machine, so each starts with the cache \
+that the previous one left. Iozone syncs between tests, which is not timed. The stride read reads \
+every 17th record, and starts one record later in each pass, until it has read as many records as \
+the file has. Random reads and writes use as many records as the file has, each drawn from all \
+records; all tests of a run use the same ones. With one process, the mixed workload repeats the \
+random read, with the cache that a random read has left. The second run starts with a new file in \
+the same place, and draws its own random numbers; iozone would use the same numbers again. The six \
+tests before the random ones use no random numbers, so their second run is not an independent \
+measurement.";
 
 const FILE_BYTES: u64 = 4 << 30;
 const RECORD_BYTES: u64 = 64 << 10;
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn random_records_lie_in_the_file_and_are_the_same_in_each_test_of_a_run() {
+    fn random_records_are_in_the_file_and_equal_in_each_test_of_a_run() {
         let size = Size {
             divisor: 1,
             seed: 1,

@@ -72,7 +72,7 @@ pub(super) fn instant_machine(policy: PolicyName, size: Size) -> Result<Simulato
 }
 
 fn named(device: &str) -> &'static DeviceModel {
-    DeviceModel::named(device).expect("the models that reproductions use exist")
+    DeviceModel::named(device).expect("the device models of the reproduction exist")
 }
 
 fn build(

@@ -32,7 +32,7 @@ use criterion::judge_direction;
 pub use machine::Size;
 use plan::{Plan, plans, read_noise_pct};
 pub use results::Wu2007;
-use results::{ByPolicy, CpuCounts, CpuResult, Ours, Row, TableResult, ThrashingCourse};
+use results::{ByPolicy, CpuCounts, CpuResult, Row, Simulated, TableResult, ThrashingCourse};
 pub use timed::timed_report;
 
 /// Measures every table of Wu 2007. `progress` is called with the number of finished runs and the
@@ -91,7 +91,7 @@ enum Outcome {
 
 impl Task {
     fn run(self, plans: &[Plan], size: Size) -> Result<Outcome, Error> {
-        let named = |policy: usize| Ours::POLICIES[policy];
+        let named = |policy: usize| Simulated::POLICIES[policy];
         Ok(match self {
             Self::Table { plan, run, policy } => {
                 let (first_row, measure) = &plans[plan].runs[run];
@@ -116,7 +116,7 @@ impl Task {
 
 /// Returns all tasks, the longest first.
 fn tasks(plans: &[Plan]) -> Vec<Task> {
-    let policies = 0..Ours::POLICIES.len();
+    let policies = 0..Simulated::POLICIES.len();
     let tables = plans.iter().enumerate().flat_map(|(plan, of)| {
         let policies = policies.clone();
         (0..of.runs.len()).flat_map(move |run| {
@@ -172,7 +172,7 @@ fn assemble(plans: Vec<Plan>, size: Size, outcomes: Vec<Outcome>) -> Wu2007 {
                 .into_iter()
                 .zip(grid)
                 .map(|(row, figures)| {
-                    let ours = Ours::from(figures);
+                    let ours = Simulated::from(figures);
                     Row::new(row.label, row.published, ours, row.noise_pct)
                 })
                 .collect(),
@@ -197,8 +197,9 @@ fn thrashing_table(courses: &[ThrashingCourse]) -> TableResult {
         legacy: of(&published[0]),
         ondemand: of(&published[1]),
     };
-    let ours =
-        |of: fn(&ThrashingCourse) -> f64| Ours::from(std::array::from_fn(|at| of(&courses[at])));
+    let ours = |of: fn(&ThrashingCourse) -> f64| {
+        Simulated::from(std::array::from_fn(|at| of(&courses[at])))
+    };
     let row = |label: &str, published, ours| {
         Row::new(label.to_owned(), published, ours, read_noise_pct())
     };
@@ -257,7 +258,7 @@ mod tests {
     use crate::output::Report as _;
 
     #[test]
-    fn figures_of_every_run_find_their_rows() {
+    fn figures_of_every_run_are_in_their_rows() {
         let plans = plans();
         for plan in &plans {
             let last = plan.runs.last().expect("a table has a run").0;
@@ -265,7 +266,7 @@ mod tests {
         }
         let outcomes = tasks(&plans)
             .into_iter()
-            .map(|task| made_up(task, &plans))
+            .map(|task| generated_outcome(task, &plans))
             .collect();
         let size = Size {
             divisor: 1,
@@ -300,7 +301,7 @@ mod tests {
         for name in &names[4..] {
             assert!(markdown.contains(name), "{name}");
         }
-        assert!(!files[1].content.contains(".svg"), "pictures are inside");
+        assert!(!files[1].content.contains(".svg"), "the plots are embedded");
         assert_eq!(results.report().unwrap(), files);
     }
 
@@ -309,7 +310,7 @@ mod tests {
         [10.0, 20.0, 40.0][policy]
     }
 
-    fn made_up(task: Task, plans: &[Plan]) -> Outcome {
+    fn generated_outcome(task: Task, plans: &[Plan]) -> Outcome {
         match task {
             Task::Table { plan, run, policy } => {
                 let first_row = plans[plan].runs[run].0;
@@ -324,8 +325,8 @@ mod tests {
                     figures: vec![figure(policy); rows],
                 }
             }
-            Task::Thrashing { policy } => Outcome::Thrashing(made_up_course(policy)),
-            Task::Variant { policy, .. } => Outcome::Variant(made_up_course(policy)),
+            Task::Thrashing { policy } => Outcome::Thrashing(generated_course(policy)),
+            Task::Variant { policy, .. } => Outcome::Variant(generated_course(policy)),
             Task::Cpu { policy } => Outcome::Cpu(vec![
                 CpuCounts {
                     readahead_calls: 1,
@@ -337,7 +338,7 @@ mod tests {
         }
     }
 
-    fn made_up_course(policy: usize) -> ThrashingCourse {
+    fn generated_course(policy: usize) -> ThrashingCourse {
         let second = |at_s: u32| results::ThrashingSecond {
             at_s,
             streams: at_s,
@@ -345,7 +346,7 @@ mod tests {
             mean_read_kb: Some(figure(policy)),
         };
         ThrashingCourse {
-            policy: Ours::POLICIES[policy].as_str(),
+            policy: Simulated::POLICIES[policy].as_str(),
             seconds: (1..=20).map(second).collect(),
             pages_wasted: 1,
             pages_ahead: 2,

@@ -14,18 +14,18 @@ use crate::workload::sysbench::special_row;
 use crate::workload::{Jobs, Operation, ReaderJob};
 
 pub(super) const SETUP: &str = "\
-`sysbench --test=oltp --oltp-table-size=10000000 --oltp-read-only` on MySQL. There is no MySQL \
-here: this is the pattern of reads that the document found, filled in from sysbench's own \
-defaults. Threads share 10,000, 5,000 or 2,000 transactions of 14 queries on one open file of \
-2.4 GB (ten million rows, 66 in each database page of 16 KiB). Ten queries read the page of one \
-row: a random read of 4 pages. Four read a hundred rows: two or three database pages in a row. \
-Rows are chosen as sysbench does by default: three in four from the hundredth in the middle of \
-the table, one in four as the mean of twelve random rows, so that some parts are hotter than \
-others. Every query takes 100 us beside its reads. Each run begins with an empty cache, and MySQL's own \
-buffers are left out.";
+`sysbench --test=oltp --oltp-table-size=10000000 --oltp-read-only` on MySQL. The simulation has no \
+MySQL. It uses the pattern of reads that the document describes, completed with the defaults of \
+sysbench. Threads share 10,000, 5,000 or 2,000 transactions of 14 queries on one open file of 2.4 \
+GB (ten million rows, 66 in each database page of 16 KiB). Ten queries read the page of one row: a \
+random read of 4 pages. Four queries read a hundred rows: two or three consecutive database pages. \
+Rows are chosen as sysbench does by default: three in four from the hundredth in the middle of the \
+table, one in four as the mean of twelve random rows, so that some parts are read more often than \
+others. Each query takes 100 µs in addition to its reads. Each run starts with an empty cache. The \
+buffers of MySQL are not simulated.";
 
 const ROWS: u64 = 10_000_000;
-const ROWS_A_PAGE: u64 = 66;
+const ROWS_PER_PAGE: u64 = 66;
 const PAGE_BYTES: u64 = 16 << 10;
 const POINT_QUERIES: u32 = 10;
 const RANGE_QUERIES: u32 = 4;
@@ -42,7 +42,7 @@ pub(super) fn measure(
     let rows = size.of(ROWS);
     let transactions = size.of(u64::from(transactions));
     let mut machine = machine(policy, size)?;
-    let open_files = machine.add_files(&[(rows / ROWS_A_PAGE + 1) * PAGE_BYTES])?;
+    let open_files = machine.add_files(&[(rows / ROWS_PER_PAGE + 1) * PAGE_BYTES])?;
     let random = Rc::new(RefCell::new(size.random(3)));
     let left = Rc::new(Cell::new(transactions));
     let readers = (0..threads).map(|_| {
@@ -65,7 +65,7 @@ fn transaction(random: &mut Pcg64Mcg, rows: u64) -> Vec<Operation> {
     for row_count in queries.into_iter().chain(ranges) {
         let first = special_row(random, rows);
         let last = (first + row_count - 1).min(rows - 1);
-        for page in first / ROWS_A_PAGE..=last / ROWS_A_PAGE {
+        for page in first / ROWS_PER_PAGE..=last / ROWS_PER_PAGE {
             operations.push(Operation::read(0, page * PAGE_BYTES, PAGE_BYTES));
         }
         operations.push(Operation::Think(QUERY));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_special_three_times_in_four_and_all_in_the_table() {
+    fn three_in_four_rows_are_special_and_all_are_in_the_table() {
         let mut random = size().random(3);
         let rows: Vec<u64> = (0..10_000)
             .map(|_| special_row(&mut random, ROWS))
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn table_of_few_rows_is_no_trouble() {
+    fn table_of_few_rows_is_supported() {
         let mut random = size().random(3);
         for rows in 1..200 {
             assert!(special_row(&mut random, rows) < rows);

@@ -61,7 +61,7 @@ fn aio_stress_plan() -> Plan {
     Plan {
         name: "aio-stress",
         title: "aio-stress",
-        unit: "seconds, less is better",
+        unit: "seconds (less is better)",
         setup: aio_stress::SETUP,
         rows: rows.collect(),
         runs: vec![(0, Box::new(aio_stress::measure))],
@@ -75,7 +75,7 @@ fn fileio_plan() -> Plan {
         let measure: Measure =
             Box::new(move |policy, size| Ok(vec![fileio::measure(policy, size, run, threads)?]));
         let planned = PlannedRow {
-            label: format!("{threads} threads, run {run}"),
+            label: format!("{}, run {run}", counted_threads(threads)),
             published: row.figures,
             noise_pct,
         };
@@ -85,7 +85,7 @@ fn fileio_plan() -> Plan {
     Plan {
         name: "sysbench-fileio",
         title: "sysbench fileio",
-        unit: "seconds, less is better",
+        unit: "seconds (less is better)",
         setup: fileio::SETUP,
         rows,
         runs: (0..).zip(runs).collect(),
@@ -100,7 +100,7 @@ fn oltp_plan() -> Plan {
             Ok(vec![oltp::measure(policy, size, transactions, threads)?])
         });
         let planned = PlannedRow {
-            label: format!("{transactions} transactions, {threads} threads"),
+            label: format!("{transactions} transactions, {}", counted_threads(threads)),
             published: row.figures,
             noise_pct,
         };
@@ -110,10 +110,17 @@ fn oltp_plan() -> Plan {
     Plan {
         name: "sysbench-oltp",
         title: "sysbench OLTP",
-        unit: "transactions a second",
+        unit: "transactions per second",
         setup: oltp::SETUP,
         rows,
         runs: (0..).zip(runs).collect(),
+    }
+}
+
+fn counted_threads(threads: u32) -> String {
+    match threads {
+        1 => "1 thread".to_owned(),
+        _ => format!("{threads} threads"),
     }
 }
 
@@ -165,7 +172,7 @@ fn fileio_noise_pct() -> f64 {
         let first = rows
             .iter()
             .find(|row| row.run == 1 && row.threads == second.threads)
-            .expect("what was run again was run before");
+            .expect("a second run has a first run");
         pairs(first.figures, second.figures)
     }))
 }
@@ -175,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn noise_is_what_the_document_shows_between_its_two_runs() {
+    fn noise_is_the_difference_between_the_two_runs_of_the_document() {
         for (noise, expected) in [
             (iozone_noise_pct("Read"), 1.2),
             (iozone_noise_pct("Pread"), 1.2),

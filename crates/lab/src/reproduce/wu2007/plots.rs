@@ -14,7 +14,7 @@ pub(super) fn all(results: &Wu2007) -> Vec<ReportFile> {
     let bars = tables.map(|table| ReportFile::new(table_name(table), bars(table).to_svg()));
     let throughput = course(
         results,
-        "Thrashing: what all streams get together",
+        "Thrashing: total throughput of all streams",
         "MB/s",
         |second| Some(second.throughput_mb_s),
     );
@@ -35,7 +35,7 @@ fn bars(table: &TableResult) -> BarPlot {
     let series =
         |name, of: fn(&super::results::Row) -> f64| Series::new(name, table.rows.iter().map(of));
     BarPlot {
-        title: format!("{}: published, and ours", table.title),
+        title: format!("{}: published and simulated", table.title),
         value: table.unit.to_owned(),
         groups: table.rows.iter().map(|row| row.label.clone()).collect(),
         series: vec![

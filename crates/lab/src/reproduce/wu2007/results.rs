@@ -16,9 +16,9 @@ pub struct ByPolicy<T> {
     pub modern: T,
 }
 
-pub type Ours = ByPolicy<f64>;
+pub type Simulated = ByPolicy<f64>;
 
-impl Ours {
+impl Simulated {
     /// The simulated policies, in the order of their generations.
     pub const POLICIES: [PolicyName; 3] =
         [PolicyName::Legacy, PolicyName::OnDemand, PolicyName::Modern];
@@ -34,7 +34,7 @@ impl Ours {
 }
 
 impl<T> From<[T; 3]> for ByPolicy<T> {
-    /// Converts figures in the order of [`Ours::POLICIES`].
+    /// Converts figures in the order of [`Simulated::POLICIES`].
     fn from([legacy, ondemand, modern]: [T; 3]) -> Self {
         Self {
             legacy,
@@ -62,7 +62,7 @@ pub struct Row {
     /// The published figures.
     pub published: Pair,
     /// The simulated figures, in the same unit.
-    pub ours: Ours,
+    pub ours: Simulated,
     /// The result of the criterion.
     pub judgement: Judgement,
     /// The noise used in the criterion, in percent.
@@ -71,7 +71,7 @@ pub struct Row {
 
 impl Row {
     /// Compares `ours` with `published`.
-    pub fn new(label: String, published: Pair, ours: Ours, noise_pct: f64) -> Self {
+    pub fn new(label: String, published: Pair, ours: Simulated, noise_pct: f64) -> Self {
         Self {
             label,
             published,
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tally_counts_rows_by_what_was_judged() {
+    fn tally_counts_rows_by_judgement() {
         let judgements = [
             judge(0.0, 0.0, 1.0),
             judge(8.0, 9.0, 1.0),

@@ -11,11 +11,11 @@ use crate::workload::{Jobs, Operation, ReaderJob};
 
 pub(super) const SETUP: &str = "\
 The document: \"We boot kernel with `mem=128m single`, and start a 100KB/s stream on every second, \
-until reaching 200 streams.\" Here each stream reads a file of its own, 4 KiB at a time and 25 \
-times a second; one that comes late goes on at once, and does not make up for it. The files lie \
-one behind the other. Every second is a sample; the run ends with the second that has 200 \
-streams. The smallest average is taken from the tenth second on, so that the first small windows \
-of a few streams are not taken for thrashing.";
+until reaching 200 streams.\" Here each stream reads its own file, 4 KiB at a time and 25 times per \
+second. A stream that is late continues at once, and does not catch up. The files are stored one \
+after the other. Each second is a sample; the run ends with the second that has 200 streams. The \
+smallest mean read size is taken from the tenth second on, so that the small initial windows of a \
+few streams do not count as thrashing.";
 
 const STREAMS: u32 = 200;
 const STREAM_BYTES_S: u64 = 100 << 10;
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn course_is_summed_up_by_its_extremes() {
+    fn course_is_summarized_by_its_extremes() {
         let second = |at_s, throughput_mb_s, mean_read_kb| ThrashingSecond {
             at_s,
             streams: at_s,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_asks_for_its_rate() {
+    fn stream_requests_its_rate() {
         let stream = stream(7);
         assert_eq!(stream.start, Duration::from_secs(7));
         assert_eq!(stream.interval, Duration::from_millis(40));

@@ -17,7 +17,7 @@ use larder_readahead::{
 
 use super::cpu::{self, ReadCase};
 use super::machine::{READAHEAD_MAX_BYTES, Size};
-use super::results::Ours;
+use super::results::Simulated;
 use crate::output::{ReportFile, Table, change};
 use crate::published;
 use crate::run_report::as_f64;
@@ -28,25 +28,27 @@ const PAGE_BYTES: usize = 4096;
 const ROUNDS: usize = 7;
 
 const SETUP: &str = "\
-The five cases of processor time of Wu 2007, timed in process: Larder's page cache and policies \
-in a plain loop that copies every page out, and fills a missing page with zeros, as that of a \
-sparse file. Nanoseconds a page: the median of seven rounds, and in brackets how far the slowest \
-lay above the fastest. The policies take turns, each round with a new cache. The document timed \
-whole system calls on the kernel, so that the same saving is a smaller part of its times: only \
-the signs compare, and where a change is no larger than the spread beside it, not even those.\n";
+The five CPU cases of Wu 2007, timed in one process: Larder's page cache and policies run in a \
+plain loop, which copies each page out and fills a missing page with zeros, like that of a sparse \
+file. Times are in nanoseconds per page: the median of seven rounds and, in parentheses, the \
+excess of the slowest round over the fastest. The policies take turns, and each round has a new \
+cache. The document timed whole system calls of the kernel, in which the same saving is a smaller \
+part. Therefore only the signs can be compared, and not even the signs if a change is not larger \
+than the spread next to it.\n";
 
 /// Times all cases under all policies, one after the other.
 ///
 /// # Errors
 /// [`Error::Map`] if there is no address space for a cache.
 pub fn timed_report(size: Size) -> Result<ReportFile, Error> {
-    let mut table =
-        Table::new("case | legacy: | ondemand: | modern: | published speed-up: | ours:");
+    let mut table = Table::new(
+        "case | legacy: | ondemand: | modern: | published speed-up: | measured speed-up:",
+    );
     for (row, case) in published::cpu().into_iter().zip(cpu::cases(size)) {
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..ROUNDS {
-            for (policy, times) in Ours::POLICIES.iter().zip(&mut times) {
-                times.push(nanos_a_page(*policy, &case)?);
+            for (policy, times) in Simulated::POLICIES.iter().zip(&mut times) {
+                times.push(nanos_per_page(*policy, &case)?);
             }
         }
         let [legacy, ondemand, modern] = times.map(Spread::of);
@@ -72,7 +74,7 @@ pub fn timed_report(size: Size) -> Result<ReportFile, Error> {
 /// The median of several times, and their spread.
 struct Spread {
     median: f64,
-    apart_pct: f64,
+    spread_pct: f64,
 }
 
 impl Spread {
@@ -81,18 +83,18 @@ impl Spread {
         let median = times[times.len() / 2];
         Self {
             median,
-            apart_pct: (times[times.len() - 1] / times[0] - 1.0) * 100.0,
+            spread_pct: (times[times.len() - 1] / times[0] - 1.0) * 100.0,
         }
     }
 }
 
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.1} ns (+{:.0}%)", self.median, self.apart_pct)
+        write!(f, "{:.1} ns (+{:.0}%)", self.median, self.spread_pct)
     }
 }
 
-fn nanos_a_page(policy: PolicyName, case: &ReadCase) -> Result<f64, Error> {
+fn nanos_per_page(policy: PolicyName, case: &ReadCase) -> Result<f64, Error> {
     let mut reader = Reader::new(policy, case.file_bytes.iter().sum())?;
     if case.is_hot {
         reader.read_all(case, 256 * PAGE_BYTES as u64);
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_is_by_the_median() {
+    fn spread_shows_the_median_and_the_percentage() {
         let spread = Spread::of(vec![3.0, 1.0, 2.0]);
         assert_eq!(spread.to_string(), "2.0 ns (+200%)");
     }

@@ -14,8 +14,8 @@ use crate::output::{Report, ReportFile, Table, significant, text_or};
 use crate::published::kara2016::{OPERATIONS, PROCESSORS};
 
 /// Disclaimer of a quick reproduction.
-const NO_REPRODUCTION: &str = "These are a few of the cases with a few sets: this is no reproduction.\n\
-                               What is measured is not judged.\n\n";
+const NO_REPRODUCTION: &str = "Quick run with few cases and few sets: this is not a reproduction.\n\
+                               Measured tables are not judged.\n\n";
 
 const LIMITS: &str = include_str!("limits.md");
 
@@ -28,7 +28,7 @@ impl Report for Kara2016 {
         text.push_str(&self.head());
         let _ = writeln!(
             text,
-            "## In short\n\n{}",
+            "## Summary\n\n{}",
             self.findings_table().to_markdown()
         );
         text.push_str(&self.criterion());
@@ -70,12 +70,12 @@ impl Kara2016 {
             let by = finding.decided_by.map(Source::as_str);
             let _ = writeln!(
                 text,
-                "{}\n  published  {}\n  ours       {}\n  verdict    {}{}",
+                "{}\n  published  {}\n  result     {}\n  verdict    {}{}",
                 finding.finding.claim,
                 figures(finding.published.as_ref()),
                 decisive_figures(finding),
                 finding.verdict.as_str(),
-                by.map(|by| format!(", by {by}")).unwrap_or_default(),
+                by.map(|by| format!(" ({by} table)")).unwrap_or_default(),
             );
         }
         for (source, reason) in &self.not_measured {
@@ -94,27 +94,29 @@ impl Kara2016 {
     fn head(&self) -> String {
         let config = &self.size.config;
         let mut text = format!(
-            "The table of Jan Kara's \"ext\\[24\\]: MBCache rewrite\" (2016), measured again: P processes \
-             set the attribute of F files each, to values from a pool of V, with five ways to find \
-             equal values, and `clock`, which is ours.\n\n\
-             Printed by `larder lab reproduce kara2016{}` from seed {}, on {} processors, where the \
-             letter's machine had {PROCESSORS}. Each process sets {} times, not {OPERATIONS}; all \
-             seconds are for {OPERATIONS}. Figures are {}. All are in \
+            "This page reproduces the table in Jan Kara's letter \"ext\\[24\\]: MBCache rewrite\" \
+             (linux-ext4, 2016). In each case, P processes set an extended attribute of F files each, to \
+             values from a pool of V values. The letter compares five ways to find equal values; `clock` \
+             is Larder's addition.\n\n\
+             Printed by `larder lab reproduce kara2016{}` with seed {}, on {} processors; the letter's \
+             machine had {PROCESSORS}. Here each process sets {} times, in the letter {OPERATIONS} times; \
+             all times are scaled to {OPERATIONS} sets. Figures are {}. All figures are in \
              [kara2016.csv](kara2016.csv) and [kara2016.json](kara2016.json).\n\n\
              | table | what sets attributes |\n|-------|------|\n\
-             | volume | threads, in Larder's file system on a memory device, ext4 without a journal |\n\
-             | engine | threads, in the cache alone: blocks are numbers |\n\
-             | kernel | processes, by setxattr(2) in the kernel's ext4 without a journal on an image \
-             in memory, in the cases that its findings ask for; it can be `referenced` and, mounted with \
-             `no_mbcache`, `off` |\n\
-             | simulated | processes on 24 processors in virtual time, each with recorded operations \
-             of the cache |\n\n",
+             | volume | threads, in Larder's file system with ext4 without a journal, on a device in \
+             memory |\n\
+             | engine | threads that call only the cache; blocks are plain numbers |\n\
+             | kernel | processes that call setxattr(2), on the kernel's ext4 without a journal, on an \
+             image in memory; only in the cases that its findings need, and only as `referenced` (its \
+             default) and `off` (mount option `no_mbcache`) |\n\
+             | simulated | processes on 24 processors in virtual time, which execute recorded \
+             operations of the cache |\n\n",
             if self.size.is_full() { "" } else { " --quick" },
             config.seed,
             self.processors,
             config.operations,
             match config.runs {
-                1 => "of one run".to_owned(),
+                1 => "from one run".to_owned(),
                 runs => format!("medians of {runs} runs"),
             },
         );
@@ -125,7 +127,7 @@ impl Kara2016 {
     }
 
     fn findings_table(&self) -> Table {
-        let mut table = Table::new("finding | published | ours | verdict | by");
+        let mut table = Table::new("finding | published | result | verdict | deciding table");
         for finding in &self.findings {
             table.push([
                 finding.finding.claim.to_owned(),
@@ -141,19 +143,23 @@ impl Kara2016 {
     fn criterion(&self) -> String {
         let mut text = format!(
             "## How findings are judged\n\n\
-             The rules were fixed before the first figure of ours was seen. Each finding is one question \
-             to a table, and the published table answers all of them with yes. A table of ours agrees \
-             if it does so too. If not, it differs, but a finding about processors that wait for one \
-             another cannot be shown by a table measured on fewer than {PROCESSORS}: then the simulated \
-             table decides. Else the first of volume, engine and kernel does.\n\n\
-             The noise of a table is how much more one figure may be than another with no reason. Of \
-             the letter's it is how much figures of `off` differ that have the same P and F, since V \
-             is nothing to it ({}); of ours, how much longer the longest run took than the shortest. \
-             Both are medians, and at least 5%",
+             The rules were fixed before any result of this reproduction was known. Each finding has a \
+             criterion, which the published table meets. A ratio such as `old / referenced` divides the \
+             times under two variants; a mean of ratios is their geometric mean.\n\n\
+             A measured or simulated table agrees with a finding if it meets the criterion, and differs if \
+             it does not. There is one exception: a table measured on fewer than {PROCESSORS} processors \
+             can agree with a finding about contention between processors, but cannot refute it. Its \
+             verdict is then \"cannot be shown here\". The verdict on a finding is that of the first \
+             table that agrees or differs, in the order volume, engine, kernel, simulated.\n\n\
+             The noise of a table is the difference between two figures that can occur by chance. For \
+             the published table it is the difference between the largest and the smallest figure of \
+             `off` with the same P and F, because V does not affect `off` ({}). For the other tables \
+             it is the difference between the longest and the shortest run of a case. Both are \
+             medians, in percent of the smaller figure, and at least 5%",
             percent(self.published.noise),
         );
         if self.size.config.runs == 1 {
-            text.push_str(", which is taken here, since one run shows none.\n\n");
+            text.push_str(", which is used here, because a single run shows no noise.\n\n");
             return text;
         }
         let noises = self.ours.iter();
@@ -163,7 +169,8 @@ impl Kara2016 {
     }
 
     fn entries_text(&self) -> String {
-        let mut table = Table::new("variant | bytes: | with buckets: | published bytes:");
+        let mut table =
+            Table::new("variant | bytes per entry: | bytes with buckets: | published bytes:");
         for size in &self.entries {
             table.push([
                 size.variant.to_string(),
@@ -174,7 +181,8 @@ impl Kara2016 {
         }
         format!(
             "## Entry sizes\n\nThe letter: \"smaller cache entries (7 longs instead of 13)\", of 8 \
-             bytes. Ours have no pointers but numbers of slots. Buckets are counted for a full cache.\n\n\
+             bytes each. Larder's entries contain slot numbers instead of pointers. Bytes with buckets \
+             include an entry's share of the hash buckets of a full cache.\n\n\
              {}\n",
             table.to_markdown()
         )
@@ -184,7 +192,11 @@ impl Kara2016 {
         let others = [Old, Lru, ListLru, Referenced, Off];
         let mut table = Table::new("table")
             .with_numbers(others.map(MbCacheVariant::as_str))
-            .with_numbers(["slower than referenced", "shares of clock", "of referenced"]);
+            .with_numbers([
+                "clock slower than referenced",
+                "shares per set, clock",
+                "shares per set, referenced",
+            ]);
         for (source, grid) in &self.ours {
             let Some(slower) = beyond_noise(grid, Clock, Referenced) else {
                 continue;
@@ -202,12 +214,13 @@ impl Kara2016 {
             table.push(row);
         }
         format!(
-            "## Beyond the letter: `clock`\n\nNo list, and lookups without a lock. How many times as \
-             long as it the others take, in the mean over all cases, and where it is slower than \
-             `referenced` by more than the noise. Last, the files that came to share a block, for each \
-             set, over all cases. Times and shares must be read together: at the limit of entries \
-             `referenced` remembers up to twice as many as `clock`, and so makes more shares; a set \
-             that shares nothing writes a block instead.\n\n{}\n",
+            "## Beyond the letter: `clock`\n\n`clock` has no list, and its lookups take no lock. The first \
+             columns show the time under each other variant divided by the time under `clock`, as the mean \
+             over all cases: above 1, `clock` is faster. The next column counts the cases in which `clock` \
+             is slower than `referenced` by more than the noise. The last columns show how many files \
+             started to share a block, per set, over all cases. Times and shares must be read together. \
+             At the limit of entries, `referenced` keeps up to twice as many entries as `clock`, and \
+             therefore finds more shares. A set that shares no block writes one instead.\n\n{}\n",
             table.to_markdown()
         )
     }
@@ -231,7 +244,7 @@ fn described(judged: &Judged) -> String {
         ]);
     }
     format!(
-        "### {}\n\nThe letter: {}. Shown where {}.\n\n{}\n",
+        "### {}\n\nFinding of the letter: {}.\n\nCriterion: {}.\n\n{}\n",
         capitalised(judged.finding.name),
         judged.finding.claim,
         judged.finding.criterion,

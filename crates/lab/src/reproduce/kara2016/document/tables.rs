@@ -27,7 +27,7 @@ impl Kara2016 {
             }));
             counts.push(row);
         }
-        let mut growths = Table::new(" | old: | referenced:");
+        let mut growths = Table::new("changed cost | old: | referenced:");
         for changed in &self.sensitivity {
             let growth = |growth: Option<f64>| significant(growth.unwrap_or(f64::NAN));
             growths.push([
@@ -38,14 +38,17 @@ impl Kara2016 {
         }
         format!(
             "## Simulated contention\n\n\
-             Operations of the variants' own code are recorded one after the other, with every lock, \
-             line and entry that they take, and then played against each other on {PROCESSORS} \
-             processors: a lock or a line that another processor had last costs {} ns, one of its own \
-             {} ns; the file system works {} ns before the cache is asked and {} ns with an entry held, \
-             each half to one and a half times as long by chance; to wake a process takes {} ns, and to \
-             switch to one {} ns. Shown for each set, with F={}: **locks** that went from one processor \
-             to another / **lines** that did / how often a process **parked**.\n\n{}\n\
-             How many times as long 64 processes take as one, with V=10, if a price is another:\n\n{}\n",
+             Operations of the variants' own code are recorded one after the other, with each lock, \
+             cache line and entry that they use. They are then executed concurrently on {PROCESSORS} \
+             processors in virtual time:\n\n\
+             - A lock or line costs {} ns if another processor used it last, and {} ns otherwise.\n\
+             - The file system works {} ns before it calls the cache, and {} ns while it holds an entry. \
+             Each of these times is multiplied by a random factor from 0.5 to 1.5.\n\
+             - Waking a process takes {} ns, and switching to one {} ns.\n\n\
+             The table shows three counts per set, with F={}: handovers of **locks** from one processor to \
+             another / handovers of **lines** / how often a process **parked**.\n\n{}\n\
+             The time of 64 processes divided by the time of one process, with V=10, if one of the assumed \
+             costs is changed:\n\n{}\n",
             PRICES.transfer_ns,
             PRICES.own_ns,
             WORK.before_ns,
@@ -61,7 +64,7 @@ impl Kara2016 {
     pub(super) fn tables_text(&self) -> String {
         let order = ORDER.map(MbCacheVariant::as_str).join(",");
         let mut text = format!(
-            "## The tables\n\nSeconds in the order {order}; `-` where there is no figure.\n\n"
+            "## Tables\n\nSeconds, in the order {order}. `-` means that the figure is missing.\n\n"
         );
         for values in self.values() {
             let table = self.letter_table(values).to_markdown();

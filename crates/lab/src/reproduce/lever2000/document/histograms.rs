@@ -51,22 +51,24 @@ fn beside(published: &Histogram, figures: &CacheFigures, is_after: bool) -> Stri
         ("buckets", published.buckets, histogram.buckets()),
         ("objects", published.objects, histogram.objects()),
         (
-            "largest bucket",
+            "objects in the largest bucket",
             published.largest_bucket,
             histogram.longest_chain(),
         ),
         (
-            "links of 1000 lookups",
+            "links per 1000 lookups (published: iterations)",
             published.iterations_per_1000_lookups,
             of_lookups(figures.links * 1000),
         ),
     ];
-    let mut head = Table::new(" | published: | ours:");
+    let mut head = Table::new("figure | published: | measured:");
     for (name, published, ours) in rows {
         head.push([name.to_owned(), published.to_string(), ours.to_string()]);
     }
-    let mut chains =
-        Table::new("size: | buckets: | objects: | sum-pct: | our buckets: | objects: | sum-pct:");
+    let mut chains = Table::new(
+        "chain length: | published buckets: | published objects: | cumulative %: | measured buckets: \
+         | measured objects: | cumulative %:",
+    );
     let objects = histogram.objects().max(1);
     let mut so_far = 0;
     for (row, (length, buckets, own)) in published.chains.iter().zip(histogram.rows()) {

@@ -13,8 +13,8 @@ use std::io;
 use tables::described;
 
 /// Disclaimer of a quick reproduction.
-const NO_REPRODUCTION: &str = "These are a sixteenth of the scripts: this is no reproduction.\n\
-                               What depends on their number is not judged.\n\n";
+const NO_REPRODUCTION: &str = "Quick run with a sixteenth of the scripts: this is not a reproduction.\n\
+                               Findings that depend on the number of scripts are not judged.\n\n";
 
 const LIMITS: &str = include_str!("limits.md");
 
@@ -60,7 +60,7 @@ impl Lever2000 {
         for judged in &self.findings {
             let _ = writeln!(
                 text,
-                "{}\n  published  {}\n  ours       {}\n  rule       {}\n  verdict    {}",
+                "{}\n  published  {}\n  measured   {}\n  rule       {}\n  verdict    {}",
                 judged.finding.claim,
                 judged.finding.published,
                 judged.figures,
@@ -73,12 +73,14 @@ impl Lever2000 {
 
     fn head(&self) -> String {
         format!(
-            "The tables of Chuck Lever's \"Linux Kernel Hash Table Behavior: Analysis and Improvements\" \
-             (2000), measured again: users at once, each with a script of a C compiler, ed, nroff and \
-             spell, in scripts an hour. Here the scripts' recorded file operations run in one process, on a \
-             volume with the tables of each published kernel.\n\n\
-             Printed by `larder lab reproduce lever2000{}` from seed {}, on {} processors: {} runs of \
-             each kernel in turn. `s` is the standard deviation. All figures are in \
+            "This page reproduces the tables in Chuck Lever's \"Linux Kernel Hash Table Behavior: \
+             Analysis and Improvements\" (2000). They show the throughput of concurrent users, each with a \
+             script of a C compiler, ed, nroff and spell, in scripts per hour. Here the recorded file \
+             operations of such scripts run in one process, on volumes with the tables of the published \
+             kernels.\n\n\
+             Printed by `larder lab reproduce lever2000{}` with seed {}, on {} processors. The number of \
+             runs of each kernel is {}; the kernels take turns. `s` is the standard deviation. All figures \
+             are in \
              [lever2000.csv](lever2000.csv) and [lever2000.json](lever2000.json).\n\n",
             if self.size.is_full() { "" } else { " --quick" },
             self.size.seed,
@@ -93,14 +95,14 @@ impl Lever2000 {
             table.push([judged.finding.claim, judged.verdict.as_str()].map(str::to_owned));
         }
         let mut text = format!(
-            "## In short\n\n{}\n{}",
+            "## Summary\n\n{}\n{}",
             table.to_markdown(),
             self.judging_text()
         );
         for judged in &self.findings {
             let _ = writeln!(
                 text,
-                "### {}: {}\n\nClaim: {}.\n\n- published: {}\n- ours: {}\n- holds where: {}\n",
+                "### {}: {}\n\nClaim: {}.\n\n- published: {}\n- measured: {}\n- holds if: {}\n",
                 judged.finding.name,
                 judged.verdict.as_str(),
                 judged.finding.claim,
@@ -114,14 +116,14 @@ impl Lever2000 {
 
     fn judging_text(&self) -> String {
         let scatter = match Scatter::of(self) {
-            None => "Without the first run there is one run of each kernel, so that no deviation is known, and \
-                     no throughput is judged."
+            None => "Without the first run, only one run of each kernel remains. Therefore no deviation is \
+                     known, and no throughput is judged."
                 .to_owned(),
             Some(scatter) => format!(
-                "Here the standard deviation without the first run is from {:.1}% to {:.1}% of the average, \
-                 {:.1}% in the middle of {} rows: of two such rows, no difference below {:.0}% is shown. The \
-                 document's is from 0.1% to 0.5% in its Tables 2, 3 and 6, where its kernels A to D differ by \
-                 0.4%.",
+                "Here, without the first run, the standard deviation is {:.1}% to {:.1}% of the mean, with a \
+                 median of {:.1}% over {} rows. Between two rows with the median deviation, a difference \
+                 below {:.0}% is within the noise. In Tables 2, 3 and 6 of the document, the standard \
+                 deviation is 0.1% to 0.5%, and kernels A to D differ by 0.4%.",
                 scatter.least,
                 scatter.most,
                 scatter.median,
@@ -130,20 +132,23 @@ impl Lever2000 {
             ),
         };
         format!(
-            "## How findings are judged\n\nCounts of links decide where they can: they are the same in each \
-             run, but for what threads do to one another. A difference of throughputs counts only beyond \
-             twice both standard deviations together, and never between single runs.\n\n{scatter}\n\n\
-             The rules were fixed before the first figure of ours was seen, but for three. That of the inode \
-             table took links of all lookups, though the document's mostly miss and ours mostly hit, and \
-             did not tell the table's size from its function. That of 64 bits took links of kernel D, which \
-             has no multiplication whose shift follows the word. That of inlining took one function and no \
-             noise.\n\n"
+            "## How findings are judged\n\nCounts of links decide where possible, because they are the same in \
+             each run except for effects of concurrency. A difference in throughput or in cycles counts only \
+             if it is larger than the noise: twice the sum of both standard deviations. A difference between \
+             single runs never counts.\n\n{scatter}\n\n\
+             The rules were fixed before any result of this reproduction was known, with three exceptions, \
+             which were changed later. The rule for the size of the inode table first used the links of all \
+             lookups, although most lookups miss in the document and hit here, and did not separate the size \
+             of the table from its function. The rule for 64 bits first used the links of kernel D, which \
+             has no multiplication whose shift depends on the word size. The rule for inlining first used a \
+             single function, and no noise.\n\n"
         )
     }
 
     fn costs_text(&self) -> String {
         let mut table = Table::new(
-            "function | latency, inlined: | throughput: | latency, stand-alone: | throughput: | bytes:",
+            "function | latency, inlined: | throughput, inlined: | latency, called: | throughput, called: \
+             | bytes of code:",
         );
         for cost in &self.costs {
             table.push([
@@ -157,11 +162,13 @@ impl Lever2000 {
         }
         let misses = &self.misses;
         format!(
-            "## What functions and misses cost\n\nCycles of a bucket on this machine: the latency, \
-             where the next key waits for it, and the time from one to the next where none waits; with the \
-             standard deviation of nine rounds.\n\n{}\n\
-             A name that the dentry cache lacks takes {:.0} ns, one that it has {:.0} ns; a page that \
-             the page cache lacks takes {:.0} ns, one that it has {:.0} ns. No disk is behind any of them.\n\n",
+            "## Costs of functions and misses\n\nCycles that the computation of a bucket takes on this \
+             machine. The latency applies if the next key depends on the bucket; the throughput is the time \
+             from one bucket to the next if the keys are independent. `s` is the standard deviation of nine \
+             rounds.\n\n{}\n\
+             A lookup of a name takes {:.0} ns on a miss in the dentry cache, and {:.0} ns on a hit. A read \
+             of a page takes {:.0} ns on a miss in the page cache, and {:.0} ns on a hit. The device is in \
+             memory, so no disk adds its time.\n\n",
             table.to_markdown(),
             misses.dentry_miss_ns,
             misses.dentry_hit_ns,

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 pub(super) fn described(table: &PublishedTable, rows: &[Row]) -> String {
     let mut text = format!(
-        "## Table {}: {}\n\nThe caches have {} MiB.\n\n",
+        "## Table {}: {}\n\nMemory of the caches: {} MiB.\n\n",
         table.number,
         table.title,
         table.memory.bytes() >> 20
@@ -18,8 +18,9 @@ pub(super) fn described(table: &PublishedTable, rows: &[Row]) -> String {
     for (at, users) in table.loads.iter().enumerate() {
         let published = published_throughputs(table.number, at);
         let mut shown = Table::new(
-            "kernel | published: | without first: | ours: | without first: | best run: \
-             | links a lookup: | of a miss: | hits: | objects: | longest chain: | in chains > 15:",
+            "kernel | published: | published, without first run: | measured: \
+             | measured, without first run: | measured, best run: | links per lookup: | links per miss: \
+             | hits: | objects: | longest chain: | objects in chains > 15:",
         );
         for (row_at, row) in rows.iter().enumerate() {
             let Some(load) = row.loads.get(at) else {
@@ -44,7 +45,11 @@ pub(super) fn described(table: &PublishedTable, rows: &[Row]) -> String {
                     .chain(cache_cells(load, table.cache)),
             );
         }
-        let _ = writeln!(text, "{users} scripts:\n\n{}", shown.to_markdown());
+        let _ = writeln!(
+            text,
+            "Throughputs in scripts per hour; concurrent scripts: {users}.\n\n{}",
+            shown.to_markdown()
+        );
     }
     let _ = writeln!(
         text,
@@ -65,8 +70,8 @@ fn cache_cells(load: &Load, cache: Option<CacheKind>) -> [String; 6] {
         cells.join(" / ")
     };
     [
-        joined(&|figures| format!("{:.3}", figures.links_a_lookup())),
-        joined(&|figures| format!("{:.3}", figures.links_a_miss())),
+        joined(&|figures| format!("{:.3}", figures.links_per_lookup())),
+        joined(&|figures| format!("{:.3}", figures.links_per_miss())),
         joined(&|figures| format!("{:.1}%", figures.hit_rate_pct())),
         joined(&|figures| of_chains(figures, figures.full.histogram.objects().to_string())),
         joined(&|figures| of_chains(figures, figures.longest_chain.to_string())),

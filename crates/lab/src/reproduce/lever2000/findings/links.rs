@@ -11,12 +11,12 @@ use std::fmt::Write as _;
 pub(super) fn buffer_xor(results: &Lever2000) -> Option<Observed> {
     let at = |kernel| Some(load(results.row(3, kernel))?.cache(CacheKind::Buffer));
     let xor = at("reference, 16384")?;
-    let beyond_first = |figures: &CacheFigures| (figures.links_a_lookup() - 1.0).max(0.0);
+    let beyond_first = |figures: &CacheFigures| (figures.links_per_lookup() - 1.0).max(0.0);
     let mut holds = true;
     let longest = xor.longest_chain;
     let mut text = format!(
-        "xor {:.3} links a lookup, longest chain {longest}, on {} objects and {} lookups",
-        xor.links_a_lookup(),
+        "xor: {:.3} links per lookup, longest chain {longest}, with {} objects and {} lookups",
+        xor.links_per_lookup(),
         xor.full.histogram.objects(),
         xor.lookups,
     );
@@ -30,8 +30,8 @@ pub(super) fn buffer_xor(results: &Lever2000) -> Option<Observed> {
         // Writing to a string does not fail.
         let _ = write!(
             text,
-            "; {kernel} {:.3}, longest chain {chain}",
-            mixed.links_a_lookup()
+            "; {kernel}: {:.3}, longest chain {chain}",
+            mixed.links_per_lookup()
         );
         holds &= beyond_first(xor) >= 2.0 * beyond_first(mixed) && longest >= 4 * chain;
     }
@@ -46,14 +46,14 @@ pub(super) fn inode_size(results: &Lever2000) -> Option<Observed> {
         ("larder's", "larder's, 8 bit", "larder's, 14 bit"),
     ] {
         let [small, large] = [inodes(results, small)?, inodes(results, large)?];
-        holds &= small.links_a_miss() >= 4.0 * large.links_a_miss();
+        holds &= small.links_per_miss() >= 4.0 * large.links_per_miss();
         parts.push(format!(
-            "{name}: {:.2} links of a miss with 8 bits, {:.2} with 14 (of a lookup {:.2} and {:.2}, {:.1}% of \
-             which hit)",
-            small.links_a_miss(),
-            large.links_a_miss(),
-            small.links_a_lookup(),
-            large.links_a_lookup(),
+            "{name}: {:.2} links per miss with 8 bits, {:.2} with 14 bits ({:.2} and {:.2} links per lookup; \
+             with 8 bits, {:.1}% of lookups hit)",
+            small.links_per_miss(),
+            large.links_per_miss(),
+            small.links_per_lookup(),
+            large.links_per_lookup(),
             small.hit_rate_pct(),
         ));
     }
@@ -61,10 +61,10 @@ pub(super) fn inode_size(results: &Lever2000) -> Option<Observed> {
 }
 
 pub(super) fn inode_function(results: &Lever2000) -> Option<Observed> {
-    let links = |kernel| Some(inodes(results, kernel)?.links_a_miss());
+    let links = |kernel| Some(inodes(results, kernel)?.links_per_miss());
     let (small, large, mult) = (links("reference")?, links("12 bit")?, links("mult")?);
     let text = format!(
-        "links of a miss: {small:.2} with 8 bits, {large:.2} with 12; there mult {mult:.2}"
+        "links per miss: {small:.2} with 8 bits, {large:.2} with 12 bits, {mult:.2} with 12 bits and mult"
     );
     Some((
         text,
@@ -80,7 +80,7 @@ pub(super) fn page_size(results: &Lever2000) -> Option<Observed> {
     // With sixteen scripts, which fit in memory.
     let links = |kernel| {
         let load = results.row(1, kernel)?.loads.first()?;
-        Some(load.cache(CacheKind::Page).links_a_lookup())
+        Some(load.cache(CacheKind::Page).links_per_lookup())
     };
     let (small, large) = (links("reference")?, links("14-bit")?);
     let functions = [links("offset")?, links("mult")?];
@@ -90,8 +90,8 @@ pub(super) fn page_size(results: &Lever2000) -> Option<Observed> {
         .map(|links| (links - large).abs())
         .fold(0.0, f64::max);
     let text = format!(
-        "links a lookup: {small:.3} with 11 bits, {large:.3} with 14, {:.3} fewer; there offset {offset:.3}, \
-         mult {mult:.3}, at most {most:.3} apart",
+        "links per lookup: {small:.3} with 11 bits, {large:.3} with 14 bits, which is {:.3} fewer; with 14 bits \
+         also {offset:.3} with offset and {mult:.3} with mult, a difference of at most {most:.3}",
         small - large
     );
     Some((text, Verdict::of(small - large >= 5.0 * most)))
@@ -100,8 +100,9 @@ pub(super) fn page_size(results: &Lever2000) -> Option<Observed> {
 pub(super) fn word_size(results: &Lever2000) -> Option<Observed> {
     let constants = results.constants?;
     let mut text = format!(
-        "{:.2} of chance's links with 2654435761, {:.2} with the prime. D's only multiplication always shifts \
-         by 11, and so says nothing of it; its links a lookup in 32 and 64 bits:",
+        "{:.2} times the links of a random distribution with 2654435761, {:.2} times with the prime. Kernel D \
+         does not answer the question, because its only multiplication always shifts by 11; its links per \
+         lookup with words of 32 and 64 bits:",
         constants.published, constants.prime
     );
     let (narrow, wide) = (
@@ -109,7 +110,7 @@ pub(super) fn word_size(results: &Lever2000) -> Option<Observed> {
         load(results.row(6, "D in 64 bits"))?,
     );
     for cache in CacheKind::ALL {
-        let [narrow, wide] = [narrow, wide].map(|load| load.cache(cache).links_a_lookup());
+        let [narrow, wide] = [narrow, wide].map(|load| load.cache(cache).links_per_lookup());
         // Writing to a string does not fail.
         let _ = write!(text, " {} {narrow:.3} and {wide:.3};", cache.as_str());
     }
@@ -119,7 +120,7 @@ pub(super) fn word_size(results: &Lever2000) -> Option<Observed> {
     ))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as every finding is asked")]
+#[expect(clippy::unnecessary_wraps, reason = "the signature of all findings")]
 pub(super) fn swap(_: &Lever2000) -> Option<Observed> {
     let chains = |function: Function| {
         const BITS: u32 = 14;

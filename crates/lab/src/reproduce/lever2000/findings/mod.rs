@@ -106,107 +106,111 @@ impl Finding {
 pub static FINDINGS: [Finding; 12] = [
     Finding {
         name: "buffer cache, xor",
-        claim: "the buffer cache's function, which mixes nothing, is terrible, and any mixing fixes it",
-        published: "2.155 iterations a lookup against 0.242; chains up to 116 against 11; 37,256 objects, \
-                    296,481 lookups",
-        criterion: "with 16384 buckets, lookups walk at least twice as many links beyond the first as with \
-                    each mixing function, and the longest chain is at least four times as long",
+        claim: "the buffer cache's function, which does not mix bits, is terrible, and any mixing function fixes it",
+        published: "2.155 iterations per lookup with xor, 0.242 with mult shift 11; longest chains 116 and \
+                    11; 37,256 objects, 296,481 lookups",
+        criterion: "with 16384 buckets, lookups with xor walk at least twice as many links after the first \
+                    as with each mixing function, and the longest chain is at least four times as long",
         is_counted_alone: false,
         observe: links::buffer_xor,
     },
     Finding {
         name: "inode table, size",
         claim: "the inode cache's table of 256 buckets is a bottleneck",
-        published: "38.978 iterations a lookup, and 97% of lookups miss",
-        criterion: "with the same function, lookups that miss walk at least four times as many links with 8 \
-                    bits as with 14: both with the reference's and with Larder's",
+        published: "38.978 iterations per lookup, and 97% of lookups miss",
+        criterion: "lookups that miss walk at least four times as many links with 8 bits as with 14 bits, both \
+                    with the reference function and with Larder's",
         is_counted_alone: false,
         observe: links::inode_size,
     },
     Finding {
         name: "inode table, function",
-        claim: "the inode cache gains from the size of its table, not from the function",
-        published: "throughput 4282.8, 4361.3 with 12 bits; mult there 4346.0",
-        criterion: "from 8 to 12 bits, links of a lookup that misses go down by at least five times what \
-                    mult at 12 bits makes of them",
+        claim: "the inode cache gains from a larger table, not from another function",
+        published: "scripts per hour: 4282.8 with 8 bits, 4361.3 with 12 bits, 4346.0 with 12 bits and mult",
+        criterion: "from 8 to 12 bits, the links of a lookup that misses decrease by at least five times the \
+                    difference that mult makes with 12 bits",
         is_counted_alone: false,
         observe: links::inode_function,
     },
     Finding {
         name: "inode table, throughput",
-        claim: "the inode cache's table of 256 buckets costs throughput",
+        claim: "the inode cache's table of 256 buckets reduces throughput",
         published: "1.8% less than with 12 bits",
-        criterion: "Table 5: throughput with 12 bits is higher, beyond the noise",
+        criterion: "in Table 5, the throughput with 12 bits (the first figure) is higher than with 8 bits by \
+                    more than the noise",
         is_counted_alone: false,
         observe: throughput::inode_bits,
     },
     Finding {
         name: "page cache, size",
-        claim: "the page cache gains from the size of its table, not from the function",
-        published: "throughput with 16 scripts 1864.7, 1877.2 with 14 bits; offset 1880.0, mult 1876.4",
-        criterion: "from 11 to 14 bits, links of a lookup go down by at least five times what another \
-                    function at 14 bits makes of them",
+        claim: "the page cache gains from a larger table, not from another function",
+        published: "scripts per hour with 16 scripts: 1864.7 with 11 bits, 1877.2 with 14 bits, 1880.0 with \
+                    14 bits and offset, 1876.4 with 14 bits and mult",
+        criterion: "from 11 to 14 bits, the links of a lookup decrease by at least five times the difference \
+                    that another function makes with 14 bits",
         is_counted_alone: false,
         observe: links::page_size,
     },
     Finding {
         name: "kernel D",
         claim: "D is the best compromise of the four combinations",
-        published: "4591.3 s=10.98; A 4582.9 s=12.55, B 4577.9 s=16.22, C 4596.2 s=22.30",
-        criterion: "a script walks no more than 5% more links in all caches than with the best of A, B and \
-                    C, and no throughput of theirs is higher beyond the noise",
+        published: "scripts per hour: A 4582.9 s=12.55; B 4577.9 s=16.22; C 4596.2 s=22.30; D 4591.3 s=10.98",
+        criterion: "with D, a script walks at most 5% more links in all caches than with the best of A, B and \
+                    C, and none of these has a higher throughput by more than the noise",
         is_counted_alone: false,
         observe: throughput::kernel_d,
     },
     Finding {
         name: "64 bits",
-        claim: "words of 64 bits ask for another constant",
-        published: "a question of section 6",
-        criterion: "where the shift follows the word, 2654435761 takes more than twice as much of chance's \
-                    links as the prime nearest the golden ratio of 64 bits, each with the keys of `larder lab \
-                    constant --bits 64` that suit it least",
+        claim: "words of 64 bits need another constant",
+        published: "an open question in section 6",
+        criterion: "with a shift that depends on the word size, lookups with 2654435761 walk more than twice as many \
+                    links, relative to a random distribution, as with the prime nearest the golden ratio of 64 \
+                    bits, each with its worst keys of `larder lab constant --bits 64`",
         is_counted_alone: true,
         observe: links::word_size,
     },
     Finding {
         name: "miss of the dentry cache",
-        claim: "a miss of the dentry cache costs less than one of the page cache",
-        published: "a question of section 6",
-        criterion: "the median time of a lookup that misses is shorter than that of a read that misses; no \
-                    disk is behind either",
+        claim: "a miss in the dentry cache costs less than a miss in the page cache",
+        published: "an open question in section 6",
+        criterion: "the median time of a lookup that misses is shorter than that of a read that misses, without \
+                    the time of a disk",
         is_counted_alone: false,
         observe: processor::misses,
     },
     Finding {
         name: "eager shrinking",
-        claim: "shrinking the dentry cache eagerly pays",
-        published: "shrink + mult 11 4380.4, mult 11 4368.7: less than the standard deviation of 62.65",
-        criterion: "Table 4: throughput of shrink + mult 11 is higher than that of mult 11 beyond the noise",
+        claim: "eager shrinking of the dentry cache increases throughput",
+        published: "scripts per hour: 4380.4 with shrink + mult 11, 4368.7 with mult 11; the difference is \
+                    less than the standard deviation of 62.65",
+        criterion: "in Table 4, the throughput with shrink + mult 11 (the first figure) is higher than with \
+                    mult 11 by more than the noise",
         is_counted_alone: false,
         observe: throughput::shrinking,
     },
     Finding {
         name: "shift-add or multiply",
         claim: "a shift-add function is almost as expensive as a multiplication",
-        published: "estimates; P6: 5 or 9 cycles for a multiplication",
+        published: "estimates: a multiplication takes 5 or 9 cycles on a P6",
         criterion: "the latency of Steiner's shift-add, inlined, is at least 0.8 times that of mult-11",
         is_counted_alone: true,
         observe: processor::shift_add,
     },
     Finding {
         name: "inlined or stand-alone",
-        claim: "inlining the function gains what a call costs",
-        published: "a question of section 6",
-        criterion: "stand-alone, more than half of the functions have a higher latency, beyond the noise; \
-                    it does not hold where more than half have a lower one",
+        claim: "inlining the function saves the cost of a call",
+        published: "an open question in section 6",
+        criterion: "more than half of the functions have a higher latency called than inlined, by more than the \
+                    noise; it does not hold if more than half have a lower one",
         is_counted_alone: true,
         observe: processor::inlining,
     },
     Finding {
         name: "swap-like keys",
-        claim: "keys of the swap cache ask for a function that takes the unshifted offset",
+        claim: "keys of the swap cache need a function that uses the unshifted offset",
         published: "\"reduced bucket size distribution anomolies\", at a slight cost",
-        criterion: "16384 swap entries in as many buckets: with swap-reference the longest chain is at least \
+        criterion: "with 16384 swap entries in 16384 buckets, the longest chain with swap-reference is at least \
                     twice as long as with swap-offset",
         is_counted_alone: true,
         observe: links::swap,

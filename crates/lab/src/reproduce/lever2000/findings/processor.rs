@@ -5,14 +5,14 @@ use crate::reproduce::lever2000::Lever2000;
 use larder_cache::hash::Function;
 use std::cmp::Ordering;
 
-#[expect(clippy::unnecessary_wraps, reason = "as every finding is asked")]
+#[expect(clippy::unnecessary_wraps, reason = "the signature of all findings")]
 pub(super) fn misses(results: &Lever2000) -> Option<Observed> {
     let misses = &results.misses;
     let text = format!(
-        "dentry: {:.0} ns a miss, {:.0} ns a hit; page: {:.0} ns a miss, {:.0} ns a hit",
+        "dentry: {:.0} ns per miss, {:.0} ns per hit; page: {:.0} ns per miss, {:.0} ns per hit",
         misses.dentry_miss_ns, misses.dentry_hit_ns, misses.page_miss_ns, misses.page_hit_ns
     );
-    Some((text, Verdict::of(misses.dentries_a_page() > 1.0)))
+    Some((text, Verdict::of(misses.dentries_per_page() > 1.0)))
 }
 
 pub(super) fn shift_add(results: &Lever2000) -> Option<Observed> {
@@ -21,7 +21,7 @@ pub(super) fn shift_add(results: &Lever2000) -> Option<Observed> {
         latency(Function::BufferSteiner)?,
         latency(Function::BufferMult11)?,
     );
-    let text = format!("cycles of latency: shift-add {shift_add}, mult-11 {multiply}");
+    let text = format!("latency in cycles: shift-add {shift_add}, mult-11 {multiply}");
     Some((text, Verdict::of(shift_add.mean >= 0.8 * multiply.mean)))
 }
 
@@ -43,8 +43,9 @@ pub(super) fn inlining(results: &Lever2000) -> Option<Observed> {
     };
     let golden = results.cost(Function::Golden)?;
     let text = format!(
-        "stand-alone, {higher} of {} functions have a higher latency, {lower} a lower one, {} show no \
-         difference; Larder's: {} cycles inlined, {} stand-alone, and where no key waits {} and {}",
+        "called instead of inlined, {higher} of {} functions have a higher latency, {lower} a lower one, and {} \
+         show no difference; Larder's function has a latency of {} cycles inlined and {} called, and a throughput \
+         of {} and {}",
         costs.len(),
         count(Ordering::Equal),
         golden.inlined.latency,

@@ -61,20 +61,20 @@ pub(super) fn kernel_d(results: &Lever2000) -> Option<Observed> {
     let mut against = Vec::new();
     for kernel in ["A", "B", "C", "D"] {
         let other = at(kernel)?;
-        least = least.min(other.links_a_script());
+        least = least.min(other.links_per_script());
         against.push(steady(other).beyond_noise(steady(d)));
         parts.push(format!(
             "{kernel} {:.0}, {}",
-            other.links_a_script(),
+            other.links_per_script(),
             steady(other)
         ));
     }
     let text = format!(
-        "links a script and scripts an hour: {}; D walks {:.1}% more than the least",
+        "links per script, and scripts per hour: {}; D walks {:.1}% more links than the kernel with the fewest",
         parts.join("; "),
-        100.0 * (d.links_a_script() / least - 1.0)
+        100.0 * (d.links_per_script() / least - 1.0)
     );
-    let walks_more = d.links_a_script() > 1.05 * least;
+    let walks_more = d.links_per_script() > 1.05 * least;
     let verdict = if walks_more || against.contains(&Some(Ordering::Greater)) {
         Verdict::DoesNotHold
     } else if against.contains(&None) {
@@ -93,7 +93,7 @@ pub(super) fn shrinking(results: &Lever2000) -> Option<Observed> {
     let (text, verdict) = higher(eager, normal);
     let dentries = |load: &Load| load.cache(CacheKind::Dentry).full.histogram.objects();
     let text = format!(
-        "{text}; dentries at the end {} and {}",
+        "{text}; dentries at the end: {} and {}",
         dentries(eager),
         dentries(normal)
     );
@@ -109,7 +109,7 @@ fn higher(one: &Load, other: &Load) -> Observed {
         Some(Ordering::Less) => Verdict::DoesNotHold,
         None => Verdict::OneRun,
     };
-    (format!("scripts an hour {one} and {other}"), verdict)
+    (format!("scripts per hour: {one} and {other}"), verdict)
 }
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ mod tests {
         let (fast, slow) = (load(&[9.0, 1.0]), load(&[9.0, 2.0]));
         let (text, verdict) = higher(&fast, &slow);
         assert_eq!(verdict, Verdict::OneRun);
-        assert_eq!(text, "scripts an hour 3600.0 and 1800.0");
+        assert_eq!(text, "scripts per hour: 3600.0 and 1800.0");
         let (fast, slow) = (load(&[9.0, 1.0, 1.0]), load(&[9.0, 2.0, 2.0]));
         assert_eq!(higher(&fast, &slow).1, Verdict::Holds);
         assert_eq!(higher(&slow, &fast).1, Verdict::DoesNotHold);

@@ -22,7 +22,7 @@ impl Wu2007 {
         let equal_streams = self.thrashing_gain.iter().flat_map(|gain| {
             let largest = ("largest gain", gain.largest);
             let threefold = gain.threefold.into_iter().flatten();
-            std::iter::once(largest).chain(threefold.map(|at| ("end of a threefold stretch", at)))
+            std::iter::once(largest).chain(threefold.map(|at| ("end of the threefold range", at)))
         });
         let equal_streams = equal_streams.map(|(what, at)| csv_equal_streams_row(what, &at));
         csv_text(

@@ -55,17 +55,17 @@ impl Wu2007 {
             "at the document's own sizes".to_owned()
         } else {
             format!(
-                "with sizes divided by {}, so that its figures are no reproduction",
+                "with sizes divided by {}, so the figures are not a reproduction",
                 self.divisor
             )
         };
         format!(
-            "Every table of Fengguang Wu's \"readahead: on-demand readahead logic\" (Linux 2.6.23), \
-             measured again in a simulator: a virtual clock, Larder's own page cache and readahead \
-             policies, and a model of the document's disk. `legacy` is the readahead of Linux \
-             2.6.20, `ondemand` the one that the document introduces, `modern` that of Linux today, \
-             which the document could not know.\n\n\
-             Printed by `larder lab reproduce wu2007`, {scale}, from seed {}. The same command \
+            "This page reproduces each table in Fengguang Wu's \"readahead: on-demand readahead logic\" \
+             (Linux 2.6.23) in a simulator: a virtual clock, Larder's page cache and readahead policies, \
+             and a model of the document's disk. `legacy` is the readahead of Linux 2.6.20, and `ondemand` \
+             is the readahead that the document introduces. `modern` is the readahead of current Linux, \
+             which is newer than the document.\n\n\
+             Printed by `larder lab reproduce wu2007`, {scale}, with seed {}. The same command \
              prints the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and \
              [wu2007.json](wu2007.json).\n\n",
             self.seed
@@ -74,15 +74,16 @@ impl Wu2007 {
 
     fn short(&self) -> String {
         let mut text = format!(
-            "## In short\n\n{}\n{}\n\
-             A row agrees if nothing changed where a system in which nothing ever changes would \
-             agree in direction: the baseline of the column before it. A row has changed where the \
-             published change is beyond the noise. Loose rows come from tests whose published \
-             noise is above {LOOSE_NOISE_PCT}%: they agree easily.\n\n",
+            "## Summary\n\n{}\n{}\n\
+             \"Direction agrees if nothing changes\" is the baseline: the rows that agree in direction \
+             with a system in which all changes are zero. Changed rows are those whose published change \
+             is larger than the noise. Loose rows are from tests whose published noise is above \
+             {LOOSE_NOISE_PCT}%, so that agreement is weak evidence.\n\n",
             self.gain(),
             self.tally_table().to_markdown()
         );
-        let mut table = Table::new("table | row | published: | ours: | direction | size");
+        let mut table =
+            Table::new("table | row | published change: | simulated change: | direction | size");
         let disagreeing = self.judgements().filter(|(.., judged)| !judged.agrees());
         let mut disagreeing = disagreeing.peekable();
         if disagreeing.peek().is_none() {
@@ -99,8 +100,8 @@ impl Wu2007 {
 
     fn tally_table(&self) -> Table {
         let mut table = Table::new(
-            "table | rows: | direction agrees: | agrees if nothing changed: | rough size agrees: \
-             | changed rows: | of them agree in direction: | loose rows:",
+            "table | rows: | direction agrees: | direction agrees if nothing changes: | rough size agrees: \
+             | changed rows: | changed, direction agrees: | loose rows:",
         );
         let mut push = |name: &str, tally: Tally| {
             table.push([
@@ -142,10 +143,10 @@ impl Wu2007 {
 
     fn cpu_text(&self) -> String {
         let mut counted = Table::new(
-            "case | policy | calls: | lookups by the reader: | lookups by readahead: | all:",
+            "case | policy | calls: | lookups by the reader: | lookups by readahead: | total:",
         );
         let mut judged =
-            Table::new("case | published speed-up: | fewer calls and lookups: | direction");
+            Table::new("case | published speed-up: | decrease in calls and lookups: | direction");
         for row in &self.cpu {
             for (policy, counts) in row.counts.named() {
                 counted.push([
@@ -173,23 +174,25 @@ impl Wu2007 {
 fn criterion() -> String {
     format!(
         "## How rows are judged\n\n\
-         The rule was fixed before the first result was seen. Changes are from `legacy` to \
-         `ondemand`, in percent, in the unit of the table, to one decimal.\n\n\
-         1. A change no larger than its row's noise counts as **no change**. The noise is the \
-         largest difference between two runs of the same test on the same kernel that the document \
-         prints, over all tests of that kind. It prints no second run of aio-stress, OLTP and \
-         thrashing: they take the noise of iozone's reads, {:.1}%. The counts of CPU cost have none.\n\
-         2. The **direction** agrees if both are no change, or both are changes of the same sign.\n\
-         3. The **rough size** agrees if both are no change, or ours is within {SIZE_POINTS} \
-         percentage points of the published change, or between half and twice it.\n\n",
+         The rule was fixed before any result was known. A change is that from `legacy` to `ondemand` of \
+         a figure in the unit of its table, in percent of `legacy`, rounded to one decimal.\n\n\
+         1. A change counts as **none** if it is not larger than the noise of its row. The noise is the \
+         largest difference, in the document, between two runs of the same test on the same kernel, \
+         over all tests of that kind. The document has no second run of aio-stress, OLTP and thrashing; \
+         their noise is that of iozone's reads, {:.1}%. Counts of CPU cost have no noise.\n\
+         2. The **direction** agrees if both changes count as none, or if both have the same sign.\n\
+         3. The **rough size** agrees if both changes count as none, or if the simulated change is within \
+         {SIZE_POINTS} percentage points of the published change, or is between half and twice the \
+         published change.\n\n",
         read_noise_pct()
     )
 }
 
 fn described(table: &TableResult) -> String {
     let mut figures = Table::new(
-        " | published legacy: | ondemand: | change: | ours legacy: | ondemand: | change: | noise: \
-         | direction | size | ours / published: | ours modern:",
+        "row | published legacy: | published ondemand: | published change: | simulated legacy: \
+         | simulated ondemand: | simulated change: | noise: | direction | size \
+         | simulated / published: | simulated modern:",
     );
     for row in &table.rows {
         let [published_change, our_change] = changes(&row.judgement);
@@ -214,7 +217,8 @@ fn described(table: &TableResult) -> String {
         ]);
     }
     format!(
-        "## {}\n\n{}\n\nIn {}.\n\n{}\n![{} beside the published figures]({})\n\n",
+        "## {}\n\n{}\n\nFigures in {}. The column simulated / published has the ratios for `legacy` and \
+         `ondemand`.\n\n{}\n![{}: published and simulated figures]({})\n\n",
         table.title,
         table.setup.trim(),
         table.unit,

@@ -8,7 +8,7 @@ use crate::output::{Table, ratio, significant};
 use crate::run_report::as_f64;
 
 /// Explanation of the variants' figures.
-const WHY: &str = include_str!("../gain.md");
+const EXPLANATION: &str = include_str!("../gain.md");
 
 impl Wu2007 {
     /// Returns the headline for the measured gain.
@@ -22,8 +22,8 @@ impl Wu2007 {
             return String::new();
         };
         let mut text = format!(
-            "Under thrashing, on-demand readahead reaches {} times the throughput of 2.6.20's, \
-             {} MB/s against {}; published are {} times, {} against {}.\n",
+            "Under thrashing, on-demand readahead reaches {} times the throughput of the readahead of \
+             Linux 2.6.20: {} MB/s against {} MB/s. Published: {} times, {} MB/s against {} MB/s.\n",
             ratio(row.ours.ondemand, row.ours.legacy),
             significant(row.ours.ondemand),
             significant(row.ours.legacy),
@@ -36,8 +36,8 @@ impl Wu2007 {
             let [ondemand_mb_s, _] = ondemand.means_above(STREAMS_ABOVE);
             let _ = writeln!(
                 text,
-                "These are the best seconds of each. In the mean of the seconds with more than \
-                 {STREAMS_ABOVE} streams it is {} times, {} MB/s against {}.",
+                "These throughputs are those of the best second of each. In the mean of the seconds with \
+                 more than {STREAMS_ABOVE} streams, the gain is {} times: {} MB/s against {} MB/s.",
                 ratio(ondemand_mb_s, legacy_mb_s),
                 significant(ondemand_mb_s),
                 significant(legacy_mb_s),
@@ -46,7 +46,7 @@ impl Wu2007 {
         if let Some(gain) = &self.thrashing_gain {
             let _ = writeln!(
                 text,
-                "At one and the same number of streams it is {}.",
+                "At equal numbers of streams, the gain is {}.",
                 threefold(gain)
             );
         }
@@ -55,8 +55,9 @@ impl Wu2007 {
 
     pub(super) fn course(&self) -> String {
         let mut table = Table::new(&format!(
-            "policy | mean MB/s above {STREAMS_ABOVE} streams: | mean of the KB a read: \
-             | pages read ahead: | evicted before use: | share:"
+            "policy | mean MB/s above {STREAMS_ABOVE} streams: \
+             | mean read size above {STREAMS_ABOVE} streams, KB: | pages read ahead: \
+             | pages evicted before use: | share evicted before use:"
         ));
         for course in &self.thrashing {
             let [throughput_mb_s, read_kb] = course.means_above(STREAMS_ABOVE);
@@ -79,12 +80,12 @@ impl Wu2007 {
 
     /// Returns the gain on other machines, and at equal numbers of streams.
     pub(super) fn dependence(&self) -> String {
-        let mut text = "### What the gain depends on\n\n".to_owned();
+        let mut text = "### Dependence of the gain\n\n".to_owned();
         if let Some(modelled) = self.thrashing_variants.first() {
             let _ = writeln!(
                 text,
-                "By the document's own measure, the best second of each, the gain is {} times in \
-                 this model, where 3 is published.",
+                "In the best second of each policy, which the document compares, the gain is {} times in \
+                 this model; the published gain is 3 times.",
                 ratio(
                     modelled.ondemand.max_throughput_mb_s,
                     modelled.legacy.max_throughput_mb_s
@@ -95,7 +96,7 @@ impl Wu2007 {
             text.push_str(&at_equal_streams(gain));
         }
         let variants = variants_table(&self.thrashing_variants).to_markdown();
-        let _ = writeln!(text, "\n{variants}\n{WHY}");
+        let _ = writeln!(text, "\n{variants}\n{EXPLANATION}");
         text
     }
 }
@@ -103,9 +104,8 @@ impl Wu2007 {
 fn at_equal_streams(gain: &GainAtEqualStreams) -> String {
     let at = &gain.largest;
     format!(
-        "At one and the same number of streams, where each second counts as the mean of the {} \
-         around it, the gain is largest with {} streams: {} times, {} MB/s against {}. \
-         It is {}.\n",
+        "At equal numbers of streams, with moving averages over {} seconds, the gain is largest with {} \
+         streams: {} times, {} MB/s against {} MB/s. The gain is {}.\n",
         gain.smoothed_s,
         at.streams,
         ratio(at.ondemand_mb_s, at.legacy_mb_s),
@@ -122,16 +122,17 @@ fn threefold(gain: &GainAtEqualStreams) -> String {
             "at least 3 times from {} to {} streams",
             first.streams, last.streams
         ),
-        None => "nowhere 3 times".to_owned(),
+        None => "below 3 times at all numbers of streams".to_owned(),
     }
 }
 
 fn variants_table(variants: &[ThrashingVariant]) -> Table {
     let (above, end) = (STREAMS_ABOVE, SMOOTHED_S);
     let mut table = Table::new(&format!(
-        "machine | legacy: best second: | mean above {above}: | last {end} s: | evicted before use: \
-         | ondemand: best second: | mean above {above}: | last {end} s: | evicted before use: \
-         | gain: best second: | mean above {above}:"
+        "machine | legacy, best second: | legacy, above {above} streams: | legacy, last {end} s: \
+         | legacy, evicted before use: | ondemand, best second: | ondemand, above {above} streams: \
+         | ondemand, last {end} s: | ondemand, evicted before use: | gain, best second: \
+         | gain, above {above} streams:"
     ));
     for variant in variants {
         let gain =

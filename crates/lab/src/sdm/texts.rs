@@ -28,7 +28,7 @@ pub(super) fn macros() -> TextFile {
 
 /// The texts of one user.
 #[derive(Debug)]
-pub(super) struct Prose {
+pub(super) struct Texts {
     sections: Vec<Section>,
     letters: Vec<Vec<String>>,
     misspelt: Vec<String>,
@@ -40,7 +40,7 @@ struct Section {
     paragraphs: Vec<Vec<String>>,
 }
 
-impl Prose {
+impl Texts {
     pub(super) fn new(seed: u64, user: u32) -> Self {
         let mut chance = generator(seed, u64::from(user) << 32);
         let mut misspelt = Vec::new();
