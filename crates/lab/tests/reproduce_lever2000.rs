@@ -160,7 +160,7 @@ fn volume(operations: &Operations) -> Option<Volume> {
     let mut options = OpenOptions::default();
     options.read_write = true;
     let volume = Volume::open_device(Arc::new(MemoryDevice::new(bytes)), &options).unwrap();
-    share(&volume, operations, 1).unwrap();
+    create_shared_files(&volume, operations, 1).unwrap();
     Some(volume)
 }
 
