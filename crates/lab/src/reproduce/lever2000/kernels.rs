@@ -131,7 +131,7 @@ pub const TABLES: [PublishedTable; 6] = [
     },
     PublishedTable {
         number: 4,
-        title: "functions of the dentry cache's table, and how it is shrunk",
+        title: "functions of the dentry cache's table, and eager shrinking",
         cache: Some(CacheKind::Dentry),
         loads: &[SCRIPTS],
         memory: Memory::Large,
@@ -170,7 +170,7 @@ pub const TABLES: [PublishedTable; 6] = [
     },
     PublishedTable {
         number: 6,
-        title: "all four together",
+        title: "all four caches together",
         cache: None,
         loads: &[SCRIPTS],
         memory: Memory::Large,
