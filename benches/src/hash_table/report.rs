@@ -8,16 +8,16 @@ use crate::hash_table::side::Side;
 use crate::report::{counted, figure, judged};
 
 /// The required ratio to the fastest concurrent peer, with two threads and 98% reads.
-const MIN_OF_PEERS: f64 = 1.5;
+const MIN_RATIO_TO_PEERS: f64 = 1.5;
 
 /// The required ratio to the map for one thread, with one thread and only reads.
-const MIN_OF_HASHBROWN: f64 = 0.8;
+const MIN_RATIO_TO_HASHBROWN: f64 = 0.8;
 
 /// The required ratio of the speed of counted lookups to that of uncounted ones.
-const MIN_OF_UNCOUNTED: f64 = 0.98;
+const MIN_RATIO_TO_UNCOUNTED: f64 = 0.98;
 
 /// The maximum number of links of a lookup, relative to a perfect hash function.
-const MAX_OF_CHANCE: f64 = 1.02;
+const MAX_RATIO_TO_CHANCE: f64 = 1.02;
 
 /// Returns the whole report.
 #[must_use]
@@ -71,11 +71,12 @@ fn ratios(text: &mut String, results: &Results) {
             text,
             "| {} | {} | {} | {} |",
             case.name(),
-            judged(of_peers, |ratio| ratio >= MIN_OF_PEERS || !is_aim_of_peers),
+            judged(of_peers, |ratio| ratio >= MIN_RATIO_TO_PEERS
+                || !is_aim_of_peers),
             judged(against(&[Side::Hashbrown]), |ratio| {
-                ratio >= MIN_OF_HASHBROWN || case.churn
+                ratio >= MIN_RATIO_TO_HASHBROWN || case.churn
             }),
-            judged(counted, |ratio| ratio >= MIN_OF_UNCOUNTED),
+            judged(counted, |ratio| ratio >= MIN_RATIO_TO_UNCOUNTED),
         );
     }
 }
@@ -93,7 +94,7 @@ fn links(text: &mut String, results: &Results) {
             shape.buckets,
             shape.links,
             shape.links_of_chance,
-            judged(Some(ratio), |ratio| ratio <= MAX_OF_CHANCE),
+            judged(Some(ratio), |ratio| ratio <= MAX_RATIO_TO_CHANCE),
         );
     }
 }

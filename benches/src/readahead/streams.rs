@@ -22,15 +22,15 @@ const STACK_BYTES: usize = 128 << 10;
 /// Many streams, each on a file of its own.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Streams {
-    /// How many streams.
+    /// Number of streams.
     pub streams: u32,
-    /// How long they run, in milliseconds, from the first one's start.
+    /// Duration in milliseconds, from the start of the first stream.
     pub milliseconds: u64,
-    /// How much one reads at once.
+    /// Size of a request, in bytes.
     pub request_bytes: u64,
-    /// Streams started each second; 0 starts all at once.
+    /// Number of streams that start each second; 0 = all at once.
     pub starts_per_second: u32,
-    /// How fast one reads, at most; 0 sets no pace.
+    /// Maximum rate of a stream; 0 = unlimited.
     pub bytes_per_second: u64,
 }
 

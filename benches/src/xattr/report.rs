@@ -9,10 +9,10 @@ use crate::xattr::results::Results;
 use crate::xattr::side::Side;
 
 /// The minimum time of a call in fuse2fs relative to Larder, for any number of processes.
-const MIN_OF_FUSE2FS: f64 = 3.0;
+const MIN_RATIO_OF_FUSE2FS: f64 = 3.0;
 
 /// The maximum time of a call relative to `mbcache=off`, where values seldom repeat.
-const MAX_OF_OFF: f64 = 1.05;
+const MAX_RATIO_TO_OFF: f64 = 1.05;
 
 /// Returns all tables, one for each size of the pool.
 #[must_use]
@@ -69,8 +69,9 @@ fn table(results: &Results, values: u32, cases: &[Case]) -> String {
             "| {} | {} | {} | {} |",
             case.processes,
             Side::ALL.map(of_side).join(" | "),
-            judged(against_fuse2fs, |ratio| ratio >= MIN_OF_FUSE2FS),
-            judged(against_off, |ratio| ratio <= MAX_OF_OFF || values_repeat),
+            judged(against_fuse2fs, |ratio| ratio >= MIN_RATIO_OF_FUSE2FS),
+            judged(against_off, |ratio| ratio <= MAX_RATIO_TO_OFF
+                || values_repeat),
         );
     }
     let (Some(first), Some(last)) = (cases.first(), cases.last()) else {

@@ -323,8 +323,8 @@ impl CacheReport {
         };
         let side = if most < 0.0 { "fewer" } else { "more" };
         Some(format!(
-            "larder's own function ({replayed_as}{}) walks {:.1}% {side} links than chance (limit: {:.0}% more): \
-             {result}{remark}.",
+            "larder's own function ({replayed_as}{}) walks {:.1}% {side} links than chance \
+             (limit: {:.0}% more): {result}{remark}.",
             own_function(self.cache),
             most.abs() * 100.0,
             OWN_OVER_CHANCE * 100.0

@@ -37,7 +37,9 @@ pub(super) const KINDS: &[Kind] = &[
         name: "tar",
         about: "one reader of many files, one after the other",
         parameters: &[
-            COUNT.named("files", 1000, "files").within(1, 1_000_000),
+            COUNT
+                .named("files", 1000, "number of files")
+                .within(1, 1_000_000),
             BYTES
                 .named("size", 64 << 10, "mean size of a file; most are smaller")
                 .within(1, 1 << 30),

@@ -44,7 +44,9 @@ pub(super) const KINDS: &[Kind] = &[
                 .named("request", 64 << 10, "size of a request")
                 .within(1, 64 << 20),
             BYTES.named("total", 4 << 30, "total size of the files"),
-            COUNT.named("files", 128, "files").within(1, 65536),
+            COUNT
+                .named("files", 128, "number of files")
+                .within(1, 65536),
             COUNT
                 .named(
                     "flush",
