@@ -6,7 +6,8 @@ use larder_testkit::crash::{ImageFile, Layout, layout};
 use larder_testkit::model::acl::{ACCESS, DEFAULT};
 use larder_testkit::model::{Body, Clock, Model, Outcome, SETTABLE_FLAGS, compare_all};
 use larder_testkit::operation::{
-    Generator, Mix, NewNode, NodePath, Operation, Owned, Places, Slot, Target, UMASK, fill_content,
+    Generator, Mix, NewNode, NodeInodes, NodePath, Operation, Owned, Slot, Target, UMASK,
+    fill_content,
 };
 use larder_testkit::{Access, LoopMount, Requirement, Seed, skip};
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -410,8 +411,8 @@ fn kernel_follows_the_model(layout: &Layout, operations: &[Operation], seed: See
     let last = u32::try_from(operations.len()).unwrap();
     model.apply(last, &Operation::Reopen);
     let volume = larder::Volume::open(image.path(), &larder::OpenOptions::default()).unwrap();
-    let places = Places::found(&model, &volume);
-    let mut differences = compare_all(&model, &volume, &places, &clock);
+    let inodes = NodeInodes::found(&model, &volume);
+    let mut differences = compare_all(&model, &volume, &inodes, &clock);
     differences.retain(|difference| {
         let excused = touched.iter().any(|id| difference.starts_with(id));
         !(excused && difference.contains("time of change"))

@@ -75,8 +75,8 @@ fn perform(
     let last = operations.len().try_into().unwrap_or(u32::MAX);
     performer.model.apply(last, &Operation::Reopen);
     let reopened = opened()?;
-    let (model, places, clock) = (&performer.model, &performer.places, &performer.clock);
-    same(compare_all(model, &reopened, places, clock), &"reopened")
+    let (model, inodes, clock) = (&performer.model, &performer.inodes, &performer.clock);
+    same(compare_all(model, &reopened, inodes, clock), &"reopened")
 }
 
 fn attempt(layout: &Layout, operations: &[Operation]) -> Result<(), String> {

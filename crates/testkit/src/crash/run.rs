@@ -1,7 +1,7 @@
 //! A workload on a volume, with a record of when each operation began and ended.
 
 use crate::model::{Model, Outcome};
-use crate::operation::{Operation, Performer, Places};
+use crate::operation::{NodeInodes, Operation, Performer};
 use larder::{Fallocate, OpenOptions, Volume};
 use larder_block::BlockDevice;
 use rustix::io::Errno;
@@ -76,7 +76,7 @@ pub fn run(
         return Ok(run);
     };
     let mut performer = Performer::new(model);
-    performer.places = Places::found(&performer.model, &volume);
+    performer.inodes = NodeInodes::found(&performer.model, &volume);
     for operation in operations {
         let begun = position();
         if *operation == Operation::Reopen {

@@ -2,7 +2,7 @@
 
 use super::node::{Body, Node, NodeId, SETTABLE_FLAGS, Stamp};
 use super::{CHUNK_BYTES, Content, Model};
-use crate::operation::{Places, describe_content};
+use crate::operation::{NodeInodes, describe_content};
 use larder::{FileKind, Ino, Timestamp, Volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -42,9 +42,14 @@ fn nanoseconds(time: Timestamp) -> i128 {
 
 /// Compares everything in the model with the volume. Returns the differences.
 #[must_use]
-pub fn compare_all(model: &Model, volume: &Volume, places: &Places, clock: &Clock) -> Vec<String> {
+pub fn compare_all(
+    model: &Model,
+    volume: &Volume,
+    inodes: &NodeInodes,
+    clock: &Clock,
+) -> Vec<String> {
     let all: BTreeSet<NodeId> = model.nodes().map(|(id, _)| id).collect();
-    compare_nodes(model, volume, places, clock, &all)
+    compare_nodes(model, volume, inodes, clock, &all)
 }
 
 /// Compares these nodes with the volume. Returns the differences.
@@ -52,14 +57,14 @@ pub fn compare_all(model: &Model, volume: &Volume, places: &Places, clock: &Cloc
 pub fn compare_nodes(
     model: &Model,
     volume: &Volume,
-    places: &Places,
+    inodes: &NodeInodes,
     clock: &Clock,
     ids: &BTreeSet<NodeId>,
 ) -> Vec<String> {
     let mut comparison = Side {
         model,
         volume,
-        places,
+        inodes,
         clock,
         differences: Vec::new(),
     };
@@ -74,14 +79,14 @@ pub fn compare_nodes(
 struct Side<'a> {
     model: &'a Model,
     volume: &'a Volume,
-    places: &'a Places,
+    inodes: &'a NodeInodes,
     clock: &'a Clock,
     differences: Vec<String>,
 }
 
 impl Side<'_> {
     fn differ(&mut self, id: NodeId, what: impl std::fmt::Display) {
-        let ino = self.places.ino(id).map_or(0, |ino| ino.0);
+        let ino = self.inodes.ino(id).map_or(0, |ino| ino.0);
         self.differences.push(format!("{id} (inode {ino}): {what}"));
     }
 
@@ -96,7 +101,7 @@ impl Side<'_> {
     }
 
     fn node(&mut self, id: NodeId, node: &Node) {
-        let Some(ino) = self.places.ino(id) else {
+        let Some(ino) = self.inodes.ino(id) else {
             return self.differ(id, "has no inode");
         };
         let found = match self.volume.metadata(ino) {
@@ -194,7 +199,7 @@ impl Side<'_> {
                 self.differ(id, format!("entry {shown} is not in the model"));
                 continue;
             };
-            self.same(id, &shown, Some(entry_ino), self.places.ino(node));
+            self.same(id, &shown, Some(entry_ino), self.inodes.ino(node));
             let model = self.model.node(node).map(|node| node.kind());
             if kind.is_some() && kind != model {
                 self.same(id, &format!("type of entry {shown}"), kind, model);
@@ -213,7 +218,7 @@ impl Side<'_> {
         for (name, node) in entries {
             let looked_up = self.volume.lookup(ino, name).ok();
             let what = format!("lookup of {}", name.escape_ascii());
-            self.same(id, &what, looked_up, self.places.ino(*node));
+            self.same(id, &what, looked_up, self.inodes.ino(*node));
         }
     }
 

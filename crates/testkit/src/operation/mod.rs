@@ -13,7 +13,7 @@ mod shrink;
 
 pub use generate::{Generator, Mix};
 pub use path::NodePath;
-pub use perform::{Performer, Places};
+pub use perform::{NodeInodes, Performer};
 pub use shrink::{Listing, kind_of_failure, shrink};
 
 use crate::model::acl::Acl;

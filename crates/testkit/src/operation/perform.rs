@@ -15,30 +15,30 @@ use std::time::SystemTime;
 
 /// The inodes of a model's nodes.
 #[derive(Clone, Debug)]
-pub struct Places(HashMap<NodeId, Ino>);
+pub struct NodeInodes(HashMap<NodeId, Ino>);
 
-impl Default for Places {
+impl Default for NodeInodes {
     fn default() -> Self {
         Self(HashMap::from([(NodeId::ROOT, Ino::ROOT)]))
     }
 }
 
-impl Places {
+impl NodeInodes {
     /// Looks up the names of `model` in a volume. Returns the inodes of those that exist.
     #[must_use]
     pub fn found(model: &Model, volume: &Volume) -> Self {
-        let mut places = Self::default();
+        let mut inodes = Self::default();
         let mut pending = vec![(NodeId::ROOT, Ino::ROOT)];
         while let Some((id, ino)) = pending.pop() {
             let entries = model.node(id).and_then(|node| node.entries());
             for (name, child) in entries.into_iter().flatten() {
                 if let Ok(found) = volume.lookup(ino, name) {
-                    places.0.insert(*child, found);
+                    inodes.0.insert(*child, found);
                     pending.push((*child, found));
                 }
             }
         }
-        places
+        inodes
     }
 
     /// Returns the inode of a node.
@@ -54,7 +54,7 @@ pub struct Performer {
     /// The expected state.
     pub model: Model,
     /// The inode of each node.
-    pub places: Places,
+    pub inodes: NodeInodes,
     /// The times of the operations.
     pub clock: Clock,
     number: u32,
@@ -66,7 +66,7 @@ impl Performer {
     pub fn new(model: Model) -> Self {
         Self {
             model,
-            places: Places::default(),
+            inodes: NodeInodes::default(),
             clock: Clock::default(),
             number: 0,
         }
@@ -102,7 +102,7 @@ impl Performer {
             let volume_operations = VolumeOperations {
                 volume,
                 model: &before,
-                places: &self.places,
+                inodes: &self.inodes,
                 number,
                 short: Cell::new(None),
             };
@@ -120,7 +120,7 @@ impl Performer {
             match (predicted, result) {
                 (Outcome::Done { made, .. }, Ok(metadata)) => {
                     if let (Some(made), Some(metadata)) = (made, metadata) {
-                        self.places.0.insert(made, metadata.ino);
+                        self.inodes.0.insert(made, metadata.ino);
                     }
                 }
                 (_, Err(errno)) if excused(errno) => {
@@ -160,13 +160,13 @@ impl Performer {
             })
             .map(|(id, _)| id)
             .collect();
-        compare_nodes(&self.model, volume, &self.places, &self.clock, &changed)
+        compare_nodes(&self.model, volume, &self.inodes, &self.clock, &changed)
     }
 
     /// Compares everything.
     #[must_use]
     pub fn compare_all(&self, volume: &Volume) -> Vec<String> {
-        compare_all(&self.model, volume, &self.places, &self.clock)
+        compare_all(&self.model, volume, &self.inodes, &self.clock)
     }
 }
 
@@ -198,7 +198,7 @@ fn now() -> Timestamp {
 struct VolumeOperations<'a> {
     volume: &'a Volume,
     model: &'a Model,
-    places: &'a Places,
+    inodes: &'a NodeInodes,
     number: u32,
     /// The operation that was performed, if it is shorter than the requested one.
     short: Cell<Option<Operation>>,
@@ -208,7 +208,7 @@ impl VolumeOperations<'_> {
     /// Returns the inode of a node in the model.
     fn ino(&self, id: Option<NodeId>) -> Ino {
         // The model skips what it does not find, so the node exists. Inode 0 fails in any case.
-        id.and_then(|id| self.places.ino(id)).unwrap_or(Ino(0))
+        id.and_then(|id| self.inodes.ino(id)).unwrap_or(Ino(0))
     }
 
     fn target(&self, target: &Target) -> Ino {
