@@ -253,7 +253,7 @@ mod tests {
         #![proptest_config(proptest_config!(0))]
 
         #[test]
-        fn read_cache_holds_only_bytes_that_were_read_and_keeps_to_its_size(
+        fn read_cache_contains_only_bytes_that_were_read_within_its_size(
             reads in vec((0_u64..300, 1_u64..60), 1..60),
         ) {
             let mut cache = ReadCache::new(100, 4);

@@ -269,7 +269,7 @@ mod tests {
     };
 
     #[test]
-    fn sequence_repeats_and_keeps_to_its_mix() {
+    fn sequence_repeats_and_follows_its_mix() {
         let steps = sequence(Seed(5), Mix::ALL, LIMITS);
         assert_eq!(steps, sequence(Seed(5), Mix::ALL, LIMITS));
         assert_ne!(steps, sequence(Seed(6), Mix::ALL, LIMITS));

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn shrink_keeps_exactly_what_the_failure_needs() {
+    fn shrink_keeps_only_the_operations_that_cause_the_failure() {
         let operations: Vec<_> = (0..100).map(close).collect();
         let needed = [close(7), close(63), close(64)];
         let smallest = shrink(&operations, 1000, |rest| {
