@@ -18,7 +18,7 @@ TEST_PACKAGES := fuse2fs sysbench
 BENCH_PACKAGES := $(TEST_PACKAGES) squashfuse squashfs-tools tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
-.PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables real-use python-tools fuzz debug-symbols install install-fuse2fs record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables figures real-use python-tools fuzz debug-symbols install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,11 +43,13 @@ crash: deps ## Test power failures at every write and errors of every device cal
 full-images: deps ## Run random operations on full images: in process, mounted, and on the kernel's mount (50 sequences a layout)
 	LARDER_SEQUENCES=50 $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random -- --include-ignored --nocapture
 
-check: ## Check format, lints, documentation and module cycles, with warnings denied
+check: ## Check format, lints, docs, cycles among files, wording, and figures
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 	$(CARGO) run --locked -p xtask -- module-cycles
+	$(CARGO) run --locked -p xtask -- prose
+	$(CARGO) run --locked -p xtask -- figures --check
 
 real-use: deps build ## Stress a writable mount, as root: fsx, pjdfstest, stress-ng, git, cargo, databases, rsync, overlayfs, kill -9
 	@scripts/install-packages $(USE_PACKAGES)
@@ -58,14 +60,17 @@ real-use: deps build ## Stress a writable mount, as root: fsx, pjdfstest, stress
 bench: deps bench-deps build ## Compare with the kernel, fuse2fs, squashfuse and the FUSE floor; keeps raw results
 	$(CARGO) run --release --locked -p larder-benches -- $(BENCH_ARGS)
 
-bench-readahead: deps bench-deps build ## Compare each readahead policy with the kernel's, as root; writes docs/reproduce/real.md
-	$(CARGO) run --release --locked -p larder-benches -- readahead --report docs/reproduce/real.md $(BENCH_ARGS)
+bench-readahead: deps bench-deps build ## Compare each readahead policy with the kernel's, as root
+	$(CARGO) run --release --locked -p larder-benches -- readahead $(BENCH_ARGS)
 
 bench-xattr: deps bench-deps build ## Compare setxattr(2) with fuse2fs and the kernel, on images in memory, as root
 	$(CARGO) run --release --locked -p larder-benches -- xattr --work /dev/shm $(BENCH_ARGS)
 
 bench-tables: ## Compare the table with the maps of other crates
 	$(CARGO) run --release --locked -p larder-benches -- tables $(BENCH_ARGS)
+
+figures: ## Write the newest results of the benches into README and docs
+	$(CARGO) run --quiet --locked -p xtask -- figures
 
 # Installed again when the list of packages changes, or if an installation was incomplete.
 python-tools: ## Install pyarrow, DuckDB, Polars and Dask into target/tools, for the tests of traces

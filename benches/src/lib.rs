@@ -40,6 +40,7 @@ pub mod scratch;
 pub mod server;
 pub mod tree;
 pub mod user;
+pub mod verdict;
 pub mod work;
 pub mod writing;
 pub mod xattr;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
 use larder_benches::hash_table;
 use larder_benches::measure::Measure;
@@ -135,9 +135,6 @@ struct ReadaheadArgs {
     /// Measure only this side; may be repeated
     #[arg(long, value_name = "NAME")]
     side: Vec<String>,
-    /// Also write the tables to FILE
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -227,7 +224,7 @@ impl Args {
         let samples = run.measure();
         drop(run);
         let results = Results::new(origin, &plan, &measures, &samples);
-        print!("{}", report::table(&results, &measures, &samples));
+        print!("{}", report::page(&results));
         println!("\nraw results: {}", results.save(&self.results)?.display());
         Ok(exit_code(&results.failures))
     }
@@ -258,12 +255,7 @@ impl Args {
         let outcome = run.measure();
         drop(run);
         let results = readahead::results::Results::new(origin, plan, started, outcome);
-        let page = readahead::report::page(&results);
-        print!("{page}");
-        if let Some(report) = &args.report {
-            std::fs::write(report, &page)
-                .with_context(|| format!("cannot write {}", report.display()))?;
-        }
+        print!("{}", readahead::report::page(&results));
         println!("\nraw results: {}", results.save(&self.results)?.display());
         Ok(exit_code(&results.outcome.failures))
     }

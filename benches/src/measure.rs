@@ -1,12 +1,12 @@
 //! The measures: their units, the peers that are compared, and the targets.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::named::named;
 use crate::peer::Peer;
 
 /// The unit of a measure, which also defines which direction is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Seconds.
@@ -23,8 +23,23 @@ pub enum Unit {
     Count,
 }
 
+impl Unit {
+    /// Returns the symbol that is printed after a value.
+    #[must_use]
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::MegabytesPerSecond => "MB/s",
+            Self::PerSecond => "/s",
+            Self::Nanoseconds => "ns",
+            Self::Percent => "%",
+            Self::Count => "",
+        }
+    }
+}
+
 /// The target of a measure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
     /// Larder's value divided by the peer's is at most this.

@@ -4,7 +4,9 @@
 macro_rules! named {
     ($(#[$of_all:meta])* $enum:ident { $($(#[$doc:meta])* $variant:ident: $name:literal,)* }) => {
         $(#[$of_all])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+        )]
         pub enum $enum {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
         }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// The start time, the commit and the machine of a run. Time and commit may have changed by its end.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Origin {
     /// The date and time in UTC.
     pub date: String,
@@ -71,11 +72,39 @@ impl Origin {
     }
 }
 
+/// Reads the newest results of a kind in `folder`. `part` is the end of their names: empty for
+/// `make bench`, or such as `-xattr`. Returns the file's path too.
+pub fn newest<R: DeserializeOwned>(folder: &Path, part: &str) -> Result<(PathBuf, R)> {
+    let kinds = ["-readahead", "-tables", "-xattr"];
+    let is_of_kind = |name: &str| match part {
+        "" => !kinds.iter().any(|kind| name.ends_with(kind)),
+        part => name.ends_with(part),
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if path.extension().is_some_and(|ext| ext == "json") && is_of_kind(&name) {
+            paths.push(path);
+        }
+    }
+    // Names begin with the date.
+    let path = paths.into_iter().max().with_context(|| {
+        let folder = folder.display();
+        format!("no results named '*{part}.json' in {folder}; run the bench first")
+    })?;
+    let json = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+    let results =
+        serde_json::from_slice(&json).with_context(|| format!("parse {}", path.display()))?;
+    Ok((path, results))
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let day = self.date.split('T').next().unwrap_or_default();
         write!(
             f,
-            "{} x {}, kernel {}, commit {}",
+            "{} × {}, Linux {}, {day}, commit {}",
             self.processors,
             self.processor,
             self.kernel,

@@ -1,9 +1,9 @@
 //! The result of a run, for any kind of measurement.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The measurements, and the reasons for missing ones.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Outcome<S> {
     /// Every measurement, in order.
     pub samples: Vec<S>,

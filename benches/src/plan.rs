@@ -1,9 +1,9 @@
 //! The sizes of a run.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The sizes of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// The number of small files in the tree.
     pub files: u32,

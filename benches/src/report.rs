@@ -1,10 +1,11 @@
-//! The report of a run as a table.
+//! The report of a run as Markdown, for the terminal and for the documentation.
 
 use std::fmt::Write;
 
 use crate::measure::{Measure, Target, Unit};
 use crate::peer::Peer;
-use crate::results::{Results, Samples};
+use crate::results::{MeasureResult, Results};
+use crate::verdict::{self, Verdict};
 
 /// The columns of values. System calls use the kernel's mount, so they share its column.
 const COLUMNS: [(&str, &[Peer]); 6] = [
@@ -18,97 +19,129 @@ const COLUMNS: [(&str, &[Peer]); 6] = [
 
 /// Returns the whole report.
 #[must_use]
-pub fn table(results: &Results, measures: &[Measure], samples: &Samples) -> String {
-    let mut text = heading(results);
-    for measure in measures {
-        text.push_str(&row(*measure, samples));
+pub fn page(results: &Results) -> String {
+    let measures: Vec<Measure> = results.measures.iter().map(|result| result.name).collect();
+    let mut text = format!("{}\n\n{}", origin(results), table(results, &measures));
+    let verdicts = verdicts(results, &measures);
+    if !verdicts.is_empty() {
+        let _ = write!(text, "\n{}", verdict::table(&verdicts));
     }
-    for line in &results.skipped {
-        let _ = writeln!(text, "skipped: {line}");
-    }
-    for line in &results.failures {
-        let _ = writeln!(text, "failed: {line}");
+    for (what, lines) in [("skipped", &results.skipped), ("failed", &results.failures)] {
+        for line in lines {
+            let _ = writeln!(text, "\n{what}: {line}");
+        }
     }
     text
 }
 
-fn heading(results: &Results) -> String {
+/// Returns a sentence on the sizes and the place of the run.
+#[must_use]
+pub fn origin(results: &Results) -> String {
     let plan = &results.plan;
-    let mut text = String::new();
-    let _ = writeln!(text, "{}", results.origin);
-    let _ = writeln!(
-        text,
-        "{} files and one file of {} MiB; medians of {}; ratios within this run\n",
-        plan.files,
+    format!(
+        "{} files and one of {} MiB; medians of {} on {}.",
+        thousands(u64::from(plan.files)),
         plan.big_file_bytes >> 20,
         counted(plan.runs, "run"),
-    );
-    let _ = write!(text, "{:24}", "");
-    for (name, _) in COLUMNS {
-        let _ = write!(text, "{name:>12}");
-    }
-    let _ = writeln!(
-        text,
-        "  {:<5}{:>11}  {:>15}  target",
-        "unit", "x fuse2fs", "ratio"
-    );
-    text
+        results.origin,
+    )
 }
 
-fn row(measure: Measure, samples: &Samples) -> String {
-    let mut text = format!("{:24}", measure.name());
-    for (_, peers) in COLUMNS {
-        let value = peers.iter().find_map(|peer| samples.median(measure, *peer));
-        let value = value.map_or("-".to_owned(), |value| number(value, measure.unit()));
-        let _ = write!(text, "{value:>12}");
-    }
-    let unit = match measure.unit() {
-        Unit::Seconds => "s",
-        Unit::MegabytesPerSecond => "MB/s",
-        Unit::PerSecond => "1/s",
-        Unit::Nanoseconds => "ns",
-        Unit::Percent => "%",
-        Unit::Count => "",
-    };
-    let gain = samples
-        .ratio(measure, Peer::Fuse2fs)
-        .map_or("-".to_owned(), |ratio| {
-            let times = if matches!(measure.unit(), Unit::Seconds | Unit::Count) {
-                1.0 / ratio
-            } else {
-                ratio
-            };
-            format!("{times:.1}")
-        });
-    let _ = write!(text, "  {unit:<5}{gain:>11}");
-    for (index, target) in measure.targets().iter().enumerate() {
-        if index > 0 {
-            let _ = write!(text, "\n{:114}", "");
+/// Returns a table of those of `measures` that were selected. Columns without values are left out.
+#[must_use]
+pub fn table(results: &Results, measures: &[Measure]) -> String {
+    let rows: Vec<&MeasureResult> = measures.iter().filter_map(|&one| results.of(one)).collect();
+    let columns: Vec<_> = COLUMNS
+        .into_iter()
+        .filter(|(_, peers)| rows.iter().any(|row| median(row, peers).is_some()))
+        .collect();
+    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let mut text = format!(
+        "| measure | {} | unit |\n|---|{}---|\n",
+        names.join(" | "),
+        "---:|".repeat(names.len())
+    );
+    for row in rows {
+        let _ = write!(text, "| `{}` |", row.name.name());
+        for (_, peers) in &columns {
+            let value = median(row, peers).map(|value| number(value, row.unit));
+            let _ = write!(text, " {} |", value.as_deref().unwrap_or("-"));
         }
-        text.push_str(&reached(measure, *target, unit, samples));
+        let _ = writeln!(text, " {} |", row.unit.symbol());
     }
-    text.push('\n');
     text
 }
 
-/// Describes the result of `measure` for `target`.
-fn reached(measure: Measure, target: Target, unit: &str, samples: &Samples) -> String {
-    let figure = samples.figure(measure, target);
-    let ratio = match (figure, target.against()) {
-        (Some(figure), Some(peer)) => format!("{figure:.2} {:>7}", peer.name()),
-        (Some(figure), None) => format!("{figure:.2} {unit:>7}"),
-        (None, _) => "-".to_owned(),
-    };
-    let (sign, limit) = match target {
-        Target::AtMostTimes(limit, _) | Target::AtMost(limit) => ("at most", limit),
-        Target::AtLeastTimes(limit, _) => ("at least", limit),
-    };
-    let verdict = match figure.map(|figure| target.is_met_by(figure)) {
-        Some(true) => "met",
-        Some(false) => "missed",
-        None => "not measured",
-    };
-    format!("  {ratio:>15}  {sign} {limit}: {verdict}")
+/// The rows of the table in the README: a measure, and its description.
+const OVERVIEW: [(Measure, &str); 7] = [
+    (Measure::WarmFind, "warm `find`"),
+    (Measure::WarmTar, "warm `tar`"),
+    (Measure::ColdFind, "cold `find`"),
+    (Measure::ColdTar, "cold `tar`"),
+    (Measure::Sequential, "cold sequential read, as root"),
+    (
+        Measure::SequentialUnprivileged,
+        "cold sequential read, without root",
+    ),
+    (Measure::Random, "cold 4 KiB random reads, 4 at once"),
+];
+
+/// Returns the table of reading in the README.
+#[must_use]
+pub fn overview(results: &Results) -> String {
+    let plan = &results.plan;
+    let mut text = format!(
+        "| {} files and one of {} MiB | larder | kernel, loop mount as root | fuse2fs | squashfuse |\n\
+         |---|---|---|---|---|\n",
+        thousands(u64::from(plan.files)),
+        plan.big_file_bytes >> 20,
+    );
+    for (measure, description) in OVERVIEW {
+        let cell = |peer| {
+            let row = results.of(measure)?;
+            let value = number(*row.medians.get(&peer)?, row.unit);
+            Some(format!("{value} {}", row.unit.symbol()))
+        };
+        let cell = |peer| cell(peer).unwrap_or_else(|| "-".to_owned());
+        let _ = writeln!(
+            text,
+            "| {description} | **{}** | {} | {} | {} |",
+            cell(Peer::Larder),
+            cell(Peer::Kernel),
+            cell(Peer::Fuse2fs),
+            cell(Peer::Squashfuse),
+        );
+    }
+    text
+}
+
+/// Returns the verdicts of `measures` that were measured.
+#[must_use]
+pub fn verdicts(results: &Results, measures: &[Measure]) -> Vec<Verdict> {
+    let rows = measures.iter().filter_map(|&one| results.of(one));
+    let verdicts = rows.flat_map(|row| {
+        row.targets.iter().map(|result| {
+            Verdict::new(
+                &format!("`{}`", row.name.name()),
+                &limit(result.target, row.unit),
+                result.figure,
+                |figure| result.target.is_met_by(figure),
+            )
+        })
+    });
+    verdicts.collect()
+}
+
+fn limit(target: Target, unit: Unit) -> String {
+    match target {
+        Target::AtMostTimes(limit, peer) => format!("at most {limit} × {}", peer.name()),
+        Target::AtLeastTimes(limit, peer) => format!("at least {limit} × {}", peer.name()),
+        Target::AtMost(limit) => format!("at most {limit} {}", unit.symbol()),
+    }
+}
+
+fn median(row: &MeasureResult, peers: &[Peer]) -> Option<f64> {
+    peers.iter().find_map(|peer| row.medians.get(peer).copied())
 }
 
 /// Formats a number of things, in the singular or the plural.
@@ -135,8 +168,37 @@ pub(crate) fn judged(ratio: Option<f64>, is_met: impl Fn(f64) -> bool) -> String
 fn number(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => format!("{value:.3}"),
-        Unit::MegabytesPerSecond | Unit::PerSecond => format!("{value:.0}"),
+        Unit::MegabytesPerSecond | Unit::PerSecond => grouped(&format!("{value:.0}")),
         Unit::Nanoseconds => format!("{value:.1}"),
         Unit::Percent | Unit::Count => format!("{value:.2}"),
+    }
+}
+
+fn thousands(number: u64) -> String {
+    grouped(&number.to_string())
+}
+
+/// Separates the thousands of `digits` by commas.
+fn grouped(digits: &str) -> String {
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_separated_by_commas() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1_000), "1,000");
+        assert_eq!(thousands(1_234_567), "1,234,567");
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::measure::{Measure, Target, Unit, median};
 use crate::origin::{Origin, first_line};
@@ -57,7 +57,7 @@ impl Samples {
 }
 
 /// The stored results of a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Results {
     /// The time and place of the run.
     #[serde(flatten)]
@@ -75,22 +75,22 @@ pub struct Results {
 }
 
 /// The stored results of one measure.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct MeasureResult {
     /// Its name.
-    pub name: &'static str,
+    pub name: Measure,
     /// The unit of all values.
     pub unit: Unit,
     /// The values by peer.
-    pub runs: BTreeMap<&'static str, Vec<f64>>,
+    pub runs: BTreeMap<Peer, Vec<f64>>,
     /// Their medians.
-    pub medians: BTreeMap<&'static str, f64>,
+    pub medians: BTreeMap<Peer, f64>,
     /// The targets, and the results for them.
     pub targets: Vec<TargetResult>,
 }
 
 /// The result for a target.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct TargetResult {
     /// The target.
     pub target: Target,
@@ -117,6 +117,12 @@ impl Results {
         }
     }
 
+    /// Returns the results of `measure`, if it was selected.
+    #[must_use]
+    pub fn of(&self, measure: Measure) -> Option<&MeasureResult> {
+        self.measures.iter().find(|result| result.name == measure)
+    }
+
     /// Writes the results to `folder`, under date and commit, and returns the file's path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         self.origin
@@ -135,14 +141,14 @@ fn summary(measure: Measure, samples: &Samples) -> MeasureResult {
         }
     };
     MeasureResult {
-        name: measure.name(),
+        name: measure,
         unit: measure.unit(),
         runs: sides()
-            .map(|peer| (peer.name(), samples.of(measure, peer).to_vec()))
+            .map(|peer| (peer, samples.of(measure, peer).to_vec()))
             .filter(|(_, values)| !values.is_empty())
             .collect(),
         medians: sides()
-            .filter_map(|peer| Some((peer.name(), samples.median(measure, peer)?)))
+            .filter_map(|peer| Some((peer, samples.median(measure, peer)?)))
             .collect(),
         targets: measure.targets().iter().map(reached).collect(),
     }

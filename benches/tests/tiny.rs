@@ -47,9 +47,10 @@ fn run(measures: &[Measure], plan: &Plan) -> Samples {
     );
     let results = Results::new(Origin::now(), plan, measures, &samples);
     let saved = results.save(folder.path()).unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(saved).unwrap()).unwrap();
-    assert_eq!(json["measures"].as_array().unwrap().len(), measures.len());
-    let table = report::table(&results, measures, &samples);
+    let stored: Results = serde_json::from_slice(&std::fs::read(saved).unwrap()).unwrap();
+    assert_eq!(stored.measures.len(), measures.len());
+    let table = report::page(&stored);
+    assert_eq!(table, report::page(&results));
     println!("{table}");
     for measure in measures {
         assert!(table.contains(measure.name()), "{table}");

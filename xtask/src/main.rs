@@ -12,8 +12,10 @@
 //! Checks of the sources:
 //!
 //! - `xtask module-cycles [CRATE…]`: cycles among the files of a crate;
-//! - `xtask prose [PATH…]`: wording that the style rejects.
+//! - `xtask prose [PATH…]`: wording that the style rejects;
+//! - `xtask figures [--check]`: figures of the documentation, from the results of the benches.
 
+mod figures;
 mod module_cycles;
 mod prose;
 mod record;
@@ -58,7 +60,13 @@ enum Task {
         /// Folders below crates/ [default: the crates that must have no cycles]
         crates: Vec<String>,
     },
-    /// Check the wording of texts and names
+    /// Write the newest results of the benches into README.md and docs
+    Figures {
+        /// Write nothing; fail if a page differs
+        #[arg(long)]
+        check: bool,
+    },
+    /// Fail if a text or a name has wording that the style rejects
     Prose {
         /// Print only the number of findings for each rule and folder
         #[arg(long)]
@@ -74,6 +82,9 @@ fn main() -> ExitCode {
         Task::Completions { dir } => completions(&dir),
         Task::RecordReadahead { dir, groups } => record::readahead(&dir, &groups),
         Task::ModuleCycles { crates } => module_cycles::check(&crates),
+        Task::Figures { check } => {
+            figures::update(check).map_err(|error| io::Error::other(format!("{error:#}")))
+        }
         Task::Prose { summary, paths } => prose::check(&paths, summary),
     };
     match done {

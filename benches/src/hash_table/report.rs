@@ -6,6 +6,7 @@ use crate::hash_table::results::Results;
 use crate::hash_table::run::Case;
 use crate::hash_table::side::Side;
 use crate::report::{counted, figure, judged};
+use crate::verdict::{self, Verdict};
 
 /// The required ratio to the fastest concurrent peer, with two threads and 98% reads.
 const MIN_RATIO_TO_PEERS: f64 = 1.5;
@@ -22,27 +23,85 @@ const MAX_RATIO_TO_CHANCE: f64 = 1.02;
 /// Returns the whole report.
 #[must_use]
 pub fn page(results: &Results) -> String {
+    format!(
+        "{}\n\n{}\n{}",
+        origin(results),
+        tables(results),
+        verdict::table(&verdicts(results))
+    )
+}
+
+/// Returns a sentence on the sizes and the place of the run.
+#[must_use]
+pub fn origin(results: &Results) -> String {
     let plan = &results.plan;
-    let mut text = format!(
-        "{}\n\
-         {} objects (recorded keys: as many as the trace has); million lookups per second, medians of {} of \
-         {} lookups per thread\n",
-        results.origin,
+    format!(
+        "Million lookups a second of processor time, with at most {} objects; medians of {} of {} \
+         lookups for each thread on {}.",
         plan.objects,
         counted(plan.rounds, "round"),
         plan.lookups,
-    );
+        results.origin,
+    )
+}
+
+/// Returns the tables of rates, of ratios and of links.
+#[must_use]
+pub fn tables(results: &Results) -> String {
+    let mut text = String::new();
     rates(&mut text, results);
     ratios(&mut text, results);
     links(&mut text, results);
     text
 }
 
+/// Returns the verdicts of the run.
+#[must_use]
+pub fn verdicts(results: &Results) -> Vec<Verdict> {
+    let ratios = |is_wanted: fn(&Case) -> bool, side, others: &'static [Side]| {
+        let cases = Case::all().into_iter().filter(is_wanted);
+        cases.filter_map(move |case| results.ratio(case, side, others))
+    };
+    vec![
+        Verdict::new(
+            "rate of hits with one thread / hashbrown",
+            &format!("at least {MIN_RATIO_TO_HASHBROWN}"),
+            ratios(|case| !case.churn, Side::Larder, &[Side::Hashbrown]),
+            |ratio| ratio >= MIN_RATIO_TO_HASHBROWN,
+        ),
+        Verdict::new(
+            "rate of 98% lookups with two threads / best concurrent peer",
+            &format!("at least {MIN_RATIO_TO_PEERS}"),
+            ratios(
+                |case| case.churn && case.threads > 1,
+                Side::Larder,
+                &Side::CONCURRENT_PEERS,
+            ),
+            |ratio| ratio >= MIN_RATIO_TO_PEERS,
+        ),
+        Verdict::new(
+            "rate of counted lookups / uncounted",
+            &format!("at least {MIN_RATIO_TO_UNCOUNTED}"),
+            ratios(|_| true, Side::LarderPin, &[Side::LarderUncounted]),
+            |ratio| ratio >= MIN_RATIO_TO_UNCOUNTED,
+        ),
+        Verdict::new(
+            "links of a hit / expectation by chance",
+            &format!("at most {MAX_RATIO_TO_CHANCE}"),
+            results
+                .shapes
+                .iter()
+                .map(|shape| shape.links / shape.links_of_chance),
+            |ratio| ratio <= MAX_RATIO_TO_CHANCE,
+        ),
+    ]
+}
+
 fn rates(text: &mut String, results: &Results) {
     let names = Side::ALL.map(Side::name).join(" | ");
     let _ = writeln!(
         text,
-        "\n| case | {names} |\n|---{}|",
+        "| case | {names} |\n|---{}|",
         "|---".repeat(Side::ALL.len())
     );
     for case in Case::all() {
@@ -66,13 +125,12 @@ fn ratios(text: &mut String, results: &Results) {
             continue;
         }
         let counted = results.ratio(case, Side::LarderPin, &[Side::LarderUncounted]);
-        let is_aim_of_peers = case.threads > 1 && case.churn;
+        let is_judged = case.threads > 1 && case.churn;
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} |",
             case.name(),
-            judged(of_peers, |ratio| ratio >= MIN_RATIO_TO_PEERS
-                || !is_aim_of_peers),
+            judged(of_peers, |ratio| ratio >= MIN_RATIO_TO_PEERS || !is_judged),
             judged(against(&[Side::Hashbrown]), |ratio| {
                 ratio >= MIN_RATIO_TO_HASHBROWN || case.churn
             }),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::hash_table::plan::Plan;
 use crate::hash_table::run::{Case, Measured, Shape};
@@ -12,7 +12,7 @@ use crate::measure::median;
 use crate::origin::Origin;
 
 /// One measurement.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Sample {
     /// The case that was measured.
     #[serde(flatten)]
@@ -26,7 +26,7 @@ pub struct Sample {
 }
 
 /// The stored results of a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Results {
     /// The time and place of the run.
     #[serde(flatten)]

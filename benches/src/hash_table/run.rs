@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use larder_cache::hash::HashKey;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::hash_table::keys::{Keys, Workload, value};
 use crate::hash_table::maps::{
@@ -33,7 +33,7 @@ const BATCH: usize = 1000;
 const CHURN_EVERY: usize = 50;
 
 /// A case to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
     /// The keys.
     pub workload: Workload,
@@ -274,7 +274,7 @@ pub struct Measured {
 }
 
 /// The shape of Larder's table with the keys of a workload.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shape {
     /// The keys.
     pub workload: Workload,

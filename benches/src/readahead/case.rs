@@ -1,6 +1,6 @@
 //! A case: a workload on a disk of a certain speed.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::readahead::plan::Plan;
 
@@ -39,7 +39,7 @@ pub enum Workload {
 }
 
 /// The speed of the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Disk {
     /// The full speed of the machine's storage.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use larder_testkit::requirement::is_root;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::readahead::device::Device;
 
@@ -27,7 +27,7 @@ while [ "$n" -gt 0 ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; n=$((n 
 exec "$@""#;
 
 /// The maximum speed of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttle {
     /// The maximum number of bytes transferred per second.
     pub bytes_per_second: u64,

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use larder_testkit::tool::Tool;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 const SECTOR_BYTES: u64 = 512;
 
 /// The reads of a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reads {
     /// Reads that reached the device, adjacent ones merged.
     pub reads: u64,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::readahead::case::Disk;
 use crate::readahead::cgroup::Throttle;
@@ -21,7 +21,7 @@ pub const SLOW_DISK: Throttle = Throttle {
 };
 
 /// The sizes of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// The number of rounds over the cases on the fast disk. Results are medians over them.
     pub rounds: usize,
@@ -46,7 +46,7 @@ pub struct Plan {
 }
 
 /// The amounts of data that are read from the large file.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sizes {
     /// The memory of the readers of fio and sysbench, and of their server.
     pub memory_bytes: u64,
@@ -65,7 +65,7 @@ pub struct Sizes {
 }
 
 /// Streams, as in the published measurement of thrashing.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Paced {
     /// The number of streams started per second.
     pub starts_per_second: u32,

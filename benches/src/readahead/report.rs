@@ -1,4 +1,4 @@
-//! The report of a run as Markdown, for the terminal and for the page on the reproduction.
+//! The report of a run as Markdown, for the terminal and for the documentation.
 
 use std::fmt::Write;
 
@@ -10,6 +10,7 @@ use crate::readahead::peer::Peer;
 use crate::readahead::plan::{Plan, READ_AHEAD_BYTES, REQUEST_BYTES, SLOW_DISK};
 use crate::readahead::results::{Results, Sample};
 use crate::report::counted;
+use crate::verdict::{self, Verdict};
 
 /// The targets of the mount with [`MODERN`], relative to the kernel's rate.
 const TARGETS: [(&str, f64); 4] = [
@@ -21,7 +22,7 @@ const TARGETS: [(&str, f64); 4] = [
 
 const MODERN: Peer = Peer::Policy(PolicyName::Modern);
 
-/// Returns the whole report.
+/// Returns the whole report, without a title.
 #[must_use]
 pub fn page(results: &Results) -> String {
     let mut text = heading(results);
@@ -39,7 +40,11 @@ pub fn page(results: &Results) -> String {
         text.push_str(&device_reads(results, &cases));
     }
     text.push_str(&thrashing(results));
-    text.push_str(&targets(results));
+    let _ = write!(
+        text,
+        "## Targets\n\n{}\n",
+        verdict::table(&verdicts(results))
+    );
     for (title, lines) in [
         ("Not measured", &results.outcome.skipped),
         ("Failed", &results.outcome.failures),
@@ -62,19 +67,12 @@ fn heading(results: &Results) -> String {
     let (origin, plan) = (&results.origin, &results.plan);
     let _ = writeln!(
         text,
-        "# Readahead on real mounts\n\n\
-         Written by `{}` on {}, commit {}, in {:.0} minutes, on {} × {} with Linux {}.",
+        "`{}` ran for {:.0} minutes on {} with {}.",
         results.command,
-        origin.date,
-        origin.commit(),
         (results.seconds / 60.0).ceil(),
-        origin.processors,
-        origin.processor,
-        origin.kernel,
+        origin,
+        results.versions.join(" and "),
     );
-    if !results.versions.is_empty() {
-        let _ = writeln!(text, "Tools: {}.", results.versions.join(" and "));
-    }
     let _ = writeln!(
         text,
         "Medians of {} on the fast disk and {} on the slow one. Compare rates only within a row.\n",
@@ -251,23 +249,20 @@ fn thrashing(results: &Results) -> String {
     )
 }
 
-fn targets(results: &Results) -> String {
-    let rows: Vec<String> = TARGETS
-        .iter()
-        .filter_map(|(case, least)| {
-            let ratio = results.rate(case, MODERN)? / results.rate(case, Peer::Kernel)?;
-            let verdict = if ratio >= *least { "met" } else { "**missed**" };
-            Some(format!(
-                "| {case} | {} | {ratio:.2} | at least {least} | {verdict} |\n",
-                MODERN.name()
-            ))
-        })
-        .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    format!(
-        "## Targets\n\n| case | side | ratio to the kernel | target | result |\n|---|---|---:|---|---|\n{}\n",
-        rows.concat()
-    )
+/// Returns the verdicts of the run: the rate of the mount with [`MODERN`] relative to the kernel's.
+#[must_use]
+pub fn verdicts(results: &Results) -> Vec<Verdict> {
+    let verdicts = TARGETS.iter().map(|(case, least)| {
+        let ratio = results
+            .rate(case, MODERN)
+            .zip(results.rate(case, Peer::Kernel))
+            .map(|(rate, kernel)| rate / kernel);
+        Verdict::new(
+            &format!("`{case}`, rate under `{}` / kernel", MODERN.name()),
+            &format!("at least {least}"),
+            ratio,
+            |ratio| ratio >= *least,
+        )
+    });
+    verdicts.filter(|one| !one.figures.is_empty()).collect()
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::measure::{as_f64, median, megabytes};
 use crate::origin::{Origin, first_line};
@@ -16,14 +16,14 @@ use crate::readahead::peer::Peer;
 use crate::readahead::plan::Plan;
 
 /// One measurement.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sample {
     /// The case.
     pub case: String,
     /// The disk.
     pub disk: Disk,
     /// The side.
-    pub peer: &'static str,
+    pub peer: String,
     /// The round, from 0.
     pub round: usize,
     /// Bytes that the readers received.
@@ -33,11 +33,11 @@ pub struct Sample {
     /// The reads of the device in this time.
     pub device: Reads,
     /// For streams: the bytes that they read in each second.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bytes_by_second: Vec<u64>,
     /// For streams: the reads of the device since their start, at the end of each second and after the
     /// last one ended.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_by_second: Vec<Reads>,
 }
 
@@ -84,7 +84,7 @@ impl Sample {
 }
 
 /// The stored results of a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Results {
     /// The time and place of the run.
     #[serde(flatten)]
@@ -173,7 +173,7 @@ mod tests {
         let sample = Sample {
             case: String::new(),
             disk: Disk::Slow,
-            peer: "kernel",
+            peer: "kernel".to_owned(),
             round: 0,
             bytes: 60_000_000,
             seconds: 6.0,

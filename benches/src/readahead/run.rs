@@ -164,7 +164,7 @@ impl Run {
             samples.push(Sample {
                 case: name,
                 disk: case.disk,
-                peer: peer.name(),
+                peer: peer.name().to_owned(),
                 round,
                 bytes: reading.bytes,
                 seconds: reading.seconds,

@@ -1,10 +1,10 @@
 //! The sizes of a run.
 
 use larder_lab::xattr_bench::{BenchConfig, Case};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The sizes of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// The numbers of processes.
     pub processes: Vec<u32>,

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use larder_lab::xattr_bench::Case;
 
 use crate::report::{counted, figure, judged};
+use crate::verdict::{self, Verdict};
 use crate::xattr::results::Results;
 use crate::xattr::side::Side;
 
@@ -14,33 +15,11 @@ const MIN_RATIO_OF_FUSE2FS: f64 = 3.0;
 /// The maximum time of a call relative to `mbcache=off`, where values seldom repeat.
 const MAX_RATIO_TO_OFF: f64 = 1.05;
 
-/// Returns all tables, one for each size of the pool.
+/// Returns the whole report.
 #[must_use]
 pub fn page(results: &Results) -> String {
-    let plan = &results.plan;
-    let mut text = format!(
-        "{}\n\
-         {} sets in total, {} files per process; microseconds per set, medians of {}\n",
-        results.origin,
-        plan.sets,
-        plan.files,
-        counted(plan.rounds, "round"),
-    );
-    let cases = plan.cases();
-    for values in &plan.values {
-        let of_pool = |case: &&Case| {
-            case.values == *values
-                && results
-                    .outcome
-                    .samples
-                    .iter()
-                    .any(|sample| sample.case == **case)
-        };
-        let cases: Vec<Case> = cases.iter().filter(of_pool).copied().collect();
-        if !cases.is_empty() {
-            text.push_str(&table(results, *values, &cases));
-        }
-    }
+    let mut text = format!("{}\n\n{}", origin(results), tables(results));
+    let _ = write!(text, "\n{}", verdict::table(&verdicts(results)));
     for (what, lines) in [
         ("skipped", &results.outcome.skipped),
         ("failed", &results.outcome.failures),
@@ -52,14 +31,78 @@ pub fn page(results: &Results) -> String {
     text
 }
 
+/// Returns a sentence on the sizes and the place of the run.
+#[must_use]
+pub fn origin(results: &Results) -> String {
+    let plan = &results.plan;
+    format!(
+        "Microseconds per set, averaged over the {} sets of all processes, with {} files per process; \
+         medians of {} on {}.",
+        plan.sets,
+        plan.files,
+        counted(plan.rounds, "round"),
+        results.origin,
+    )
+}
+
+/// Returns all tables, one for each size of the pool.
+#[must_use]
+pub fn tables(results: &Results) -> String {
+    let tables = results.plan.values.iter().filter_map(|&values| {
+        let cases = cases(results, values);
+        (!cases.is_empty()).then(|| table(results, values, &cases))
+    });
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the cases with a pool of `values` that were measured.
+fn cases(results: &Results, values: u32) -> Vec<Case> {
+    let samples = &results.outcome.samples;
+    let mut cases = results.plan.cases();
+    cases.retain(|case| case.values == values && samples.iter().any(|one| one.case == *case));
+    cases
+}
+
+/// Returns whether values of this pool are shared by many files.
+fn values_repeat(results: &Results, values: u32) -> bool {
+    results.plan.values.iter().any(|&more| more > values)
+}
+
+/// Returns the verdicts of the run.
+#[must_use]
+pub fn verdicts(results: &Results) -> Vec<Verdict> {
+    let measured = |values: u32| cases(results, values);
+    let all = results.plan.values.iter().copied();
+    let seldom = all
+        .clone()
+        .filter(|&values| !values_repeat(results, values));
+    vec![
+        Verdict::new(
+            "time of a set in fuse2fs / larder",
+            &format!("at least {MIN_RATIO_OF_FUSE2FS}"),
+            all.flat_map(measured)
+                .filter_map(|case| results.ratio(case, Side::Fuse2fs, Side::Larder)),
+            |ratio| ratio >= MIN_RATIO_OF_FUSE2FS,
+        ),
+        Verdict::new(
+            "time of a set / the same with `mbcache=off`, where few values repeat",
+            &format!("at most {MAX_RATIO_TO_OFF}"),
+            seldom
+                .flat_map(measured)
+                .filter_map(|case| results.ratio(case, Side::Larder, Side::LarderOff)),
+            |ratio| ratio <= MAX_RATIO_TO_OFF,
+        ),
+    ]
+}
+
 fn table(results: &Results, values: u32, cases: &[Case]) -> String {
     let names = Side::ALL.map(Side::name).join(" | ");
     let mut text = format!(
-        "\n{values} values:\n\n\
+        "Pool of {values} values:\n\n\
          | processes | {names} | fuse2fs / larder | larder / larder-off |\n\
          |---|---|---|---|---|---|---|\n"
     );
-    let values_repeat = results.plan.values.iter().any(|&more| more > values);
+    let values_repeat = values_repeat(results, values);
     for case in cases {
         let of_side = |side| figure(results.microseconds(*case, side), 1);
         let against_fuse2fs = results.ratio(*case, Side::Fuse2fs, Side::Larder);
@@ -74,20 +117,5 @@ fn table(results: &Results, values: u32, cases: &[Case]) -> String {
                 || values_repeat),
         );
     }
-    let (Some(first), Some(last)) = (cases.first(), cases.last()) else {
-        return text;
-    };
-    let climb = |side| {
-        let climb = results.microseconds(*last, side)? / results.microseconds(*first, side)?;
-        Some(format!("{} {climb:.2}", side.name()))
-    };
-    let climbs: Vec<String> = Side::ALL.into_iter().filter_map(climb).collect();
-    let _ = writeln!(
-        text,
-        "\nTime of a set with {} processes, relative to {}: {}.",
-        last.processes,
-        first.processes,
-        climbs.join(", ")
-    );
     text
 }

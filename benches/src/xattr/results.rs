@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use larder_lab::xattr_bench::Case;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::measure::median;
 use crate::origin::{Origin, first_line};
@@ -14,7 +14,7 @@ use crate::xattr::plan::Plan;
 use crate::xattr::side::Side;
 
 /// One measurement.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Sample {
     /// The case.
     #[serde(flatten)]
@@ -36,7 +36,7 @@ impl Sample {
 }
 
 /// The stored results of a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Results {
     /// The time and place of the run.
     #[serde(flatten)]

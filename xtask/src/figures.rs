@@ -1,0 +1,241 @@
+//! The figures of the documentation, written from the newest results of the benches.
+//!
+//! A page marks each block of figures by two comments, each on a line of its own:
+//!
+//! ```text
+//! <!-- figures: measures untar remove -->
+//! (written by this task)
+//! <!-- end of figures -->
+//! ```
+//!
+//! | view | results of | contents |
+//! |---|---|---|
+//! | `overview` | `make bench` | the table of the README |
+//! | `measures NAME…` | `make bench` | these measures and their targets |
+//! | `attributes` | `make bench-xattr` | all cases and the targets |
+//! | `hash-tables` | `make bench-tables` | all cases and the targets |
+//! | `readahead` | `make bench-readahead` | the whole report |
+//! | `readahead-targets` | `make bench-readahead` | the targets |
+//! | `missed` | all four | every target that is missed |
+
+use anyhow::{Context, Result, bail, ensure};
+use larder_benches::measure::Measure;
+use larder_benches::verdict;
+use larder_benches::{hash_table, origin, readahead, report, results, xattr};
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const BEGIN: &str = "<!-- figures: ";
+const END: &str = "<!-- end of figures -->";
+
+/// The folder of results, and that of the pages besides the README, below the root of the repository.
+const RESULTS: &str = "benches/results";
+const PAGES: &str = "docs";
+
+/// Writes all blocks of figures. With `check`, only compares them.
+///
+/// # Errors
+/// A page or a result cannot be read, a view is unknown or, with `check`, a block differs from what would
+/// be written.
+pub fn update(check: bool) -> Result<()> {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let mut pages = vec![root.join("README.md")];
+    markdown_files(&root.join(PAGES), &mut pages)?;
+    let mut outdated = Vec::new();
+    for path in pages {
+        let page = path.strip_prefix(root).unwrap_or(&path);
+        let up = "../".repeat(page.components().count().saturating_sub(1));
+        let before = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let after = with_figures(&before, |view| figures(view, root, &up))
+            .with_context(|| page.display().to_string())?;
+        if after == before {
+            continue;
+        }
+        if check {
+            outdated.push(page.display().to_string());
+        } else {
+            fs::write(&path, after).with_context(|| path.display().to_string())?;
+            println!("updated {}", page.display());
+        }
+    }
+    ensure!(
+        outdated.is_empty(),
+        "figures differ from the newest results in {RESULTS}: {}; run `make figures`",
+        outdated.join(", ")
+    );
+    Ok(())
+}
+
+fn markdown_files(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            markdown_files(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Returns `page` with each block of figures replaced by what `figures` returns for its view.
+fn with_figures(page: &str, figures: impl Fn(&str) -> Result<String>) -> Result<String> {
+    let mut text = String::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        text.push_str(line);
+        text.push('\n');
+        let Some(view) = line.strip_prefix(BEGIN) else {
+            continue;
+        };
+        let view = view.trim_end().trim_end_matches("-->").trim_end();
+        ensure!(
+            lines.any(|line| line == END),
+            "the block '{view}' has no line '{END}'"
+        );
+        let figures = figures(view).with_context(|| format!("figures '{view}'"))?;
+        text.push_str(&format!("\n{}\n\n{END}\n", figures.trim_end()));
+    }
+    Ok(text)
+}
+
+/// Returns the figures of `view`. `up` leads from the page's folder to the root.
+fn figures(view: &str, root: &Path, up: &str) -> Result<String> {
+    let mut words = view.split_whitespace();
+    let (kind, names) = (words.next().unwrap_or_default(), words);
+    let source = Source { root, up };
+    match kind {
+        "overview" => {
+            let (raw, run) = source.read::<results::Results>("")?;
+            let (table, origin) = (report::overview(&run), report::origin(&run));
+            Ok(format!("{table}\n`make bench`: {origin} {raw}"))
+        }
+        "measures" => {
+            let (raw, run) = source.read::<results::Results>("")?;
+            let measures = names.map(measure).collect::<Result<Vec<_>>>()?;
+            for one in &measures {
+                let name = one.name();
+                ensure!(run.of(*one).is_some(), "the run did not measure {name}");
+            }
+            let table = report::table(&run, &measures);
+            let verdicts = verdict::table(&report::verdicts(&run, &measures));
+            let origin = report::origin(&run);
+            Ok(format!("{table}\n{verdicts}\n`make bench`: {origin} {raw}"))
+        }
+        "attributes" => {
+            let (raw, run) = source.read::<xattr::results::Results>("-xattr")?;
+            let (tables, verdicts) = (xattr::report::tables(&run), xattr::report::verdicts(&run));
+            let (verdicts, origin) = (verdict::table(&verdicts), xattr::report::origin(&run));
+            Ok(format!(
+                "{tables}\n{verdicts}\n`make bench-xattr`: {origin} {raw}"
+            ))
+        }
+        "hash-tables" => {
+            let (raw, run) = source.read::<hash_table::results::Results>("-tables")?;
+            let verdicts = verdict::table(&hash_table::report::verdicts(&run));
+            let tables = hash_table::report::tables(&run);
+            let origin = hash_table::report::origin(&run);
+            Ok(format!(
+                "{tables}\n{verdicts}\n`make bench-tables`: {origin} {raw}"
+            ))
+        }
+        "readahead" => {
+            let (raw, run) = source.read::<readahead::results::Results>("-readahead")?;
+            Ok(format!("{raw}\n\n{}", readahead::report::page(&run)))
+        }
+        "readahead-targets" => {
+            let (raw, run) = source.read::<readahead::results::Results>("-readahead")?;
+            let (verdicts, origin) = (
+                verdict::table(&readahead::report::verdicts(&run)),
+                &run.origin,
+            );
+            Ok(format!(
+                "{verdicts}\n`make bench-readahead`: {origin}. {raw}"
+            ))
+        }
+        "missed" => missed(&source),
+        _ => bail!("unknown view '{kind}'"),
+    }
+}
+
+/// Where results are read from, and how a page refers to them.
+struct Source<'p> {
+    root: &'p Path,
+    up: &'p str,
+}
+
+impl Source<'_> {
+    /// Reads the newest results of a kind. Returns a sentence that links to them too.
+    fn read<R: DeserializeOwned>(&self, part: &str) -> Result<(String, R)> {
+        let (path, results) = origin::newest(&self.root.join(RESULTS), part)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let raw = format!("[Raw results]({}{RESULTS}/{name}).", self.up);
+        Ok((raw, results))
+    }
+}
+
+fn measure(name: &str) -> Result<Measure> {
+    let found = Measure::ALL.into_iter().find(|one| one.name() == name);
+    found.with_context(|| format!("unknown measure '{name}'"))
+}
+
+/// Returns every target that is missed.
+fn missed(source: &Source<'_>) -> Result<String> {
+    let (_, run) = source.read::<results::Results>("")?;
+    let mut verdicts = report::verdicts(&run, &Measure::ALL);
+    let (_, run) = source.read::<xattr::results::Results>("-xattr")?;
+    verdicts.extend(xattr::report::verdicts(&run));
+    let (_, run) = source.read::<readahead::results::Results>("-readahead")?;
+    verdicts.extend(readahead::report::verdicts(&run));
+    let (_, run) = source.read::<hash_table::results::Results>("-tables")?;
+    verdicts.extend(hash_table::report::verdicts(&run));
+    let all = verdicts.len();
+    verdicts.retain(|one| !one.is_met());
+    Ok(format!(
+        "{} of the {all} targets of the benches are missed, at least in some cases:\n\n{}",
+        verdicts.len(),
+        verdict::table(&verdicts)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replaced(page: &str) -> Result<String> {
+        with_figures(page, |view| match view {
+            "known NAME" => Ok("new\n".to_owned()),
+            view => bail!("unknown view '{view}'"),
+        })
+    }
+
+    #[test]
+    fn block_is_replaced_and_the_rest_stays() {
+        let page = |figures: &str| {
+            format!(
+                "before\n<!-- figures: known NAME -->\n{figures}<!-- end of figures -->\nafter\n"
+            )
+        };
+        let once = replaced(&page("old\n")).unwrap();
+        assert_eq!(once, page("\nnew\n\n"));
+        assert_eq!(replaced(&once).unwrap(), once);
+    }
+
+    #[test]
+    fn block_without_end_is_an_error() {
+        let error = replaced("<!-- figures: known NAME -->\nold\n").unwrap_err();
+        assert!(error.to_string().contains("has no line"), "{error}");
+    }
+
+    #[test]
+    fn unknown_view_is_an_error() {
+        let page = "<!-- figures: other -->\n<!-- end of figures -->\n";
+        let error = format!("{:#}", replaced(page).unwrap_err());
+        assert!(error.contains("unknown view 'other'"), "{error}");
+    }
+}
