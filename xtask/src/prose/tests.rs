@@ -44,6 +44,7 @@ fn established_phrases_pass() {
         "The value comes from the inode.",
         "Who may write?",
         "It lags behind.",
+        "A stand-alone function.",
     ] {
         let content = phrase.to_owned();
         let text = Text {
@@ -53,6 +54,13 @@ fn established_phrases_pass() {
         };
         assert_eq!(phrases(&[text]), [], "{phrase}");
     }
+}
+
+#[test]
+fn literal_without_blank_is_not_prose() {
+    let found =
+        phrases(&rust::texts("const PATH: [&str; 2] = [\"ours/behind\", \"behind it\"];").unwrap());
+    assert_eq!(found, [(1, "behind".to_owned())]);
 }
 
 #[test]
