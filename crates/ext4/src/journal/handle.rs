@@ -2,24 +2,28 @@
 //!
 //! # Model
 //! jbd2's `handle_t`. Every metadata change uses a handle, also on images without a journal. Unlike
-//! in jbd2, only one handle is open at a time, and a handle can be undone. A handle lasts
-//! microseconds of memory accesses; slow work (data, the log, checkpoints) happens outside of it.
-//! In return, no operation sees a part of another one's changes. An operation that fails in the
-//! middle, because space runs out or a block is damaged, leaves no changes: a handle that is
-//! dropped before [`Handle::stop`] undoes everything that it did.
+//! in jbd2, only one handle is open at a time, so a handle never sees the unfinished changes of
+//! another handle. A handle that is dropped before [`Handle::stop`] undoes all its changes, so an
+//! operation that fails in the middle, because space runs out or a block is damaged, leaves no
+//! changes.
+//!
+//! Other threads that need a handle wait for the open one, so a handle is open for microseconds
+//! only. Writes of data, commits and checkpoints are done while no handle is open.
 //!
 //! # Visibility
-//! The changes of a handle are visible as they are made. Readers of an inode, its mapping or its
-//! directory are excluded by the caller's locks, which are taken before the handle.
+//! Other threads can read each change as soon as it is made. The caller must therefore lock the
+//! inode, the mapping or the directory against readers before it opens the handle.
 //!
 //! # Locking
-//! The innermost lock except for those of the caches and the allocator's groups: no lock of the
-//! volume is taken under a handle.
+//! An open handle holds the lock of the running transaction. A caller must take the locks of the
+//! volume before it opens the handle. While the handle is open, only internal locks of this crate
+//! and of the caches are taken.
 //!
 //! # Cost
-//! The first change of a block copies it, so that the change can be undone; the copy reuses an
-//! array of an earlier handle. If the block is dirty, the first change of a part copies only that
-//! part; a change of another part copies the whole block.
+//! Before a handle first changes a block, it copies the block, so that the change can be undone.
+//! The copy reuses memory of an earlier handle. If the block is dirty, and [`Handle::update_part`]
+//! changes it, only the changed part is copied; a later change to another part of the block copies
+//! the whole block.
 
 use super::running::{Running, Tid};
 use super::touched::{Before, Touched};
@@ -39,14 +43,15 @@ pub struct Handle<'f> {
     running: MutexGuard<'f, Running>,
     touched: Touched,
     forgotten: Vec<FsBlock>,
-    /// The maximum number of blocks that it could change at the start, and can still change.
+    /// The number of blocks that the handle may change in total.
     granted: u32,
+    /// The number of blocks that the handle may still change.
     credits: u32,
-    /// The blocks and inodes that it allocated and freed.
+    /// The blocks and inodes that the handle allocated and freed.
     pub(crate) allocation: AllocationChanges,
-    /// The changes of attribute sharing, which take effect when it stops.
+    /// The changes of attribute sharing, which take effect when the handle stops.
     pub(crate) sharing: SharingChanges,
-    /// Whether it added or removed an orphan.
+    /// Whether the handle added or removed an orphan.
     pub(crate) has_changed_orphans: bool,
     stopped: bool,
 }
@@ -71,25 +76,26 @@ impl<'f> Handle<'f> {
         }
     }
 
-    /// Returns the transaction of this handle.
+    /// Returns the number of the transaction that the handle belongs to.
     #[must_use]
     pub fn tid(&self) -> Tid {
         self.running.tid()
     }
 
-    /// Returns how many more blocks the handle may change. A long operation stops its handle in
-    /// time and continues in another one.
+    /// Returns the number of blocks that the handle may still change. A long operation must stop
+    /// the handle before this number is too small, and continue with a new handle.
     #[must_use]
     pub fn credits(&self) -> u32 {
         self.credits
     }
 
-    /// Changes the metadata block `block`, which belongs to `ino`. A block that is not cached is
-    /// read first, without verification: the caller has already verified it.
+    /// Changes the metadata block `block`, which belongs to `ino`, with `edit`. If the block is not
+    /// cached, it is read without verification: the caller must already have verified it.
     ///
     /// # Errors
     /// The device's error, [`Error::Corrupt`] if `block` cannot hold metadata, or the error of
-    /// `edit`. After an error, what `edit` did so far remains visible until the handle is dropped.
+    /// `edit`. If `edit` returns an error, the changes that it has already made remain visible
+    /// until the handle is dropped.
     pub fn update<R>(
         &mut self,
         block: FsBlock,
@@ -98,7 +104,8 @@ impl<'f> Handle<'f> {
     ) -> Result<R> {
         if !self.touched.covers_all(block) {
             let contents = self.fs.metadata_block_unchecked(block, ino)?;
-            // A copy: the old contents stay unchanged, for the undo and for commits.
+            // The handle changes a copy, because the undo and a commit in progress need the old
+            // contents.
             let copy = self.running.pool.copy(&contents);
             drop(contents);
             self.add_block(block, ino, copy)?;
@@ -106,10 +113,11 @@ impl<'f> Handle<'f> {
         self.edit(block, ino, edit)
     }
 
-    /// Changes only the bytes `part` of the block, and otherwise behaves like [`Handle::update`].
+    /// Changes the bytes `part` of the metadata block `block` with `edit`, which is passed only
+    /// these bytes. Otherwise equivalent to [`Handle::update`].
     ///
     /// # Errors
-    /// As [`Handle::update`], and [`Error::Corrupt`] if the block does not have those bytes.
+    /// As [`Handle::update`], and [`Error::Corrupt`] if the block is too short to contain `part`.
     pub fn update_part<R>(
         &mut self,
         block: FsBlock,
@@ -129,9 +137,10 @@ impl<'f> Handle<'f> {
         }
     }
 
-    /// Saves the bytes `part` of `block` for the undo. Returns false, and does nothing, if the
-    /// block is not dirty, or if the handle changed another part of it. The whole block must then
-    /// be saved, so that the size of the saved contents is bounded by the handle's credits.
+    /// Saves the bytes `part` of `block`, so that a change to them can be undone. Returns false,
+    /// and saves nothing, if the block is not dirty, does not contain `part`, or was already
+    /// changed by the handle. The caller must then save the whole block. At most one part of each
+    /// block is therefore saved, and the credits bound the size of all saved contents.
     fn keep_part(&mut self, block: FsBlock, part: &Range<usize>) -> Result<bool> {
         if self.touched.contains(block) {
             return Ok(false);
@@ -162,8 +171,8 @@ impl<'f> Handle<'f> {
         })
     }
 
-    /// Makes `block` a metadata block that is all zeros before `fill`. Its old contents are not
-    /// read.
+    /// Replaces the contents of the metadata block `block`, which belongs to `ino`, with zeros, and
+    /// then changes them with `fill`. The old contents are not read.
     ///
     /// # Errors
     /// As [`Handle::replace`], or the error of `fill`.
@@ -178,7 +187,7 @@ impl<'f> Handle<'f> {
         self.edit(block, ino, fill)
     }
 
-    /// Replaces the contents of the metadata block `block`, which belongs to `ino`. Its old
+    /// Replaces the contents of the metadata block `block`, which belongs to `ino`. The old
     /// contents are not read.
     ///
     /// # Errors
@@ -192,9 +201,9 @@ impl<'f> Handle<'f> {
         self.add_block(block, ino, contents)
     }
 
-    /// Adds `block` to the handle, with these contents.
+    /// Sets the contents of `block`, and saves the old contents, so that the change can be undone.
     fn add_block(&mut self, block: FsBlock, ino: Ino, contents: Arc<[u8]>) -> Result<()> {
-        // A damaged image may contain a reference to any block.
+        // A damaged image may refer to a block that must not be overwritten.
         self.fs.check_place(block, ino)?;
         if !self.touched.contains(block) {
             self.credits = self.credits.checked_sub(1).ok_or(Error::HandleTooLarge)?;
@@ -211,24 +220,26 @@ impl<'f> Handle<'f> {
         }
     }
 
-    /// Returns the last of the inode `numbers` that this transaction freed. `None` if there is a
-    /// journal: only without one can names of a freed inode remain after a power cut.
+    /// Returns the highest inode number in `numbers` that this transaction freed. Always returns
+    /// `None` if there is a journal: only without a journal can names of a freed inode reappear
+    /// after a power cut, so only then must the reuse of its number be delayed.
     pub(crate) fn last_freed(&self, numbers: Range<Ino>) -> Option<Ino> {
         self.running.order.as_ref()?.last_freed(numbers)
     }
 
-    /// Returns whether the transaction freed any such number.
+    /// Returns whether the transaction freed an inode number. Always false if there is a journal.
     pub(crate) fn has_freed_inodes(&self) -> bool {
         self.last_freed(Ino(0)..Ino(u32::MAX)).is_some()
     }
 
-    /// Frees the metadata block `block`: its contents are never written home, and no replay
-    /// restores them.
+    /// Drops the contents of the metadata block `block` when the handle stops: they are not written
+    /// to the block, and no replay of the journal restores them. The caller must also free the
+    /// block.
     pub fn forget(&mut self, block: FsBlock) {
         self.forgotten.push(block);
     }
 
-    /// Ends the handle. Its changes are part of the returned transaction.
+    /// Ends the handle, and returns the number of the transaction that its changes are now part of.
     #[allow(
         clippy::must_use_candidate,
         reason = "callers that do not wait for the commit do not need the transaction number"
@@ -246,7 +257,7 @@ impl<'f> Handle<'f> {
         });
         let (blocks, spent) = (running.len_blocks(), self.granted - self.credits);
         if blocks > running.limit_blocks || blocks > blocks_before.saturating_add(spent) {
-            // No commit reports success any more: this transaction would not fit into the log.
+            // The transaction may not fit into the log, so no later commit may succeed.
             self.fs
                 .broken("a handle changed more blocks than its credits allow");
         }
@@ -285,7 +296,8 @@ impl Drop for Handle<'_> {
                         buffers.edit_dirty(block.0, restore);
                     }
                 }
-                // A checkpoint may have skipped the block meanwhile, because it had changed.
+                // A checkpoint that wrote the old contents meanwhile did not mark the changed block
+                // as clean. The next commit and checkpoint do so.
                 running.add(block);
             });
             self.fs.allocator().undo(&mut self.allocation);

@@ -1,4 +1,5 @@
-//! Transactions of a file system: opening a handle, commit and checkpoint, and the end of writing.
+//! The operations of a file system on its transactions: opening a handle, commit, checkpoint, close
+//! and abort.
 
 use super::handle::Handle;
 use super::log::RecoveryCounts;
@@ -13,24 +14,24 @@ use larder_block::BlockDevice;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// The errno in the journal's superblock after it was aborted: minus `EIO`.
+/// The errno in the superblock of an aborted journal: minus `EIO`.
 const ABORTED: u32 = 5_u32.wrapping_neg();
 
 impl Filesystem {
-    /// Returns whether the file system was opened for writing and has not failed since.
+    /// Returns whether the file system was opened for writing and writing has not failed since.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.writer.is_some() && self.failure().is_none()
     }
 
-    /// Returns why writing stopped, if something failed.
+    /// Returns the error message of the failure that stopped writing, if there was one.
     #[must_use]
     pub fn failure(&self) -> Option<Arc<str>> {
         self.writer.as_ref()?.progress.failure().cloned()
     }
 
-    /// Returns what the journal had left to be replayed when the file system was opened for
-    /// writing.
+    /// Returns the numbers of transactions and blocks that were replayed from the journal when the
+    /// file system was opened for writing.
     #[must_use]
     pub fn recovered(&self) -> RecoveryCounts {
         self.recovered
@@ -40,7 +41,7 @@ impl Filesystem {
         self.writer.as_ref().ok_or(Error::ReadOnly(None))
     }
 
-    /// Returns an error if the metadata of `ino` cannot be stored in `block`.
+    /// Returns an error, which names the inode `ino`, if metadata must not be written to `block`.
     pub(super) fn check_place(&self, block: FsBlock, ino: Ino) -> Result<()> {
         match self.writer()?.guard.refusal(block) {
             Some(refusal) => Err(Place::Block(block, ino).corrupt(refusal)),
@@ -48,14 +49,15 @@ impl Filesystem {
         }
     }
 
-    /// Returns whether the content of files is changed with handles: `data=journal`.
+    /// Returns whether file content is changed with handles, as metadata is: the mode
+    /// `data=journal`.
     #[must_use]
     pub fn journals_content(&self) -> bool {
         let writer = self.writer.as_ref();
         writer.is_some_and(|writer| writer.journals_content)
     }
 
-    /// Returns the device that is written to.
+    /// Returns the device that the file system is written to.
     pub(crate) fn writing_device(&self) -> Result<&dyn BlockDevice> {
         Ok(&*self.writer()?.device)
     }
@@ -64,11 +66,12 @@ impl Filesystem {
         &self.writer.as_ref().expect("a handle is open").allocator
     }
 
-    /// Opens a handle that may change `credits` blocks. Waits while another handle is open. If the
-    /// log has no space, also waits for a commit and a checkpoint.
+    /// Opens a handle that may change `credits` blocks. Waits while another handle is open, and for
+    /// a commit or a checkpoint if the running transaction or the log has too little space.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::HandleTooLarge`].
+    /// [`Error::ReadOnly`] if the file system is not open for writing, or writing has failed;
+    /// [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks.
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
         let writer = self.writer()?;
         loop {
@@ -92,18 +95,19 @@ impl Filesystem {
         }
     }
 
-    /// Makes space for a handle that did not fit into transaction `tid`: the transaction is full if
-    /// `is_full`, and otherwise the log is.
+    /// Makes space for a handle that did not fit. If `is_full`, transaction `tid` has too many
+    /// blocks for the handle. Otherwise, the log has too little free space.
     #[cold]
     fn wait_for_room(&self, writer: &Writer, tid: Tid, is_full: bool) -> Result<()> {
         let logged = writer.journal.as_ref().map(|journal| &journal.logged);
         let made = if is_full {
-            // Meanwhile, other threads continue in the next transaction.
+            // During the commit, other threads can open handles in the next transaction.
             self.commit(tid).and_then(|()| self.checkpoint_if_short())
         } else if logged.is_some_and(|logged| !logged.is_empty()) {
             self.checkpoint()
         } else {
-            // A transaction that is being committed has reserved the remaining space.
+            // A checkpoint would not free space: a transaction that is being committed has reserved
+            // it.
             writer.progress.wait_for_commit()
         };
         match made {
@@ -112,13 +116,13 @@ impl Filesystem {
         }
     }
 
-    /// Commits transaction `tid` if it is the running one, and waits until it is durable. If it is
-    /// already durable, the device is flushed nevertheless, so that data written outside the
+    /// Commits transaction `tid` if it is still running, and waits until it is durable. The device
+    /// is flushed even if the transaction is already durable, so that data written outside the
     /// journal becomes durable.
     ///
     /// # Errors
-    /// The error that occurred, or [`Error::Aborted`] if writing failed earlier; the file system is
-    /// then read-only.
+    /// The error of the commit, or [`Error::Aborted`] if writing failed earlier. After either
+    /// error, the file system is read-only.
     pub fn commit(&self, tid: Tid) -> Result<()> {
         let writer = self.writer()?;
         writer.progress.wait_for(
@@ -126,13 +130,14 @@ impl Filesystem {
             || self.failing(writer.commit_running(self.buffers())),
             || self.failing(writer.device.flush().map_err(Error::from)),
         )?;
-        // Many small commits may leave as many dirty blocks as large ones.
+        // Committed blocks stay dirty until a checkpoint, and many small commits may have left
+        // many.
         self.checkpoint_if(self.buffers().dirty_count() > writer.max_dirty_blocks / 4 * 3)
     }
 
-    /// Commits the running transaction if it is older than `max_age` or nearly full. Checkpoints as
-    /// needed to keep half of the log, and half of the memory for dirty metadata, free. A thread
-    /// calls this function periodically.
+    /// Commits the running transaction if it is at least `max_age` old or nearly full. Then
+    /// checkpoints if more than half of the log, or of the memory for dirty metadata, is used. A
+    /// background thread of the volume calls this function periodically.
     ///
     /// # Errors
     /// As [`Filesystem::commit`].
@@ -167,12 +172,12 @@ impl Filesystem {
         if is_due { self.checkpoint() } else { Ok(()) }
     }
 
-    /// Writes home everything that is committed.
+    /// Writes all committed blocks from the log to their final locations.
     pub(super) fn checkpoint(&self) -> Result<()> {
         self.failing(self.writer()?.checkpoint(self.buffers()))
     }
 
-    /// Returns the transaction that a handle opened now would join.
+    /// Returns the number of the running transaction, which a new handle would belong to.
     pub fn running_tid(&self) -> Result<Tid> {
         Ok(self.writer()?.running.lock().tid())
     }
@@ -180,7 +185,8 @@ impl Filesystem {
     /// Commits, checkpoints, and marks the image as clean. Nothing can be written afterwards.
     ///
     /// # Errors
-    /// The error that occurred.
+    /// The error of the commit, the checkpoint or the device, or [`Error::Aborted`] if writing
+    /// failed earlier.
     pub fn close(&self) -> Result<()> {
         let writer = self.writer()?;
         writer.progress.check()?;
@@ -205,7 +211,8 @@ impl Filesystem {
         self.mark_closed(&*writer.device, now(), free_blocks, free_inodes)
     }
 
-    /// Returns `outcome`. If it is an error, all writing stops, except for the record of the error.
+    /// Returns `outcome`. If `outcome` is an error, first stops all writing with
+    /// [`Filesystem::abort`].
     fn failing<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
             self.abort(error);
@@ -213,9 +220,9 @@ impl Filesystem {
         outcome
     }
 
-    /// Stops all writing because of `error`: the running transaction is discarded, and every thread
-    /// that waits for a commit gets an error. The error is recorded on the image as far as
-    /// possible.
+    /// Stops all writing because of `error`: the running transaction is never committed, and every
+    /// thread that waits for a commit gets an error. If possible, the error is recorded in the
+    /// superblocks of the journal and of the file system.
     pub fn abort(&self, error: &Error) {
         let Some(writer) = &self.writer else { return };
         if !writer.progress.fail(&error.to_string()) {
@@ -223,7 +230,8 @@ impl Filesystem {
         }
         tracing::error!("writing has stopped, and the file system is now read-only: {error}");
         if matches!(error, Error::InUse(_)) {
-            // Another host uses the image.
+            // Another host may have mounted the image, so not even the error may be written to the
+            // image.
             return;
         }
         let journal = writer.journal.as_ref();
@@ -234,8 +242,8 @@ impl Filesystem {
         }
     }
 
-    /// Records in the superblock, immediately, that the image is damaged, with the details of
-    /// `error`.
+    /// Records in the superblock on the device that the image is damaged, with the details of
+    /// `error`. Does not wait for a commit.
     ///
     /// # Errors
     /// As [`Filesystem::record_error`].
@@ -244,7 +252,7 @@ impl Filesystem {
     }
 }
 
-/// Returns the record of `error` for the superblock.
+/// Returns the fields of the superblock that record `error`.
 fn record_of(error: &Error) -> ErrorRecord<'static> {
     let mut record = ErrorRecord {
         time: now(),
@@ -267,7 +275,7 @@ fn record_of(error: &Error) -> ErrorRecord<'static> {
     record
 }
 
-/// Returns the current time, for the superblock.
+/// Returns the current time in the form that the superblock records.
 pub(super) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let since = since.unwrap_or_default();
@@ -283,10 +291,10 @@ mod tests {
     use super::super::test_image::{assert_stopped, open};
     use crate::{Error, Filesystem, FsBlock, Ino};
 
-    /// A block of the last group that is not in use.
+    /// An unused block of the last group.
     const FREE: FsBlock = FsBlock(9000);
 
-    /// Commits one handle's change of [`FREE`], and asserts that writing stops because of `what`.
+    /// Commits a change of [`FREE`], and asserts that writing stops with the message `what`.
     fn assert_refused(fs: &Filesystem, what: &str) {
         let mut handle = fs.start(1).unwrap();
         handle.create(FREE, Ino::ROOT, |_| Ok(())).unwrap();
@@ -319,7 +327,7 @@ mod tests {
     fn metadata_outside_the_file_system_stops_writing() {
         let mut fs = open();
         fs.writer.as_mut().unwrap().guard.blocks_count = FREE.0;
-        // Bypasses the handle's own check.
+        // Bypasses the check of the handle.
         fs.buffers().set_dirty(FREE.0, vec![0; 1024].into());
         let mut running = running(&fs);
         running.add(FREE);
