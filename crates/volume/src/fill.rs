@@ -1,8 +1,9 @@
 //! Filling pages from the device.
 //!
-//! Model: `mpage_readahead`. Contiguous pages of a file are mapped to runs of device blocks. Each
-//! run that is contiguous on the device is one read, scattered over the pages. Holes, unwritten
-//! extents and bytes past the end of the file become zeros without a read.
+//! Model: `mpage_readahead`. The mapping divides a run of consecutive pages into segments. A
+//! segment that is contiguous on the device is read with one scatter read into the pages. Segments
+//! for holes, for unwritten extents and for bytes past the end of the file are filled with zeros,
+//! without a read.
 
 use crate::Result;
 use crate::live::Inodes;
@@ -13,8 +14,8 @@ use std::io::IoSliceMut;
 use std::ops::{DerefMut, Range};
 use std::sync::Arc;
 
-/// Fills pages from the device: for readers, for the readahead threads, and for writers that change
-/// a part of a page.
+/// Fills pages from the device. Used by readers, by the readahead threads, and by writers that
+/// change only a part of a page.
 #[derive(Clone, Debug)]
 pub(crate) struct PageFiller {
     inodes: Arc<Inodes>,
@@ -35,10 +36,10 @@ impl PageFiller {
         &self.inodes.caches.pages
     }
 
-    /// Fills `pages` with the content of `inode` from `start_bytes` on, which is the start of a
-    /// block. The pages have one size; only the last may be shorter. On a volume that is open for
-    /// writing, bytes past the end of the file become zeros, and `inode` must be the one that
-    /// [`Inodes::with_mapping`] passes.
+    /// Fills `pages` with the content of `inode`, starting at `start_bytes`, which must be the
+    /// start of a block. All pages must have the same size, except that the last may be shorter. On
+    /// a volume that is open for writing, `inode` must be the argument that
+    /// [`Inodes::with_mapping`] passes, and bytes past the end of the file become zeros.
     ///
     /// # Errors
     /// Returns the first error; the contents of the pages are then unspecified.
@@ -56,8 +57,9 @@ impl PageFiller {
                 slices.for_each(|slice| slice.fill(0));
                 continue;
             };
-            // This lookup precedes the device read: a block that is checkpointed in between is
-            // found in one of the two.
+            // Look for newer contents in memory before the device read. A checkpoint between both
+            // steps writes such a block to the device and drops it from memory. In the opposite
+            // order, a block could be missed in both places.
             let newer = unwritten_home_blocks(fs, bytes.clone(), offset_bytes);
             let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
             let read = self.device.read_vectored_at(&mut slices, offset_bytes);
@@ -76,9 +78,10 @@ impl PageFiller {
         Ok(())
     }
 
-    /// Fills contiguous pages, together if possible and otherwise one by one, so that a damaged
-    /// block affects only its own page. The other pages are completed first, and keep no pin of
-    /// this thread. Then `complete_first` completes the first page.
+    /// Fills consecutive pages, starting with page `first`. If filling all pages together fails,
+    /// fills each page on its own, so that an unreadable block affects only its own page. Completes
+    /// all pages after the first, and keeps no pins on them. Then passes the first page to
+    /// `complete_first`, and returns its result.
     pub(crate) fn fill_run<R>(
         &self,
         inode: &Inode,
@@ -103,7 +106,7 @@ impl PageFiller {
     }
 }
 
-/// Fills the bytes of `pages` with zeros from `len_bytes` after their start.
+/// Fills `pages` with zeros, starting `len_bytes` after the start of the first page.
 fn zero_past<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
     let mut left = usize::try_from(len_bytes).unwrap_or(usize::MAX);
     for page in pages {
@@ -113,16 +116,19 @@ fn zero_past<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
     }
 }
 
-/// A range of bytes of the pages that has one source. Offsets are relative to the first page.
+/// A range of bytes in the pages that is filled from one contiguous device range, or with zeros.
+/// `bytes` is relative to the start of the first page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Segment {
     bytes: Range<usize>,
-    /// Offset on the device; `None` for zeros.
+    /// The offset on the device, or `None` if the bytes are zeros.
     offset_bytes: Option<u64>,
 }
 
-/// Returns the blocks that the journal has not written home yet, out of those at `offset_bytes` on
-/// the device, which `bytes` of the pages are read from. Each has its start in the pages.
+/// Returns the blocks whose contents in memory are newer than on the device, because no checkpoint
+/// has written them to their final location yet. Only `data=journal` leaves content in this state.
+/// `bytes` are relative to the first page, and `offset_bytes` is their offset on the device. Each
+/// block is returned with the offset of its first byte in the pages.
 fn unwritten_home_blocks(
     fs: &Filesystem,
     bytes: Range<usize>,
@@ -139,7 +145,7 @@ fn unwritten_home_blocks(
         .collect()
 }
 
-/// Copies `contents` into the pages, from `start` up to `end` at most.
+/// Copies `contents` to offset `start` of the pages, and stops at offset `end`.
 fn put<P: DerefMut<Target = [u8]>>(pages: &mut [P], start: usize, end: usize, contents: &[u8]) {
     let mut rest = contents;
     for slice in slices(pages, start..end.min(start.saturating_add(contents.len()))) {
@@ -149,7 +155,7 @@ fn put<P: DerefMut<Target = [u8]>>(pages: &mut [P], start: usize, end: usize, co
     }
 }
 
-/// Returns the segments that make up `pages`, in order.
+/// Divides `pages` into segments, in order.
 fn segments<P: DerefMut<Target = [u8]>>(
     fs: &Filesystem,
     inode: &Inode,
@@ -158,7 +164,7 @@ fn segments<P: DerefMut<Target = [u8]>>(
 ) -> Result<Vec<Segment>> {
     let block_bytes = u64::from(fs.superblock().block_size_bytes());
     let len = pages.iter().map(|page| page.len()).sum();
-    // Blocks past the end of the file may exist (preallocated) but are not read.
+    // Preallocated blocks past the end of the file are not read.
     let left = inode.size_bytes().saturating_sub(start_bytes);
     let left = usize::try_from(left).unwrap_or(usize::MAX);
     let end = left
@@ -194,7 +200,8 @@ fn segments<P: DerefMut<Target = [u8]>>(
     Ok(segments)
 }
 
-/// Appends a segment, or extends the last one if both are contiguous on the device.
+/// Appends a segment, or extends the last segment if both are contiguous on the device or both are
+/// zeros.
 fn push(segments: &mut Vec<Segment>, bytes: Range<usize>, offset_bytes: Option<u64>) {
     if let Some(last) = segments.last_mut() {
         let last_end = last.offset_bytes.map(|at| at + last.bytes.len() as u64);
@@ -209,7 +216,8 @@ fn push(segments: &mut Vec<Segment>, bytes: Range<usize>, offset_bytes: Option<u
     });
 }
 
-/// Returns the parts of `pages` that cover `bytes`, which are relative to the first page's start.
+/// Returns the parts of `pages` that cover `bytes`. `bytes` is relative to the start of the first
+/// page.
 fn slices<P: DerefMut<Target = [u8]>>(
     pages: &mut [P],
     bytes: Range<usize>,

@@ -1,17 +1,21 @@
-//! Space for delayed blocks. It is reserved before an unmapped block becomes dirty, so that
-//! write-back cannot run out of space.
+//! Reservation of space for delayed blocks, which are dirty and not mapped yet. Space is reserved
+//! before an unmapped block becomes dirty, so that write-back cannot run out of space.
 //!
-//! Model: `ext4_da_reserve_space`. One difference: the blocks that the mapping needs in the worst
-//! case are reserved too. Linux relies on space that the file system sets aside for this, and has
-//! no guarantee for files with indirect blocks. Surplus reservations are released when the file is
-//! written back. Therefore a write that finds no space writes everything back, and tries again.
+//! Model: `ext4_da_reserve_space`. One difference: Larder also reserves the blocks that the mapping
+//! needs in the worst case. Linux relies on a pool of blocks that the file system sets aside for
+//! mappings, and guarantees nothing for files with indirect blocks. Write-back of a file releases
+//! its surplus reservations. Therefore a write that finds no space writes back all files, and tries
+//! again.
 //!
 //! # Invariants
-//! 1. Delayed blocks have a reservation, except while write-back has claimed them.
+//! 1. Delayed blocks have a reservation for their content and mapping. While write-back holds a
+//!    claim (free blocks assigned in memory) for them, the claim replaces the reservation for the
+//!    content.
 //! 2. Blocks that a writer is about to make delayed
-//!    ([`Dirty::expected`](crate::dirty::Dirty::expected)) have one too.
-//! 3. Unwritten blocks that are dirty ([`Dirty::converting`](crate::dirty::Dirty::converting)) have
-//!    one for the mapping.
+//!    ([`Dirty::expected`](crate::dirty::Dirty::expected)) have the same reservations.
+//! 3. Unwritten blocks that are dirty or about to be
+//!    ([`Dirty::converting`](crate::dirty::Dirty::converting)) have a reservation for the mapping
+//!    only.
 
 use super::Writer;
 use crate::Result;
@@ -22,7 +26,7 @@ use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Inode, MappingKind, MappingReservation, Reservation};
 use std::ops::Range;
 
-/// Blocks that are not mapped as written.
+/// Blocks of a file that are unmapped or mapped as unwritten.
 #[derive(Debug, Default)]
 struct NotWritten {
     /// Blocks that are not mapped.
@@ -32,8 +36,9 @@ struct NotWritten {
 }
 
 impl Writer {
-    /// Reserves like [`Writer::reserve_holes`] for as many of `blocks` as there is space for, from
-    /// the first on. Returns the end of those blocks.
+    /// Reserves space for as many of the first `blocks` as possible, as [`Writer::reserve_holes`]
+    /// does for all of them. Returns the end of the reserved blocks. Fails if not even the first
+    /// block gets a reservation.
     pub(super) fn reserve_first_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<u64> {
         let Err(error) = self.reserve_holes(live, blocks.clone()) else {
             return Ok(blocks.end);
@@ -57,16 +62,17 @@ impl Writer {
         Ok(end)
     }
 
-    /// Reserves space for those of `blocks` that are neither mapped nor reserved, or for none of
-    /// them. They are then expected to become delayed. The caller holds `rw` exclusively, and does
-    /// not hold `writeback`.
+    /// Reserves space for every block in `blocks` that is not mapped as written and has no
+    /// reservation yet. Reserves either all of this space or, on an error, none. Unmapped blocks
+    /// are recorded as `expected`, unwritten blocks as `converting`. The caller must hold `rw`
+    /// exclusively, and must not hold `writeback`.
     pub(super) fn reserve_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<()> {
         self.write_back
             .retry_after_write_back(|| self.try_reserve(live, blocks.clone()))
     }
 
-    /// Reserves space for the content of those of `blocks` that are not mapped, for a caller that
-    /// allocates them at once. The file has no dirty content.
+    /// Reserves space for the content of the unmapped blocks in `blocks`. Used by callers that
+    /// allocate the blocks immediately. The file must have no dirty content.
     pub(super) fn reserve_content(
         &self,
         live: &Live<'_>,
@@ -81,9 +87,9 @@ impl Writer {
         })
     }
 
-    /// Reserves space for the blocks that a mapping needs in the worst case if extents are made to
-    /// start, or to end, at `blocks`. Called before the first step of a change that must not stop
-    /// in the middle. The file has no dirty content.
+    /// Reserves space for the blocks that the mapping needs in the worst case if extents are split
+    /// at `blocks`. Called before the first step of a change that must not stop in the middle. The
+    /// file must have no dirty content.
     pub(super) fn reserve_remapping(
         &self,
         live: &Live<'_>,
@@ -91,7 +97,7 @@ impl Writer {
     ) -> Result<MappingReservation> {
         self.write_back.retry_after_write_back(|| {
             let inode = live.inode()?;
-            // The other kind of mapping does not grow if no blocks are added.
+            // A mapping with indirect blocks does not grow when no content blocks are added.
             let has_extents = inode.flags().contains(InodeFlags::EXTENTS);
             let clusters = if has_extents {
                 need_of(self.fs(), &inode, blocks, None).mapping
@@ -153,7 +159,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Finds those of `blocks` that are not mapped as written.
+    /// Adds the blocks in `blocks` that are not mapped as written to `not_written`.
     fn find_not_written(
         &self,
         inode: &Inode,

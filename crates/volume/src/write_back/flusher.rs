@@ -1,13 +1,13 @@
-//! The flusher: the thread that writes back and commits old changes, and the limits on the number
-//! of dirty blocks.
+//! The flusher: the thread that writes back and commits periodically, and when too many blocks are
+//! dirty.
 //!
 //! Model: `wb_workfn` and `balance_dirty_pages`, and jbd2's commit timer.
 //!
 //! # Tunables
 //! | name | unit | default | Linux |
 //! |---|---|---|---|
-//! | background share | of the cache | a quarter | 10% of memory |
-//! | share at which writers wait | of the cache | a half | 20% of memory |
+//! | dirty blocks at which the flusher starts | of the page cache | a quarter | 10% of memory |
+//! | dirty blocks at which writers write back | of the page cache | a half | 20% of memory |
 //! | `commit_seconds` | seconds | 5 | 5; 30 for content |
 
 use super::WriteBack;
@@ -17,22 +17,22 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The longest time between two checks of the transaction's age and of the room in the log.
+/// The longest time between two checks of the transaction's age and of the free space in the log.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The next action of the flusher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Stop,
-    /// Writes back everything and commits.
+    /// Write back all files and commit.
     Commit,
-    /// Writes back everything, to make room.
+    /// Write back all files, because too many blocks are dirty.
     WriteBack,
-    /// Commits if the transaction is old, and makes room in the log.
+    /// Commit if the transaction is old, and free space in the log.
     Check,
 }
 
-/// The time of the next commit of everything.
+/// The schedule of the periodic commits.
 #[derive(Debug)]
 struct Schedule {
     interval: Duration,
@@ -50,9 +50,9 @@ impl Schedule {
         self.due.min(now + CHECK_INTERVAL)
     }
 
-    /// Returns the action at `now`. The timer has priority over requests for room, because a writer
-    /// that is faster than the device sends those continuously, and because a commit also writes
-    /// back.
+    /// Returns the action at `now`. A due commit has priority over requests for write-back: a
+    /// writer that is faster than the device sends such requests continuously, and the action
+    /// `Commit` also writes back.
     fn next(&mut self, now: Instant, signal: FlusherSignal) -> Action {
         match signal {
             FlusherSignal::Stop => Action::Stop,
@@ -66,7 +66,7 @@ impl Schedule {
     }
 }
 
-/// The flusher of a volume, stopped and joined on drop.
+/// The flusher thread of a volume. Dropping this handle stops the thread and waits for its end.
 #[derive(Debug)]
 pub(crate) struct Flusher {
     write_back: Arc<WriteBack>,
@@ -106,7 +106,7 @@ fn run(write_back: &WriteBack, interval: Duration) {
             Action::Check => check(),
         };
         if let Err(error) = done {
-            // A thread that syncs gets the error too.
+            // The next fsync of the file returns the error to its caller.
             write_back.background_failed(&error);
             if !write_back.inodes.fs.is_writable() {
                 return;

@@ -1,23 +1,26 @@
 //! Write-back of dirty pages to the device.
 //!
-//! Model: `ext4_writepages`. Several files are written back together, in the order of their
-//! numbers, so that files that were created together are claimed, written and mapped together.
-//! Pages that are contiguous on the device are one device write, whichever files they belong to,
-//! directly from the pages.
+//! Model: `ext4_writepages`. Dirty pages are written back in batches. A batch contains pages of
+//! several files, in the order of the inode numbers, because files that were created together are
+//! often allocated and mapped together. Pages that are contiguous on the device are written with
+//! one device write, even if they belong to different files. The bytes are not copied.
 //!
 //! ```text
-//!   dirty blocks     -> pinned pages    not changed in the meantime
-//!   holes            -> claims          in memory only
+//!   dirty blocks     -> pinned pages    a pinned page cannot change
+//!   unmapped blocks  -> claims          no bitmap changes
 //!   content          -> device
 //!   claims           -> mapping, size   one handle for many files
 //!   pages            -> clean
 //! ```
+//! A claim is a run of free blocks that is assigned to one file, in memory only. The bitmap changes
+//! when a handle maps the claim.
 //!
 //! # Locking
-//! `writeback` of the files throughout, in the order of their numbers. A thread that truncates a
-//! file or changes its mapping holds it too. Thus no page is written that was cut off in the
-//! meantime, and the mapping can be read without `map`. That lock is taken, exclusively, around the
-//! handle.
+//! Write-back holds the `writeback` lock of each file from start to end, and locks several files in
+//! the order of their inode numbers. A thread that truncates a file or changes its mapping also
+//! holds `writeback`. Therefore write-back can read the mapping without the `map` lock, and never
+//! writes a page that a truncation removes. The handle that changes the mapping runs with `map`
+//! held exclusively.
 
 pub(crate) mod flusher;
 pub(crate) mod place;
@@ -38,7 +41,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use wakeup::{FlusherSignal, FlusherWakeup};
 
-/// The maximum number of pages that are written in one round; less in a small cache.
+/// The maximum number of pages in one batch. The limit is lower if the page cache is small.
 const ROUND_PAGES: u32 = 1024;
 
 /// The maximum number of files that are written back together.
@@ -47,43 +50,44 @@ const ROUND_FILES: usize = 64;
 /// The maximum number of bytes in one device write.
 const WRITE_BYTES: usize = 4 << 20;
 
-/// Writes back dirty pages, and limits their number. It changes no page, and is independent of the
-/// operations that do.
+/// Writes back dirty pages, and limits the number of dirty blocks. Write-back changes no page
+/// content, and does not depend on the operations that change content.
 #[derive(Debug)]
 pub(crate) struct WriteBack {
     inodes: Arc<Inodes>,
-    /// The image, including the contents of its journal.
+    /// The image, with the contents of its journal applied.
     device: Arc<dyn BlockDevice>,
     limits: DirtyLimits,
     wakeup: FlusherWakeup,
 }
 
-/// Whether times are written if nothing else in the inode changed.
+/// Whether write-back writes an inode in which only times changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Times {
-    /// They are written.
+    /// The times are written.
     Written,
-    /// They may be written later, as for fdatasync.
+    /// The times may be written later, as for fdatasync.
     Deferred,
 }
 
-/// A range of blocks of a file, in which the dirty ones are written back.
+/// A file, and the range of its blocks to write back. Only dirty blocks in the range are written.
 type Part<'r> = (&'r Live<'r>, Range<u64>);
 
-/// The parts that a round has begun. The round ends on drop, also after a panic.
+/// The file ranges that a batch has started to write back. Dropping the guard ends the write-back
+/// of these files, also after a panic.
 struct RoundGuard<'b, 'r>(&'b mut Vec<Part<'r>>);
 
 impl Drop for RoundGuard<'_, '_> {
     fn drop(&mut self) {
         for (live, _) in self.0.iter() {
             live.state().dirty.writing = None;
-            // Restore the reservation for space that was claimed and not mapped.
+            // Blocks that were claimed but not mapped stay dirty, and need a reservation again.
             live.settle_reservation();
         }
     }
 }
 
-/// The part of a file that is written in one round.
+/// The part of a file that one batch writes.
 struct FileRound<'r> {
     live: &'r Live<'r>,
     pages: BTreeMap<u64, Page<'r>>,
@@ -99,8 +103,8 @@ struct DeviceWrite<'p> {
 }
 
 impl WriteBack {
-    /// Creates the limits and signals for the caches of `inodes`. `has_flusher` says whether a
-    /// flusher waits for the signals.
+    /// Creates the state of write-back for `inodes`. `has_flusher` specifies whether a flusher
+    /// thread will run.
     pub(crate) fn new(
         inodes: &Arc<Inodes>,
         device: &Arc<dyn BlockDevice>,
@@ -115,7 +119,8 @@ impl WriteBack {
         }
     }
 
-    /// Writes back if too many blocks are dirty. Writers call it after a write, without locks.
+    /// Writes back, or wakes the flusher, if too many blocks are dirty. Writers call this after a
+    /// write, when they hold no locks.
     pub(crate) fn balance_dirty(&self) {
         let dirty = self.inodes.dirty_files.blocks();
         if dirty > self.limits.writer_blocks {
@@ -125,16 +130,18 @@ impl WriteBack {
         }
     }
 
-    /// Writes back all files, for a caller that only needs room. Therefore no error is returned:
-    /// content that could not be written stays dirty, and a sync of it reports the error.
+    /// Writes back all files to reduce the number of dirty blocks and to release surplus
+    /// reservations. Errors are logged and not returned: content that could not be written stays
+    /// dirty, and the next fsync of the file reports the error.
     pub(crate) fn write_for_room(&self) {
         if let Err(error) = self.write_all() {
             self.background_failed(&error);
         }
     }
 
-    /// Calls `run` like [`retry_after_commit`]. After its first failure everything is written back,
-    /// which releases surplus reservations. The caller must not hold `writeback`.
+    /// Calls `run`. If `run` finds no space, writes back all files, which releases surplus
+    /// reservations, and then calls `run` again through [`retry_after_commit`]. The caller must not
+    /// hold `writeback` of any file.
     pub(crate) fn retry_after_write_back<R>(
         &self,
         mut run: impl FnMut() -> Result<R>,
@@ -148,13 +155,14 @@ impl WriteBack {
         }
     }
 
-    /// Logs an error for which no caller waits, and acts as `errors=` specifies if it is damage.
+    /// Logs an error of background work. If the error reports corruption, also acts as `errors=`
+    /// specifies.
     fn background_failed(&self, error: &Error) {
         tracing::error!(%error, "write-back failed");
         self.inodes.handle_damage(error);
     }
 
-    /// Writes back everything, and commits, even if some files could not be written.
+    /// Writes back all files and then commits, even if some files could not be written.
     ///
     /// # Errors
     /// Returns the first error.
@@ -165,10 +173,10 @@ impl WriteBack {
         written.and(committed.map_err(Into::into))
     }
 
-    /// Writes back the present content of all files, in the order of their numbers.
+    /// Writes back the present content of all files, in the order of their inode numbers.
     ///
     /// # Errors
-    /// Returns the first error. Other files are written nevertheless.
+    /// Returns the first error. The other files are still written.
     pub(crate) fn write_all(&self) -> Result<()> {
         let mut result = Ok(());
         for group in self.inodes.dirty_files.files().chunks(ROUND_FILES) {
@@ -189,7 +197,8 @@ impl WriteBack {
         self.write_files(std::slice::from_ref(live), Times::Written)
     }
 
-    /// Writes content to the device. If that fails, nothing that depends on it may be committed.
+    /// Writes content to the device. A failed write aborts the journal, so that no metadata that
+    /// refers to the unwritten content can be committed.
     pub(crate) fn write_to_device(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
         let written = self.device.write_at(bytes, offset_bytes);
         written.map_err(|error| self.content_failed(error))
@@ -201,17 +210,18 @@ impl WriteBack {
         error.into()
     }
 
-    /// Writes back the blocks of `lives` that are dirty now, in the order of their numbers. Without
-    /// this restriction, a file that is written as fast as it is written back would delay the
-    /// others forever.
+    /// Writes back the files `lives`, up to the last block of each file that is dirty at the start
+    /// of the call. Without this limit, a program that appends to one file without pause would
+    /// delay the write-back of the other files forever.
     ///
     /// # Errors
-    /// Returns the first error. Other files are written nevertheless, and content that could not be
+    /// Returns the first error. The other files are still written. Content that could not be
     /// written stays dirty.
     pub(crate) fn write_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
         let _exclusive: Vec<_> = lives.iter().map(|live| live.writeback.lock()).collect();
         let mut result = Ok(());
-        // Clean inodes may even have been deleted by now.
+        // Skip clean inodes: they need no write-back, and may have been deleted before `writeback`
+        // was locked.
         let dirty = lives.iter().filter(|live| live.is_dirty());
         let parts = dirty.map(|live| (live, 0..live.state().dirty.blocks.end()));
         let mut queue: VecDeque<Part<'_>> = parts.collect();
@@ -221,7 +231,8 @@ impl WriteBack {
                 Ok(Some(next)) => queue.push_front(next),
                 Ok(None) => {}
                 Err(error) if !self.inodes.fs.is_writable() => return result.and(Err(error)),
-                // One of the files cannot be written, but the others can.
+                // A file of this batch cannot be written. Write each file on its own, so that the
+                // other files are written.
                 Err(_) => {
                     for (live, blocks) in begun {
                         result = result.and(self.write_single_file(live, blocks, times));
@@ -232,8 +243,9 @@ impl WriteBack {
         result
     }
 
-    /// Writes back the next parts of `queue`, as much as fits into a round. Returns the rest of the
-    /// last part. The parts that it takes from the queue are added to `begun`, even if it fails.
+    /// Writes back one batch from the front of `queue`. If the last file does not fit completely,
+    /// returns the range of that file that remains. The ranges that were removed from the queue are
+    /// appended to `begun`, even on an error.
     fn write_next_round<'r>(
         &'r self,
         queue: &mut VecDeque<Part<'r>>,
@@ -259,7 +271,7 @@ impl WriteBack {
         Ok(rest)
     }
 
-    /// Writes back `blocks` of one file. If space is lacking, it commits what was freed and tries
+    /// Writes back `blocks` of one file. If there is no space, commits freed blocks and tries
     /// again.
     fn write_single_file(&self, live: &Live<'_>, blocks: Range<u64>, times: Times) -> Result<()> {
         let mut next = Some((live, blocks));
@@ -272,8 +284,9 @@ impl WriteBack {
         Ok(())
     }
 
-    /// Pins at most `room` pages of the file that are dirty in `blocks`, and places their content.
-    /// Also returns the block at which to continue, if there is more.
+    /// Pins at most `room` pages of the file that have dirty blocks in `blocks`, and assigns device
+    /// blocks to the dirty blocks. If the limit was reached, also returns the block at which the
+    /// next batch must continue.
     fn gather<'r>(
         &'r self,
         live: &'r Live<'r>,
@@ -286,7 +299,8 @@ impl WriteBack {
             let present_bytes = live.present_in(&mut state)?.size_bytes();
             let is_dirty_after = state.dirty.blocks.run_from(blocks.end).is_some();
             let (runs, next) = first_pages(&state.dirty.blocks, blocks, room as u64, per_page);
-            // Once everything is written, the size on the image is the present size.
+            // The present size may be written only when no dirty block remains. Until then the size
+            // ends with the written content.
             let size_to_bytes = (present_bytes, next.is_none() && !is_dirty_after);
             if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
                 state.dirty.writing = Some(first.start..last.end);
@@ -324,8 +338,9 @@ impl WriteBack {
         Ok((file, stopped_at.or(next)))
     }
 
-    /// Places `runs`, up to the first block that cannot be placed before the previous blocks are
-    /// mapped. This block is returned too.
+    /// Assigns device blocks to `runs`. A block in a cluster that an earlier piece has claimed
+    /// cannot be assigned before that claim is mapped. In this case stops before the block, and
+    /// also returns the block.
     fn place_runs(
         &self,
         live: &Live<'_>,
@@ -349,7 +364,7 @@ impl WriteBack {
         Ok((pieces, None))
     }
 
-    /// Returns the dirty page, pinned and thus unchanged.
+    /// Returns the dirty page, pinned. A pinned page cannot change.
     pub(crate) fn pin_dirty(&self, ino: Ino, index: u64) -> Result<Page<'_>> {
         let page = loop {
             match self.inodes.caches.pages.get_or_insert(key(ino, index)) {
@@ -373,7 +388,7 @@ impl WriteBack {
         Ok(page)
     }
 
-    /// Writes the content of a round, maps it, and marks it as clean.
+    /// Writes the content of a batch to the device, maps the blocks, and marks them as clean.
     fn write_round(&self, mut round: Vec<FileRound<'_>>, times: Times) -> Result<()> {
         let journals_content = self.inodes.fs.journals_content();
         if !journals_content {
@@ -388,10 +403,11 @@ impl WriteBack {
         for file in &mut round {
             let live = file.live;
             if !journals_content {
-                // A thread that wants to change the pages waits for the end of the write-back, not
-                // for pins.
+                // The pins are not needed any more: a thread that changes one of these pages first
+                // waits for the end of the write-back.
                 file.pages.clear();
-                // Blocks that were overwritten in place are clean already.
+                // Blocks that were overwritten in place need no new mapping, so they are already
+                // clean.
                 for piece in file.pieces.iter().filter(|piece| piece.is_mapped()) {
                     live.mark_written_back(piece.blocks.clone())?;
                 }
@@ -419,7 +435,7 @@ impl WriteBack {
         marked
     }
 
-    /// Returns the device writes for the pieces of `round`, in the order of their places.
+    /// Returns the device writes for the pieces of `round`, in the order of their device offsets.
     fn device_writes<'p>(&self, round: &'p [FileRound<'_>]) -> Result<Vec<DeviceWrite<'p>>> {
         let block_bytes = self.inodes.block_bytes();
         let mut writes: Vec<DeviceWrite<'p>> = Vec::new();
@@ -455,7 +471,7 @@ impl WriteBack {
         Ok(merged)
     }
 
-    /// Returns the bytes of `blocks` in the pages of `file`.
+    /// Returns the slices of the pages of `file` that contain `blocks`.
     fn slices<'p>(&self, file: &'p FileRound<'_>, blocks: &Range<u64>) -> Vec<IoSlice<'p>> {
         let (block_bytes, page_bytes) = (self.inodes.block_bytes(), self.inodes.page_bytes());
         let bytes = blocks.start * block_bytes..blocks.end * block_bytes;
@@ -472,8 +488,8 @@ impl WriteBack {
     }
 }
 
-/// Returns the runs of `dirty` in `blocks` that are in the first `room` pages that they touch, and
-/// the block at which to continue.
+/// Returns the dirty runs in `blocks`, limited to the first `room` pages that contain dirty blocks.
+/// If runs remain, also returns the block at which to continue.
 fn first_pages(
     dirty: &BlockSet,
     blocks: Range<u64>,
@@ -482,7 +498,7 @@ fn first_pages(
 ) -> (Vec<Range<u64>>, Option<u64>) {
     let mut runs: Vec<Range<u64>> = Vec::new();
     let mut left = room;
-    // The page after the last one that was counted.
+    // The page after the last counted page: two runs may be in the same page.
     let mut counted = 0;
     for run in dirty.runs_in(blocks) {
         let first = (run.start / per_page).max(counted);
@@ -518,8 +534,9 @@ mod tests {
         gid: 0,
     };
 
-    /// Writes a durable file and a dirty one, and calls `violate` with the dirty one. Expects that
-    /// writing then stops because of `what`, and that the durable content is preserved.
+    /// Creates a durable file and a dirty file, and passes the dirty file to `violate`, which
+    /// violates an invariant. Asserts that `what` is then reported, that all writing stops, and
+    /// that the durable content is preserved.
     fn assert_stops_writing(what: &str, violate: impl Fn(&WriteBack, &Live<'_>) -> Result<()>) {
         if skip(&["mke2fs"].map(Requirement::Tool)) {
             return;
@@ -583,8 +600,8 @@ mod tests {
         });
     }
 
-    /// Maps the first two blocks of the file, after `change` of their pieces, with the file size
-    /// `size_bytes`.
+    /// Claims the first two blocks of the file, applies `change` to the pieces, and maps them with
+    /// the file size `size_bytes`.
     fn map(
         write_back: &WriteBack,
         live: &Live<'_>,

@@ -1,9 +1,8 @@
-//! The places of content: runs of a file's blocks with their place on the device, and the handles
-//! that map them after they have been written.
+//! Assigns device blocks to dirty content, and maps them after the content has been written.
 //!
-//! Model: `mpage_map_one_extent` and `ext4_end_io`, in the opposite order. The content is on the
-//! device before it is mapped, so that no commit exposes the previous contents of a block, and no
-//! commit has to wait.
+//! Model: `mpage_map_one_extent` and `ext4_end_io`, in the opposite order. Content is written to
+//! the device before its blocks are mapped. Therefore no commit exposes the previous contents of a
+//! block, and no commit has to wait for content.
 
 use super::retry::retry_after_commit;
 use crate::Result;
@@ -15,14 +14,14 @@ use larder_ext4::{
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// The maximum credits of a handle that maps several pieces, unless one piece needs more. This is
-/// far less than a transaction of the smallest journal takes.
+/// The maximum credits of a handle that maps several pieces. A piece that needs more credits gets
+/// its own handle. The limit is far below the size of a transaction in the smallest journal.
 const HANDLE_CREDITS: u32 = 128;
 
 /// The approximate number of blocks in a piece whose content is written through the journal.
 const JOURNAL_BLOCKS: u64 = 16;
 
-/// A run of a file's blocks with one place on the device.
+/// A run of a file's blocks that is contiguous on the device.
 #[derive(Debug)]
 pub(crate) struct Piece {
     /// The blocks of the file.
@@ -32,11 +31,12 @@ pub(crate) struct Piece {
 
 #[derive(Debug)]
 enum Target {
-    /// Mapped and written: only the content must be written.
+    /// The blocks are mapped as written. The content is overwritten in place, and the mapping does
+    /// not change.
     Written(FsBlock),
-    /// Mapped, as unwritten blocks.
+    /// The blocks are mapped as unwritten.
     Unwritten(FsBlock),
-    /// Claimed.
+    /// The blocks are not mapped. Free device blocks are assigned to them in memory.
     Claimed(Claim),
 }
 
@@ -59,26 +59,28 @@ impl Piece {
     }
 }
 
-/// The part of a file that was written to the device and must be mapped.
+/// The part of a file that must be mapped, because its content is on the device or is written
+/// through the journal.
 #[derive(Debug)]
 pub(crate) struct Written<'r> {
     pub(crate) live: &'r Live<'r>,
     pub(crate) pieces: VecDeque<Piece>,
-    /// The size of the file once everything is mapped.
+    /// The size of the file on the image after all pieces are mapped.
     pub(crate) size_bytes: u64,
-    /// The content, by page, if it is written through the journal.
+    /// The pages by index, if content is written through the journal. Otherwise `None`.
     pub(crate) content: Option<&'r BTreeMap<u64, Page<'r>>>,
 }
 
-/// The change of a file in a handle.
+/// The change that one handle makes to a file.
 struct Change<'r> {
     live: &'r Live<'r>,
     inode: Inode,
     mapped: Vec<Range<u64>>,
 }
 
-/// Returns places for `blocks` of the file: mapped by `inode`, or claimed, from `reservation` if
-/// there is one. The caller holds `writeback`.
+/// Divides `blocks` of the file into pieces: runs that `inode` already maps, and runs for which
+/// free device blocks are claimed. Claims use up `reservation`, if there is one. The caller must
+/// hold `writeback`.
 pub(crate) fn place(
     inodes: &Inodes,
     inode: &Inode,
@@ -116,8 +118,8 @@ pub(crate) fn place(
     Ok(pieces)
 }
 
-/// Checks that content may be written to the place of `piece`, and that a claim has as many blocks
-/// as will be written.
+/// Checks that the device blocks of `piece` may hold content, and that a claim has exactly as many
+/// blocks as the piece.
 fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
     let (start, blocks) = (piece.start(), piece.blocks.end - piece.blocks.start);
     let may_hold = inodes.fs.may_hold_content(start, blocks);
@@ -133,15 +135,15 @@ fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
     if may_hold {
         return Ok(());
     }
-    // This is the mapping on the image, so it is damage, not a bug.
+    // The mapping comes from the image, so the error is corruption, not a bug.
     let place = Place::Block(start, inode.ino());
     let what = "content is mapped to file-system metadata";
     Err(place.corrupt(what).into())
 }
 
-/// Returns the last possible end of a piece that starts with block `at`. If content is written
-/// through the journal, this is the end of a cluster, because a claim in a cluster must be mapped
-/// before the next claim in it.
+/// Returns the upper limit for the end of a piece that starts with block `at`. If content is
+/// written through the journal, a piece has about `JOURNAL_BLOCKS` blocks, and ends at the end of a
+/// cluster: a claim in a cluster must be mapped before the next claim in the same cluster.
 fn piece_end(inodes: &Inodes, at: u64, end: u64) -> u64 {
     if !inodes.fs.journals_content() {
         return end;
@@ -150,9 +152,9 @@ fn piece_end(inodes: &Inodes, at: u64, end: u64) -> u64 {
     end.min((at + JOURNAL_BLOCKS).next_multiple_of(cluster_blocks))
 }
 
-/// Maps the written pieces, in as few handles as their credits allow, and updates the sizes of the
-/// files. The caller holds `map` and `writeback` of each file exclusively. `done` is called, for
-/// each file, with the blocks that a stopped handle has mapped.
+/// Maps the pieces of `files`, in as few handles as the credits allow, and updates the sizes of the
+/// files. After each handle stops, calls `done` for each file with the blocks that the handle
+/// mapped. The caller must hold `map` and `writeback` of each file exclusively.
 pub(crate) fn map_written<'r>(
     inodes: &Inodes,
     mut files: VecDeque<Written<'r>>,
@@ -183,7 +185,8 @@ pub(crate) fn map_written<'r>(
     Ok(())
 }
 
-/// Returns the credits for as many of `files` as one handle should take.
+/// Returns the credits of the next handle: for as many of the first `files` as fit into
+/// [`HANDLE_CREDITS`], and at least for one piece.
 fn credits_for(fs: &Filesystem, files: &VecDeque<Written<'_>>) -> Result<u32> {
     let mut credits = 0;
     for file in files {
@@ -204,7 +207,8 @@ fn credits_for(fs: &Filesystem, files: &VecDeque<Written<'_>>) -> Result<u32> {
     Ok(credits)
 }
 
-/// Returns the credits for one piece, including its content if that is written through the journal.
+/// Returns the credits for mapping `piece` and, if content is written through the journal, for its
+/// content.
 fn piece_credits(fs: &Filesystem, file: &Written<'_>, inode: &Inode, piece: &Piece) -> u32 {
     let content = file.content.map_or(0, |_| piece.len());
     fs.map_credits(inode, piece.len()).saturating_add(content)
@@ -233,15 +237,16 @@ fn journal_content(
     Ok(())
 }
 
-/// Maps as much of `file` as the handle has credits for, and writes its inode. Returns `None` if
-/// that is nothing, and otherwise also whether it is everything.
+/// Maps as many pieces of `file` as the handle has credits for, and writes the inode. Returns the
+/// change, and whether the whole file is mapped. Returns `None` if the credits do not suffice for
+/// the inode.
 fn map_some<'r>(
     inodes: &Inodes,
     handle: &mut Handle<'_>,
     file: &mut Written<'r>,
 ) -> Result<Option<(Change<'r>, bool)>> {
     let mut inode = file.live.inode()?;
-    // For the inode and the superblock, at the end.
+    // The inode and the superblock are written last, so their credits are kept until then.
     let kept = inodes.fs.map_credits(&inode, 1) + 1;
     if handle.credits() < kept {
         return Ok(None);
@@ -294,7 +299,8 @@ fn map_some<'r>(
     Ok(Some((change, is_complete)))
 }
 
-/// Maps `piece`, or a part of it from the start on. Returns the rest.
+/// Maps `piece`, or as much of its start as the handle has credits for. Returns the part that is
+/// not mapped.
 fn map_piece(
     inodes: &Inodes,
     handle: &mut Handle<'_>,

@@ -1,20 +1,21 @@
-//! Repeating an operation when space is about to become free.
+//! Repeats an operation that found no space, if a commit can make space available.
 //!
-//! Model: `ext4_should_retry_alloc`. Blocks that a transaction freed can be claimed once it is
-//! committed. Therefore a thread that finds no space commits and tries again. Other threads do the
-//! same at the same time, and may claim the blocks that one commit freed. Then there is a next
-//! commit.
+//! Model: `ext4_should_retry_alloc`. Blocks that a transaction freed can be allocated only after
+//! that transaction is committed. Therefore a thread that finds no space commits and tries again.
+//! Another thread may allocate the released blocks first. The thread then commits again, as long as
+//! there are freed blocks to commit.
 
 use crate::{Error, Result};
 use larder_ext4::{Error as Ext4, Filesystem};
 
-/// The maximum number of tries of a thread that finds no space, each after another commit that
-/// freed blocks. Each time other threads claimed them, so there is progress overall. An operation
-/// that needs more space than is left ends after these tries.
+/// The maximum number of tries. Each new try follows a commit that released blocks. A try fails
+/// again if other threads allocated these blocks, or if the operation needs more space than is
+/// left. The limit ends the operation in the second case.
 const MAX_TRIES: u32 = 32;
 
-/// Calls `run`, and repeats it while it lacks space and a commit can free blocks. If `run` fails,
-/// it must leave nothing half-done. The caller holds no handle.
+/// Calls `run`, and calls it again while it fails for lack of blocks or inodes and a commit
+/// releases some. A failed `run` must leave no partial changes. The caller must not have a handle
+/// open.
 pub(crate) fn retry_after_commit<R>(
     fs: &Filesystem,
     mut run: impl FnMut() -> Result<R>,

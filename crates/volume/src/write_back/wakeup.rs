@@ -29,7 +29,8 @@ impl FlusherWakeup {
         }
     }
 
-    /// Waits for a signal until `deadline`, and takes it.
+    /// Waits for a signal, at most until `deadline`, and returns it. Resets the signal, except for
+    /// `Stop`.
     pub(crate) fn wait(&self, deadline: Instant) -> FlusherSignal {
         let mut current = self.signal.lock();
         while *current == FlusherSignal::None {
