@@ -1,4 +1,4 @@
-//! A group's bitmap in memory: a set bit is a cluster that cannot be claimed.
+//! A group's bitmap in memory, in which a set bit represents a cluster that cannot be claimed.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Returns `len` clear bits.
+    /// Creates a bitmap of `len` clear bits.
     pub(super) fn new(len: u32) -> Self {
         Self {
             words: vec![0; len.div_ceil(64) as usize].into(),
@@ -18,7 +18,8 @@ impl Bits {
         }
     }
 
-    /// Returns the first `len` bits of a bitmap in its on-disk form. Missing bits are set.
+    /// Creates a bitmap from the first `len` bits of `bytes`, a bitmap in its on-disk form. Bits
+    /// past the end of `bytes` are set.
     pub(super) fn from_bytes(bytes: &[u8], len: u32) -> Self {
         let mut bits = Self::new(len);
         let mut chunks = bytes.chunks(8);
@@ -90,7 +91,7 @@ impl Bits {
         })
     }
 
-    /// Returns the words that `range` touches, with a mask of its bits in each.
+    /// Returns the index of each word that contains bits of `range`, with a mask of these bits.
     fn parts(&self, range: Range<u32>) -> impl Iterator<Item = (usize, u64)> + use<> {
         let range = range.start..range.end.min(self.len);
         let words = if range.is_empty() {

@@ -1,4 +1,4 @@
-//! Allocation and freeing of blocks: the changes of bitmaps and descriptors.
+//! Allocation and freeing of blocks, which change bitmaps and descriptors.
 
 use super::bits::Bits;
 use super::claim::Claim;
@@ -15,11 +15,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Filesystem {
-    /// Marks the blocks of `claim` as used.
+    /// Allocates the blocks of `claim`: marks them as used in the bitmap.
     ///
     /// # Errors
-    /// Corruption of the image, or [`Error::HandleTooLarge`] if there are no credits left. The
-    /// handle must then be dropped.
+    /// [`Error::Corrupt`], or [`Error::HandleTooLarge`] if there are no credits left. After an
+    /// error, the caller must drop the handle.
     pub fn take(&self, handle: &mut Handle<'_>, claim: Claim) -> Result<()> {
         let Some(run) = claim.into_run() else {
             return Ok(());
@@ -30,11 +30,11 @@ impl Filesystem {
         self.change_bits(handle, run, true)
     }
 
-    /// Marks those blocks as used that are not marked yet: blocks that a file had before the image
-    /// was recovered.
+    /// Marks the given blocks as used, except for those that are already marked. Fast commits that
+    /// are being replayed map these blocks.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if they are outside the file system; corruption of the image.
+    /// [`Error::Corrupt`] if the blocks are outside the file system, or the image is damaged.
     pub(crate) fn use_blocks(
         &self,
         handle: &mut Handle<'_>,
@@ -44,7 +44,8 @@ impl Filesystem {
         let space = self.space()?;
         for run in self.runs_of(start, blocks, NO_INO)? {
             let (group, bits) = space.geometry.bits(run);
-            // Blocks that an open handle freed are still held, but clear in the bitmap.
+            // Blocks that this handle freed are clear in the bitmap, but their bits in the map are
+            // still set. Therefore the map and the bitmap are both searched.
             let free = self.with_map(group, |state| {
                 let maps = state.map.iter();
                 let free: Vec<_> = maps.flat_map(|map| map.busy.runs(bits.clone())).collect();
@@ -70,12 +71,12 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Claims and takes a block for metadata: a whole cluster with bigalloc. Uses the clusters that
-    /// are kept back for metadata if necessary.
+    /// Allocates a block for metadata; with bigalloc, its whole cluster. Uses the clusters that are
+    /// kept back for metadata if necessary.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], also where [`Filesystem::commit_freed`] would help; corruption of the
-    /// image.
+    /// [`Error::NoSpace`], even if [`Filesystem::commit_freed`] would free blocks;
+    /// [`Error::Corrupt`].
     pub fn allocate_block(&self, handle: &mut Handle<'_>, near: FsBlock) -> Result<FsBlock> {
         self.allocate_block_as(handle, near, Privilege::Metadata)
     }
@@ -112,7 +113,8 @@ impl Filesystem {
     /// Marks blocks as free. With bigalloc, frees every cluster that the blocks touch.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if a block is free already or belongs to the file system itself.
+    /// [`Error::Corrupt`] if a block is already free, or contains metadata of the file system
+    /// itself.
     pub fn free_blocks(
         &self,
         handle: &mut Handle<'_>,
@@ -147,8 +149,8 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Returns whether `block` is marked as used in the bitmap, with the changes of open handles.
-    /// Returns false if the bitmap cannot be read.
+    /// Returns whether `block` is marked as used in the bitmap, including changes of the open
+    /// handle. Returns false if the bitmap cannot be read.
     pub(crate) fn is_used(&self, block: FsBlock) -> bool {
         let geometry = &self.allocator().geometry;
         let (group, bit) = geometry.place(geometry.cluster_of(block));
@@ -196,7 +198,7 @@ impl Filesystem {
         })
     }
 
-    /// Creates the block bitmap of a group that has none yet. Only metadata is marked as used.
+    /// Creates the block bitmap of `group`, which must have none yet. Marks only metadata as used.
     fn make_block_bitmap(
         &self,
         handle: &mut Handle<'_>,
@@ -235,10 +237,10 @@ impl Filesystem {
     }
 }
 
-/// The error of a block that is freed twice.
+/// The message of the error if a block is freed twice.
 const FREE_ALREADY: &str = "attempt to free blocks that are already free";
 
-/// Sets the bits of a bitmap after the first `len`.
+/// Sets all bits of a bitmap after the first `len` bits.
 pub(super) fn fill_padding(bytes: &mut [u8], len: u32) {
     let end = u32::try_from(bytes.len() * 8).unwrap_or(u32::MAX);
     let padding: Range<u32> = len.min(end)..end;

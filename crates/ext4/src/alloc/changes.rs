@@ -6,8 +6,8 @@ use crate::Ino;
 use crate::journal::Tid;
 use std::ops::Range;
 
-/// The blocks and inodes that a handle allocated and freed, which are kept or
-/// undone with it.
+/// The blocks and inodes that a handle allocated and freed. If the handle stops, these changes
+/// become permanent; if it is dropped, they are undone.
 #[derive(Debug, Default)]
 pub(crate) struct AllocationChanges {
     pub(super) taken: Vec<Run>,
@@ -24,7 +24,7 @@ impl AllocationChanges {
 }
 
 impl Space {
-    /// Returns the blocks that were allocated.
+    /// Returns the blocks that `changes` allocated.
     pub(crate) fn taken_blocks(
         &self,
         changes: &AllocationChanges,
@@ -35,7 +35,7 @@ impl Space {
         })
     }
 
-    /// Makes the changes of a handle that stopped part of transaction `tid`.
+    /// Makes `changes`, of a handle that stops, part of transaction `tid`.
     pub(crate) fn keep(&self, changes: &mut AllocationChanges, tid: Tid) {
         let changes = std::mem::take(changes);
         for run in changes.taken {
@@ -44,7 +44,7 @@ impl Space {
         self.wait_for_commit(tid, changes.freed);
     }
 
-    /// Undoes the changes of a handle that failed.
+    /// Undoes `changes`, of a handle that is dropped.
     pub(crate) fn undo(&self, changes: &mut AllocationChanges) {
         let changes = std::mem::take(changes);
         let mut counts = self.counts();

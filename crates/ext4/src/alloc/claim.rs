@@ -1,20 +1,21 @@
-//! Claims and reservations: space that is kept for an owner, in memory only. Dropping one frees the
-//! space.
+//! Claims and reservations: free space that only one owner may use, recorded in memory only.
+//! Dropping a claim or a reservation returns the space to other owners.
 
 use super::run::Run;
 use super::space::Space;
 use crate::FsBlock;
 use std::sync::Arc;
 
-/// A run of blocks that a file may map, and that no other owner can get.
+/// A run of blocks that one file may map, and that nothing else can claim.
 ///
-/// With bigalloc, a claim holds whole clusters, of which the file may map only a part. A claim of
-/// blocks in a cluster that the file already has holds no cluster: the file's mapping keeps it.
+/// With bigalloc, a claim reserves whole clusters, even if the file maps only some of the blocks in
+/// them. A claim of blocks in a cluster that the file already has reserves no cluster.
 #[derive(Debug)]
 pub struct Claim {
     start: FsBlock,
     blocks: u32,
-    /// The clusters that are held; `None` once they are taken.
+    /// The clusters that the claim reserves; `None` after they are allocated, or if the file
+    /// already had the cluster.
     run: Option<Run>,
     space: Arc<Space>,
 }
@@ -40,8 +41,8 @@ impl Claim {
         }
     }
 
-    /// Skips `skip` blocks, which must be fewer than the claim has, and keeps at most `want` of the
-    /// rest. The clusters that the claim holds do not change.
+    /// Removes the first `skip` blocks, which must be fewer than the claim has, and all blocks
+    /// after the next `want`. The clusters that the claim reserves do not change.
     pub(crate) fn narrow(&mut self, skip: u32, want: u32) {
         self.start.0 += u64::from(skip);
         self.blocks = self.blocks.saturating_sub(skip).min(want);
@@ -59,19 +60,20 @@ impl Claim {
         self.blocks
     }
 
-    /// Returns whether the blocks are free until they are mapped. Otherwise, they are in a cluster
-    /// that the file already has.
+    /// Returns whether mapping the claim reduces the number of free clusters. Returns false if the
+    /// blocks are in a cluster that the file already has.
     #[must_use]
     pub fn takes_blocks(&self) -> bool {
         self.run.is_some()
     }
 
-    /// Returns the blocks of the clusters that it holds, if any.
+    /// Returns the blocks of the clusters that the claim reserves, if any.
     pub(crate) fn kept_blocks(&self) -> Option<(FsBlock, u32)> {
         Some(self.space.blocks_of(self.run?))
     }
 
-    /// Ends the claim. The caller becomes responsible for its clusters.
+    /// Ends the claim, and returns the clusters that it reserved, if any. The caller must allocate
+    /// them or release them.
     pub(super) fn into_run(mut self) -> Option<Run> {
         self.run.take()
     }
@@ -86,7 +88,7 @@ impl Drop for Claim {
     }
 }
 
-/// A number of free clusters that no other owner can get.
+/// A number of free clusters, not yet at a specific location, that nothing else can claim.
 #[derive(Debug)]
 pub struct Reservation {
     clusters: u64,
@@ -98,7 +100,7 @@ impl Reservation {
         Self { clusters, space }
     }
 
-    /// Returns how many clusters are left.
+    /// Returns the number of clusters that are still reserved.
     #[must_use]
     pub fn clusters(&self) -> u64 {
         self.clusters
@@ -116,7 +118,8 @@ impl Reservation {
         self.space.counts().unreserve(surplus);
     }
 
-    /// Removes at most `want` clusters from the reservation, which are claimed now.
+    /// Moves at most `want` clusters from the reservation to the count of claimed clusters, and
+    /// returns their number.
     pub(super) fn claim(&mut self, want: u32) -> u32 {
         let granted = u32::try_from(self.clusters).map_or(want, |left| left.min(want));
         self.clusters -= u64::from(granted);
@@ -124,7 +127,8 @@ impl Reservation {
         granted
     }
 
-    /// Returns clusters to the reservation that were claimed but not found.
+    /// Moves `clusters` back from the count of claimed clusters to the reservation, because the
+    /// search found fewer clusters.
     pub(super) fn unclaim(&mut self, clusters: u32) {
         let mut counts = self.space.counts();
         counts.unclaim(clusters);
@@ -139,9 +143,9 @@ impl Drop for Reservation {
     }
 }
 
-/// Clusters that are reserved for the blocks that map the content of files. Unlike a
-/// [`Reservation`], it is never reduced by an allocation: an operation that maps content may use
-/// any cluster that is reserved in this way, and afterwards releases its own reservation.
+/// A number of free clusters that are reserved for the blocks that map the content of files. Unlike
+/// a [`Reservation`], it is not reduced by an allocation: an operation that maps content may use
+/// the clusters of all these reservations, and must afterwards reduce or drop its own one.
 #[derive(Debug)]
 pub struct MappingReservation {
     clusters: u64,

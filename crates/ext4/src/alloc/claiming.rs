@@ -1,4 +1,4 @@
-//! Reserving and claiming: space that is kept free in memory for writes.
+//! Reserving and claiming free space for writes, in memory only.
 
 use super::claim::{Claim, MappingReservation, Reservation};
 use super::counts::Privilege;
@@ -10,20 +10,21 @@ use crate::error::Place;
 use crate::{Error, FileKind, Filesystem, FsBlock, GroupNo, Ino, Inode, Result};
 use std::sync::Arc;
 
-/// The maximum number of blocks that are set aside for a file that grows.
+/// The maximum number of blocks that are set aside for one file that grows.
 const WINDOW_MAX_BLOCKS: u64 = 2048;
 
 /// At most the free space divided by this number is set aside for one file.
 const WINDOW_PART: u64 = 64;
 
-/// The size of a flexible group from which on the content of its files is not allocated in its
-/// first group, which holds metadata and directories.
+/// The minimum number of groups in a flexible group for content to be allocated from its second
+/// group on. The first group then holds metadata and directories.
 const FLEX_GROUPS_APART: u32 = 4;
 
 impl Filesystem {
-    /// Reserves `clusters` free clusters, at no particular place. Delayed allocation reserves in
-    /// write(2), so that allocation cannot fail later. `may_use_reserved` allows use of the
-    /// clusters that are kept back for the super-user. Must not be called under a handle.
+    /// Reserves `clusters` free clusters, without choosing their location. With delayed allocation,
+    /// write(2) reserves space, so that the later allocation cannot fail. `may_use_reserved` allows
+    /// use of the clusters that are reserved for the super-user. Must not be called while the
+    /// thread has an open handle.
     ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::ReadOnly`].
@@ -39,8 +40,8 @@ impl Filesystem {
         Ok(Reservation::new(Arc::clone(space), clusters))
     }
 
-    /// Reserves `clusters` that were reserved before, for content that could not be mapped and
-    /// stays dirty. Succeeds however little space is left.
+    /// Restores a reservation of `clusters` clusters for content that could not be mapped and
+    /// therefore stays dirty. Succeeds even if there are fewer free clusters.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].
@@ -50,10 +51,10 @@ impl Filesystem {
         Ok(Reservation::new(Arc::clone(space), clusters))
     }
 
-    /// Reserves `clusters` clusters for the blocks that will map reserved content: as many as
-    /// [`Filesystem::mapping_levels`] returns. If `has_place`, the content already has its blocks,
-    /// and the reservation may use clusters that are kept back for metadata. Must not be called
-    /// under a handle.
+    /// Reserves `clusters` clusters for the blocks that will map content. The caller computes
+    /// `clusters` with [`Filesystem::mapping_levels`]. `has_place` must be true if the blocks of
+    /// the content are already allocated; the reservation may then use clusters that are kept back
+    /// for metadata. Must not be called while the thread has an open handle.
     ///
     /// # Errors
     /// As [`Filesystem::reserve`].
@@ -78,11 +79,12 @@ impl Filesystem {
     }
 
     /// Claims a run of at least one and at most `want` free blocks; whole clusters with bigalloc.
-    /// If there is a `reservation` with anything left, the clusters are taken from it, and limited
-    /// to what it has.
+    /// If `reservation` still has clusters, the claim uses only these, and is limited to their
+    /// number.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], also where [`Filesystem::commit_freed`] would help.
+    /// [`Error::NoSpace`] if no block can be claimed, even if [`Filesystem::commit_freed`] would
+    /// free some.
     pub fn claim(
         &self,
         goal: Goal,
@@ -93,7 +95,8 @@ impl Filesystem {
         self.claim_as(goal, want, reservation, privilege(goal.may_use_reserved))
     }
 
-    /// Returns a claim of blocks in a cluster that a file already has. It holds no cluster.
+    /// Returns a claim of blocks in a cluster that the file already has. The claim reserves no
+    /// cluster.
     pub(crate) fn own_cluster_claim(&self, start: FsBlock, blocks: u32) -> Result<Claim> {
         Ok(Claim::of_own_cluster(
             Arc::clone(self.space()?),
@@ -131,8 +134,9 @@ impl Filesystem {
         Ok(Claim::new(Arc::clone(space), run))
     }
 
-    /// Finds and holds at most `want` clusters. Uses the clusters that are set aside for the file,
-    /// or else finds more than are wanted and sets the rest aside.
+    /// Finds at most `want` free clusters, and marks them as unavailable to other claims. Uses the
+    /// clusters that are set aside for the file, if they start at the goal. Otherwise, searches for
+    /// more than `want` clusters if the file grows, and sets the surplus aside.
     fn find_for(&self, space: &Space, goal: Goal, want: u32) -> Option<Run> {
         let near = space.geometry.cluster_of(goal.near);
         if goal.ino != NO_INO {
@@ -140,7 +144,7 @@ impl Filesystem {
             if set_aside.is_some() {
                 return set_aside;
             }
-            // The file continues elsewhere.
+            // The file grows at another location than before.
             space.release_window(goal.ino);
         }
         let continues = goal.file_blocks > 0;
@@ -164,14 +168,15 @@ impl Filesystem {
         Some(space.set_rest_aside(goal.ino, found, want))
     }
 
-    /// Releases the clusters that are set aside for the file `ino`, when it is closed.
+    /// Releases the clusters that are set aside for the file `ino`. Called when the file is closed.
     pub fn release_preallocation(&self, ino: Ino) {
         if let Ok(space) = self.space() {
             space.release_window(ino);
         }
     }
 
-    /// Returns the goal for the first blocks of `inode`: near its inode table.
+    /// Returns the goal for the first blocks of `inode`: the first or second group of the flexible
+    /// group that contains the inode.
     #[must_use]
     pub fn home_goal(&self, inode: &Inode) -> FsBlock {
         let sb = self.superblock();
@@ -185,10 +190,11 @@ impl Filesystem {
         sb.group_first_block(if is_apart { second } else { first })
     }
 
-    /// Returns the clusters that `blocks` blocks from `start` on touch, as one run for each group.
+    /// Returns the clusters that contain the `blocks` blocks from `start` on, as one run for each
+    /// group.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if they are outside the file system.
+    /// [`Error::Corrupt`] if the blocks are outside the file system, or `blocks` is 0.
     pub(super) fn runs_of(&self, start: FsBlock, blocks: u32, ino: Ino) -> Result<Vec<Run>> {
         if blocks == 0 || !self.superblock().contains_blocks(start, u64::from(blocks)) {
             return Err(Place::Block(start, ino).corrupt("outside the file system"));
@@ -220,7 +226,8 @@ fn privilege(may_use_reserved: bool) -> Privilege {
 }
 
 /// Returns how many clusters to set aside for a file of `file_blocks` blocks that needs `want` more
-/// clusters: as many as it will have, limited to a small part of the free space.
+/// clusters: about as many as the file will have then, limited by [`WINDOW_MAX_BLOCKS`] and
+/// [`WINDOW_PART`].
 fn window_clusters(space: &Space, file_blocks: u64, want: u32) -> u32 {
     let log2 = space.geometry.cluster_blocks_log2;
     let has = file_blocks.saturating_add(u64::from(want) << log2);

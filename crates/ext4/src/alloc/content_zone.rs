@@ -1,16 +1,16 @@
-//! The blocks where content may be written: not those of the file system's own metadata.
+//! The check that content is not written over the metadata of the file system itself.
 //!
-//! Model: `ext4_inode_block_valid` and its system zone, computed for each group when it is first
-//! written to.
+//! Model: `ext4_inode_block_valid` and the system zone of the kernel. Here, the zone of a group is
+//! computed when content is first written to the group.
 
 use crate::{Filesystem, FsBlock};
 use std::sync::Arc;
 
 impl Filesystem {
     /// Returns whether content may be written to these blocks: they are in the file system, and
-    /// none of them is a superblock, descriptor, bitmap, inode table, or part of the journal, as
-    /// far as the descriptors of their groups can be trusted. The file system must be open for
-    /// writing.
+    /// none of them contains a superblock, a descriptor, a bitmap, part of an inode table, or part
+    /// of the journal. A group with a damaged descriptor is not checked. The file system must be
+    /// open for writing.
     #[must_use]
     pub fn may_hold_content(&self, start: FsBlock, blocks: u64) -> bool {
         if blocks == 0 || !self.superblock().contains_blocks(start, blocks) {

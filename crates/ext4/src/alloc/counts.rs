@@ -1,15 +1,15 @@
-//! The amount of free space, who may use it, and how much of it is reserved.
+//! The counts of free and reserved space, and the part of it that each kind of request may use.
 
 use crate::ondisk::features::Incompat;
 use crate::ondisk::superblock::{State, Superblock};
 
-/// The maximum number of clusters that are kept back for metadata; on a small file system, it is a
-/// fiftieth of all clusters.
+/// The maximum number of clusters that are kept back for metadata. On a small file system, the
+/// number is a fiftieth of all clusters.
 const METADATA_CLUSTERS_MAX: u64 = 4096;
 
-/// The part of these clusters (one in this number) that only mappings may use. A file can therefore
-/// be punched, and content can be written to blocks that were allocated before, however full the
-/// file system is.
+/// One of this many clusters that are kept back for metadata may be used only for changes of
+/// mappings. Holes can therefore be punched, and content can be written to allocated blocks,
+/// however full the file system is.
 const REMAPPING_PART: u64 = 4;
 
 /// Returns the number of clusters that are kept back for the metadata of reserved content: 4,096,
@@ -25,35 +25,38 @@ pub(crate) fn clusters_for_metadata(sb: &Superblock) -> u64 {
 /// The kind of a request for space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Privilege {
-    /// Cannot use clusters that are kept back for the super-user or for metadata.
+    /// Anything else. Cannot use clusters that are kept back for the super-user, for metadata or
+    /// for mapping.
     Ordinary,
     /// May use the clusters that are kept back for the super-user.
     SuperUser,
-    /// Metadata, which is needed to use reserved space.
+    /// Metadata. May also use most of the clusters that are kept back for metadata.
     Metadata,
-    /// A change to the mapping of content that already has its blocks.
+    /// A change to the mapping of content whose blocks are already allocated. May also use all
+    /// clusters that are kept back for metadata.
     Remapping,
-    /// Blocks that map the content of files. May use the clusters that are reserved for mapping.
+    /// Blocks that map the content of files. May also use the clusters that are reserved for
+    /// mapping.
     Mapping,
 }
 
 /// The counts, in clusters.
 #[derive(Debug)]
 pub(super) struct Counts {
-    /// Free in the bitmaps. Includes claimed clusters, and freed clusters that cannot be claimed
-    /// yet.
+    /// The clusters that are free in the bitmaps. They include claimed clusters, and freed clusters
+    /// that cannot be claimed yet.
     free: u64,
-    /// Claimed and not taken yet.
+    /// The clusters that are claimed and not allocated yet.
     claimed: u64,
-    /// Reserved, at no particular place.
+    /// The clusters that are reserved, without a location.
     reserved: u64,
-    /// Reserved for blocks that map content, whichever operation allocates them.
+    /// The clusters that any operation may use for blocks that map content.
     for_mapping: u64,
-    /// Inodes that are free.
+    /// The number of free inodes.
     pub(super) free_inodes: u64,
-    /// Whether `free` was counted.
+    /// Whether `free` is a sum of the group descriptors, with all changes since.
     is_exact: bool,
-    /// Whether `free` is from a superblock that was left clean.
+    /// Whether `free` is from the superblock of a cleanly unmounted file system.
     is_clean: bool,
     /// All clusters of the file system.
     total: u64,
@@ -63,7 +66,7 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Creates the counts from the superblock `sb`, as it was when the file system was opened.
-    /// `was_clean` says that there was nothing to recover then.
+    /// `was_clean` is true if there was nothing to recover.
     pub(super) fn new(sb: &Superblock, was_clean: bool) -> Self {
         let total = sb.blocks_count >> sb.cluster_blocks_log2;
         Self {
@@ -83,19 +86,20 @@ impl Counts {
     }
 
     /// Returns whether the group descriptors must be summed up before `clusters` more may be
-    /// reserved: by the superblock's count, less than an eighth would be left.
+    /// reserved: the counts are from the superblock, and less than an eighth of all clusters would
+    /// be left.
     pub(super) fn need_exact(&self, clusters: u64) -> bool {
         let left = self.available(Privilege::Ordinary).saturating_sub(clusters);
         !self.is_exact && left < self.total / 8
     }
 
     /// Returns whether the counts can be trusted. Counts from a superblock cannot be trusted if
-    /// nearly all space is used, or if it was not left clean.
+    /// less than an eighth of the space is left, or if the file system was not unmounted cleanly.
     pub(super) fn is_known(&self) -> bool {
         self.is_exact || (self.is_clean && !self.need_exact(0))
     }
 
-    /// Returns whether there may be a free inode.
+    /// Returns false if there is certainly no free inode.
     pub(super) fn may_have_inodes(&self) -> bool {
         self.free_inodes > 0 || !self.is_exact
     }
@@ -124,7 +128,7 @@ impl Counts {
             .saturating_sub(self.reserved)
     }
 
-    /// Returns the number of clusters that ordinary requests cannot use.
+    /// Returns the number of free clusters that ordinary requests cannot use.
     pub(super) fn kept_back(&self) -> u64 {
         self.for_metadata
             .saturating_add(self.for_super_user)
@@ -154,7 +158,7 @@ impl Counts {
         is_available
     }
 
-    /// Reserves `clusters` that were reserved before.
+    /// Reserves `clusters`, without a check whether so many are free.
     pub(super) fn reserve_again(&mut self, clusters: u64) {
         self.reserved += clusters;
     }
@@ -179,32 +183,33 @@ impl Counts {
         self.reserved = self.reserved.saturating_sub(clusters);
     }
 
-    /// Counts at most `want` clusters as claimed, and returns how many.
+    /// Counts at most `want` free clusters as claimed, and returns their number.
     pub(super) fn claim(&mut self, want: u32, privilege: Privilege) -> u32 {
         let granted = u64::from(want).min(self.available(privilege));
         self.claimed += granted;
         u32::try_from(granted).unwrap_or(want)
     }
 
-    /// Counts `clusters` that were reserved as claimed.
+    /// Moves `clusters` from the count of reserved clusters to the count of claimed clusters.
     pub(super) fn claim_reserved(&mut self, clusters: u32) {
         self.unreserve(u64::from(clusters));
         self.claimed += u64::from(clusters);
     }
 
-    /// Counts `clusters` as not claimed any more.
+    /// Subtracts `clusters` from the count of claimed clusters.
     pub(super) fn unclaim(&mut self, clusters: u32) {
         self.claimed = self.claimed.saturating_sub(u64::from(clusters));
     }
 
-    /// Applies a change of the bitmaps: `taken` clusters, which were claimed, are used now, and
-    /// `freed` clusters are free.
+    /// Updates the counts after a change of the bitmaps: `taken` claimed clusters are now in use,
+    /// and `freed` clusters are now free.
     pub(super) fn apply(&mut self, taken: u32, freed: u32) {
         self.unclaim(taken);
         self.free = self.free.saturating_sub(u64::from(taken)) + u64::from(freed);
     }
 
-    /// Undoes a change of the bitmaps. The taken clusters, which had been claimed, are free again.
+    /// Updates the counts after a change of the bitmaps was undone. The `taken` clusters, which had
+    /// been claimed, are free and not claimed now; the `freed` clusters are in use again.
     pub(super) fn undo(&mut self, taken: u32, freed: u32) {
         self.free = self.free.saturating_sub(u64::from(freed)) + u64::from(taken);
     }

@@ -1,13 +1,14 @@
 //! Allocation and freeing of inode numbers.
 //!
 //! # Tables that were never zeroed
-//! A group's inode table may contain garbage after the inodes that were ever used
-//! ([`GroupDesc::unused_inodes`]). The lowest free number is always taken first, so that no garbage
-//! precedes an inode in use. Taking the first number of a block of the table initializes that block
+//! A group's inode table may contain garbage after the last inode that was ever used
+//! ([`GroupDesc::unused_inodes`]). The lowest free number is allocated first, so that garbage never
+//! precedes an inode in use. Allocating the first number of a block of the table fills that block
 //! with zeros. The caller must then write all bytes of the new inode.
 //!
-//! If a descriptor counted inodes that are in use as never used, this would overwrite their block.
-//! Therefore the bitmap must agree before a block is initialized.
+//! If a damaged descriptor counted inodes in use as never used, filling the block with zeros would
+//! overwrite them. Therefore a block is only initialized if the inode bitmap confirms that no inode
+//! in it is in use.
 
 use super::NO_INO;
 use super::blocks::fill_padding;
@@ -20,8 +21,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl Filesystem {
-    /// Takes a free inode number for a new file in the directory `parent`. The caller must then
-    /// write all bytes of the inode in the inode table: their contents are undefined.
+    /// Allocates an inode number for a new file in the directory `parent`. The caller must then
+    /// write all bytes of the inode, because the contents of the inode table are undefined.
     ///
     /// # Errors
     /// [`crate::Error::NoInodes`], or corruption of the image.
@@ -62,8 +63,8 @@ impl Filesystem {
         Err(Error::NoInodes)
     }
 
-    /// Takes the inode number `ino`, which a new file had before the image was recovered. Returns
-    /// false if it is in use.
+    /// Allocates the inode number `ino`, because a fast commit that is being replayed created this
+    /// inode. Returns false if the number is already in use.
     pub(crate) fn allocate_inode_number(
         &self,
         handle: &mut Handle<'_>,
@@ -89,8 +90,8 @@ impl Filesystem {
         Ok(true)
     }
 
-    /// Takes the lowest free number of `group`, if there is one. `may_reuse` allows a number whose
-    /// old names may reappear after a power cut.
+    /// Allocates the lowest free inode number of `group`; returns `None` if there is none.
+    /// `may_reuse` allows a number whose old names may reappear after a power cut.
     fn allocate_inode_in(
         &self,
         handle: &mut Handle<'_>,
@@ -102,7 +103,7 @@ impl Filesystem {
         if desc.free_inodes == 0 {
             return Ok(None);
         }
-        // Checks that the group's metadata has a valid location.
+        // Loading the map checks that the group's metadata has a valid location.
         self.with_map(group, |_| ())?;
         let is_new = is_uninitialised(&desc);
         let indices = self.indices(group);
@@ -129,8 +130,8 @@ impl Filesystem {
         Ok(Some(self.ino_of(group, index)))
     }
 
-    /// Marks the inode number `index` of `group` as used. Corruption in the group must have been
-    /// checked before, so that a failure does not leave a partial change.
+    /// Marks the inode number `index` of `group` as used. The caller must already have checked the
+    /// group for corruption, so that this function does not fail after part of the change.
     fn take_index(
         &self,
         handle: &mut Handle<'_>,
@@ -168,15 +169,17 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Returns an error if taking the free number `index` of `group` would initialize a block of
-    /// the inode table, and not all inodes are unused that the descriptor counts as unused.
+    /// Returns an error if allocating the free number `index` of `group` would initialize a block
+    /// of the inode table, and the bitmap marks inodes as used that the descriptor counts as never
+    /// used.
     fn check_index(&self, group: GroupNo, desc: &GroupDesc, index: u32) -> Result<()> {
         if !self.makes_block(desc, index) {
             return Ok(());
         }
         let indices = self.indices(group);
         let is_right = if is_uninitialised(desc) {
-            // There is no bitmap yet to check against.
+            // No bitmap exists yet, so the counts of the descriptor must show that no inode is in
+            // use.
             indices.start == 0 && desc.free_inodes == indices.end && desc.used_directories == 0
         } else {
             let first_unused = self.first_unused(desc);
@@ -202,10 +205,10 @@ impl Filesystem {
         sb.block_size_bytes() / u32::from(sb.inode_size_bytes)
     }
 
-    /// Marks the inode number as free.
+    /// Marks the inode number `ino` as free.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is free or reserved; other corruption of the image.
+    /// [`Error::Corrupt`] if the number is already free, or is reserved, or the group is damaged.
     pub fn free_inode(&self, handle: &mut Handle<'_>, ino: Ino, is_directory: bool) -> Result<()> {
         let sb = self.superblock();
         let place = Place::Inode(ino);
@@ -214,7 +217,7 @@ impl Filesystem {
         let desc = self.group(group)?;
         place.ensure(!is_uninitialised(&desc), FREE_ALREADY)?;
         self.with_map(group, |_| ())?;
-        // Verifies the bitmap, unless it is verified already.
+        // Reading the bitmap verifies it, unless it is already cached.
         if !bitmap::is_set(&self.inode_bitmap(group, &desc)?, index) {
             return Err(place.corrupt(FREE_ALREADY));
         }
@@ -253,7 +256,7 @@ impl Filesystem {
         })
     }
 
-    /// Returns the numbers in `group`, counted from 0, that can be taken.
+    /// Returns the range of numbers in `group`, counted from 0, that files may use.
     fn indices(&self, group: GroupNo) -> Range<u32> {
         let sb = self.superblock();
         let before = u64::from(group.0) * u64::from(sb.inodes_per_group);
@@ -270,7 +273,7 @@ impl Filesystem {
         Ino(before.saturating_add(index).saturating_add(1))
     }
 
-    /// Returns the first number of a group that was never used.
+    /// Returns the first number in a group, counted from 0, from which on no inode was ever used.
     fn first_unused(&self, desc: &GroupDesc) -> u32 {
         let sb = self.superblock();
         if is_uninitialised(desc) {

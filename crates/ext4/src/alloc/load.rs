@@ -1,8 +1,9 @@
 //! Loading of block bitmaps from the image into memory.
 //!
-//! A bitmap is not trusted: content is written to the blocks that it marks as free. A clear bit for
-//! a superblock, a descriptor, a bitmap, an inode table or the journal would destroy them. A group
-//! whose bitmap is damaged is not used, and other groups are used instead.
+//! A bitmap is checked before it is used, because content is written to the blocks that the bitmap
+//! marks as free. If it marked a superblock, a descriptor, a bitmap, an inode table or the journal
+//! as free, content would overwrite that metadata. Nothing is allocated in a group with a damaged
+//! bitmap.
 
 use super::NO_INO;
 use super::bits::Bits;
@@ -16,14 +17,15 @@ use crate::{Error, FileBlock, Filesystem, FsBlock, GroupNo, MappingKind, Result}
 use larder_cache::buffer::Buffer;
 use std::ops::Range;
 
-/// The maximum number of groups of a flexible group whose metadata is searched for in each of them.
+/// The maximum number of groups of a flexible group whose metadata is expected in each of its
+/// groups.
 const FLEX_GROUPS_MAX: u32 = 4096;
 
-/// The maximum number of runs of a journal that are known; mke2fs creates a handful.
+/// The maximum number of runs of the journal that are recorded; mke2fs creates a handful.
 const JOURNAL_RUNS_MAX: usize = 4096;
 
 impl Filesystem {
-    /// Calls `look` with the state of `group`, after its map is loaded.
+    /// Loads the map of `group`, if necessary, and calls `look` with the state of the group.
     ///
     /// # Errors
     /// Corruption of the group, or the device's error.
@@ -128,8 +130,9 @@ impl Filesystem {
         })
     }
 
-    /// Returns the clusters of `group` that hold metadata of the file system itself: its own, that
-    /// of other groups in its flexible group, and the journal. They are sorted and not adjacent.
+    /// Returns the clusters of `group` that contain metadata of the file system itself: the
+    /// metadata of `group`, the metadata of other groups in its flexible group, the block of
+    /// multi-mount protection, and the journal. The ranges are sorted and not adjacent.
     pub(super) fn system_clusters(
         &self,
         group: GroupNo,
@@ -167,7 +170,8 @@ impl Filesystem {
         let sb = self.superblock();
         let table_blocks = u64::from(sb.inode_table_blocks());
         let start = sb.group_first_block(group).0;
-        // With blocks of 1 KiB the superblock is block 1, even where block 0 is the first.
+        // With blocks of 1 KiB the superblock is in block 1, even if the first data block is block
+        // 0.
         let before = u64::from(group.0 == 0 && sb.block_size_log2 == 10 && start == 0);
         let leading = before + self.leading_blocks(group);
         let mut blocks: Vec<_> = std::iter::once(start..start + leading).collect();
@@ -192,7 +196,7 @@ impl Filesystem {
         Ok(blocks)
     }
 
-    /// Returns the blocks of the journal, as far as they can be determined.
+    /// Returns the blocks of the journal; empty if the journal's inode cannot be read.
     fn journal_runs(&self) -> &[Range<u64>] {
         let journal = &self.allocator().journal;
         journal.get_or_init(|| self.map_journal().unwrap_or_default())
@@ -243,7 +247,8 @@ impl Filesystem {
     }
 }
 
-/// Returns whether the block bitmap of `group` is not created yet. The first group always has one.
+/// Returns whether the block bitmap of `group` does not exist yet. That of the first group always
+/// exists.
 pub(super) fn is_uninitialised(desc: &GroupDesc, group: GroupNo) -> bool {
     desc.flags.contains(GroupFlags::BLOCK_UNINIT) && group.0 != 0
 }

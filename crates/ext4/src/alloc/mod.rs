@@ -1,25 +1,32 @@
-//! Free space: allocation and freeing of blocks and inodes.
+//! The allocator: allocation and freeing of blocks and inodes.
 //!
 //! Model: ext4's multi-block allocator, and Orlov's allocator for directories.
 //!
 //! # States of a block
 //! ```text
-//!           claim               take            free              commit of the
-//!   free ----------> claimed ----------> used ----------> freed -----------> free
-//!     ^  (in memory)    |    (in bitmap)       (in bitmap)  transaction
-//!     +-----------------+
-//!           dropped
+//!         claim              allocate            free             commit
+//!   free --------> claimed ---------> in use ---------> freed ----------> free
+//!     ^               |
+//!     +---------------+
+//!      drop the claim
 //! ```
-//! A [`Claim`] keeps blocks for its owner in memory only, so that file data can be written to them
-//! before the image marks them as used. Then one handle takes the claim and maps the blocks, so
-//! that no crash exposes stale data or leaks blocks. Freed blocks cannot be claimed before the
-//! transaction that freed them is committed, although they count as free. An operation that finds
-//! no space therefore calls [`Filesystem::commit_freed`] and tries again.
+//! Claiming changes only memory. Allocating and freeing change the bitmap of the group with a
+//! handle.
+//!
+//! A [`Claim`] excludes blocks, in memory only, from all other allocations, so that file data can
+//! be written to them before the bitmap on the image marks them as used. Afterwards, one handle
+//! both marks the blocks as used ([`Filesystem::take`]) and maps them, so that no crash exposes
+//! stale data or leaks blocks. A claim that is dropped makes its blocks free again.
+//!
+//! Freed blocks count as free, but cannot be claimed until the transaction that freed them is
+//! committed. An operation that fails with [`Error::NoSpace`] must therefore call
+//! [`Filesystem::commit_freed`] and try again.
 //!
 //! # Credits
-//! Taking a claim or freeing a run changes two blocks for each group that it is in: the bitmap and
-//! the descriptor. Taking or freeing an inode number changes three blocks, and one more if its
-//! block of the inode table was never used.
+//! Allocating the blocks of a claim, or freeing a run, changes two blocks for each group that the
+//! run is in: the block bitmap and the descriptor. Allocating or freeing an inode number changes
+//! two blocks: the inode bitmap and the descriptor. Allocation also initializes the number's block
+//! of the inode table, if that block was never used.
 //!
 //! # Damage
 //! Nothing is allocated or freed in a group whose bitmap or descriptor is damaged.
@@ -52,11 +59,11 @@ use std::sync::Arc;
 /// The maximum number of block groups of a writable file system: 128 TiB in blocks of 4 KiB.
 pub(crate) const GROUPS_MAX: u32 = 1 << 20;
 
-/// The owner of bitmaps and descriptors in errors: none.
+/// The inode number in errors about bitmaps and descriptors, which belong to no inode.
 const NO_INO: Ino = Ino(0);
 
-/// Returns an error for a file system whose space cannot be managed: its end is missing, or it has
-/// more groups than can be searched in a second.
+/// Returns an error if the allocator cannot manage the file system: the image is shorter than the
+/// superblock states, or it has more groups than can be searched in a second.
 ///
 /// # Errors
 /// [`Error::NotWritable`].
@@ -79,35 +86,38 @@ pub(crate) fn check_geometry(sb: &Superblock, device_size_bytes: u64) -> Result<
 /// The preferred location of an allocation, and its purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Goal {
-    /// The block to allocate at, or as soon after it as possible.
+    /// The block at which the search for free blocks starts.
     pub near: FsBlock,
-    /// Whether the file is large and written sequentially: such streams are kept apart.
+    /// Whether the file is large and written sequentially. Such files are allocated apart from
+    /// small files.
     pub is_stream: bool,
-    /// The file that the blocks are for, or 0 for none. A file that grows gets space set aside for
-    /// its next blocks, until [`Filesystem::release_preallocation`].
+    /// The file that the blocks are for, or 0 if they are not for a file. For a file that grows,
+    /// more blocks than it needs are set aside until [`Filesystem::release_preallocation`].
     pub ino: Ino,
-    /// The number of blocks of the file, the last of which is just before `near`. 0 for its first
-    /// block.
+    /// The number of blocks that the file already has; 0 if this is the first allocation. The last
+    /// block of the file is immediately before `near`.
     pub file_blocks: u64,
-    /// Whether clusters that are kept back for the super-user may be used.
+    /// Whether blocks that are reserved for the super-user may be used.
     pub may_use_reserved: bool,
 }
 
 impl Filesystem {
-    /// Returns how often freed blocks became claimable. Call this before an attempt that may need
-    /// space, for [`Filesystem::commit_freed`].
+    /// Returns the number of committed transactions whose freed blocks can now be claimed. An
+    /// operation that may run out of space calls this function before it starts, and passes the
+    /// result to [`Filesystem::commit_freed`].
     #[must_use]
     pub fn releases(&self) -> u64 {
         let writer = self.writer.as_ref();
         writer.map_or(0, |_| self.allocator().releases())
     }
 
-    /// Commits if that makes freed blocks claimable. Returns true if it may help to try again after
-    /// [`Error::NoSpace`], because of this commit, or because of another one since
-    /// [`Filesystem::releases`] returned `since`. Must not be called under a handle.
+    /// Commits the running transaction if freed blocks can be claimed after a commit. Returns
+    /// whether an operation that failed with [`Error::NoSpace`] may succeed now: this commit, or
+    /// another commit since [`Filesystem::releases`] returned `since`, has made freed blocks
+    /// available. Must not be called while the thread has an open handle.
     ///
     /// # Errors
-    /// The error of the commit.
+    /// [`Error::ReadOnly`], or the error of the commit.
     pub fn commit_freed(&self, since: u64) -> Result<bool> {
         let space = self.space()?;
         if space.has_pending() {
@@ -117,8 +127,8 @@ impl Filesystem {
         Ok(space.releases() != since)
     }
 
-    /// Returns the free blocks and inodes, as the superblock of a clean image records them: by the
-    /// bitmaps, including claimed blocks.
+    /// Returns the numbers of free blocks and free inodes in the bitmaps, which the superblock of a
+    /// clean image records. Claimed blocks are counted as free.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].
@@ -130,8 +140,9 @@ impl Filesystem {
         Ok((blocks, inodes))
     }
 
-    /// Returns the free blocks, those of them that ordinary users may use, and the free inodes, if
-    /// the file system was opened for writing. Must not be called under a handle.
+    /// Returns the number of free blocks that are neither claimed nor reserved, the number of these
+    /// blocks that ordinary users may use, and the number of free inodes; `None` if the file system
+    /// was not opened for writing. Must not be called while the thread has an open handle.
     pub(crate) fn free_now(&self) -> Option<(u64, u64, u64)> {
         self.writer.as_ref()?;
         let space = self.allocator();
@@ -147,7 +158,8 @@ impl Filesystem {
         Some((free << log2, available << log2, counts.free_inodes))
     }
 
-    /// Sums up the group descriptors at open, if the superblock cannot be trusted.
+    /// Replaces the free counts of the superblock with the sums of the group descriptors, unless
+    /// the superblock can be trusted. Called when the file system is opened.
     pub(crate) fn count_free_unless_known(&self) {
         let space = self.allocator();
         if !space.counts().is_known() {
@@ -155,8 +167,8 @@ impl Filesystem {
         }
     }
 
-    /// Sums up the group descriptors. An empty handle is open meanwhile and excludes others, so
-    /// that the sums are consistent.
+    /// Sets the free counts to the sums of the group descriptors. An empty handle excludes other
+    /// handles meanwhile, so that the sums are consistent.
     fn count_free(&self) -> Result<()> {
         let space = self.space()?;
         let handle = self.start(0)?;

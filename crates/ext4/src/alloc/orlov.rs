@@ -1,12 +1,13 @@
 //! The choice of a group for a new directory's inode.
 //!
 //! # Model
-//! Orlov's allocator: directories below the root are spread over the disk, because their contents
-//! are mostly unrelated. Deeper directories stay near their parent as long as its flexible group
-//! has its share of free inodes and blocks.
+//! Orlov's allocator: directories in the root directory, or in a directory with the flag `TOPDIR`,
+//! are spread over the disk, because their contents are mostly unrelated. A deeper directory stays
+//! near its parent if the flexible group of the parent has about the average number of free inodes
+//! and blocks.
 //!
 //! # Cost
-//! The descriptors of at most [`FLEX_GROUPS_COMPARED`] flexible groups.
+//! The descriptors of at most [`FLEX_GROUPS_COMPARED`] flexible groups are read.
 
 use crate::ondisk::inode::InodeFlags;
 use crate::{Filesystem, GroupNo, Ino, Inode};
@@ -15,10 +16,10 @@ use std::cmp::Reverse;
 /// The maximum number of flexible groups that are compared.
 const FLEX_GROUPS_COMPARED: u32 = 64;
 
-/// The maximum number of groups of a flexible group that are summed up.
+/// The maximum number of groups of a flexible group whose free space is summed up.
 const GROUPS_SUMMED: usize = 64;
 
-/// The free space and directories of a flexible group.
+/// The numbers of free inodes, free clusters and directories of a flexible group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     free_inodes: u64,
@@ -27,8 +28,8 @@ struct Share {
 }
 
 impl Filesystem {
-    /// Returns the preferred group for a new directory below `parent`, which is in group `home`.
-    /// The directory should be in that group or near it.
+    /// Returns the preferred group for a new directory in `parent`, whose inode is in group `home`.
+    /// If that group is full, the caller should use a group near it.
     pub(super) fn group_for_directory(&self, parent: &Inode, home: GroupNo) -> GroupNo {
         let is_top = parent.ino() == Ino::ROOT || parent.flags().contains(InodeFlags::TOPDIR);
         let chosen = if is_top {
@@ -87,8 +88,8 @@ impl Filesystem {
         (size, groups.div_ceil(size).max(1))
     }
 
-    /// Returns the free space and directories of the flexible group that contains `group`. A group
-    /// with a damaged descriptor counts as full.
+    /// Returns the free space and the number of directories of the flexible group that contains
+    /// `group`. A group with a damaged descriptor counts as full.
     fn share(&self, group: GroupNo) -> Share {
         let descs = self.flex_groups(group).take(GROUPS_SUMMED);
         descs

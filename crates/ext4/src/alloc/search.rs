@@ -1,18 +1,21 @@
 //! The search for a run of free clusters.
 //!
 //! # Policy
-//! 1. The goal itself: a file that continues takes the free clusters immediately after it, however
-//!    few.
-//! 2. The goal's group: the first run at or after the goal that is long enough, so that many small
-//!    allocations with one goal (the files of a directory) are packed.
-//! 3. The goal's flexible group, the [`GROUPS_NEAR`] groups after the goal, and then all groups,
-//!    starting from that of the last allocation, and wrapping at the end of the disk: the first run
-//!    that is long enough.
-//! 4. The longest run seen, after [`SEARCHES_MAX`] groups were searched unsuccessfully, or
-//!    [`GROUPS_COMPARED`] groups were compared.
-//! 5. Any free cluster; then clusters that are set aside for other files, or are being discarded.
+//! The first step that finds clusters determines the result:
 //!
-//! A large run is aligned to the disk's own units, if the free run is long enough for that.
+//! 1. The clusters at the goal. A file that grows gets the free clusters there, even if they are
+//!    fewer than wanted.
+//! 2. The goal's group: the first run at or after the goal that is long enough. Many small
+//!    allocations with the same goal (the files of a directory) are therefore packed.
+//! 3. The first run that is long enough in the goal's flexible group, then in the [`GROUPS_NEAR`]
+//!    groups from the goal's group on, and then in all groups. The search of all groups starts at
+//!    the group where the last such search succeeded, and wraps at the end of the file system.
+//! 4. The longest run seen, if [`SEARCHES_MAX`] groups were searched unsuccessfully, or the
+//!    summaries of [`GROUPS_COMPARED`] groups were compared.
+//! 5. Any free cluster. If there is none, the clusters that are set aside for other files are
+//!    released, and the search waits for the end of a discard and starts again.
+//!
+//! A large allocation is aligned to a large power of two, if the free run is long enough.
 //!
 //! # Cost
 //! A search of a group whose map is loaded takes a microsecond. A group whose descriptor has too
@@ -25,7 +28,7 @@ use crate::{Filesystem, GroupNo};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// The number of groups after the goal's that count as near.
+/// The number of groups, from the goal's group on, that are searched before all others.
 const GROUPS_NEAR: usize = 256;
 
 /// The number of groups that are searched without success before a shorter run is accepted.
@@ -34,25 +37,25 @@ const SEARCHES_MAX: u32 = 64;
 /// The number of groups that are compared before a shorter run is accepted.
 const GROUPS_COMPARED: usize = 4096;
 
-/// The smallest size in clusters of a unit that runs are aligned to.
+/// The smallest power of two, in clusters, that runs are aligned to.
 const ALIGNED_FROM: u32 = 256;
 
-/// The largest boundary that runs are aligned to, in clusters, as a binary logarithm.
+/// The binary logarithm of the largest power of two, in clusters, that runs are aligned to.
 const UNIT_LOG2_MAX: u32 = 11;
 
 /// The goal and size of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// The cluster to start from.
+    /// The cluster at which the search starts.
     pub(super) goal: u64,
     /// The maximum number of clusters to find.
     pub(super) clusters: u32,
-    /// Whether a short run at the goal is better than any longer run elsewhere.
+    /// Whether a run at the goal is better than a run elsewhere, even if it is shorter.
     pub(super) continues: bool,
 }
 
 impl Filesystem {
-    /// Finds free clusters and holds them. Returns `None` if there are none.
+    /// Finds a run of free clusters and holds it. Returns `None` if there is no free cluster.
     pub(super) fn find_clusters(&self, wanted: Wanted) -> Option<Run> {
         let space = self.allocator();
         if let Some(run) = self.search(wanted) {
@@ -62,7 +65,7 @@ impl Filesystem {
         for run in set_aside {
             space.release(run);
         }
-        // Clusters that are being discarded are free.
+        // Clusters that are being discarded are free again once the lock is available.
         let _no_trim = space.trimming.lock();
         self.search(wanted)
     }
@@ -118,13 +121,14 @@ impl Filesystem {
         None
     }
 
-    /// Returns all groups, starting at `first` and wrapping at the end of the disk.
+    /// Returns all groups, starting at `first` and wrapping after the last group.
     pub(super) fn groups_from(&self, first: GroupNo) -> impl Iterator<Item = GroupNo> + use<> {
         let count = self.superblock().groups_count;
         (first.0..count).chain(0..first.0.min(count)).map(GroupNo)
     }
 
-    /// Returns an upper bound of the longest run of free clusters in `group`; 0 if it is damaged.
+    /// Returns an upper bound of the longest run of free clusters in `group`; 0 if the group is
+    /// damaged.
     fn longest_in(&self, group: GroupNo) -> u32 {
         let known = self.allocator().known(group);
         match known {
@@ -133,7 +137,8 @@ impl Filesystem {
         }
     }
 
-    /// Holds what `pick` finds in the map of `group`. Returns `None` if the group cannot be read.
+    /// Holds the run that `pick` returns for the map of `group`. Returns `None` if `pick` returns
+    /// `None`, or the map cannot be loaded.
     fn hold_in(&self, group: GroupNo, pick: impl FnOnce(&Bits) -> SearchResult) -> Option<Run> {
         let found = self.with_map(group, |state| {
             let GroupState {
@@ -181,8 +186,8 @@ fn at_goal(bits: &Bits, bit: u32, want: u32, any_length: bool) -> SearchResult {
 /// Returns the first run of `want` clusters at or after `from`, or else before it.
 fn first_of(bits: &Bits, from: u32, want: u32) -> SearchResult {
     let mut longest = 0;
-    // The second pass is over the whole group, because a run that contains `from` is truncated in
-    // the first.
+    // The second pass searches the whole group, because the first pass truncates a run that
+    // contains `from`.
     for range in [from..bits.len(), 0..bits.len()] {
         longest = 0;
         for run in bits.runs(range) {
@@ -214,8 +219,8 @@ fn longest_of(bits: &Bits, want: u32) -> SearchResult {
     SearchResult::Run(best.start..best.start + len)
 }
 
-/// Returns `want` clusters of `run`, which must have that many. If `want` is a multiple of a large
-/// power of two, the clusters are aligned to it.
+/// Returns `want` clusters of `run`, which must have at least `want`. If `want` is a multiple of a
+/// large power of two, the clusters are aligned to that power if possible.
 fn aligned(run: Range<u32>, want: u32) -> Range<u32> {
     let unit = 1 << want.trailing_zeros().min(UNIT_LOG2_MAX);
     let start = run.start.next_multiple_of(unit);

@@ -1,24 +1,27 @@
-//! The free space in memory: for each group that was used, the clusters that can be claimed.
+//! The free space in memory: for each group in which space was searched, the clusters that can be
+//! claimed.
 //!
 //! # Model
-//! ext4's buddy bitmaps. A linear scan of 4 KiB of bits takes less than a microsecond, so there are
-//! no buddies, only two numbers that show which groups are worth a search.
+//! ext4's buddy bitmaps. Each group has a bitmap, called its map, and a summary of two numbers,
+//! which shows whether a search of the map can succeed. There are no buddies, because a linear scan
+//! of 4 KiB of bits takes less than a microsecond.
 //!
 //! # Invariants
-//! 1. A bit of a group's map is set if its cluster is used in the bitmap on the image, claimed, set
-//!    aside, or freed by a transaction that is not committed.
-//! 2. `held` counts the clusters of a group whose bits cannot be restored from the image: claimed,
-//!    set aside, taken or freed by an open handle, or freed and not committed. If it is 0, the map
-//!    may be dropped, and is loaded again from the image.
-//! 3. While a handle changes a group's bitmap, the group is held.
+//! 1. A bit of a group's map is set if its cluster is in use according to the bitmap on the image,
+//!    claimed, set aside, or freed by a transaction that is not committed.
+//! 2. `held` counts the clusters of a group whose bits cannot be restored from the image, here
+//!    called held: clusters that are claimed, set aside, allocated or freed by an open handle,
+//!    being discarded, or freed by a transaction that is not committed. If `held` is 0, the map may
+//!    be dropped; it is loaded again from the image when it is needed.
+//! 3. While a handle changes a group's bitmap, `held` of the group is not 0.
 //!
 //! # Locking
-//! `trimming` before `groups` before a group's `state`; `pending` and `counts` are never held with
-//! another lock.
+//! `trimming` is locked before `groups`, and `groups` before the `state` of a group. `pending` and
+//! `counts` are each held alone: never together with another of these locks.
 //!
 //! # Cost
-//! One bit for each cluster of the groups with a map, up to [`MAPS_MAX_BYTES`] or the maps that are
-//! held; some 100 bytes for each group that was ever used.
+//! One bit for each cluster of a group with a map. The maps use at most [`MAPS_MAX_BYTES`], unless
+//! groups with held clusters need more. About 100 bytes for each group that was ever searched.
 
 use super::bits::Bits;
 use super::counts::Counts;
@@ -33,13 +36,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The size in bytes of all maps above which maps that are not held are dropped.
+/// The total size in bytes of the maps above which the maps of groups without held clusters are
+/// dropped.
 const MAPS_MAX_BYTES: u32 = 16 << 20;
 
-/// The number of goals for streams of content.
+/// The number of streams, which are sequences of large files that are allocated one after another.
 const STREAMS: usize = 4;
 
-/// The location of clusters in the file system.
+/// The conversion between blocks, clusters and groups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     pub(super) first_data_block: u64,
@@ -58,7 +62,7 @@ impl Geometry {
         }
     }
 
-    /// Returns the cluster of `block`, which must not be before the first data block.
+    /// Returns the cluster that contains `block`, which must not be before the first data block.
     pub(super) fn cluster_of(&self, block: FsBlock) -> u64 {
         block.0.saturating_sub(self.first_data_block) >> self.cluster_blocks_log2
     }
@@ -84,8 +88,8 @@ impl Geometry {
         u64::from(group.0) * u64::from(self.clusters_per_group)
     }
 
-    /// Returns the group of `cluster`, and its bit in that group. A cluster past the end is treated
-    /// as the last one.
+    /// Returns the group of `cluster`, and the bit of the cluster in the group's map. A cluster
+    /// past the end of the file system is treated as the last cluster.
     pub(super) fn place(&self, cluster: u64) -> (GroupNo, u32) {
         let cluster = cluster.min(self.clusters_count() - 1);
         let per_group = u64::from(self.clusters_per_group);
@@ -94,7 +98,7 @@ impl Geometry {
         (GroupNo(group), bit)
     }
 
-    /// Returns the clusters of `bits` of `group`.
+    /// Returns the clusters that `bits` of the map of `group` represent.
     pub(super) fn run(&self, group: GroupNo, bits: &Range<u32>) -> Run {
         Run {
             start: self.first_cluster(group) + u64::from(bits.start),
@@ -102,34 +106,35 @@ impl Geometry {
         }
     }
 
-    /// Returns the group of `run`, and its bits in that group.
+    /// Returns the group of `run`, and the bits of the run in the group's map.
     pub(super) fn bits(&self, run: Run) -> (GroupNo, Range<u32>) {
         let (group, bit) = self.place(run.start);
         (group, bit..bit + run.len)
     }
 }
 
-/// The clusters of a group that can be claimed.
+/// The map of a group, which shows the clusters that can be claimed.
 #[derive(Debug)]
 pub(super) struct Map {
     /// The clusters that cannot be claimed.
     pub(super) busy: Bits,
-    /// The clusters that metadata of the file system itself uses.
+    /// The clusters that contain superblocks, descriptors, bitmaps, inode tables or the journal.
     pub(super) system: Vec<Range<u32>>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct GroupState {
-    /// `None` before it is needed, and after it was dropped.
+    /// The map; `None` before it is needed, and after it was dropped.
     pub(super) map: Option<Map>,
     pub(super) held: u32,
-    /// The number of clear bits, and an upper bound of the longest run of them. `None` before the
-    /// map was first loaded.
+    /// The summary of the map, which stays valid when the map is dropped. `None` before the map was
+    /// first loaded.
     pub(super) summary: Option<Summary>,
-    /// Corruption that was found: nothing is claimed or freed in the group.
+    /// The corruption that was found in the group, if any. Nothing is claimed or freed in a damaged
+    /// group.
     pub(super) damage: Option<Corrupt>,
-    /// The clusters that metadata uses, set when content is first written in the group. Empty if
-    /// the group's descriptor is damaged.
+    /// A copy of [`Map::system`], set when content is first written in the group. Empty if the
+    /// group's descriptor is damaged.
     pub(super) system: Option<Arc<[Range<u32>]>>,
 }
 
@@ -140,7 +145,7 @@ pub(super) struct Summary {
 }
 
 impl GroupState {
-    /// Sets or clears the bits of a run, if there is a map.
+    /// Sets or clears `bits` in the map, if it is loaded, and updates the summary.
     fn fill(&mut self, bits: Range<u32>, is_busy: bool) {
         let len = bits.end - bits.start;
         if let Some(map) = &mut self.map {
@@ -157,7 +162,7 @@ impl GroupState {
         }
     }
 
-    /// Holds `bits`, which must be clear.
+    /// Holds the clusters of `bits`, which must be clear, and sets the bits.
     pub(super) fn hold(&mut self, bits: Range<u32>) {
         self.held += bits.end - bits.start;
         self.fill(bits, true);
@@ -175,19 +180,21 @@ pub(crate) struct Space {
     pub(super) geometry: Geometry,
     groups: RwLock<HashMap<GroupNo, Arc<Group>>>,
     counts: Mutex<Counts>,
-    /// The runs that uncommitted transactions freed, the oldest first.
+    /// The runs that uncommitted transactions freed, by transaction, oldest first.
     pending: Mutex<VecDeque<(Tid, Vec<Run>)>>,
-    /// The number of transactions whose freed blocks became claimable.
+    /// The number of transactions whose freed blocks have become claimable since the file system
+    /// was opened.
     releases: AtomicU64,
     pub(super) windows: Mutex<Windows>,
-    /// Locked while a run that counts as free is held because it is being discarded.
+    /// Locked while a free run is held because it is being discarded. An allocation that finds no
+    /// space locks this mutex, to wait until the run is free again.
     pub(super) trimming: Mutex<()>,
-    /// The blocks of the journal, after the first use.
+    /// The blocks of the journal, which are determined on first use.
     pub(super) journal: OnceLock<Vec<Range<u64>>>,
     maps: AtomicU32,
     maps_max: u32,
-    /// The next cluster of each stream; 0 before its first. Inodes are distributed over the
-    /// streams.
+    /// The cluster at which each stream continues; 0 before its first allocation. The inode number
+    /// of a file determines its stream.
     streams: [AtomicU64; STREAMS],
     /// The group of the last allocation that was not near its goal.
     pub(super) last_group: AtomicU32,
@@ -196,8 +203,9 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Creates the free space of the file system of `sb`, as it was before it was marked as in use.
-    /// The counts are trusted if it was left clean and there was nothing to recover.
+    /// Creates the free space of a file system. `sb` is the superblock as it was before the file
+    /// system was marked as in use. `was_clean` is true if there was nothing to recover; if `sb` is
+    /// marked as clean as well, its counts are trusted.
     pub(crate) fn new(sb: &Superblock, was_clean: bool) -> Self {
         let geometry = Geometry::new(sb);
         Self {
@@ -256,7 +264,7 @@ impl Space {
         (FsBlock(start), u32::try_from(blocks).unwrap_or(u32::MAX))
     }
 
-    /// Ends the hold of `run`, which is free now.
+    /// Makes the held `run` free: ends the hold, and clears the bits of `run`.
     pub(super) fn release(&self, run: Run) {
         let (group, bits) = self.geometry.bits(run);
         let group = self.group(group);
@@ -265,14 +273,14 @@ impl Space {
         state.fill(bits, false);
     }
 
-    /// Ends the hold of `run`, which stays marked as used, as on the image.
+    /// Ends the hold of `run`. Its bits stay set, because the bitmap on the image marks it as used.
     pub(super) fn end_hold(&self, run: Run) {
         let group = self.group(self.geometry.bits(run).0);
         let mut state = group.state.lock();
         state.held = state.held.saturating_sub(run.len);
     }
 
-    /// Makes `runs`, which are held, claimable once `tid` is committed.
+    /// Records that `runs`, which are held, can be claimed when transaction `tid` is committed.
     pub(super) fn wait_for_commit(&self, tid: Tid, runs: Vec<Run>) {
         if runs.is_empty() {
             return;
@@ -284,13 +292,14 @@ impl Space {
         }
     }
 
-    /// Records that `tid` and all earlier transactions are committed. Only one call may be active
-    /// at a time.
+    /// Records that transaction `tid` and all earlier transactions are committed, and makes the
+    /// runs that they freed claimable. Only one call may be active at a time.
     ///
-    /// Released runs stay pending until they are claimable and [`Space::releases`] has increased. A
-    /// thread that finds nothing pending therefore finds a higher count.
+    /// The entry of a transaction stays in `pending` until its runs are claimable and
+    /// [`Space::releases`] has increased. A thread that finds `pending` empty after a commit
+    /// therefore sees the higher count.
     pub(crate) fn committed(&self, tid: Tid) {
-        // Numbers wrap around: the sign of the difference shows which is older.
+        // Transaction numbers wrap around: the sign of the difference shows which one is older.
         let is_older = |freed: Tid| freed.0.wrapping_sub(tid.0).cast_signed() <= 0;
         loop {
             let runs = match self.pending.lock().front_mut() {
@@ -310,8 +319,8 @@ impl Space {
         self.releases.load(Ordering::Acquire)
     }
 
-    /// Sets aside the clusters of `found` past the first `want` for `ino`, and returns the first
-    /// `want`. Releases the run that this replaces, if any. Without an inode, `found` must not be
+    /// Returns the first `want` clusters of `found`, and sets the others aside for `ino`. Releases
+    /// the run that was set aside for `ino` before, if any. If `ino` is 0, `found` must not be
     /// longer than `want`.
     pub(super) fn set_rest_aside(&self, ino: Ino, found: Run, want: u32) -> Run {
         if found.len <= want {
@@ -336,7 +345,7 @@ impl Space {
         }
     }
 
-    /// Returns the cluster where the stream of `ino` continues.
+    /// Returns the cluster where the stream of `ino` continues, or `None` if the stream is empty.
     pub(super) fn stream_goal(&self, ino: Ino) -> Option<u64> {
         let goal = self.streams[stream_of(ino)].load(Ordering::Relaxed);
         (goal != 0).then_some(goal)
@@ -347,12 +356,13 @@ impl Space {
         self.streams[stream_of(ino)].store(cluster, Ordering::Relaxed);
     }
 
-    /// Returns whether a commit would make blocks claimable.
+    /// Returns whether there are freed blocks that a commit would make claimable.
     pub(super) fn has_pending(&self) -> bool {
         !self.pending.lock().is_empty()
     }
 
-    /// Counts one more map. If there are too many, drops those that are not held.
+    /// Counts one more loaded map. If there are too many, drops the maps of groups without held
+    /// clusters.
     pub(super) fn count_map(&self) {
         if self.maps.fetch_add(1, Ordering::Relaxed) < self.maps_max {
             return;

@@ -16,7 +16,7 @@ impl Filesystem {
         let space = self.space()?;
         let geometry = &space.geometry;
         let cluster_bytes = self.superblock().cluster_size_bytes();
-        // The clusters that are completely inside of the range.
+        // Only clusters that are completely inside the range are discarded.
         let first_byte = geometry.first_data_block << self.superblock().block_size_log2;
         let start = bytes
             .start
@@ -53,8 +53,8 @@ impl Filesystem {
     ) -> Result<u64> {
         let mut at = bits.start;
         let mut discarded = 0;
-        // One run at a time is held while it is discarded. A thread that finds no other space waits
-        // for the end.
+        // Only one run at a time is held while it is discarded. An allocation that finds no other
+        // space waits until this run is released.
         loop {
             let _alone = space.trimming.lock();
             let Some(found) = self.hold_next_run(group, at..bits.end, clusters_min) else {
@@ -68,8 +68,8 @@ impl Filesystem {
         }
     }
 
-    /// Holds the first free run of at least `clusters_min` in `bits`. Returns `None` for a damaged
-    /// group.
+    /// Holds and returns the first free run of at least `clusters_min` clusters in `bits`. Returns
+    /// `None` if there is none, or the group is damaged.
     fn hold_next_run(
         &self,
         group: GroupNo,

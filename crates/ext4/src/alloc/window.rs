@@ -1,15 +1,16 @@
 //! Space that is set aside for files that grow.
 //!
 //! # Model
-//! ext4's preallocation for an inode: the clusters that a file will probably need next are held, in
-//! memory only, so that files that grow at the same time are not fragmented. They are released when
-//! the file is closed or deleted, when too many files have them, or when space is short.
+//! ext4's preallocation for an inode: the clusters that a file will probably need next are held for
+//! it, in memory only, so that files that grow at the same time are not fragmented. These clusters
+//! are released when the file is closed or deleted, when space is set aside for too many files, or
+//! when an allocation finds no other space.
 
 use super::run::Run;
 use crate::Ino;
 use std::collections::{HashMap, VecDeque};
 
-/// The maximum number of files with space set aside.
+/// The maximum number of files for which space is set aside.
 const WINDOWS_MAX: usize = 256;
 
 /// The space set aside, by inode.
@@ -21,7 +22,8 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// Sets `run` aside for `ino`. Returns a run to be released in exchange, if any.
+    /// Sets `run` aside for `ino`. Returns the run that the caller must release instead, if any:
+    /// the previous run of `ino`, or that of the file whose run is oldest.
     pub(super) fn set(&mut self, ino: Ino, run: Run) -> Option<Run> {
         let before = self.runs.insert(ino, run);
         if before.is_none() {
@@ -35,7 +37,8 @@ impl Windows {
             .and_then(|ino| self.runs.remove(&ino))
     }
 
-    /// Takes the first `want` clusters of the space set aside for `ino`, if it starts at `start`.
+    /// Removes and returns at most `want` clusters of the space set aside for `ino`, if that space
+    /// starts at `start`.
     pub(super) fn take(&mut self, ino: Ino, start: u64, want: u32) -> Option<Run> {
         let window = self.runs.get_mut(&ino).filter(|run| run.start == start)?;
         let len = window.len.min(want);
