@@ -1,46 +1,58 @@
-//! The driver: looks up the pages of a request, consults the policy, and starts its windows.
+//! The driver: looks up the pages of a request in the page cache, and reads the missing ones as the
+//! policy decides.
 //!
-//! Model: `filemap_get_pages`, with `page_cache_sync_ra` for a missing page and
-//! `page_cache_async_ra` for a marked one. The driver is generic over [`CachedFile`], which is the
-//! page cache and the device of one file as one reader sees them. A volume, the simulator and the
-//! tests of this crate implement it.
+//! A request is a range of pages that a reader needs. A [`Policy`] returns windows: runs of pages to
+//! read. One page of a window may carry the marker, a flag (`PG_readahead` in Linux): the first access
+//! to the marked page requests the next window.
+//!
+//! Model: `filemap_get_pages`, which calls `page_cache_sync_ra` for a missing page and
+//! `page_cache_async_ra` for a marked page. The driver is generic over [`CachedFile`], a trait for
+//! the page cache and the device of one file, as one reader sees them. A volume, the simulator and
+//! the tests of this crate implement the trait.
 //!
 //! # One page of a request
-//! [`Driver::page`] is called for each page in turn:
+//! [`Driver::page`] is called for each page of the request, in order. It consults the policy for one
+//! of three reasons, which are the variants of [`Trigger`]:
 //!
-//! 1. If the policy [wants every page](Policy::wants_every_page) and [this
-//!    one](Policy::wants_access), it is consulted with [`Trigger::Access`], before the lookup.
-//! 2. The page is looked up. On a hit without the marker the driver is done: the hit costs one
-//!    lookup, and no call of the policy.
-//! 3. A missing page is claimed. The claim has one of three results: it was found by now, which is a
-//!    hit; it is in flight, so the reader waits for it and the policy is not consulted; or the
-//!    reader has to bring it in. In the last case the policy is consulted with [`Trigger::Miss`]. A
-//!    page that is in none of its windows is read alone.
+//! 1. Before the lookup, with [`Trigger::Access`], if the policy wants [every
+//!    page](Policy::wants_every_page) and wants [this access](Policy::wants_access).
+//! 2. The driver looks up the page. If the page is present and carries no marker, the driver returns
+//!    it. Such a hit costs one lookup and does not consult the policy.
+//! 3. If the page is not present, the driver claims it ([`Claim`]):
+//!    - If nothing has to be read, for example because another thread has inserted the page since
+//!      the lookup, the driver continues as after a hit.
+//!    - If another thread is reading the page, the reader waits for that read. The policy is not
+//!      consulted.
+//!    - Otherwise, the driver consults the policy with [`Trigger::Miss`] and starts the windows. If
+//!      none of the windows contains the page, the page is read alone.
 //! 4. If the page carries the marker, the marker is removed, and then the policy is consulted with
-//!    [`Trigger::Marker`]. The marker is not restored, whatever the answer, so one reader triggers
-//!    one window. This applies to a hit, to a page in flight, and to a page that the reader's own
-//!    miss has just brought in: if a request fills its window, the marker is on the first page. A
-//!    page in flight is checked before the wait, so that the next window is read during the wait,
-//!    and again after it.
-//! 5. The reader waits for the page. If the read of the page failed, the driver continues at 3.
+//!    [`Trigger::Marker`]. The marker is not restored, even if the policy returns no window, so only
+//!    one reader requests the next window. This step applies to a hit and to a page in flight. It
+//!    also applies to a page that the reader's own miss has inserted: if the request is as large as
+//!    its window, the marker is on the first page. For a page in flight, the driver checks the
+//!    marker twice: before the wait, so that the next window is read during the wait, and after it.
+//! 5. The reader waits for the page. If the read of the page failed, the driver continues at step 3.
 //!
 //! After the last page, [`Driver::end_read`] records where the request ended.
 //!
 //! # One window
-//! The policy returns at most two windows, each within the file. Unless a window is the request as
-//! it is, it is also within [`FileState::max_pages`]. An instance that shares a cache among streams
-//! lowers that limit in [`CachedFile::with_state`]. For each window, [`CachedFile::start`] brings in
-//! its pages, and their number is reported with [`Policy::window_read`], even if it is 0.
+//! The policy returns at most two windows, each within the file. A window has at most
+//! [`FileState::max_pages`] pages, unless it is exactly the rest of the request, or
+//! [`FileState::set_io_pages`] permits more. If several streams share a cache, an implementation of
+//! [`CachedFile`] can lower `max_pages` in [`CachedFile::with_state`]. For each window,
+//! [`CachedFile::start`] starts the reads of its missing pages and returns their number. The driver
+//! passes that number to [`Policy::window_read`], even if it is 0.
 //!
-//! [`start_pages`] carries out a window, or a part of one. It skips pages that are resident or in
-//! flight, and submits each contiguous run of the others at once. It sets the marker on
-//! [`Window::marker`] if it brought in that page. A page that was present before belongs to the
-//! window that brought it in. If memory runs out, the rest of the window is skipped.
+//! [`start_pages`] starts the reads for a range of pages. It skips pages that are resident or in
+//! flight, and submits each contiguous run of other pages as soon as the run ends. It sets the
+//! marker on [`Window::marker`] only if it inserted that page: a page that was already present
+//! belongs to the window for which it was inserted. If memory runs out, the rest of the range is
+//! skipped.
 //!
-//! # What the instance decides
-//! The instance decides which pages the reader reads itself, and which are queued. In the simulator,
-//! the device takes all of them, and the reader waits for one. In a volume, the reader reads the
-//! missing page and the pages that follow it, and queues the rest.
+//! # What the implementation of `CachedFile` decides
+//! The implementation decides which pages the reader reads itself, and which are queued for other
+//! threads. In the simulator, the device receives all reads, and the reader waits for one page. In a
+//! volume, the reader reads the missing page and the pages that follow it, and queues the others.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;
@@ -48,18 +60,18 @@ use std::ops::Range;
 /// Pages of a file that a reader requests at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The pages. They may extend past the end of the file.
+    /// Indexes of the pages. The range may extend past the end of the file.
     pub pages: Range<u64>,
     /// The request ends inside its last page, or the file ends there.
     pub ends_inside_page: bool,
     /// The request is a page fault of one page, not a read.
     pub by_fault: bool,
-    /// Pages in the file, including a partial last one.
+    /// Number of pages in the file. A partial last page counts as one.
     pub file_pages: u64,
 }
 
 impl Request {
-    /// Returns the request as a policy sees it at `index`.
+    /// Returns the input of the policy for the page `index` of this request.
     fn read(&self, trigger: Trigger, index: PageIndex, congested: bool) -> Read {
         let pages = self.pages.end.saturating_sub(self.pages.start);
         Read {
@@ -75,26 +87,27 @@ impl Request {
     }
 }
 
-/// A page that was found.
+/// A page that the reader can use.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<P> {
-    /// The page as the reader gets it.
+    /// The page, as [`CachedFile::Page`].
     pub page: P,
-    /// The page carried the marker, which was removed.
+    /// Whether the page carried the marker. The marker was removed.
     pub is_marked: bool,
 }
 
-/// The state of a page that a lookup did not find.
+/// The result of [`CachedFile::claim`], for a page that was not present at the lookup.
 #[derive(Debug)]
 pub enum Claim<P> {
-    /// There is nothing to read: the page is present by now, or the reader does without it.
-    Found(Found<P>),
-    /// The page is in flight.
+    /// Nothing has to be read: the page was inserted after the lookup, or the implementation returns
+    /// a result without a page, for example because the cache is full.
+    Ready(Found<P>),
+    /// Another thread is reading the page.
     InFlight {
-        /// The page carried the marker, which was removed.
+        /// Whether the page carried the marker. The marker was removed.
         is_marked: bool,
     },
-    /// The reader has to bring in the page.
+    /// The page is neither present nor in flight. This reader has to start its read.
     Missing,
 }
 
@@ -112,7 +125,7 @@ pub enum Insert<P> {
 /// Contiguous pages to read from the device.
 #[derive(Debug)]
 pub struct Run<P> {
-    /// Index of the first page.
+    /// Index of the first page in the file.
     pub first: u64,
     /// The pages, at least one.
     pub pages: Vec<P>,
@@ -129,60 +142,67 @@ impl<P> Run<P> {
 
     /// Returns the page that gets the marker, if it is in this run.
     pub fn marked(&mut self) -> Option<&mut P> {
-        let place = self.marker?.0.checked_sub(self.first)?;
-        self.pages.get_mut(usize::try_from(place).ok()?)
+        let offset = self.marker?.0.checked_sub(self.first)?;
+        self.pages.get_mut(usize::try_from(offset).ok()?)
     }
 }
 
 /// A file's page cache and device, as one reader of the file sees them.
 pub trait CachedFile {
-    /// A page as the reader gets it.
+    /// The result of a lookup for the reader, for example a reference to the cached page.
     type Page;
-    /// A page that has to be read from the device.
+    /// A page that was inserted and has to be read from the device.
     type NewPage;
 
-    /// Calls `run` with the state of the reader's stream, and with the pages of the file that are
-    /// resident.
+    /// Calls `run` with the readahead state of the reader's stream, and with the resident pages of
+    /// the file.
     fn with_state<R>(&mut self, run: impl FnOnce(&mut FileState, &dyn Residency) -> R) -> R;
 
-    /// Returns true if the queue of the device is too long.
+    /// Returns true if the queue of the device is so long that readahead should be deferred.
     fn is_congested(&self) -> bool {
         false
     }
 
-    /// Looks up a page. This is called for every page, and is the whole cost of a hit.
+    /// Looks up a page, and removes its marker. The driver calls this for every page; a hit costs
+    /// nothing else.
     fn get(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
 
-    /// Claims a page that was not found. After [`Claim::Missing`], the driver calls
-    /// [`CachedFile::fill_page`]. After that, and after [`Claim::InFlight`], it calls
-    /// [`CachedFile::wait`].
+    /// Claims a page that the lookup did not find, so that one reader reads it. After
+    /// [`Claim::Missing`], the driver starts the windows of the policy, and then calls
+    /// [`CachedFile::fill_page`] and [`CachedFile::wait`]. After [`Claim::InFlight`], the driver
+    /// calls only [`CachedFile::wait`].
     fn claim(&mut self, page: PageIndex) -> Claim<Self::Page>;
 
-    /// Brings in the claimed page, unless a window did so. Returns true if it carried the marker,
-    /// which is removed.
+    /// Starts the read of the claimed page, unless a window contained the page. An implementation in
+    /// which the reader reads the page itself may do so in [`CachedFile::wait`]. Returns true if the
+    /// page carried the marker, and removes the marker.
     fn fill_page(&mut self, page: PageIndex) -> bool;
 
-    /// Waits for the claimed page. Returns `None` if its read failed, so it must be claimed again.
+    /// Waits until the claimed page is read. Returns `None` if the read failed and the page must be
+    /// claimed again.
     fn wait(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
 
-    /// Records the answer to `read`, before its windows are started.
-    fn decided(&mut self, _read: &Read, _windows: Windows) {}
+    /// Records that the policy returned `windows` for `read`. The driver calls this before it starts
+    /// the windows.
+    fn record_decision(&mut self, _read: &Read, _windows: Windows) {}
 
-    /// Starts a window of the answer to `read`, usually with [`start_pages`]. Returns how many of
-    /// its pages are being read because of that.
+    /// Starts the reads of a window that the policy returned for `read`, usually with
+    /// [`start_pages`]. Returns the number of pages whose reads this call started.
     fn start(&mut self, read: &Read, window: Window) -> u32;
 
-    /// Records that the windows of an access are started, and that the lookup follows. An instance
-    /// whose reader reads pages of such windows itself does so now.
-    fn access_started(&mut self) {}
+    /// Finishes what [`CachedFile::start`] deferred. The driver calls this after it consulted the
+    /// policy with [`Trigger::Access`], and before it looks up the page. An implementation in which
+    /// the reader itself reads pages of those windows must read them in this call.
+    fn before_lookup(&mut self) {}
 
-    /// Inserts a page, which is submitted later with its run.
+    /// Inserts a page of a window into the cache. Its read starts later, when [`CachedFile::submit`]
+    /// is called for the run that contains the page.
     fn insert(&mut self, page: PageIndex) -> Insert<Self::NewPage>;
 
     /// Starts the read of the pages of a run.
     fn submit(&mut self, run: Run<Self::NewPage>);
 
-    /// Returns an empty vector for the pages of a run.
+    /// Returns an empty vector for the pages of a run. An implementation may reuse allocations.
     fn run_pages(&mut self) -> Vec<Self::NewPage> {
         Vec::new()
     }
@@ -192,8 +212,8 @@ pub trait CachedFile {
 #[derive(Clone, Copy, Debug)]
 pub struct Driver {
     policy: &'static dyn Policy,
-    /// Whether the policy wants every page of reads, and of faults. It is cached here because every
-    /// hit needs it.
+    /// The values of [`Policy::wants_every_page`] for reads and for faults. They are cached here
+    /// because every hit needs one of them.
     wants_every_page: [bool; 2],
 }
 
@@ -213,14 +233,15 @@ impl Driver {
         self.policy
     }
 
-    /// Returns true if the policy has to be consulted about hits too.
+    /// Returns the value of [`Policy::wants_every_page`]: true if the policy must be consulted about
+    /// hits without a marker, for faults if `by_fault`, otherwise for reads.
     #[must_use]
     #[inline]
     pub fn wants_every_page(&self, by_fault: bool) -> bool {
         self.wants_every_page[usize::from(by_fault)]
     }
 
-    /// Returns a page of `request`, and brings it in if it is missing.
+    /// Returns the page `index` of `request`. If the page is missing, reads it and waits for it.
     #[inline]
     pub fn page<F: CachedFile>(
         &self,
@@ -230,7 +251,7 @@ impl Driver {
     ) -> F::Page {
         if self.wants_every_page(request.by_fault) {
             self.consult(file, request, Trigger::Access, index);
-            file.access_started();
+            file.before_lookup();
         }
         let Some(found) = file.get(index) else {
             return self.fill(file, request, index);
@@ -251,7 +272,7 @@ impl Driver {
     fn fill<F: CachedFile>(&self, file: &mut F, request: &Request, index: PageIndex) -> F::Page {
         let found = loop {
             let is_marked = match file.claim(index) {
-                Claim::Found(found) => break found,
+                Claim::Ready(found) => break found,
                 Claim::InFlight { is_marked } => is_marked,
                 Claim::Missing => {
                     self.consult(file, request, Trigger::Miss, index);
@@ -271,7 +292,7 @@ impl Driver {
         found.page
     }
 
-    /// Starts the windows for a page whose marker was removed.
+    /// Starts the windows that follow an access to the marked page `index`.
     #[cold]
     fn read_ahead<F: CachedFile>(&self, file: &mut F, request: &Request, index: PageIndex) {
         self.consult(file, request, Trigger::Marker, index);
@@ -293,7 +314,7 @@ impl Driver {
         let Some(windows) = windows else {
             return;
         };
-        file.decided(&read, windows);
+        file.record_decision(&read, windows);
         for window in windows {
             let new_pages = file.start(&read, window);
             file.with_state(|state, _| self.policy.window_read(state, window, new_pages));
@@ -301,7 +322,8 @@ impl Driver {
     }
 }
 
-/// Brings in those of `pages` that are neither resident nor in flight. Returns their number.
+/// Inserts and submits those of `pages` that are neither resident nor in flight. Returns the number
+/// of pages inserted. Sets the page `marker`, if this call inserts it, as [`Run::marker`] of its run.
 pub fn start_pages<F: CachedFile + ?Sized>(
     file: &mut F,
     pages: Range<u64>,

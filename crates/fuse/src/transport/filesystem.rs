@@ -12,7 +12,7 @@
 //! the kernel uses `mknod` instead, and sends no `release`. Every reply that names a node is counted
 //! ([`Operations::count_lookup`]).
 
-use super::turns::Turns;
+use super::parking::Parking;
 use super::{attributes, capabilities, ioctl};
 use crate::MountOptions;
 use crate::changes::{Caller, Count, Name};
@@ -61,7 +61,7 @@ macro_rules! answered {
 pub(super) struct Requests {
     operations: Operations,
     /// The scheduling of threads that wait for requests, on a writable mount.
-    turns: Option<Turns>,
+    parking: Option<Parking>,
     /// The options, for the first handshake.
     options: MountOptions,
     /// How long the kernel may cache replies.
@@ -83,13 +83,13 @@ impl Requests {
     /// read.
     pub(super) fn new(
         operations: Operations,
-        turns: Option<Turns>,
+        parking: Option<Parking>,
         checks_each_request: bool,
         options: &MountOptions,
     ) -> Self {
         Self {
             operations,
-            turns,
+            parking,
             options: options.clone(),
             ttl: if checks_each_request {
                 Duration::ZERO
@@ -282,12 +282,12 @@ impl Filesystem for Requests {
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         self.operations.forget(node(ino), nlookup);
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let found = self.operations.lookup(node(parent), name.as_bytes());
         if let Some(entry) = answered!(reply, found) {
             return self.reply_entry(reply, Ok(entry));
@@ -298,18 +298,18 @@ impl Filesystem for Requests {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         self.reply_attributes(reply, self.operations.metadata(node(ino)));
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let target = answered!(reply, self.operations.read_link(node(ino)));
         reply.data(&target);
     }
 
     fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         if self.skips_open {
             return reply.error(Errno::ENOSYS);
         }
@@ -327,7 +327,7 @@ impl Filesystem for Requests {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         self.operations.release(Handle(fh.0));
         reply.ok();
     }
@@ -343,7 +343,7 @@ impl Filesystem for Requests {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin_long);
+        let _handling = self.parking.as_ref().map(Parking::begin_long);
         let Ok(size) = usize::try_from(size) else {
             return reply.error(Errno::EINVAL);
         };
@@ -363,12 +363,12 @@ impl Filesystem for Requests {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        let _turn = self.turns.as_ref().map(Turns::begin_long);
+        let _handling = self.parking.as_ref().map(Parking::begin_long);
         reply_done(reply, self.operations.sync(node(ino), data_only));
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         if self.skips_opendir {
             reply.error(Errno::ENOSYS);
         } else {
@@ -385,7 +385,7 @@ impl Filesystem for Requests {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin_long);
+        let _handling = self.parking.as_ref().map(Parking::begin_long);
         let listed = self.operations.read_dir(node(ino), offset, &mut |entry| {
             let name = OsStr::from_bytes(entry.name);
             let number = INodeNo(entry.ino.0.into());
@@ -403,7 +403,7 @@ impl Filesystem for Requests {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin_long);
+        let _handling = self.parking.as_ref().map(Parking::begin_long);
         let listed = self.operations.read_dir(node(ino), offset, &mut |entry| {
             flow(self.add_plus(&mut reply, &entry))
         });
@@ -419,12 +419,12 @@ impl Filesystem for Requests {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin_long);
+        let _handling = self.parking.as_ref().map(Parking::begin_long);
         reply_done(reply, self.operations.sync(node(ino), data_only));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let stat = self.operations.volume().statfs();
         reply.statfs(
             stat.blocks,
@@ -439,7 +439,7 @@ impl Filesystem for Requests {
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         match answered!(reply, self.operations.xattr(node(ino), name.as_bytes())) {
             Some(value) => reply_xattr(reply, &value, size),
             None => reply.error(Errno::ENODATA),
@@ -447,7 +447,7 @@ impl Filesystem for Requests {
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let names = self.operations.xattrs(node(ino), request.uid() == 0);
         let names = answered!(reply, names);
         reply_xattr(reply, &names, size);
@@ -472,7 +472,7 @@ impl Filesystem for Requests {
         out_size: u32,
         reply: ReplyIoctl,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let caller = caller(request);
         let data = ioctl::answer(&self.operations, caller, node(ino), cmd, in_data, out_size);
         let data = answered!(reply, data);
@@ -504,7 +504,7 @@ impl Filesystem for Requests {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let what = match whence {
             SEEK_DATA => Seek::Data,
             SEEK_HOLE => Seek::Hole,
@@ -538,7 +538,7 @@ impl Filesystem for Requests {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let set = SetAttributes {
             permissions: mode.and_then(|mode| u16::try_from(mode & 0o7777).ok()),
             uid,
@@ -564,7 +564,7 @@ impl Filesystem for Requests {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let Some(make) = attributes::node_to_make(mode, rdev) else {
             return reply.error(Errno::EINVAL);
         };
@@ -582,7 +582,7 @@ impl Filesystem for Requests {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let new = new_file(request, mode, umask);
         let place = name(parent, file_name);
         let entry = self.operations.make(place, Make::Directory, &new);
@@ -597,7 +597,7 @@ impl Filesystem for Requests {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let target = target.as_os_str().as_bytes();
         let (place, new) = (name(parent, file_name), new_file(request, 0o777, 0));
         let entry = self.operations.make(place, Make::Symlink { target }, &new);
@@ -612,18 +612,18 @@ impl Filesystem for Requests {
         new_name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let linked = self.operations.link(node(ino), name(new_parent, new_name));
         self.reply_entry(reply, linked);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, file_name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         reply_done(reply, self.operations.unlink(name(parent, file_name)));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, file_name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         reply_done(reply, self.operations.remove_dir(name(parent, file_name)));
     }
 
@@ -637,7 +637,7 @@ impl Filesystem for Requests {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let (old, new) = (name(parent, old_name), name(new_parent, new_name));
         reply_done(reply, self.operations.rename(old, new, flags.bits()));
     }
@@ -652,7 +652,7 @@ impl Filesystem for Requests {
         _: i32,
         reply: ReplyCreate,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         if self.skips_open {
             return reply.error(Errno::ENOSYS);
         }
@@ -682,7 +682,7 @@ impl Filesystem for Requests {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let is_unprivileged = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let unprivileged = is_unprivileged.then(|| caller(request));
         let how = if write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
@@ -706,7 +706,7 @@ impl Filesystem for Requests {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin_long);
+        let _handling = self.parking.as_ref().map(Parking::begin_long);
         let Some(mode) = attributes::fallocate_mode(mode) else {
             return reply.error(Errno::EOPNOTSUPP);
         };
@@ -730,7 +730,7 @@ impl Filesystem for Requests {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin_long);
+        let _handling = self.parking.as_ref().map(Parking::begin_long);
         let (from, to) = ((node(ino_in), offset_in), (node(ino_out), offset_out));
         let copied = self.operations.copy_range(caller(request), from, to, len);
         reply_written(reply, copied);
@@ -746,7 +746,7 @@ impl Filesystem for Requests {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let Some(mode) = attributes::xattr_mode(flags) else {
             return reply.error(Errno::EINVAL);
         };
@@ -758,7 +758,7 @@ impl Filesystem for Requests {
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, xattr: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.turns.as_ref().map(Turns::begin);
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let removed = self.operations.remove_xattr(node(ino), xattr.as_bytes());
         reply_done(reply, removed);
     }

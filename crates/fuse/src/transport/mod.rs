@@ -9,17 +9,17 @@ mod capabilities;
 mod filesystem;
 mod ioctl;
 mod linger;
-mod turns;
+mod parking;
 
 use crate::mount::attach::DEVICE;
 use crate::operations::Operations;
 use crate::{Error, MountOptions, Result};
 use filesystem::Requests;
 use larder::Volume;
+use parking::Parking;
 use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use turns::Turns;
 
 /// A connection to the kernel after the first handshake.
 #[derive(Debug)]
@@ -57,10 +57,10 @@ pub(crate) fn start(
         "starting the FUSE session"
     );
     let checks_each_request = acl == fuser::SessionACL::RootAndOwner;
-    let turns =
-        (options.read_write && threads > 1).then(|| Turns::new(threads, device.try_clone().ok()));
+    let parking =
+        (options.read_write && threads > 1).then(|| Parking::new(threads, device.try_clone().ok()));
     let operations = Operations::new(volume, options);
-    let filesystem = Requests::new(operations, turns, checks_each_request, options);
+    let filesystem = Requests::new(operations, parking, checks_each_request, options);
     let notifier = filesystem.notifier();
     let inner = fuser::Session::from_fd(filesystem, device, acl, config).map_err(Error::Session)?;
     notifier.get_or_init(|| inner.notifier());

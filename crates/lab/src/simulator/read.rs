@@ -182,7 +182,7 @@ impl CachedFile for FileReader<'_> {
         })
     }
 
-    fn decided(&mut self, _: &Read, _: Windows) {
+    fn record_decision(&mut self, _: &Read, _: Windows) {
         self.machine.counts.readahead_calls += 1;
         self.spent.decision();
     }

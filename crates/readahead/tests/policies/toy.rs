@@ -199,7 +199,7 @@ impl CachedFile for ToyFile {
         Some(self.arrive(page))
     }
 
-    fn decided(&mut self, read: &Read, windows: Windows) {
+    fn record_decision(&mut self, read: &Read, windows: Windows) {
         self.log.decisions += 1;
         self.log.stalls += u32::from(!self.resident.is_resident(read.index));
         let mut requested_to = 0;

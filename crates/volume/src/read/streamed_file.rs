@@ -191,7 +191,7 @@ impl<'r> CachedFile for StreamedFile<'r> {
 
     fn claim(&mut self, page: PageIndex) -> Claim<Self::Page> {
         match self.pages.get_or_insert(self.key(page.0)) {
-            Entry::Uptodate(page) => Claim::Found(found(page)),
+            Entry::Uptodate(page) => Claim::Ready(found(page)),
             Entry::Busy(wait) => {
                 let is_marked = wait.take_marker();
                 self.in_flight = Some(wait);
@@ -201,7 +201,7 @@ impl<'r> CachedFile for StreamedFile<'r> {
                 self.own = OwnPages::of(page, new);
                 Claim::Missing
             }
-            Entry::Full => Claim::Found(Found {
+            Entry::Full => Claim::Ready(Found {
                 page: Ok(None),
                 is_marked: false,
             }),
@@ -238,7 +238,7 @@ impl<'r> CachedFile for StreamedFile<'r> {
         new_pages
     }
 
-    fn access_started(&mut self) {
+    fn before_lookup(&mut self) {
         if self.own.pages.is_empty() {
             return;
         }
