@@ -1,8 +1,9 @@
-//! Threads that write to the image in the background. A panic in one of them stops all writing.
+//! Starts threads that write to the image in the background. A panic of such a thread stops all
+//! writing.
 //!
-//! Without this, a mount whose flusher ended would accept writes and commit nothing. Therefore a
-//! panic of such a thread aborts the file system, as the first failed write does: changes are
-//! refused with `EROFS`, and fsync and close return `EIO` with the reason.
+//! Otherwise, a mount whose flusher has panicked would still accept writes, but never commit them.
+//! Therefore a panic of such a thread aborts the journal, like the first failed write. After that,
+//! changes fail with `EROFS`, and fsync and close return `EIO` with the reason.
 
 use crate::live::Inodes;
 use crate::{Error, Result};
@@ -10,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Starts a thread with the name `name`. If `work` panics, the file system is aborted, with
+/// Starts a thread named `name` that runs `work`. If `work` panics, aborts the journal with
 /// `panicked` as the reason.
 pub(crate) fn spawn(
     inodes: &Arc<Inodes>,
@@ -22,8 +23,8 @@ pub(crate) fn spawn(
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || {
-            // No lock is poisoned, and the data that a guard protects is consistent once the guard
-            // is dropped.
+            // `AssertUnwindSafe` is correct: the locks have no poisoning, and each guard leaves
+            // consistent data when it is dropped.
             if catch_unwind(AssertUnwindSafe(work)).is_err() {
                 tracing::error!("{panicked}");
                 let error = larder_ext4::Error::Invariant(panicked);

@@ -4,12 +4,13 @@ use crate::Timestamp;
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Provides the timestamps of changes.
+/// A source of the current time for the timestamps of changes.
 pub trait Clock: Debug + Send + Sync {
     /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Sleeps for `time`. Used at open, to give other hosts time to show that they use the image.
+    /// Sleeps for `time`. Called when a volume with multiple-mount protection is opened: another
+    /// host that uses the image changes the protection block during this time.
     fn wait(&self, time: Duration) {
         std::thread::sleep(time);
     }

@@ -1,9 +1,10 @@
-//! The blocks of a file whose content is not on the device yet, and which of them are unallocated.
+//! The dirty blocks of a file, whose content is not on the device yet, with their reservations.
 //!
-//! Model: `PG_dirty` and the delayed extents of ext4's extent status tree, but by block. A page
-//! that is larger than a block may be partly dirty, and its holes stay holes.
+//! Model: `PG_dirty` and the delayed extents of ext4's extent status tree. One difference: the
+//! state is recorded for each block, not for each page. If a page is larger than a block, only some
+//! of its blocks may be dirty, and write-back does not allocate the others.
 //!
-//! Cost: some 50 bytes for each run of blocks.
+//! Cost: about 50 bytes for each run of blocks in each set.
 
 use larder_ext4::{Ino, MappingReservation, Reservation};
 use parking_lot::Mutex;
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A set of blocks, stored as runs that are not adjacent.
+/// A set of blocks, stored as runs. Adjacent runs are merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockSet {
     runs: BTreeMap<u64, u64>,
@@ -33,7 +34,7 @@ impl BlockSet {
         self.runs.last_key_value().map_or(0, |(_, &end)| end)
     }
 
-    /// Returns the run that contains `block`, or the next one.
+    /// Returns the run that contains `block`, or otherwise the next run after `block`.
     pub(crate) fn run_from(&self, block: u64) -> Option<Range<u64>> {
         if let Some((&start, &end)) = self.runs.range(..=block).next_back()
             && end > block
@@ -44,7 +45,7 @@ impl BlockSet {
         Some(start..end)
     }
 
-    /// Returns the runs of the set within `range`.
+    /// Returns the parts of the runs that are in `range`.
     pub(crate) fn runs_in(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut at = range.start;
         std::iter::from_fn(move || {
@@ -99,23 +100,25 @@ impl BlockSet {
     }
 }
 
-/// The content of a file that is not on the device, and its reservations.
+/// The dirty blocks of a file, and the space that is reserved for them.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
-    /// Blocks whose content is newer in the page cache than on the device.
+    /// The dirty blocks: their content in the page cache is newer than on the device.
     pub(crate) blocks: BlockSet,
     /// The dirty blocks that are not mapped.
     pub(crate) delayed: BlockSet,
-    /// Blocks that a writer is about to make delayed.
+    /// The unmapped blocks that a writer is about to make dirty, and thereby delayed.
     pub(crate) expected: BlockSet,
-    /// Blocks that are allocated but unwritten, and are dirty or about to be.
+    /// The blocks that are mapped as unwritten and are dirty, or are about to become dirty.
+    /// Write-back converts them to written.
     pub(crate) converting: BlockSet,
-    /// Space for the delayed and expected blocks.
+    /// The space for the content of the delayed and expected blocks.
     pub(crate) reservation: Option<Reservation>,
-    /// Space for mapping all of these, in the worst case.
+    /// The space that the mapping of the delayed, expected and converting blocks needs in the worst
+    /// case.
     pub(crate) for_mapping: Option<MappingReservation>,
-    /// Blocks that write-back is writing now. A thread that wants to change them waits for the end
-    /// of the write-back, not for its pins.
+    /// The blocks that write-back is writing now. A thread that changes them must wait for the end
+    /// of the write-back, because write-back may have released its pins before that.
     pub(crate) writing: Option<Range<u64>>,
 }
 
@@ -129,7 +132,7 @@ impl Dirty {
         [&self.delayed, &self.expected, &self.converting]
     }
 
-    /// Adds to the space for delayed and expected blocks.
+    /// Adds `more` to the space for the delayed and expected blocks.
     pub(crate) fn add_reservation(&mut self, more: Reservation) {
         match &mut self.reservation {
             Some(reservation) => reservation.add(more),
@@ -137,8 +140,8 @@ impl Dirty {
         }
     }
 
-    /// Returns the pages that `blocks` touch and that have no dirty block, as runs of page indexes.
-    /// There are `per_page` blocks in a page.
+    /// Returns the pages that overlap `blocks` and have no dirty blocks, as runs of page indexes. A
+    /// page contains `per_page` blocks.
     pub(crate) fn pages_left(&self, blocks: Range<u64>, per_page: u64) -> Vec<Range<u64>> {
         let touched = blocks.start / per_page..blocks.end.div_ceil(per_page);
         let mut left = Vec::new();
@@ -154,7 +157,7 @@ impl Dirty {
     }
 }
 
-/// The files with dirty state, and the total number of their dirty blocks.
+/// The files with dirty state (content, size or times), and the total number of their dirty blocks.
 #[derive(Debug, Default)]
 pub(crate) struct DirtyFiles {
     files: Mutex<BTreeSet<Ino>>,
@@ -162,8 +165,8 @@ pub(crate) struct DirtyFiles {
 }
 
 impl DirtyFiles {
-    /// Records that `ino` is dirty, with `blocks` more dirty blocks than before. `was_clean` says
-    /// whether it was clean before.
+    /// Records that `ino` is dirty, with `blocks` more dirty blocks than before. `was_clean`
+    /// specifies whether the file was clean before.
     pub(crate) fn add(&self, ino: Ino, blocks: u64, was_clean: bool) {
         self.blocks.fetch_add(blocks, Relaxed);
         if was_clean {
@@ -171,8 +174,8 @@ impl DirtyFiles {
         }
     }
 
-    /// Records that `ino` has `blocks` fewer dirty blocks, and that it is clean if `is_clean` is
-    /// set.
+    /// Records that `ino` has `blocks` fewer dirty blocks than before. `is_clean` specifies whether
+    /// the file is clean now.
     pub(crate) fn remove(&self, ino: Ino, blocks: u64, is_clean: bool) {
         self.blocks.fetch_sub(blocks, Relaxed);
         if is_clean {
@@ -185,24 +188,25 @@ impl DirtyFiles {
         self.blocks.load(Relaxed)
     }
 
-    /// Returns the files in the order of their numbers, because neighbours are often close on the
-    /// device.
+    /// Returns the dirty files in the order of their inode numbers, because inodes with adjacent
+    /// numbers are often close to each other on the device.
     pub(crate) fn files(&self) -> Vec<Ino> {
         self.files.lock().iter().copied().collect()
     }
 }
 
-/// Limits for the number of dirty blocks.
+/// The limits for the number of dirty blocks.
 #[derive(Debug)]
 pub(crate) struct DirtyLimits {
-    /// The flusher starts write-back above this limit.
+    /// The limit above which the flusher starts write-back.
     pub(crate) background_blocks: u64,
-    /// Writers write back themselves above this limit.
+    /// The limit above which a writer writes back in its own thread.
     pub(crate) writer_blocks: u64,
 }
 
 impl DirtyLimits {
-    /// Returns the limits for a cache with room for `blocks`.
+    /// Returns the limits for a page cache with a capacity of `blocks`. Without a flusher, writers
+    /// write back at the lower limit.
     pub(crate) fn new(blocks: u64, has_flusher: bool) -> Self {
         let background_blocks = blocks / 4;
         Self {

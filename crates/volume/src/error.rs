@@ -6,26 +6,27 @@ use rustix::io::Errno;
 /// The result of a volume operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed operation, with the cause and the place.
+/// The cause of a failed operation, with the inode or name where there is one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file system or the device failed. Errno: depends on the cause.
+    /// An error of the file system or of the device. Errno: depends on the cause.
     #[error(transparent)]
     Ext4(#[from] larder_ext4::Error),
     /// The name does not exist. Errno: `ENOENT`.
     #[error("{0}: no such file or directory")]
     NotFound(String),
-    /// A path with too many symbolic links. Errno: `ELOOP`.
+    /// The path contains too many symbolic links. Errno: `ELOOP`.
     #[error("{0}: too many symbolic links")]
     TooManyLinks(String),
-    /// The content of a directory cannot be read as a file. Errno: `EISDIR`.
+    /// The inode is a directory, and the operation requires a file. Errno: `EISDIR`.
     #[error("inode {0}: is a directory")]
     IsDirectory(Ino),
-    /// The inode has no content that can be read. Errno: `EINVAL`.
+    /// The inode is neither a regular file nor a directory, and the operation requires a regular
+    /// file. Errno: `EINVAL`.
     #[error("inode {0}: not a regular file")]
     NotRegular(Ino),
-    /// The file's flags, or its type, forbid the operation. Errno: `EPERM`.
+    /// The flags or the type of the file forbid the operation. Errno: `EPERM`.
     #[error("inode {0}: {1}")]
     NotPermitted(Ino, &'static str),
     /// "." and ".." cannot be renamed or replaced. Errno: `EBUSY`.
@@ -38,16 +39,18 @@ pub enum Error {
     /// Only a directory can have a default access control list. Errno: `EACCES`.
     #[error("inode {0}: only directories can have a default access control list")]
     DefaultAclOfFile(Ino),
-    /// There is no data, or no hole, at or after the offset. Errno: `ENXIO`.
+    /// The operation searched for data, or for a hole, and there is none at or after the offset.
+    /// Errno: `ENXIO`.
     #[error("inode {0}: no data at or after the offset")]
     NoMoreData(Ino),
     /// The value of an option is invalid. Errno: `EINVAL`.
     #[error("{0}")]
     Option(String),
-    /// The caches could not be created. Errno: `ENOMEM`, or `EINVAL` for tables that are too large.
+    /// The caches could not be created. Errno: `EINVAL` if the configured tables are too large,
+    /// otherwise `ENOMEM`.
     #[error(transparent)]
     Cache(#[from] larder_cache::Error),
-    /// A thread could not be started. Errno: that of the cause.
+    /// A thread could not be started. Errno: the errno of the cause.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }
@@ -63,12 +66,12 @@ impl Error {
         Self::NotFound(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// Returns whether the error is a lack of free blocks.
+    /// Returns whether the operation failed for lack of free blocks.
     pub(crate) fn is_no_space(&self) -> bool {
         matches!(self, Self::Ext4(larder_ext4::Error::NoSpace))
     }
 
-    /// Returns the errno that a system call would return.
+    /// Returns the errno with which a system call would report the error.
     #[must_use]
     pub fn errno(&self) -> Errno {
         match self {
@@ -117,8 +120,8 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         Ext4::NoAttribute(_) => Errno::NODATA,
         Ext4::NotSupported(..) => Errno::OPNOTSUPP,
         Ext4::StaleInode(_) => Errno::STALE,
-        // The device's own errno would be misleading: ENOENT of a network file system does not
-        // refer to a file in the image.
+        // The errno of the device would be misleading. For example, `ENOENT` from a network file
+        // system does not refer to a file in the image.
         _ => Errno::IO,
     }
 }

@@ -1,7 +1,7 @@
-//! An open file: a reader with its own stream.
+//! An open file with its own readahead state, called a stream.
 //!
-//! Model: `struct file`. If several readers of a file each open it, the readahead of each one
-//! follows its own reads. Readers that use only the inode number share one stream.
+//! Model: `struct file`. If several readers each open the file, the readahead of each reader
+//! follows only the reads of that reader. Readers that use only the inode number share one stream.
 
 use crate::live::{Inodes, check_same_file};
 use crate::read::{Keep, Reader, Stream, StreamRef, check_content};
@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 /// A regular file of a volume, opened by [`Volume::open_file`](crate::Volume::open_file).
 ///
-/// It refers to the same file, and stays readable, when the file loses its names and when the
-/// [`Volume`](crate::Volume) is dropped. The image then stays open. A file without names is deleted
-/// when its last `OpenFile` is dropped. If the volume was closed before, it is deleted when the
-/// image is next opened for writing. Threads that read through the same `OpenFile` count as one
-/// reader for readahead.
+/// The file stays readable through an `OpenFile` after all names of the file are removed, and after
+/// the [`Volume`](crate::Volume) is dropped. In the second case the image stays open. A file
+/// without names is deleted when its last `OpenFile` is dropped. If the volume was closed before
+/// that, the file is deleted when the image is next opened for writing. Threads that read through
+/// the same `OpenFile` share its readahead state.
 ///
 /// ```no_run
 /// # fn main() -> larder::Result<()> {
@@ -43,7 +43,7 @@ pub struct OpenFile {
     _held: Held,
 }
 
-/// A hold on an inode, released on drop.
+/// A hold, which is a count that prevents the deletion of an inode. Released on drop.
 #[derive(Debug)]
 struct Held {
     writer: Arc<Writer>,
@@ -88,7 +88,7 @@ impl OpenFile {
         })
     }
 
-    /// Returns the inode. On a volume that is open for writing, this is its current state.
+    /// Returns the current state of the inode.
     fn inode(&self) -> Result<Inode> {
         if self.inodes.live.is_none() {
             return Ok(self.inode);
@@ -114,7 +114,7 @@ impl OpenFile {
         self.inode().unwrap_or(self.inode).size_bytes()
     }
 
-    /// Reads like [`Volume::read_at`](crate::Volume::read_at).
+    /// Reads from the file like [`Volume::read_at`](crate::Volume::read_at).
     ///
     /// # Errors
     /// Returns an error if the image is damaged or cannot be read. Part of `buf` may have been
@@ -123,7 +123,7 @@ impl OpenFile {
         self.read(buf, offset_bytes, Keep::All)
     }
 
-    /// Reads like [`Volume::read_once`](crate::Volume::read_once).
+    /// Reads from the file like [`Volume::read_once`](crate::Volume::read_once).
     ///
     /// # Errors
     /// The same as for [`OpenFile::read_at`].
@@ -131,7 +131,7 @@ impl OpenFile {
         self.read(buf, offset_bytes, Keep::UsedAgain)
     }
 
-    /// Reads like [`Volume::read_past_cache`](crate::Volume::read_past_cache).
+    /// Reads from the file like [`Volume::read_past_cache`](crate::Volume::read_past_cache).
     ///
     /// # Errors
     /// The same as for [`OpenFile::read_at`].
@@ -149,12 +149,14 @@ impl OpenFile {
     ///
     /// | advice | effect |
     /// |---|---|
-    /// | [`Advice::Normal`], [`Advice::Sequential`], [`Advice::Random`] | applies to all further reads through this `OpenFile`, at any offset: windows of the configured size, windows of twice that size, no windows |
-    /// | [`Advice::WillNeed`] | the readahead threads read the beginning of the range in the background, up to the largest window or 256 pages, whichever is more; without such threads, no effect |
+    /// | [`Advice::Normal`] | all further reads through this `OpenFile` use readahead windows of the configured size |
+    /// | [`Advice::Sequential`] | all further reads through this `OpenFile` use windows of twice the configured size |
+    /// | [`Advice::Random`] | all further reads through this `OpenFile` use no readahead |
+    /// | [`Advice::WillNeed`] | the readahead threads read the beginning of the range in the background, at most the largest window or 256 pages, whichever is more; no effect without readahead threads |
     /// | [`Advice::DontNeed`] | pages that are entirely inside the range are evicted, unless they are in use |
     ///
-    /// The range matters only for the last two, which do nothing if it is empty or begins after the
-    /// end of the file. It may end after the end of the file.
+    /// Only `WillNeed` and `DontNeed` use `range`. They have no effect if `range` is empty or
+    /// begins after the end of the file. `range` may end after the end of the file.
     pub fn advise(&self, range: Range<u64>, advice: Advice) {
         self.reader.advise(
             &self.inode().unwrap_or(self.inode),

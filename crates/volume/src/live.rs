@@ -1,49 +1,53 @@
-//! Inodes in use on a volume that is open for writing: their locks and their unwritten state.
+//! In-memory inodes of a volume that is open for writing ("live" inodes): their locks, and the
+//! changes that are not on the image yet.
 //!
 //! Model: the kernel's `struct inode` with `ext4_inode_info`: `i_rwsem`, `i_data_sem`,
-//! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. One difference: the inode cache holds copies
-//! for readers, which are made here. A volume opened for reading has no live inodes.
+//! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. One difference: readers use copies in the inode
+//! cache, which this module inserts. A volume that is opened for reading has no live inodes.
 //!
 //! # Two views of an inode
-//! - [`Live::inode`] is the state that the next handle writes. Its size ends where content is on
-//!   the image.
-//! - [`Live::present`] is the state that stat(2) reports, with the size and the blocks of dirty
-//!   pages. The inode cache holds this state.
+//! - [`Live::inode`] is the state that the next handle writes. Its size does not include dirty
+//!   content past the size on the image.
+//! - [`Live::present`] is the state that stat(2) reports. Its size and block count include dirty
+//!   content. The inode cache holds this state.
 //!
 //! # How to change an inode
 //! ```text
 //! let live = volume.live(ino)?;
-//! let _exclusive = live.rw.write();      // of several inodes: lock_exclusively
+//! let _exclusive = live.rw.write();      // for several inodes: lock_exclusively
 //! let mut handle = fs.start(credits)?;
-//! let mut inode = live.inode()?;         // after the start: write-back changes inodes too
+//! let mut inode = live.inode()?;         // after fs.start: write-back can change the inode until then
 //! ...                                    // change it and its blocks
 //! fs.write_inode(&mut handle, &inode)?;
-//! live.publish(&handle, &inode);         // before the stop, for the same reason
+//! live.publish(&handle, &inode);         // before handle.stop, for the same reason
 //! handle.stop();
 //! ```
-//! If a step in between fails, nothing was published, and the handle undoes its changes.
+//! If a step before `publish` fails, readers see no change, and the dropped handle undoes its
+//! changes of blocks.
 //!
 //! # Holds
-//! A caller that keeps an inode number from one operation to the next holds the inode: open files,
-//! and nodes that the kernel refers to. A hold is only a count. An inode without names is deleted
-//! when it has no holds; until then it keeps its number. A number that is not held may be stale:
-//! its inode may be deleted, or the number may belong to another file, of another generation.
+//! A hold is a count that prevents the deletion of an inode. Open files have a hold, and so have
+//! the nodes that the kernel refers to: both keep an inode number from one operation to the next.
+//! An inode without names is deleted when it has no holds. A number without a hold may be stale:
+//! the inode may be deleted, or the number may belong to another file, with another generation.
 //!
 //! # Invariants
-//! 1. The inode cache holds the present state of an inode, or nothing.
-//! 2. An inode that is dirty, locked, or without names and not deleted yet is in the table.
-//! 3. An inode whose deletion began has no holds and can get none.
+//! 1. The inode cache contains either the present state of an inode or no entry for it.
+//! 2. The table contains every inode that is dirty, locked, or without names but not deleted yet.
+//! 3. An inode whose deletion has begun has no holds, and cannot get one.
 //!
 //! # Cost
-//! An inode that is held takes 10 to 20 bytes, for which the caches make room. An inode in the
-//! table takes some 450 bytes. Clean ones stay there only for the transactions that fsync waits
-//! for, at most [`MAX_IDLE`](table::MAX_IDLE).
+//! A hold takes 10 to 20 bytes, which are taken from the caches. An inode in the table takes about
+//! 450 bytes. A clean inode that no operation uses stays in the table only because fsync needs the
+//! number of its last transaction. The table keeps at most [`MAX_IDLE`](table::MAX_IDLE) such
+//! inodes.
 //!
 //! # Locking
-//! `rw`, `writeback` and `map`, in this order, before the handle. `docs/design/writing.md`
-//! describes the purpose of each. The lock of the state is held for a short access, or while the
-//! inode is loaded, and is also taken under a handle. The locks of the table's shards are
-//! innermost, except for the state of an inode that only the table refers to.
+//! A thread locks `rw`, `writeback` and `map` in this order, and before it opens a handle.
+//! `docs/design/writing.md` describes the purpose of each lock. `state` is locked only for a short
+//! access or while the inode is loaded, and may be locked while a handle is open. A shard of the
+//! table is locked last. There is one exception: a thread that has locked a shard may lock the
+//! `state` of an inode to which no other thread refers.
 
 mod charged;
 mod reservations;
@@ -64,20 +68,20 @@ use std::sync::Arc;
 use table::{LiveInode, Times};
 pub(crate) use table::{LiveInodes, LiveState};
 
-/// The inodes of a volume: their current state, and those in use. The readers and the writers of
-/// content share it, and are independent of each other.
+/// The file system, its caches, and the inodes in use. The readers and the writers of content share
+/// this structure, and do not depend on each other.
 #[derive(Debug)]
 pub(crate) struct Inodes {
     pub(crate) fs: Filesystem,
     pub(crate) caches: Caches,
-    /// The inodes in use, if the volume was opened for writing.
+    /// The table of inodes in use, if the volume was opened for writing.
     pub(crate) live: Option<LiveInodes>,
     pub(crate) dirty_files: DirtyFiles,
     /// The action when corruption of the image is detected.
     pub(crate) errors: ErrorsMode,
 }
 
-/// An inode that an operation uses.
+/// A reference to an inode in use, held by one operation. Dropping the reference ends the use.
 #[derive(Debug)]
 pub(crate) struct Live<'r> {
     pub(crate) inodes: &'r Inodes,
@@ -86,7 +90,8 @@ pub(crate) struct Live<'r> {
 }
 
 impl Inodes {
-    /// Returns the inode `ino`, to be changed.
+    /// Returns the live inode `ino`, for a change. Fails for inodes that are reserved for the file
+    /// system.
     pub(crate) fn live(&self, ino: Ino) -> Result<Live<'_>> {
         let table = self.live.as_ref();
         let table = table.ok_or(larder_ext4::Error::ReadOnly(None))?;
@@ -98,7 +103,7 @@ impl Inodes {
         Ok(self.in_use(table, ino))
     }
 
-    /// Returns the current state of the inode `ino`.
+    /// Returns the present state of the inode `ino`.
     pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
         let inodes = &self.caches.inodes;
         if let Some(words) = inodes.get(ino.0) {
@@ -135,7 +140,8 @@ impl Inodes {
         bytes.start / block_bytes..bytes.end.div_ceil(block_bytes)
     }
 
-    /// Returns the mapping of the first of `blocks`.
+    /// Returns the mapping of the run that starts with the first of `blocks`, at most as long as
+    /// `blocks`.
     pub(crate) fn mapping(
         &self,
         inode: &Inode,
@@ -147,7 +153,7 @@ impl Inodes {
         Ok(self.fs.map(inode, FileBlock(start), most)?)
     }
 
-    /// Returns the inode `ino` of `table`.
+    /// Returns the live inode `ino`, and adds it to `table` if necessary.
     pub(crate) fn in_use<'r>(&'r self, table: &'r LiveInodes, ino: Ino) -> Live<'r> {
         Live {
             inodes: self,
@@ -157,7 +163,7 @@ impl Inodes {
     }
 
     /// Calls `run` with the present state of `inode`. The mapping does not change during the call.
-    /// Pages that `run` fills must be complete when it returns.
+    /// `run` must complete the pages that it fills before it returns.
     pub(crate) fn with_mapping<R>(
         &self,
         inode: &Inode,
@@ -173,7 +179,7 @@ impl Inodes {
     }
 
     /// Calls `run` with the present state of inode `ino`. On a volume that is open for writing,
-    /// `rw` is held shared: names, attributes and links do not change during the call.
+    /// `rw` is held shared during the call, so names, attributes and links do not change.
     pub(crate) fn with_inode<R>(
         &self,
         ino: Ino,
@@ -187,7 +193,8 @@ impl Inodes {
         run(&live.peek()?)
     }
 
-    /// Acts as `errors=` specifies if `error`, the error of a change, reports damage of the image.
+    /// Acts as `errors=` specifies if `error` reports corruption of the image. `error` must be the
+    /// error of an operation that changes the image.
     ///
     /// Model: `ext4_handle_error`.
     pub(crate) fn handle_damage(&self, error: &Error) {
@@ -234,7 +241,8 @@ impl Live<'_> {
         let ino = self.ino();
         let inodes = &self.inodes.caches.inodes;
         let image = match inodes.get(ino.0) {
-            // It was idle until now, so its present state equals the image's.
+            // The inode was not in use until now, so its present state equals its state on the
+            // image.
             Some(words) => Inode::from_words(ino, words),
             None => self.inodes.fs.inode(ino)?,
         };
@@ -242,15 +250,15 @@ impl Live<'_> {
         Ok(image)
     }
 
-    /// Returns the inode as the next handle must write it. If the inode is to be changed, the
-    /// handle must be open already.
+    /// Returns the inode as the next handle must write it. A caller that changes the inode must
+    /// open the handle before this call.
     pub(crate) fn inode(&self) -> Result<Inode> {
         let mut state = self.state();
         let image = self.load(&mut state)?;
         Ok(state.with_times(image))
     }
 
-    /// Returns the present state of the inode.
+    /// Returns the present state of the inode, and inserts it into the inode cache.
     pub(crate) fn present(&self) -> Result<Inode> {
         let mut state = self.state();
         let present = self.present_in(&mut state)?;
@@ -261,13 +269,13 @@ impl Live<'_> {
         Ok(present)
     }
 
-    /// Returns the same as [`Live::present`], and bypasses the inode cache.
+    /// Returns the present state of the inode without inserting it into the inode cache.
     pub(crate) fn peek(&self) -> Result<Inode> {
         self.present_in(&mut self.state())
     }
 
-    /// Calls `run` with the present state. The mapping does not change during the call. Pages that
-    /// `run` fills must be complete when it returns.
+    /// Calls `run` with the present state. The mapping does not change during the call. `run` must
+    /// complete the pages that it fills before it returns.
     pub(crate) fn with_mapping<R>(&self, run: impl FnOnce(&Inode) -> Result<R>) -> Result<R> {
         let _shared = self.inode.map.read();
         run(&self.peek()?)
@@ -294,8 +302,8 @@ impl Live<'_> {
         Ok(present)
     }
 
-    /// Changes and writes the inode, and its blocks, in one handle with `credits`. The caller holds
-    /// `rw` exclusively.
+    /// Opens a handle with `credits`, calls `change` with the inode, writes the inode, and
+    /// publishes it. The caller must hold `rw` exclusively.
     pub(crate) fn change<R>(
         &self,
         credits: u32,
@@ -303,19 +311,19 @@ impl Live<'_> {
     ) -> Result<R> {
         let fs = &self.inodes.fs;
         let mut handle = fs.start(credits)?;
-        // After the start, because write-back changes inodes too.
+        // Load the inode after `fs.start`: write-back can change it until then.
         let mut inode = self.inode()?;
         let changed = change(&mut handle, &mut inode)?;
         fs.write_inode(&mut handle, &inode)?;
-        // Before the stop, for the same reason.
+        // Publish before `handle.stop`, for the same reason.
         self.publish(&handle, &inode);
         handle.stop();
         Ok(changed)
     }
 
-    /// Publishes `inode`, which `handle` has written: fsync and fdatasync wait for the handle's
-    /// transaction, and readers see the new state. The handle is about to stop. The caller holds
-    /// `rw` exclusively.
+    /// Publishes `inode`, which `handle` has written: readers see the new state, and fsync and
+    /// fdatasync wait for the handle's transaction. Must be called immediately before the handle
+    /// stops. The caller must hold `rw` exclusively.
     pub(crate) fn publish(&self, handle: &Handle<'_>, inode: &Inode) {
         let mut state = self.state();
         state.times = None;
@@ -323,15 +331,15 @@ impl Live<'_> {
         self.publish_in(&mut state, handle, inode);
     }
 
-    /// Publishes like [`Live::publish`], and sets the size of the file to `size_bytes`. This is
-    /// more than the size in `inode` if dirty content ends later.
+    /// Publishes like [`Live::publish`], and sets the present size of the file to `size_bytes`,
+    /// which exceeds the size in `inode` if dirty content follows.
     pub(crate) fn publish_size(&self, handle: &Handle<'_>, inode: &Inode, size_bytes: u64) {
         self.state().size_bytes = Some(size_bytes);
         self.publish(handle, inode);
     }
 
-    /// Publishes a change like [`Live::publish`]. Except for directories, fdatasync does not wait
-    /// for it.
+    /// Publishes a change of attributes like [`Live::publish`], except that fdatasync does not wait
+    /// for it. For a directory, fdatasync waits.
     pub(crate) fn publish_attributes(&self, handle: &Handle<'_>, inode: &Inode) {
         if inode.is_directory() {
             return self.publish(handle, inode);
@@ -341,9 +349,9 @@ impl Live<'_> {
         self.publish_in(&mut state, handle, inode);
     }
 
-    /// Publishes like [`Live::publish`] for write-back, with `writeback` held instead of `rw`.
-    /// Writes since the handle read the inode are kept. `mapped` are the blocks that are mapped
-    /// now.
+    /// Publishes `inode` after write-back has mapped the blocks `mapped`. The caller must hold
+    /// `writeback`, and need not hold `rw`. Therefore sizes and times of writes that happen during
+    /// the write-back are kept.
     pub(crate) fn publish_written_back(
         &self,
         handle: &Handle<'_>,
@@ -379,7 +387,8 @@ impl Live<'_> {
         self.refresh(state);
     }
 
-    /// Inserts the present state into the inode cache. `state` must be loaded.
+    /// Inserts the present state into the inode cache. If it cannot be loaded, removes the inode
+    /// from the cache.
     pub(crate) fn refresh(&self, state: &mut LiveState) {
         let inodes = &self.inodes.caches.inodes;
         match self.present_in(state) {
@@ -388,9 +397,10 @@ impl Live<'_> {
         }
     }
 
-    /// Marks `blocks` of the file as dirty. The caller has exclusive access to their pages, and the
-    /// new content ends at the byte `end_bytes` of the file. Expected blocks among them become
-    /// delayed. The caller holds `rw` exclusively, and calls [`Live::record_write`] afterwards.
+    /// Marks `blocks` of the file as dirty. Blocks that were `expected` become `delayed`. If
+    /// `end_bytes`, the end of the new content, exceeds the size of the file, the size becomes
+    /// `end_bytes`. The caller must have exclusive access to the pages, must hold `rw` exclusively,
+    /// and must call [`Live::record_write`] afterwards.
     pub(crate) fn mark_dirty(&self, blocks: Range<u64>, end_bytes: u64) {
         let mut state = self.state();
         let holes: Vec<_> = state.dirty.expected.runs_in(blocks.clone()).collect();
@@ -408,8 +418,8 @@ impl Live<'_> {
         self.inodes.dirty_files.add(self.ino(), more, was_clean);
     }
 
-    /// Marks `blocks` as clean. Their content is on the device, or was discarded. Their pages are
-    /// pinned by the caller, or evicted.
+    /// Marks `blocks` as clean. Their content must be on the device, or discarded. No thread may
+    /// change the blocks during the call.
     pub(crate) fn mark_clean(&self, blocks: Range<u64>) {
         let mut state = self.state();
         let delayed = state.dirty.delayed.len();
@@ -419,8 +429,8 @@ impl Live<'_> {
         }
     }
 
-    /// Marks blocks as clean like [`Live::mark_clean`], for write-back, which has held them since
-    /// it gathered them.
+    /// Marks `blocks` as clean after write-back has written them. Fails if write-back did not
+    /// register these blocks in `dirty.writing`.
     pub(crate) fn mark_written_back(&self, blocks: Range<u64>) -> Result<()> {
         let is_held = {
             let state = self.state();
@@ -441,7 +451,7 @@ impl Live<'_> {
         state.dirty.converting.remove(blocks);
         let fewer = before - state.dirty.blocks.len();
         if state.dirty.delayed.is_empty() {
-            self.keep_needed(state);
+            self.release_surplus(state);
         }
         let inodes = self.inodes;
         let per_page = inodes.blocks_per_page();
@@ -455,7 +465,7 @@ impl Live<'_> {
             .remove(self.ino(), fewer, state.is_clean());
     }
 
-    /// Records that content was written at `now`. The caller holds `rw` exclusively.
+    /// Records that content was written at `now`. The caller must hold `rw` exclusively.
     pub(crate) fn record_write(&self, now: Timestamp) {
         let mut state = self.state();
         let was_clean = state.is_clean();
@@ -467,25 +477,26 @@ impl Live<'_> {
         self.refresh(&mut state);
     }
 
-    /// Returns whether there is state that no handle has written.
+    /// Returns whether the inode has content, a size or times that no handle has written.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.state().is_clean()
     }
 
-    /// Records that a commit of `tid` covers state that was not known to be durable.
+    /// Records that the commit of `tid` made the state durable, if the transaction was unknown
+    /// until now.
     pub(crate) fn set_sync_tid(&self, tid: Tid) {
         let mut state = self.state();
         state.sync.get_or_insert(tid);
         state.data_sync.get_or_insert(tid);
     }
 
-    /// Returns whether there are times of changes that no handle has written.
+    /// Returns whether the inode has times that no handle has written.
     pub(crate) fn has_times(&self) -> bool {
         self.state().times.is_some()
     }
 
-    /// Returns the transaction that fsync, or with `data_only` fdatasync, must wait for, or `None`
-    /// if it is unknown.
+    /// Returns the transaction that fsync (or, with `data_only`, fdatasync) must wait for, or
+    /// `None` if the transaction is unknown.
     pub(crate) fn sync_tid(&self, data_only: bool) -> Option<Tid> {
         let state = self.state();
         if data_only {
@@ -495,15 +506,15 @@ impl Live<'_> {
         }
     }
 
-    /// Starts the deletion, unless the inode is held. Then no thread can hold it until
-    /// [`Live::drop_state`]. Returns false if it is held.
+    /// Starts the deletion of the inode and returns true, or returns false if the inode has holds.
+    /// From then until [`Live::drop_state`], no thread can hold the inode.
     #[must_use]
     pub(crate) fn begin_deletion(&self) -> bool {
         self.table.begin_deletion(self.ino())
     }
 
-    /// Drops all pages and all content that is only in memory. Used for a file that is deleted,
-    /// before its blocks are freed. The caller holds `rw` exclusively.
+    /// Discards all pages, and all content that is only in memory. Called when a file is deleted,
+    /// before its blocks are freed. The caller must hold `rw` exclusively.
     pub(crate) fn discard_content(&self) {
         let _exclusive = self.inode.writeback.lock();
         self.discard_all_pages();
@@ -511,13 +522,14 @@ impl Live<'_> {
         self.state().size_bytes = None;
     }
 
-    /// Drops `pages` and their content.
+    /// Discards `pages` and their content.
     pub(crate) fn discard_pages(&self, pages: Range<u64>) {
         let ino = self.ino().0.into();
         self.inodes.caches.pages.discard_range(ino, pages);
     }
 
-    /// Drops the pages of a regular file. Pages past its end contain only zeros.
+    /// Discards the pages of a regular file. Pages past the end of the file are not discarded: they
+    /// contain only zeros.
     fn discard_all_pages(&self) {
         let end_bytes = match self.peek() {
             Ok(inode) if inode.kind() == FileKind::Regular => inode.size_bytes(),
@@ -527,9 +539,9 @@ impl Live<'_> {
         self.discard_pages(0..end_bytes.div_ceil(self.inodes.page_bytes()));
     }
 
-    /// Drops all state of an inode that was deleted, or whose creation was undone. Its pages have
-    /// been dropped already, except for those that were still being read. If there can be such
-    /// pages, the caller holds `map` exclusively.
+    /// Drops all state of an inode that was deleted, or whose creation was undone. The caller must
+    /// have discarded the pages. A concurrent read may have filled pages again: if this is
+    /// possible, the caller must hold `map` exclusively.
     pub(crate) fn drop_state(&self) {
         self.discard_all_pages();
         let mut state = self.state();
@@ -542,9 +554,9 @@ impl Live<'_> {
     }
 }
 
-/// Locks `rw` of all of `lives` exclusively, in the order of their numbers, so that no two threads
-/// wait for each other, whatever the directories of a damaged image contain. The same inode may
-/// occur twice. A thread that holds one `rw` must not lock another.
+/// Locks `rw` of all `lives` exclusively, in the order of their inode numbers. Therefore no two
+/// threads can deadlock, even if the directories of a damaged image form a cycle. The same inode
+/// may occur twice. The caller must not hold `rw` of any inode.
 pub(crate) fn lock_exclusively<'l, 'r: 'l>(
     lives: impl IntoIterator<Item = &'l Live<'r>>,
 ) -> Vec<RwLockWriteGuard<'l, ()>> {
@@ -560,8 +572,8 @@ impl Drop for Live<'_> {
     }
 }
 
-/// Returns whether `ino` is an inode that no name may refer to. For example, a write to the journal
-/// as to a file would destroy it.
+/// Returns whether `ino` is reserved for the file system, so that no directory entry may refer to
+/// it. For example, a write to the journal inode as to a file would destroy the journal.
 fn belongs_to_file_system(sb: &Superblock, ino: Ino) -> bool {
     let is_reserved = ino.0 < sb.first_ino.0 && ino != Ino::ROOT;
     is_reserved
@@ -569,7 +581,7 @@ fn belongs_to_file_system(sb: &Superblock, ino: Ino) -> bool {
         || sb.quota_inos.contains(&ino)
 }
 
-/// Checks that `present` is the same file as `before`, by the generation.
+/// Checks that `present` and `before` are the same file, by comparing their generations.
 pub(crate) fn check_same_file(before: &Inode, present: &Inode) -> Result<()> {
     if before.generation() != present.generation() {
         return Err(larder_ext4::Error::StaleInode(before.ino()).into());

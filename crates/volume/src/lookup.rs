@@ -1,8 +1,8 @@
-//! Name lookups, in the dentry cache and, on a miss, in the directory.
+//! Lookups of names in the dentry cache and, after a miss, in the directory.
 //!
-//! The dentry cache changes together with the names, under the directory's `rw`: a new name is
-//! inserted as a positive dentry, a removed name as a negative one. Lookups that miss insert their
-//! result with the same lock held shared.
+//! An operation that changes names updates the dentry cache while it holds `rw` of the directory
+//! exclusively: a new name becomes a positive dentry, and a removed name becomes a negative dentry.
+//! A lookup that misses inserts its result while it holds the same lock shared.
 
 use crate::live::Inodes;
 use crate::{Error, Result};
@@ -10,11 +10,11 @@ use larder_cache::dentry::Dentry;
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::{FileTypeByte, Ino, Inode, Place};
 
-/// The target of a name.
+/// The inode number and the type to which a name refers.
 pub(crate) type Entry = (Ino, FileTypeByte);
 
 impl Inodes {
-    /// Looks up `name` in the directory `parent`.
+    /// Looks up `name` in the directory `parent`. Returns `None` if the name does not exist.
     pub(crate) fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Option<Entry>> {
         if let Some(dentry) = self.caches.dentries.get(parent.0, name) {
             return Ok(entry_in(dentry));
@@ -26,7 +26,8 @@ impl Inodes {
         })
     }
 
-    /// Looks up like [`Inodes::lookup`] in `dir`, whose `rw` is held.
+    /// Looks up `name` in the directory `dir`. The caller must hold `rw` of `dir`. A miss does not
+    /// insert a dentry.
     pub(crate) fn lookup_locked(&self, dir: &Inode, name: &[u8]) -> Result<Option<Entry>> {
         match self.caches.dentries.get(dir.ino().0, name) {
             Some(dentry) => Ok(entry_in(dentry)),
@@ -34,7 +35,8 @@ impl Inodes {
         }
     }
 
-    /// Looks up like [`Inodes::lookup_locked`] a name that must exist.
+    /// Returns the entry `name` of `dir`, or an error if it does not exist. The caller must hold
+    /// `rw` of `dir`.
     pub(crate) fn existing_entry(&self, dir: &Inode, name: &[u8]) -> Result<Entry> {
         let entry = self.lookup_locked(dir, name)?;
         let (ino, file_type) = entry.ok_or_else(|| Error::not_found(name))?;
@@ -42,8 +44,8 @@ impl Inodes {
         Ok((ino, file_type))
     }
 
-    /// Inserts the new target of `name` in `dir` into the dentry cache. The caller holds `rw` of
-    /// `dir`.
+    /// Inserts the target of `name` in `dir` into the dentry cache, or a negative dentry if `entry`
+    /// is `None`. The caller must hold `rw` of `dir`.
     pub(crate) fn insert_dentry(&self, dir: Ino, name: &[u8], entry: Option<Entry>) {
         let has_types = self.fs.superblock().incompat.contains(Incompat::FILETYPE);
         let dentry = match entry {
@@ -56,13 +58,13 @@ impl Inodes {
         self.caches.dentries.insert(dir.0, name, dentry);
     }
 
-    /// Removes ".." of `dir` from the dentry cache.
+    /// Removes the dentry ".." of `dir` from the dentry cache.
     pub(crate) fn remove_parent_dentry(&self, dir: Ino) {
         self.caches.dentries.remove(dir.0, b"..");
     }
 }
 
-/// Returns the target that `dentry` records.
+/// Returns the target of `dentry`, or `None` for a negative dentry.
 fn entry_in(dentry: Dentry) -> Option<Entry> {
     match dentry {
         Dentry::Positive { ino, file_type } => Some((Ino(ino), FileTypeByte(file_type))),
@@ -70,13 +72,13 @@ fn entry_in(dentry: Dentry) -> Option<Entry> {
     }
 }
 
-/// Returns the directory entry for a name of `inode`.
+/// Returns the target of a name that refers to `inode`.
 pub(crate) fn entry_of(inode: &Inode) -> Entry {
     (inode.ino(), FileTypeByte::of(inode.kind()))
 }
 
-/// Refuses an entry that refers to its own directory. Only damage causes this, and the directory's
-/// lock is already held.
+/// Returns an error if a name in `dir` refers to `dir` itself. Only corruption causes this. To lock
+/// the same directory again would deadlock.
 pub(crate) fn check_not_itself(ino: Ino, dir: Ino) -> Result<()> {
     if ino == dir {
         let what = "directory entry refers to its own directory";

@@ -1,4 +1,4 @@
-//! Metadata of files, and information about a volume.
+//! The metadata of files and directory entries, and information about a volume.
 
 use larder_ext4::journal::{Recovery, RecoveryCounts};
 use larder_ext4::ondisk::features::{Compat, Incompat, RoCompat};
@@ -6,43 +6,43 @@ use larder_ext4::ondisk::superblock::{State, Superblock};
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::{FileKind, Filesystem, Ino, Inode, Statfs};
 
-/// The attributes of a file that stat(2) reports.
+/// The attributes of a file that stat(2) reports, and some more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {
-    /// Inode number.
+    /// The inode number.
     pub ino: Ino,
-    /// Generation of the inode number.
+    /// The generation, which distinguishes successive files with the same inode number.
     pub generation: u32,
-    /// Type.
+    /// The file type.
     pub kind: FileKind,
-    /// Permission, set-id and sticky bits (the low 12 bits of the mode).
+    /// The permission, set-id and sticky bits (the low 12 bits of the mode).
     pub permissions: u16,
-    /// Hard links.
+    /// The number of hard links.
     pub links: u32,
-    /// Owner.
+    /// The user ID of the owner.
     pub uid: u32,
-    /// Group.
+    /// The group ID.
     pub gid: u32,
-    /// Major number, for device files.
+    /// The major number of a device file, or 0.
     pub rdev_major: u32,
-    /// Minor number, for device files.
+    /// The minor number of a device file, or 0.
     pub rdev_minor: u32,
-    /// Size in bytes.
+    /// The size in bytes.
     pub size_bytes: u64,
-    /// Space used, in units of 512 bytes.
+    /// The allocated space, in units of 512 bytes.
     pub blocks_512: u64,
-    /// Last access.
+    /// The time of the last access.
     pub accessed: Timestamp,
-    /// Last change of the content.
+    /// The time of the last change of the content.
     pub modified: Timestamp,
-    /// Last change of the inode.
+    /// The time of the last change of the inode.
     pub changed: Timestamp,
-    /// Creation, if the image's inodes have room for it.
+    /// The time of creation, or `None` if the inodes of the image are too small to store it.
     pub created: Option<Timestamp>,
-    /// Flags as in `FS_IOC_GETFLAGS`.
+    /// The inode flags, as `FS_IOC_GETFLAGS` returns them.
     pub flags: u32,
-    /// Project, for project quota.
+    /// The project ID, for project quotas.
     pub project_id: u32,
 }
 
@@ -74,13 +74,14 @@ impl Metadata {
 /// An entry of a directory listing.
 #[derive(Clone, Copy, Debug)]
 pub struct DirEntry<'a> {
-    /// The name: any bytes except `/` and NUL.
+    /// The name. It can contain any bytes except `/` and NUL.
     pub name: &'a [u8],
     /// The inode that the name refers to.
     pub ino: Ino,
-    /// The file's type, if the directory records it.
+    /// The type of the file, or `None` if the directory does not record types.
     pub kind: Option<FileKind>,
-    /// Cookie for [`Volume::read_dir`](crate::Volume::read_dir) to continue after this entry.
+    /// The cookie with which [`Volume::read_dir`](crate::Volume::read_dir) continues after this
+    /// entry.
     pub next_cookie: u64,
 }
 
@@ -91,26 +92,27 @@ pub struct DirEntry<'a> {
 pub enum JournalState {
     /// The image has no journal.
     None,
-    /// The journal is clean: it needed no recovery.
+    /// The journal was clean: it needed no recovery.
     Clean,
-    /// The journal is on another device, and clean.
+    /// The journal is on another device, and was clean.
     External,
-    /// The journal needed recovery. Its blocks are read from memory in place of those on the image.
+    /// The journal needed recovery and was replayed: in memory, or on the image if the volume was
+    /// opened for writing.
     Recovered {
-        /// Transactions replayed.
+        /// The number of replayed transactions.
         transactions: u32,
-        /// Blocks replayed.
+        /// The number of replayed blocks.
         blocks: u64,
-        /// Fast commits replayed.
+        /// The number of replayed fast commits.
         fast_commits: u32,
     },
-    /// The journal needs recovery and was ignored (`noload`).
+    /// The journal needs recovery, but was ignored because of `noload`.
     Ignored,
 }
 
 impl JournalState {
-    /// Returns the state for a file system that was opened for writing, where recovery has written
-    /// the blocks home.
+    /// Returns the journal state of a file system that was opened for writing. Recovery has written
+    /// the replayed blocks to their final locations on the image.
     pub(crate) fn of_writable(fs: &Filesystem) -> Self {
         let recovered = fs.recovered();
         if recovered.transactions > 0 || recovered.fast_commits > 0 {
@@ -142,42 +144,42 @@ impl JournalState {
     }
 }
 
-/// Information about a volume, from its superblock.
+/// Information about a volume, mostly from its superblock.
 #[derive(Clone, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct Info {
-    /// The kind of file system, by its features: `ext2`, `ext3` or `ext4`.
+    /// The kind of file system, derived from its features: `ext2`, `ext3` or `ext4`.
     pub kind: &'static str,
-    /// Label; empty if none.
+    /// The label, or an empty string.
     pub label: String,
-    /// UUID, in the usual form.
+    /// The UUID, as hexadecimal digits with hyphens.
     pub uuid: String,
-    /// The last mount point; empty if unknown.
+    /// The last mount point, or an empty string if it is unknown.
     pub last_mounted: String,
-    /// The features, by the names that mke2fs uses.
+    /// The names of the features, as mke2fs spells them.
     pub features: Vec<String>,
-    /// Block size in bytes.
+    /// The block size in bytes.
     pub block_size_bytes: u32,
-    /// Allocation unit in bytes: larger than a block with bigalloc.
+    /// The size of an allocation unit in bytes. With `bigalloc`, it is larger than a block.
     pub cluster_size_bytes: u32,
-    /// Inode size in bytes.
+    /// The inode size in bytes.
     pub inode_size_bytes: u32,
-    /// Total blocks.
+    /// The number of blocks.
     pub blocks: u64,
-    /// Free blocks.
+    /// The number of free blocks.
     pub blocks_free: u64,
-    /// Total inodes.
+    /// The number of inodes.
     pub inodes: u32,
-    /// Free inodes.
+    /// The number of free inodes.
     pub inodes_free: u32,
     /// Whether the file system was unmounted cleanly and no error is recorded.
     pub clean: bool,
-    /// Bytes missing at the end of the image, if it is truncated.
+    /// The number of bytes that are missing at the end of a truncated image, or 0.
     pub missing_bytes: u64,
-    /// The damage of the primary superblock when the volume was opened, and the backup that was
-    /// used instead.
+    /// If the primary superblock was damaged when the volume was opened: the damage, and the backup
+    /// that was used instead.
     pub superblock_repair: Option<String>,
-    /// The journal.
+    /// The state of the journal when the volume was opened.
     pub journal: JournalState,
 }
 
@@ -215,8 +217,8 @@ impl Info {
     }
 }
 
-/// Returns the kind of file system as blkid reports it: a feature that only ext4 has means ext4,
-/// and otherwise a journal means ext3.
+/// Returns the kind of file system as blkid reports it: `ext4` if any feature exists only in ext4,
+/// otherwise `ext3` if there is a journal, otherwise `ext2`.
 fn kind(sb: &Superblock) -> &'static str {
     let ext3_incompat = Incompat::FILETYPE | Incompat::RECOVER | Incompat::META_BG;
     let ext3_ro_compat = RoCompat::SPARSE_SUPER | RoCompat::LARGE_FILE | RoCompat::BTREE_DIR;

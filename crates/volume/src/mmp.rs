@@ -1,8 +1,8 @@
-//! Multiple-mount protection of a volume: held from before the first write until after the last, by
-//! a thread that renews it in time.
+//! Multiple-mount protection of a volume. It is acquired before the first write, renewed
+//! periodically by a thread, and released after the last write.
 //!
-//! Model: the kernel's `kmmpd`. If another host has acquired the image in the meantime, the file
-//! system is aborted, and nothing more is written to it.
+//! Model: the kernel's `kmmpd`. If another host has acquired the image despite the protection, the
+//! journal is aborted, and nothing more is written to the image.
 
 use crate::live::Inodes;
 use crate::{Clock, Result, background};
@@ -14,10 +14,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The device name that other hosts see: an image has none.
+/// The device name that other hosts see in the protection block. An image file has no device name.
 const DEVICE: &[u8] = b"larder";
 
-/// This machine.
+/// The identity and the clock of this machine.
 #[derive(Debug)]
 struct Host {
     clock: Arc<dyn Clock>,
@@ -41,7 +41,7 @@ impl MmpHost for Host {
     }
 }
 
-/// An image that this process has acquired; released on drop.
+/// An image that this process has acquired. Released on drop.
 #[derive(Debug)]
 pub(crate) struct HeldImage {
     mmp: Mmp,
@@ -49,7 +49,8 @@ pub(crate) struct HeldImage {
 }
 
 impl HeldImage {
-    /// Acquires the image if it has the protection enabled. This can take some seconds.
+    /// Acquires the image, or returns `None` if the image does not have the protection enabled.
+    /// Acquiring can take some seconds.
     pub(crate) fn acquire(
         sb: &Superblock,
         device: &Arc<dyn BlockDevice>,
@@ -75,7 +76,7 @@ impl Drop for HeldImage {
 /// image is released.
 #[derive(Debug)]
 pub(crate) struct MmpKeeper {
-    /// Dropping it stops the thread.
+    /// Dropping the sender stops the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -103,7 +104,8 @@ fn keep(inodes: &Inodes, held: &HeldImage, stopped: &Receiver<()>) {
                 inodes.fs.abort(&error);
                 return;
             }
-            // The next renewal may succeed; other hosts wait for longer than one interval.
+            // Continue: the next renewal may succeed, because other hosts wait for longer than one
+            // interval.
             Err(error) => tracing::error!(%error, "cannot renew the multiple-mount protection"),
         }
     }

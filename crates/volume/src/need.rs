@@ -1,16 +1,17 @@
-//! The space that unallocated blocks need.
+//! Computes the space that must be reserved for blocks of a file.
 
 use crate::dirty::{BlockSet, Dirty};
 use larder_ext4::{Filesystem, Inode, MappingLevel};
 
-/// The space reserved for some blocks, in clusters.
+/// An amount of space to reserve, in clusters: for content, and for the blocks of the mapping.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Need {
     pub(crate) content: u64,
     pub(crate) mapping: u64,
 }
 
-/// Returns the space that `blocks` of the file need, in addition to the reservations of `reserved`.
+/// Returns the space that `blocks` of the file need. If `reserved` is given, leaves out the
+/// clusters and mapping blocks that its reservations already cover.
 pub(crate) fn need_of(
     fs: &Filesystem,
     inode: &Inode,
@@ -23,14 +24,17 @@ pub(crate) fn need_of(
     };
     let levels = fs.mapping_levels(inode).into_iter();
     Need {
-        content: spans(clusters, blocks, reserved),
-        mapping: levels.map(|level| spans(level, blocks, reserved)).sum(),
+        content: count_spans(clusters, blocks, reserved),
+        mapping: levels
+            .map(|level| count_spans(level, blocks, reserved))
+            .sum(),
     }
 }
 
-/// Returns the number of spans of `level` that `blocks` touch and in which no block has a
-/// reservation.
-fn spans(level: MappingLevel, blocks: &BlockSet, reserved: Option<&Dirty>) -> u64 {
+/// Returns the number of spans of `level` that overlap `blocks` and in which no block has a
+/// reservation yet. A span is the range of file blocks that one cluster, or one block of the
+/// mapping, covers.
+fn count_spans(level: MappingLevel, blocks: &BlockSet, reserved: Option<&Dirty>) -> u64 {
     let MappingLevel { first, span_log2 } = level;
     let is_reserved = |span: u64| {
         let start = first + (span << span_log2);
@@ -41,7 +45,7 @@ fn spans(level: MappingLevel, blocks: &BlockSet, reserved: Option<&Dirty>) -> u6
         })
     };
     let mut count = 0;
-    // The span after the last one that was counted.
+    // The span after the last counted span. Two runs may overlap the same span.
     let mut next = 0;
     for run in blocks.runs_in(first..u64::MAX) {
         let touched =
@@ -49,7 +53,8 @@ fn spans(level: MappingLevel, blocks: &BlockSet, reserved: Option<&Dirty>) -> u6
         next = touched.end.max(next);
         let is_unshared = reserved.is_none() || span_log2 == 0;
         count += if is_unshared {
-            // A block shares its reservation with no other.
+            // No span contains a reserved block: either there are no reservations, or each span is
+            // a single block of `blocks`, which have none.
             touched.end.saturating_sub(touched.start)
         } else {
             touched.filter(|span| !is_reserved(*span)).count() as u64
@@ -76,13 +81,13 @@ mod tests {
             first: 12,
             span_log2: 8,
         };
-        assert_eq!(spans(level, &set(&[(0, 12)]), None), 0);
-        assert_eq!(spans(level, &set(&[(0, 13)]), None), 1);
+        assert_eq!(count_spans(level, &set(&[(0, 12)]), None), 0);
+        assert_eq!(count_spans(level, &set(&[(0, 13)]), None), 1);
         assert_eq!(
-            spans(level, &set(&[(20, 30), (40, 50), (267, 269)]), None),
+            count_spans(level, &set(&[(20, 30), (40, 50), (267, 269)]), None),
             2
         );
-        assert_eq!(spans(level, &set(&[(12, 12 + 256 * 5)]), None), 5);
+        assert_eq!(count_spans(level, &set(&[(12, 12 + 256 * 5)]), None), 5);
     }
 
     #[test]
@@ -95,9 +100,15 @@ mod tests {
             delayed: set(&[(30, 31)]),
             ..Dirty::default()
         };
-        assert_eq!(spans(level, &set(&[(40, 41)]), Some(&dirty)), 0);
-        assert_eq!(spans(level, &set(&[(40, 41), (300, 301)]), Some(&dirty)), 1);
+        assert_eq!(count_spans(level, &set(&[(40, 41)]), Some(&dirty)), 0);
+        assert_eq!(
+            count_spans(level, &set(&[(40, 41), (300, 301)]), Some(&dirty)),
+            1
+        );
         dirty.expected = set(&[(301, 302)]);
-        assert_eq!(spans(level, &set(&[(40, 41), (300, 301)]), Some(&dirty)), 0);
+        assert_eq!(
+            count_spans(level, &set(&[(40, 41), (300, 301)]), Some(&dirty)),
+            0
+        );
     }
 }

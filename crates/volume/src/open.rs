@@ -1,4 +1,4 @@
-//! Opening an image: the device, the journal, the superblock, the caches.
+//! Opens an image: the device, the superblock, the journal and the caches.
 
 use crate::dirty::DirtyFiles;
 use crate::fill::PageFiller;
@@ -22,10 +22,11 @@ use larder_readahead::{PolicyName, max_pages_from_bytes};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The caches' size divided by the limit of dirty metadata, which is kept beside the caches.
-const DIRTY_METADATA_PART: u64 = 4;
+/// The limit of dirty metadata is the size of the caches divided by this number. Dirty metadata is
+/// kept in addition to the caches.
+const DIRTY_METADATA_DIVISOR: u64 = 4;
 
-/// Opens the file or block device at `path`, from `options.offset_bytes` on.
+/// Opens the file or block device at `path`, starting at `options.offset_bytes`.
 pub(crate) fn file(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>> {
     let range = FileRange {
         offset_bytes: options.offset_bytes,
@@ -45,18 +46,19 @@ pub(crate) struct Opened {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
     pub(crate) origin: Origin,
-    /// The multiple-mount protection.
+    /// The acquired multiple-mount protection, if the image has it.
     pub(crate) held: Option<HeldImage>,
 }
 
-/// The image of a volume, and how it was opened.
+/// The image of a volume, and the settings with which it was opened.
 #[derive(Debug)]
 pub(crate) struct Origin {
-    /// The image itself, without replayed blocks.
+    /// The device with the image, without blocks that were replayed in memory.
     pub(crate) image: Arc<CountingDevice>,
-    /// The state of its journal at open.
+    /// The state of the journal when the image was opened.
     pub(crate) journal: JournalState,
-    /// How the superblock was damaged, and the backup that was used instead.
+    /// The damage of the primary superblock, and the backup that was used instead, if the
+    /// superblock was damaged.
     pub(crate) superblock_repair: Option<String>,
     pub(crate) cache_size_bytes: u64,
     pub(crate) tables: Tables,
@@ -100,7 +102,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         held = HeldImage::acquire(fs.superblock(), &replayed.device, &options.clock)?;
         let writing = WriteOptions {
             journals_content: options.data == DataMode::Journal,
-            dirty_metadata_bytes: Some(options.cache_size_bytes / DIRTY_METADATA_PART),
+            dirty_metadata_bytes: Some(options.cache_size_bytes / DIRTY_METADATA_DIVISOR),
             repair: replayed.repair.clone(),
             attributes: Arc::clone(&caches.attributes),
         };
@@ -161,19 +163,19 @@ fn budget(superblock: &Superblock, options: &OpenOptions) -> BudgetConfig {
     }
 }
 
-/// The superblock and the device to read, and the blocks to read instead of them, after the journal
-/// was considered.
+/// A file system whose journal was replayed in memory, or was not replayed. Reads of `device`
+/// return replayed blocks. `overlay` contains the changes of fast commits.
 struct Replayed {
     superblock: Superblock,
     device: Arc<dyn BlockDevice>,
     overlay: Option<Overlay>,
     journal: JournalState,
-    /// The replacement of a damaged superblock.
+    /// The repair of a damaged primary superblock.
     repair: Option<SuperblockRepair>,
 }
 
 impl Replayed {
-    /// Returns the file system without a replay.
+    /// Returns the file system without replaying its journal.
     fn as_is(superblock: Superblock, device: Arc<dyn BlockDevice>, journal: JournalState) -> Self {
         Self {
             superblock,
@@ -185,9 +187,9 @@ impl Replayed {
     }
 }
 
-/// Reads the file system on `device`. If it is to be written, it is returned without a replay,
-/// because the open for writing replays the journal on the image. Otherwise it is returned as after
-/// the replay.
+/// Reads the superblock on `device`, and replays the journal in memory if the volume is opened for
+/// reading. If it is opened for writing, [`Filesystem::enable_writing`] replays the journal on the
+/// image later.
 fn replayed(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Replayed> {
     let (superblock, repair) = Superblock::read_or_restore(&*device)?;
     if let Some(repair) = &repair {

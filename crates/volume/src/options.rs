@@ -12,76 +12,81 @@ use std::sync::Arc;
 #[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Offset of the file system in the file or device, in bytes. Default: 0.
+    /// The offset of the file system in the file or device, in bytes. Default: 0.
     pub offset_bytes: u64,
-    /// Memory that all caches share, in bytes. Default: 256 MiB.
+    /// The memory that all caches share, in bytes. Default: 256 MiB.
     pub cache_size_bytes: u64,
-    /// Readahead policy by name, one of [`PolicyName::ALL`](crate::PolicyName::ALL): `off`,
-    /// `legacy`, `ondemand` or `modern`. Default: `ondemand`.
+    /// The name of the readahead policy, one of [`PolicyName::ALL`](crate::PolicyName::ALL): `off`,
+    /// `legacy` (as in Linux 2.6.20), `ondemand` (as in Linux 2.6.23) or `modern` (as in Linux
+    /// 6.18). Default: `ondemand`.
     pub readahead: String,
-    /// The largest readahead window, in bytes; 0 disables readahead. Default: 1 MiB (Linux: 128
-    /// KiB).
+    /// The maximum size of a readahead window, in bytes. 0 disables readahead. Default: 1 MiB
+    /// (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
-    /// Readahead threads, at most [`OpenOptions::MAX_READAHEAD_THREADS`]; 0 disables readahead.
-    /// Default: 4.
+    /// The number of readahead threads, at most [`OpenOptions::MAX_READAHEAD_THREADS`]. 0 disables
+    /// readahead. Default: 4.
     pub readahead_threads: usize,
-    /// Bypass the host's page cache (`O_DIRECT`): nothing is cached twice, and only the readahead
-    /// policy reads ahead. Default: false.
+    /// Bypass the page cache of the host (`O_DIRECT`). The host then does not cache data a second
+    /// time, and does not read ahead. Default: false.
     pub direct_device: bool,
-    /// Ignore the journal, even if it needs recovery. Default: false.
+    /// Ignore a journal that needs recovery. No effect with `read_write`. Default: false.
     pub noload: bool,
-    /// Open for writing, with an exclusive lock. Default: false.
+    /// Open the image for writing, with an exclusive lock. Default: false.
     pub read_write: bool,
-    /// Seconds between commits of the journal. Default: 5, as in Linux.
+    /// The time between commits of the journal, in seconds. 0 means the default. Default: 5, as in
+    /// Linux.
     pub commit_seconds: u32,
-    /// Ordering of content and metadata in a crash. Default: [`DataMode::Ordered`].
+    /// How content and metadata are ordered for a crash. Default: [`DataMode::Ordered`].
     pub data: DataMode,
-    /// Action when corruption is detected. Default: the value in the superblock.
+    /// The action when an operation that changes the volume detects corruption. Default: the value
+    /// in the superblock.
     pub errors: Option<ErrorsMode>,
-    /// Write back and commit in a background thread, depending on age and memory. If false, only
-    /// the callers' own operations do this. Default: true.
+    /// Whether a background thread writes back and commits, periodically and when too many blocks
+    /// are dirty. If false, only the operations of callers write back and commit. Default: true.
     pub background: bool,
-    /// The cache that finds equal attributes of another file, so that both share them. Default:
-    /// [`Variant::default`].
+    /// The implementation of the cache that finds equal extended attributes, so that files can
+    /// share them on the image. Default: [`Variant::default`].
     pub mbcache: Variant,
-    /// The tables of the caches: hash functions, sizes, and how dentries are shrunk. Default:
-    /// [`Tables::LARDER`].
+    /// The tables of the caches: their hash functions, their sizes, and when the dentry cache
+    /// shrinks. Default: [`Tables::LARDER`].
     pub tables: Tables,
     /// The clock for the timestamps of changes. Default: the system clock.
     pub clock: Arc<dyn Clock>,
-    /// The tape that receives every lookup, insertion and removal of pages, buffers, dentries and
-    /// inodes, from the first on. Default: none.
+    /// The tape, which is a recorder of cache events. It receives every lookup, insertion and
+    /// removal of pages, buffers, dentries and inodes since the open. Default: none.
     pub tape: Option<Arc<dyn Tape>>,
 }
 
-/// Ordering of content and metadata in a crash (`data=`).
+/// How content and metadata are ordered for a crash (`data=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataMode {
-    /// Content is on the device before the metadata that refers to it is committed.
+    /// Content is written to the device before the metadata that refers to the content is
+    /// committed.
     #[default]
     Ordered,
-    /// Content may be written later. (Larder always writes content first.)
+    /// Content may be written after the metadata. Larder never uses this freedom, so the mode is
+    /// the same as `Ordered`.
     Writeback,
-    /// Content is written through the journal too.
+    /// Content is written through the journal, like metadata.
     Journal,
 }
 
-/// Action when an operation that changes a volume detects corruption (`errors=`). In every mode,
-/// the operation fails, and the place and time are recorded in the superblock.
+/// The action when an operation that changes a volume detects corruption (`errors=`). In every
+/// mode, the operation fails, and the block or inode and the time are recorded in the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorsMode {
     /// Only the operation fails.
     Continue,
-    /// The volume becomes read-only. The journal is aborted, as in the kernel, so that uncommitted
+    /// The volume becomes read-only. As in the kernel, the journal is aborted, so uncommitted
     /// changes are lost.
     RemountReadOnly,
-    /// The same as [`ErrorsMode::RemountReadOnly`]; the kernel panics in this mode.
+    /// The same as [`ErrorsMode::RemountReadOnly`]. The kernel panics in this mode.
     Abort,
 }
 
 impl ErrorsMode {
     /// Returns the mode that the superblock specifies. As in the kernel, an unknown value means
-    /// read-only.
+    /// [`ErrorsMode::RemountReadOnly`].
     pub(crate) fn of_superblock(superblock: &Superblock) -> Self {
         match superblock.errors {
             1 => Self::Continue,

@@ -1,6 +1,7 @@
-//! The locations of data and holes: `SEEK_DATA` and `SEEK_HOLE`.
+//! Finds data and holes in a file, for `SEEK_DATA` and `SEEK_HOLE`.
 //!
-//! Model: `ext4_seek_data` and `ext4_seek_hole`. Dirty blocks count as data, whether mapped or not.
+//! Model: `ext4_seek_data` and `ext4_seek_hole`. Dirty blocks count as data, even if they are not
+//! mapped yet.
 
 use crate::Result;
 use crate::live::Inodes;
@@ -8,7 +9,8 @@ use larder_ext4::Inode;
 use std::ops::Range;
 
 impl Inodes {
-    /// Returns the first byte of data at or after `offset_bytes`, or `None` if only a hole follows.
+    /// Returns the offset of the first byte of data at or after `offset_bytes`, or `None` if only a
+    /// hole follows.
     pub(crate) fn seek_data(&self, inode: &Inode, offset_bytes: u64) -> Result<Option<u64>> {
         self.with_mapping(inode, |inode| {
             let mapped = self.fs.seek_data(inode, offset_bytes)?;
@@ -21,8 +23,8 @@ impl Inodes {
         })
     }
 
-    /// Returns the first byte of a hole at or after `offset_bytes`, or `None` past the end of the
-    /// file. The end of the file counts as a hole.
+    /// Returns the offset of the first byte of a hole at or after `offset_bytes`. The end of the
+    /// file counts as a hole. Returns `None` if `offset_bytes` is at or past the end.
     pub(crate) fn seek_hole(&self, inode: &Inode, offset_bytes: u64) -> Result<Option<u64>> {
         self.with_mapping(inode, |inode| {
             let log2 = self.block_size_log2();
@@ -30,7 +32,7 @@ impl Inodes {
             loop {
                 let hole = match self.fs.seek_hole(inode, at)? {
                     Some(hole) if hole < inode.size_bytes() => hole,
-                    // At the end of the file, or past it.
+                    // There is no hole before the end of the file.
                     end if at == offset_bytes => return Ok(end),
                     _ => return Ok(Some(inode.size_bytes())),
                 };
@@ -42,7 +44,8 @@ impl Inodes {
         })
     }
 
-    /// Returns the dirty run of `inode` that contains `block`, or the next one.
+    /// Returns the run of dirty blocks of `inode` that contains `block`, or otherwise the next run
+    /// after `block`.
     fn dirty_run_from(&self, inode: &Inode, block: u64) -> Option<Range<u64>> {
         let live = self.in_use(self.live.as_ref()?, inode.ino());
         live.state().dirty.blocks.run_from(block)

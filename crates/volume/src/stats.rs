@@ -1,4 +1,4 @@
-//! Statistics of the caches and the device since the volume was opened.
+//! Statistics of the caches, readahead, the device and writing since the volume was opened.
 
 use larder_cache::CacheStats;
 use larder_cache::mbcache::{self, Variant};
@@ -7,99 +7,100 @@ use larder_cache::tape::{CacheKind, RecordingStats};
 use larder_readahead::PolicyName;
 use serde::{Deserialize, Serialize};
 
-/// Readahead settings and statistics.
+/// The settings and statistics of readahead.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ReadaheadStats {
-    /// The policy: `off` if there are no readahead threads or the largest window is 0.
+    /// The policy. It is `off` if there are no readahead threads or if the maximum window is 0.
     #[serde(with = "by_name")]
     pub policy: PolicyName,
-    /// The configured largest window in bytes, in whole pages.
+    /// The configured maximum window in bytes, rounded to whole pages.
     pub max_bytes: u64,
-    /// Readahead threads.
+    /// The number of readahead threads.
     pub threads: usize,
-    /// Windows read ahead.
+    /// The number of windows that were read ahead.
     pub windows: u64,
-    /// Pages read before they were requested.
+    /// The number of pages that were read ahead.
     pub pages_ahead: u64,
-    /// Pages read ahead and then used.
+    /// The number of pages that were read ahead and then used.
     pub pages_used: u64,
-    /// Pages read ahead and evicted before use.
+    /// The number of pages that were read ahead and evicted before use.
     pub pages_wasted: u64,
 }
 
-/// Device I/O statistics.
+/// The statistics of device I/O.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceStats {
-    /// Device reads.
+    /// The number of device reads.
     pub reads: u64,
-    /// Bytes read.
+    /// The number of bytes read.
     pub bytes: u64,
-    /// Device writes.
+    /// The number of device writes.
     pub writes: u64,
-    /// Bytes written.
+    /// The number of bytes written.
     pub written_bytes: u64,
-    /// Flushes.
+    /// The number of device flushes.
     pub flushes: u64,
 }
 
 /// The state of writing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WritingStats {
-    /// Content that is not on the device yet, in bytes.
+    /// Dirty content, which is not on the device yet, in bytes.
     pub dirty_bytes: u64,
-    /// Metadata that is not at its home on the device yet, in bytes. It is kept in memory beside
-    /// the caches, at most about a quarter of their size.
+    /// Metadata that is not at its final location on the device yet, in bytes. It is kept in memory
+    /// in addition to the caches. The limit is about a quarter of the size of the caches.
     #[serde(default)]
     pub dirty_metadata_bytes: u64,
-    /// The reason why the volume became read-only, if a write failed.
+    /// The reason why all writing stopped, if the volume became read-only because of an error.
     pub read_only_because: Option<String>,
 }
 
-/// Attributes that files share, since the volume was opened.
+/// The statistics of extended attributes that files share on the image.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct AttributeStats {
-    /// The cache that finds equal attributes of another file.
+    /// The implementation of the caches that find equal extended attributes.
     pub variant: Variant,
-    /// The cache of attribute blocks.
+    /// The statistics of the cache of attribute blocks.
     pub blocks: mbcache::Stats,
-    /// The cache of inodes that contain values.
+    /// The statistics of the cache of value inodes, which contain large attribute values.
     pub inodes: mbcache::Stats,
-    /// Files that share an existing attribute block, and entries that share an existing value
-    /// inode.
+    /// How often a file began to share an existing attribute block, or an attribute an existing
+    /// value inode.
     pub shares: u64,
-    /// Space on the image that is saved by sharing, in bytes. When a file stops using something
-    /// that was shared before the volume was opened, this also decreases, to 0 at the lowest.
+    /// The space on the image that sharing has saved since the volume was opened, in bytes. The
+    /// value decreases when a file stops sharing a block or inode, even if the sharing began before
+    /// the volume was opened. The minimum is 0.
     pub saved_bytes: u64,
 }
 
-/// All statistics.
+/// All statistics of a volume.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// The memory budget of all caches, in bytes.
     pub cache_size_bytes: u64,
-    /// The tables of the caches, as configured.
+    /// The configured tables of the caches.
     #[serde(default)]
     pub tables: Tables,
-    /// The page cache.
+    /// The statistics of the page cache.
     pub page: CacheStats,
-    /// The buffer cache.
+    /// The statistics of the buffer cache.
     pub buffer: CacheStats,
-    /// The dentry cache.
+    /// The statistics of the dentry cache.
     pub dentry: CacheStats,
-    /// The inode cache.
+    /// The statistics of the inode cache.
     pub inode: CacheStats,
-    /// Readahead.
+    /// The settings and statistics of readahead.
     pub readahead: ReadaheadStats,
-    /// The device.
+    /// The statistics of the device.
     pub device: DeviceStats,
-    /// Shared attributes, if the volume was opened for writing.
+    /// The statistics of shared attributes, if the volume was opened for writing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributeStats>,
-    /// Writing, if the volume was opened for writing.
+    /// The state of writing, if the volume was opened for writing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writing: Option<WritingStats>,
-    /// The recording of cache events, if enabled.
+    /// The statistics of the recording of cache events, if it is enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingStats>,
 }

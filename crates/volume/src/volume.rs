@@ -1,9 +1,9 @@
-//! An open image: names, metadata, attributes.
+//! An open image: lookups of names, metadata, extended attributes and statistics.
 //!
-//! Model: the kernel's VFS with ext4. Dentries and inodes are looked up in their caches, and in the
-//! file system on a miss. Content is in [`crate::read`].
+//! Model: the kernel's VFS with ext4. Dentries and inodes are looked up in their caches, and after
+//! a miss in the file system. [`crate::read`] reads content.
 //!
-//! Locking: none of its own. A lookup that hits takes no lock.
+//! Locking: this module has no locks of its own. A lookup that hits the cache takes no lock.
 
 use crate::live::{Inodes, Live};
 use crate::mmp::MmpKeeper;
@@ -26,20 +26,21 @@ use std::sync::atomic::AtomicBool;
 /// The maximum number of symbolic links followed in one path, as in Linux.
 const MAX_LINKS: u32 = 40;
 
-/// The number of entries that are read at once from a directory on a volume open for writing.
+/// The number of directory entries that are read with the directory locked once, on a volume that
+/// is open for writing.
 const PART_ENTRIES: usize = 256;
 
 /// An open ext2, ext3 or ext4 image.
 #[derive(Debug)]
 pub struct Volume {
     pub(crate) inodes: Arc<Inodes>,
-    /// Its readahead threads are joined when the volume and its last open file are dropped.
+    /// The readahead threads of the reader end when the volume and the last open file are dropped.
     reader: Arc<Reader>,
     pub(crate) writer: Arc<Writer>,
     origin: Origin,
-    /// The flusher, which writes back in the background.
+    /// The thread that writes back in the background.
     pub(crate) flusher: Mutex<Option<Flusher>>,
-    /// Renews the multiple-mount protection.
+    /// The thread that renews the multiple-mount protection.
     pub(crate) keeper: Mutex<Option<MmpKeeper>>,
     pub(crate) is_closed: AtomicBool,
 }
@@ -53,8 +54,10 @@ impl Drop for Volume {
 }
 
 impl Volume {
-    /// Opens the image at `path`, a regular file or a block device, read-only and with a shared
-    /// lock. A journal that needs recovery is replayed in memory; the image is never written.
+    /// Opens the image at `path`, which is a regular file or a block device. By default, opens it
+    /// read-only with a shared lock, replays a journal that needs recovery in memory, and never
+    /// writes to the image. With `options.read_write`, takes an exclusive lock and recovers the
+    /// journal on the image.
     ///
     /// # Errors
     /// Returns an error if the image, the file or the options are invalid.
@@ -62,7 +65,8 @@ impl Volume {
         Self::open_device(open::file(path.as_ref(), options)?, options)
     }
 
-    /// Opens any device like [`Volume::open`]. `options.offset_bytes` is ignored.
+    /// Opens the image on `device` like [`Volume::open`], without a lock. `options.offset_bytes`
+    /// and `options.direct_device` are ignored.
     ///
     /// # Errors
     /// The same as for [`Volume::open`].
@@ -101,7 +105,7 @@ impl Volume {
         &self.inodes.fs
     }
 
-    /// Returns the inode `ino`, to be changed.
+    /// Returns the live inode `ino`, for a change.
     pub(crate) fn live(&self, ino: Ino) -> Result<Live<'_>> {
         self.inodes.live(ino)
     }
@@ -117,7 +121,8 @@ impl Volume {
         );
         info.superblock_repair
             .clone_from(&self.origin.superblock_repair);
-        // The other fields keep their values from the open.
+        // The label can be changed while the volume is open. The other fields keep their values
+        // from the open.
         if let Ok(label) = self.label() {
             info.label = String::from_utf8_lossy(&label).into_owned();
         }
@@ -130,8 +135,9 @@ impl Volume {
         self.fs().statfs()
     }
 
-    /// Returns the inode at `path`, from the root, following symbolic links in the middle and at
-    /// the end. Leading, doubled and trailing slashes are ignored.
+    /// Returns the inode at `path`, which is always relative to the root directory. Follows all
+    /// symbolic links, including a link at the end. Leading, doubled and trailing slashes are
+    /// ignored.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::TooManyLinks`], or an error of the image.
@@ -139,7 +145,8 @@ impl Volume {
         self.walk(path, true)
     }
 
-    /// Returns the same as [`Volume::resolve`], but does not follow a symbolic link at the end.
+    /// Returns the inode at `path` like [`Volume::resolve`], but does not follow a symbolic link at
+    /// the end.
     ///
     /// # Errors
     /// The same as for [`Volume::resolve`].
@@ -148,7 +155,8 @@ impl Volume {
     }
 
     fn walk(&self, path: &[u8], follow_last: bool) -> Result<Ino> {
-        // The remaining names, the next one last; a link pushes the names of its target.
+        // The remaining names of link targets, in reverse order. They are followed before the rest
+        // of `path`.
         let mut rest: Vec<Vec<u8>> = Vec::new();
         let mut names = components(path).peekable();
         let mut at = Ino::ROOT;
@@ -196,7 +204,7 @@ impl Volume {
     fn lookup_kind(&self, parent: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
         let found = self.inodes.lookup(parent, name)?;
         let (ino, file_type) = found.ok_or_else(|| Error::not_found(name))?;
-        // Old directories do not record the type.
+        // Directories without the `filetype` feature do not record the type.
         match file_type.kind() {
             Some(kind) => Ok((ino, kind)),
             None => Ok((ino, self.inode(ino)?.kind())),
@@ -219,7 +227,8 @@ impl Volume {
         Metadata::new(inode, self.fs().superblock().block_size_bytes())
     }
 
-    /// Opens a regular file for a reader with its own stream, which [holds](Volume::hold) the file.
+    /// Opens a regular file with its own readahead state. The open file [holds](Volume::hold) the
+    /// inode, which prevents its deletion.
     ///
     /// # Errors
     /// [`Error::IsDirectory`], [`Error::NotRegular`], `ESTALE`, or an error of the image.
@@ -227,11 +236,11 @@ impl Volume {
         OpenFile::new(&self.inodes, &self.reader, &self.writer, ino)
     }
 
-    /// Fills `buf` from `offset_bytes` of a regular file and returns the number of bytes read,
-    /// which is less than requested only at the end of the file.
+    /// Reads from `offset_bytes` of a regular file into `buf`. Returns the number of bytes read,
+    /// which is less than the length of `buf` only at the end of the file.
     ///
-    /// For readahead, all callers that read a file by its number are one reader. A caller that
-    /// needs its own readahead state [opens](Volume::open_file) the file.
+    /// All callers that read a file by its inode number share one readahead state. A caller that
+    /// needs its own readahead state must [open](Volume::open_file) the file.
     ///
     /// # Errors
     /// [`Error::IsDirectory`], [`Error::NotRegular`], or an error of the image. Part of `buf` may
@@ -240,8 +249,8 @@ impl Volume {
         self.read(ino, buf, offset_bytes, Keep::All)
     }
 
-    /// Reads like [`Volume::read_at`], for callers that cache the data themselves: a page that is
-    /// returned completely is not kept in the page cache after its first use.
+    /// Reads like [`Volume::read_at`], for callers that cache the data themselves: after a page has
+    /// been read completely for the first time, it is evicted from the page cache.
     ///
     /// # Errors
     /// The same as for [`Volume::read_at`].
@@ -249,10 +258,10 @@ impl Volume {
         self.read(ino, buf, offset_bytes, Keep::UsedAgain)
     }
 
-    /// Reads like [`Volume::read_once`], for callers that also read ahead themselves. From the
-    /// first uncached page on, the rest is read into `buf` directly, without caching and without
-    /// readahead. If that page does not begin at a block boundary, or a part cannot be read, the
-    /// rest is read as by `read_once`.
+    /// Reads like [`Volume::read_once`], for callers that also read ahead themselves. Starting with
+    /// the first page that is not cached, reads into `buf` directly, without caching and without
+    /// readahead. If the direct read cannot start at a block boundary, or fails, reads the
+    /// remaining bytes like `read_once`.
     ///
     /// # Errors
     /// The same as for [`Volume::read_at`].
@@ -266,8 +275,9 @@ impl Volume {
         self.reader.read(&inode, stream, buf, offset_bytes, keep)
     }
 
-    /// Announces a use like [`OpenFile::advise`], for all reads of the file by its number. The
-    /// advice and the reading pattern are forgotten after too many other files were read.
+    /// Announces how `range` will be used, like [`OpenFile::advise`], for all reads of the file by
+    /// its inode number. The advice and the detected access pattern are lost after reads of many
+    /// other files.
     ///
     /// # Errors
     /// The same as for [`Volume::open_file`].
@@ -279,8 +289,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Calls `emit` for each entry of the directory from `cookie` on, until it breaks or the
-    /// listing ends. Cookie 0 is the start.
+    /// Calls `emit` for each entry of the directory, starting at `cookie`, until `emit` returns
+    /// `Break` or the directory ends. Cookie 0 is the start.
     ///
     /// # Errors
     /// An error of the image. A damaged block does not end a listing: the following entries are
@@ -306,7 +316,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Lists like [`Volume::read_dir`], in parts, so that `emit` may take locks too.
+    /// Lists the directory like [`Volume::read_dir`], on a volume that is open for writing. Reads
+    /// entries in parts, and calls `emit` while the directory is not locked, so that `emit` may
+    /// take locks.
     fn read_changing_dir(
         &self,
         ino: Ino,
@@ -354,7 +366,8 @@ impl Volume {
             .with_inode(ino, |inode| Ok(self.fs().read_link(inode)?))
     }
 
-    /// Returns the value of the attribute `name` (with its prefix, as in `user.tag`), if set.
+    /// Returns the value of the extended attribute `name`, or `None` if the inode has no such
+    /// attribute. `name` includes the prefix, as in `user.tag`.
     ///
     /// # Errors
     /// An error of the image.
@@ -364,7 +377,7 @@ impl Volume {
         })
     }
 
-    /// Returns the names of all attributes.
+    /// Returns the names of all extended attributes of the inode.
     ///
     /// # Errors
     /// An error of the image.
@@ -374,7 +387,8 @@ impl Volume {
         })
     }
 
-    /// Returns the first byte of data at or after `offset_bytes`, like lseek(2) with `SEEK_DATA`.
+    /// Returns the offset of the first byte of data at or after `offset_bytes`, like lseek(2) with
+    /// `SEEK_DATA`.
     ///
     /// # Errors
     /// [`Error::NoMoreData`] if only a hole follows, or an error of the image.
@@ -383,18 +397,19 @@ impl Volume {
         found.ok_or(Error::NoMoreData(ino))
     }
 
-    /// Returns the first byte of a hole at or after `offset_bytes`, like lseek(2) with `SEEK_HOLE`.
-    /// The end of the file counts as a hole.
+    /// Returns the offset of the first byte of a hole at or after `offset_bytes`, like lseek(2)
+    /// with `SEEK_HOLE`. The end of the file counts as a hole.
     ///
     /// # Errors
-    /// [`Error::NoMoreData`] past the end, or an error of the image.
+    /// [`Error::NoMoreData`] if `offset_bytes` is at or past the end of the file, or an error of
+    /// the image.
     pub fn seek_hole(&self, ino: Ino, offset_bytes: u64) -> Result<u64> {
         let found = self.inodes.seek_hole(&self.inode(ino)?, offset_bytes)?;
         found.ok_or(Error::NoMoreData(ino))
     }
 
-    /// Returns the statistics since the volume was opened. Visits every bucket of the caches, and
-    /// every page in trees.
+    /// Returns the statistics since the volume was opened. Visits every bucket of the caches, or
+    /// every page of a cache that stores pages in trees.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.counts();
@@ -406,8 +421,8 @@ impl Volume {
         stats
     }
 
-    /// Returns the same as [`Volume::stats`] without the longest chains, which require a visit of
-    /// every bucket. Fast for caches of any size.
+    /// Returns the same statistics as [`Volume::stats`], without the longest chains. Visits no
+    /// buckets, so the time does not depend on the sizes of the caches.
     #[must_use]
     pub fn counts(&self) -> Stats {
         let (caches, fs) = (&self.inodes.caches, self.fs());
@@ -448,9 +463,10 @@ impl Volume {
         }
     }
 
-    /// Returns the bucket histogram of a cache, or the depths of its trees. It is displayed in the
-    /// form of the published ones. Visits every bucket, or every page in trees, and locks those in
-    /// use for a moment, one after the other.
+    /// Returns the histogram of the chain lengths in the buckets of a cache, or of the depths of
+    /// its trees. The report is displayed in the form of the histograms in Lever, "Linux Kernel
+    /// Hash Table Behavior" (2000). Visits every bucket, or every page in trees, and briefly locks
+    /// each bucket that is in use.
     #[must_use]
     pub fn histogram(&self, cache: CacheKind) -> HistogramReport {
         let caches = &self.inodes.caches;
@@ -463,7 +479,7 @@ impl Volume {
     }
 }
 
-/// Returns the names in `path`, without slashes.
+/// Returns the names in `path`, without slashes and empty names.
 fn components(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/')
         .filter(|name| !name.is_empty())

@@ -1,8 +1,9 @@
-//! A count whose memory is taken from the caches.
+//! The count of inodes with holds, and the cache memory that is given up for them.
 //!
-//! Inodes that the kernel or a program holds cannot be evicted. Therefore the caches give up one
-//! frame for every group of inodes that takes the memory of a frame, as far as [`budget`] allows.
-//! Pages make room for them, and the process does not grow.
+//! A hold is a reference to an inode from an open file or from the kernel. The memory for it cannot
+//! be evicted. Therefore the caches give up one frame (the memory of a page) for every group of
+//! inodes that takes as much memory as a frame, up to a limit that [`budget`] defines. The page
+//! cache shrinks by these frames, and the process does not grow.
 //!
 //! [`budget`]: larder_cache::budget
 
@@ -11,22 +12,23 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The number of inodes that are held.
+/// The number of inodes with holds.
 pub(crate) struct ChargedCount {
     charge: Arc<dyn Charge>,
     count: AtomicU64,
-    /// Frames that were given up for it.
+    /// The number of frames that the caches have given up.
     charged: Mutex<u64>,
     most: u64,
-    /// Inodes per frame.
+    /// The number of inodes for each frame.
     per_frame: u64,
 }
 
 impl ChargedCount {
-    /// The maximum memory of a hold, in this crate's table and in the mount's table together.
+    /// The maximum memory of an inode with holds: its entries in this crate's table and in the
+    /// mount's table of nodes.
     const HOLD_BYTES: u64 = 64;
 
-    /// Creates a count of 0, for which `charge` gives up at most `most` frames of `frame_bytes`.
+    /// Creates a count of 0. `charge` gives up frames of `frame_bytes`, at most `most` of them.
     pub(crate) fn new(charge: Arc<dyn Charge>, most: u64, frame_bytes: u64) -> Self {
         Self {
             charge,
@@ -37,20 +39,22 @@ impl ChargedCount {
         }
     }
 
-    /// Increments the count. Returns true if the caller must call [`ChargedCount::settle`] when it
-    /// holds no lock.
+    /// Increments the count. Returns whether the caller must call [`ChargedCount::settle`], after
+    /// it has released its locks.
     pub(crate) fn increment(&self) -> bool {
         let before = self.count.fetch_add(1, Relaxed);
         before.is_multiple_of(self.per_frame)
     }
 
-    /// Decrements the count, which is not 0. Returns the same as [`ChargedCount::increment`].
+    /// Decrements the count, which must not be 0. Returns whether the caller must call
+    /// [`ChargedCount::settle`], after it has released its locks.
     pub(crate) fn decrement(&self) -> bool {
         let before = self.count.fetch_sub(1, Relaxed);
         before % self.per_frame == 1 || self.per_frame == 1
     }
 
-    /// Takes frames from the caches, or returns them, until they match the count.
+    /// Takes frames from the caches, or returns frames to them, until the number of frames matches
+    /// the count.
     pub(crate) fn settle(&self) {
         let mut charged = self.charged.lock();
         let due = self.count.load(Relaxed).div_ceil(self.per_frame);
@@ -78,7 +82,7 @@ impl std::fmt::Debug for ChargedCount {
 mod tests {
     use super::*;
 
-    /// Frames left.
+    /// The number of free frames.
     struct Frames(AtomicU64);
 
     impl Charge for Frames {

@@ -1,5 +1,4 @@
-//! The reservations of the unallocated blocks of an inode in use. The part that is not needed is
-//! released.
+//! Adjusts the reservations of an inode in use to what its blocks need.
 
 use super::{Live, LiveState};
 use crate::need::{Need, need_of};
@@ -7,7 +6,8 @@ use larder_ext4::Reservation;
 use std::ops::Range;
 
 impl Live<'_> {
-    /// Ends a write of `blocks`: those that did not become dirty need no space.
+    /// Ends a write of `blocks`, and releases the reservations of the blocks that did not become
+    /// dirty.
     pub(crate) fn end_expecting(&self, blocks: Range<u64>) {
         let mut state = self.state();
         let dirty = &mut state.dirty;
@@ -22,11 +22,11 @@ impl Live<'_> {
             clean = run.end;
         }
         dirty.converting.remove(clean..blocks.end);
-        self.keep_needed(&mut state);
+        self.release_surplus(&mut state);
     }
 
-    /// Releases reserved space in excess of what the delayed, expected and converting blocks need.
-    pub(crate) fn keep_needed(&self, state: &mut LiveState) {
+    /// Releases the reserved space that the delayed, expected and converting blocks do not need.
+    pub(crate) fn release_surplus(&self, state: &mut LiveState) {
         let dirty = &state.dirty;
         let is_needed = dirty.reserved_sets().iter().any(|set| !set.is_empty());
         let need = match state.loaded() {
@@ -54,8 +54,9 @@ impl Live<'_> {
         }
     }
 
-    /// Reserves space again for delayed blocks that were claimed and not mapped, and releases
-    /// surplus reservations. The caller holds `writeback`.
+    /// Reserves space for delayed blocks that have none, because write-back claimed the blocks and
+    /// then failed to map them. Also releases surplus reservations. The caller must hold
+    /// `writeback`.
     pub(crate) fn settle_reservation(&self) {
         let mut state = self.state();
         if let Some(inode) = state.loaded() {
@@ -68,6 +69,6 @@ impl Live<'_> {
                 state.dirty.add_reservation(again);
             }
         }
-        self.keep_needed(&mut state);
+        self.release_surplus(&mut state);
     }
 }

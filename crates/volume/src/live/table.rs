@@ -1,4 +1,4 @@
-//! The table of inodes in use, and their state.
+//! The table of inodes in use, with the state of each inode.
 
 use super::charged::ChargedCount;
 use crate::Ino;
@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The number of shards of the table, each with its own lock.
+/// The number of shards of the table. Each shard has its own lock.
 const SHARDS: usize = 64;
 
 /// The maximum number of clean inodes that stay in the table while no operation uses them.
@@ -22,21 +22,22 @@ pub(super) const MAX_IDLE: usize = 4096;
 #[derive(Debug, Default)]
 struct Shard {
     inodes: HashMap<Ino, Arc<LiveInode>>,
-    /// The number of uses of each inode that outlast an operation. Inodes with 0 are removed.
+    /// The number of holds of each inode that has any: references by open files and the kernel,
+    /// which outlast an operation.
     holds: HashMap<Ino, u32>,
     /// Inodes whose deletion has begun.
     deleting: HashSet<Ino>,
-    /// Inodes that are idle, or were. The first is removed next.
+    /// Inodes that became idle, oldest first. Some of them may be in use again.
     idle: VecDeque<Ino>,
 }
 
-/// The inodes in use.
+/// The table of inodes in use.
 #[derive(Debug)]
 pub(crate) struct LiveInodes {
-    /// Held while the shape of the directory tree changes. Taken before all other locks.
+    /// Held while a rename changes the directory tree. Locked before all other locks.
     renames: Mutex<()>,
     shards: Box<[Mutex<Shard>]>,
-    /// The number of inodes that are held: all keys of `holds`.
+    /// The number of inodes with holds: the keys of `holds` in all shards.
     held: ChargedCount,
 }
 
@@ -44,41 +45,42 @@ pub(crate) struct LiveInodes {
 #[derive(Debug)]
 pub(crate) struct LiveInode {
     pub(super) ino: Ino,
-    /// For a directory, protects the names: shared for a lookup, exclusive for a change. For other
-    /// files, exclusive for changes of content and attributes, and shared for reads that bypass
-    /// pages.
+    /// For a directory, protects the names: shared for a lookup, exclusive for a change. For every
+    /// other file, held exclusively to change content or attributes, and shared for reads that
+    /// bypass the page cache.
     pub(crate) rw: RwLock<()>,
-    /// Held during one write-back, and while the file is truncated.
+    /// Held during a write-back, a truncation, or another change of the mapping.
     pub(crate) writeback: Mutex<()>,
-    /// Shared while pages are filled, exclusive for changes of the mapping.
+    /// Held shared while pages are filled, and exclusively for changes of the mapping.
     pub(crate) map: RwLock<()>,
     pub(super) state: Mutex<LiveState>,
-    /// Whether it is in the `idle` list of its shard. Changed under the shard's lock.
+    /// Whether the inode is in the `idle` list of its shard. Changed only with the shard locked.
     is_listed: AtomicBool,
 }
 
 /// The state of an inode in use.
 #[derive(Debug, Default)]
 pub(crate) struct LiveState {
-    /// The inode as handles last wrote it; `None` until it is first needed.
+    /// The inode as handles last wrote it, or `None` before it is first needed.
     pub(super) image: Option<Inode>,
-    /// The size, if it differs from the image's.
+    /// The present size, if it differs from the size on the image.
     pub(super) size_bytes: Option<u64>,
     /// Times of changes that no handle has written.
     pub(super) times: Option<Times>,
-    /// Content that is not on the device.
+    /// The content that is not on the device yet.
     pub(crate) dirty: Dirty,
-    /// The transactions that fsync and fdatasync must wait for. `None` if the inode has not changed
-    /// since it entered the table: they then wait for the running one.
+    /// The transaction that fsync must wait for. `None` if the inode has not changed since it was
+    /// added to the table: fsync then waits for the running transaction.
     pub(super) sync: Option<Tid>,
+    /// The transaction that fdatasync must wait for, with the same meaning of `None`.
     pub(super) data_sync: Option<Tid>,
-    /// Whether the file had content and was truncated to zero. Each write to it is then written
-    /// back before it returns, until the file is synced. Thus no commit shows the file empty for
-    /// longer than its writer leaves it empty.
+    /// Whether a file with content was truncated to zero and not synced since then. Each write to
+    /// such a file is written back before the write returns, so that the next commit contains the
+    /// new content instead of an empty file (`auto_da_alloc`).
     pub(crate) is_replaced: bool,
 }
 
-/// The times when the content, and the inode, were changed.
+/// The times of the last change of the content and of the inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) modified: Timestamp,
@@ -86,8 +88,8 @@ pub(super) struct Times {
 }
 
 impl LiveInodes {
-    /// Creates an empty table. The inodes that will be held take the memory of up to `most_frames`
-    /// frames of `frame_bytes`, which `charge` gives up.
+    /// Creates an empty table. For the memory of inodes with holds, `charge` gives up at most
+    /// `most_frames` frames of `frame_bytes`.
     pub(crate) fn new(charge: Arc<dyn Charge>, most_frames: u32, frame_bytes: u64) -> Self {
         Self {
             renames: Mutex::default(),
@@ -96,7 +98,7 @@ impl LiveInodes {
         }
     }
 
-    /// Prevents changes in the shape of the directory tree.
+    /// Locks the directory tree against renames of directories and renames between directories.
     pub(crate) fn lock_renames(&self) -> MutexGuard<'_, ()> {
         self.renames.lock()
     }
@@ -105,7 +107,8 @@ impl LiveInodes {
         self.shards[ino.0 as usize % SHARDS].lock()
     }
 
-    /// Adds a use of `ino` that outlasts an operation. Returns false if its deletion has begun.
+    /// Adds a hold to `ino`, and returns true. Returns false, without a hold, if the deletion of
+    /// `ino` has begun.
     #[must_use]
     pub(crate) fn hold(&self, ino: Ino) -> bool {
         let mut shard = self.shard(ino);
@@ -122,7 +125,7 @@ impl LiveInodes {
         true
     }
 
-    /// Removes `count` such uses. Returns false if others remain.
+    /// Removes `count` holds of `ino`. Returns whether none remain.
     pub(crate) fn release(&self, ino: Ino, count: u64) -> bool {
         let mut shard = self.shard(ino);
         if let Entry::Occupied(mut holds) = shard.holds.entry(ino) {
@@ -141,7 +144,7 @@ impl LiveInodes {
         true
     }
 
-    /// Returns the number of inodes in the table, and the number that are held.
+    /// Returns the number of inodes in the table, and the number of inodes with holds.
     #[cfg(test)]
     pub(super) fn count(&self) -> (usize, usize) {
         let shards = self.shards.iter().map(|shard| shard.lock());
@@ -150,8 +153,8 @@ impl LiveInodes {
         })
     }
 
-    /// Starts the deletion of `ino` unless it is held. Then no thread can hold it until
-    /// [`Live::drop_state`](super::Live::drop_state). Returns false if it is held.
+    /// Starts the deletion of `ino` and returns true, or returns false if `ino` has holds. From
+    /// then until [`Live::drop_state`](super::Live::drop_state), no thread can hold the inode.
     #[must_use]
     pub(crate) fn begin_deletion(&self, ino: Ino) -> bool {
         let mut shard = self.shard(ino);
@@ -162,7 +165,8 @@ impl LiveInodes {
         !is_held
     }
 
-    /// Returns the inode `ino`, which is in use until [`LiveInodes::end_use`].
+    /// Returns the inode `ino`, after adding it to the table if necessary. The caller must end the
+    /// use with [`LiveInodes::end_use`].
     pub(super) fn begin_use(&self, ino: Ino) -> Arc<LiveInode> {
         let mut shard = self.shard(ino);
         let inode = shard.inodes.entry(ino).or_insert_with(|| {
@@ -178,11 +182,12 @@ impl LiveInodes {
         Arc::clone(inode)
     }
 
-    /// Ends a use of `inode`, and removes it from the table if this was the last use and it has no
-    /// state to keep.
+    /// Ends a use of `inode`. If this was the last use, removes the inode from the table, unless it
+    /// has state to keep.
     pub(super) fn end_use(&self, inode: &Arc<LiveInode>) {
         let mut shard = self.shard(inode.ino);
-        // One reference is the table's, one is this one. A new one requires the lock of the shard.
+        // The table and the caller have one reference each. No thread can get another reference
+        // while the shard is locked.
         if Arc::strong_count(inode) > 2 {
             return;
         }
@@ -205,12 +210,13 @@ impl LiveInodes {
 }
 
 impl LiveState {
-    /// Returns whether the image contains the whole state.
+    /// Returns whether handles have written the whole state.
     pub(super) fn is_clean(&self) -> bool {
         self.size_bytes.is_none() && self.times.is_none() && self.dirty.is_empty()
     }
 
-    /// Returns whether the state contains nothing that cannot be read from the image again.
+    /// Returns whether the whole state can be read from the image again, so that the inode need not
+    /// stay in the table.
     fn is_idle(&self, is_held: bool) -> bool {
         // On the image, an inode without names looks the same as a deleted one.
         let is_orphan = self.image.is_some_and(|image| image.links() == 0);
@@ -222,17 +228,17 @@ impl LiveState {
         self.sync.is_some() || self.data_sync.is_some()
     }
 
-    /// Returns the size on the image, if the inode was loaded.
+    /// Returns the size on the image, or `None` if the inode is not loaded.
     pub(super) fn image_size(&self) -> Option<u64> {
         self.image.map(|image| image.size_bytes())
     }
 
-    /// Returns the inode as handles last wrote it, if it was loaded.
+    /// Returns the inode as handles last wrote it, or `None` if it is not loaded.
     pub(crate) fn loaded(&self) -> Option<Inode> {
         self.image
     }
 
-    /// Returns `image` with the times of later writes.
+    /// Returns `image` with the times of writes since then.
     pub(super) fn with_times(&self, mut image: Inode) -> Inode {
         if let Some(times) = self.times {
             image.set_mtime(times.modified);
@@ -243,8 +249,9 @@ impl LiveState {
 }
 
 impl Shard {
-    /// Keeps `inode`, which is idle, until enough others are idle. After that, fsync waits for the
-    /// running transaction instead of the last one that changed the inode.
+    /// Appends `inode` to the list of idle inodes. If the list is too long, removes the oldest idle
+    /// inode from the table. A later fsync of that inode waits for the running transaction, instead
+    /// of the last transaction that changed the inode.
     fn keep_idle(&mut self, inode: &LiveInode) {
         if inode.is_listed.swap(true, Relaxed) {
             return;
@@ -259,7 +266,7 @@ impl Shard {
         let is_held = self.holds.contains_key(&first);
         if let Some(inode) = self.inodes.get(&first) {
             inode.is_listed.store(false, Relaxed);
-            // Only the table refers to it, so its state is not locked.
+            // If only the table refers to the inode, no thread has locked its state.
             if Arc::strong_count(inode) == 1 && inode.state.lock().is_idle(is_held) {
                 self.inodes.remove(&first);
             }

@@ -1,4 +1,4 @@
-//! Inodes that stay in the table.
+//! Tests which inodes stay in the table, and the frames that are given up for holds.
 
 use super::table::MAX_IDLE;
 use crate::{Ino, NewFile, OpenOptions, SetAttributes, Volume};

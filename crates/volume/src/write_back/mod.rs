@@ -55,7 +55,7 @@ const WRITE_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct WriteBack {
     inodes: Arc<Inodes>,
-    /// The image, with the contents of its journal applied.
+    /// The device that contains the image.
     device: Arc<dyn BlockDevice>,
     limits: DirtyLimits,
     wakeup: FlusherWakeup,
