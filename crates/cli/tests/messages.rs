@@ -91,7 +91,7 @@ fn unknown_table_lists_alternatives() {
 #[test]
 fn cp_to_standard_output_hints_at_cat() {
     let output = larder(["cp", "x.img", "/etc/fstab", "-"]);
-    assert_fails(&output, 2, &["standard output", "hint: larder cat"]);
+    assert_fails(&output, 2, &["standard output", "hint: use larder cat"]);
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn hash_of_pages_compares_trees_and_judges_the_function_of_larder() {
     assert_eq!(text.matches("larder ").count(), 2, "{text}");
     // Trees have no buckets, and therefore no sizes.
     assert_eq!(text.matches("rbtree").count(), 1, "{text}");
-    assert!(text.contains("larder's own function (golden): "), "{text}");
+    assert!(text.contains("larder's own function (golden) "), "{text}");
     assert!(
         text.contains("links than chance (limit: 2% more): met."),
         "{text}"

@@ -11,8 +11,8 @@ pub(super) fn uncounted() -> &'static str {
     let sources = fs::read_dir(SOURCES).into_iter().flatten().flatten();
     let mut names = sources.map(|source| source.file_name().to_string_lossy().into_owned());
     if names.any(|name| name.starts_with("cpu") || name.starts_with("armv")) {
-        "Processor-cache misses are not counted: use `perf stat -e cache-misses` to count those of a run."
+        "Processor-cache misses are not counted: use `perf stat -e cache-misses`."
     } else {
-        "Processor-cache misses are not counted: this processor has no performance counters."
+        "Processor-cache misses are not counted: the processor has no counters."
     }
 }
