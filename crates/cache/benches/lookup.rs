@@ -62,7 +62,7 @@ fn table(keys: u32, lookups: u64) {
     let table: Table<PageLayout, Hash64, 2> =
         Table::new(arena, keys.next_power_of_two().ilog2(), 0, Hash64).expect("memory");
     for i in 0..u64::from(keys) {
-        let vacant = table.take().expect("a slot");
+        let vacant = table.allocate().expect("a slot");
         let inserted = table.get_or_insert(&key(i), vacant, 0, |_| {});
         assert!(matches!(inserted, Inserted::New(_)));
     }

@@ -6,7 +6,7 @@
 
 mod rate;
 
-use larder_cache::mbcache::{Config, Deleted, MbCache, Variant, build};
+use larder_cache::mbcache::{Config, Deletion, MbCache, Variant, build};
 use larder_cache::table::Growth;
 use rate::{Random, rate};
 
@@ -33,7 +33,7 @@ fn miss(cache: &dyn MbCache, _: u64, number: u32) {
 fn insert_and_delete(cache: &dyn MbCache, thread: u64, number: u32) {
     cache.insert(number, 1 << 32 | thread, true);
     let deleted = cache.delete_or_get(number, 1 << 32 | thread);
-    assert!(matches!(deleted, Deleted::Absent));
+    assert!(matches!(deleted, Deletion::Absent));
 }
 
 /// Runs `operation` this many times on each of 1 and 2 threads, with numbers below `values`.

@@ -114,7 +114,7 @@ impl<const W: usize> InodeCache<W> {
     /// Caches `words` for inode `ino`, and replaces a previous entry. If there is no room, no entry
     /// remains for the inode, not even the previous one.
     pub fn insert(&self, ino: u32, words: &[u64; W]) {
-        let Some(vacant) = self.table.take() else {
+        let Some(vacant) = self.table.allocate() else {
             self.table.remove(&ino);
             return;
         };

@@ -2,7 +2,7 @@
 //! search holds locks, and the eviction runs because memory is short.
 
 use allocation_counter::measure;
-use larder_cache::mbcache::{Config, Deleted, MbCache, Variant, build};
+use larder_cache::mbcache::{Config, Deletion, MbCache, Variant, build};
 use larder_cache::table::{Charge, Growth};
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn lookups_allocate_nothing() {
                 drop(cache.get(key, key.into()));
                 assert!(matches!(
                     cache.delete_or_get(key, key.into()),
-                    Deleted::Absent
+                    Deletion::Absent
                 ));
             }
         };
@@ -69,7 +69,7 @@ fn deleting_a_held_entry_allocates_at_most_the_note_of_the_waiter() {
         let cache = cache(variant);
         let delete_held = || {
             let user = cache.find_first(0).unwrap();
-            let Deleted::InUse(held) = cache.delete_or_get(0, user.value()) else {
+            let Deletion::InUse(held) = cache.delete_or_get(0, user.value()) else {
                 panic!("{variant} deleted a held entry");
             };
             drop(user);

@@ -121,7 +121,7 @@ impl<const N: usize, const W: usize> Names<N, W> {
             Dentry::Positive { ino, file_type } => (ino, file_type),
             Dentry::Negative => (0, 0),
         };
-        let Some(vacant) = self.table.take() else {
+        let Some(vacant) = self.table.allocate() else {
             self.table.remove(name);
             return;
         };

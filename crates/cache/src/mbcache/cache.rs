@@ -18,7 +18,7 @@ pub enum Inserted {
 
 /// The result of a deletion.
 #[derive(Debug)]
-pub enum Deleted<'c> {
+pub enum Deletion<'c> {
     /// The entry is not in the cache, or not any more.
     Absent,
     /// Other threads hold the entry, and now the caller does too.
@@ -44,7 +44,7 @@ pub trait MbCache: Shrinker {
     fn get(&self, key: u32, value: u64) -> Option<Held<'_>>;
 
     /// Deletes the entry with `key` and `value` if no thread holds it.
-    fn delete_or_get(&self, key: u32, value: u64) -> Deleted<'_>;
+    fn delete_or_get(&self, key: u32, value: u64) -> Deletion<'_>;
 
     /// Returns the statistics.
     fn stats(&self) -> Stats;
@@ -59,7 +59,7 @@ pub trait MbCache: Shrinker {
 /// A pinned entry, which is not evicted or deleted while this exists.
 #[derive(Debug)]
 pub struct Held<'c> {
-    cache: &'c dyn Holds,
+    cache: &'c dyn EntryOperations,
     pub(crate) index: u32,
     pub(crate) key: u32,
     value: u64,
@@ -69,7 +69,7 @@ impl<'c> Held<'c> {
     /// Creates a guard for the entry in `slot`, whose number is `index`, and which the caller has
     /// pinned.
     #[inline]
-    pub(crate) fn new<const W: usize>(cache: &'c dyn Holds, index: u32, slot: &Slot<W>) -> Self {
+    pub(crate) fn new<const W: usize>(cache: &'c dyn EntryOperations, index: u32, slot: &Slot<W>) -> Self {
         Self {
             cache,
             index,
@@ -115,7 +115,7 @@ impl Drop for Held<'_> {
 }
 
 /// The operations of a cache that [`Held`] uses. The caller holds the entry with the given number.
-pub(crate) trait Holds: Debug + Send + Sync {
+pub(crate) trait EntryOperations: Debug + Send + Sync {
     fn touch(&self, index: u32);
     fn set_reusable(&self, index: u32, reusable: bool);
     fn wait_unused(&self, index: u32);

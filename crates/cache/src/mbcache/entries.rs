@@ -12,7 +12,7 @@
 
 use super::probe::{Probe, Touch, place};
 use super::sizes::Sizes;
-use super::{Config, Held, Holds, Stats};
+use super::{Config, Held, EntryOperations, Stats};
 use crate::table::{Arena, Counts, FREE_LISTS, Growth, Slot, State, Vacant};
 use crate::wait::WaitQueues;
 use std::io;
@@ -68,7 +68,7 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         let index = vacant.into_index();
         let slot = self.slot(index);
         let flags = if reusable { State::REUSABLE } else { 0 };
-        slot.set_state(slot.state().with(State::LIVE | flags).held());
+        slot.set_state(slot.state().with(State::LIVE | flags).with_pin());
         self.wrote(index);
         index
     }
@@ -76,7 +76,7 @@ impl<P: Probe, const W: usize> Entries<P, W> {
     /// Holds the entry `index` if it has `flag` and is not claimed. The caller's lock keeps it from being
     /// reused.
     pub fn hold(&self, index: u32, flag: u64) -> bool {
-        let hold = |state: State| (state.can_pin() && state.has(flag)).then(|| state.held());
+        let hold = |state: State| (state.can_pin() && state.has(flag)).then(|| state.with_pin());
         self.update(index, hold).is_some()
     }
 
@@ -147,7 +147,7 @@ impl<P: Probe, const W: usize> Entries<P, W> {
     }
 }
 
-impl<P: Probe, const W: usize> Holds for Entries<P, W> {
+impl<P: Probe, const W: usize> EntryOperations for Entries<P, W> {
     #[inline]
     fn touch(&self, index: u32) {
         let slot = self.slot(index);

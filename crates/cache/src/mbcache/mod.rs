@@ -62,8 +62,8 @@ mod tests;
 mod variant;
 
 pub use build::{AttributeCaches, build};
-pub(crate) use cache::Holds;
-pub use cache::{Deleted, Held, Inserted, MbCache, Stats};
+pub(crate) use cache::EntryOperations;
+pub use cache::{Deletion, Held, Inserted, MbCache, Stats};
 pub use probe::{Probe, Touch};
 pub use sizes::Config;
 pub(crate) use sizes::Sizes;

@@ -1,6 +1,6 @@
 //! The variant without a cache: no search finds an entry, and no entry is kept.
 
-use super::{Deleted, Held, Inserted, MbCache, Stats, Variant};
+use super::{Deletion, Held, Inserted, MbCache, Stats, Variant};
 use crate::shrink::Shrinker;
 
 /// The variant `off`, described in the module.
@@ -38,8 +38,8 @@ impl MbCache for Off {
         None
     }
 
-    fn delete_or_get(&self, _: u32, _: u64) -> Deleted<'_> {
-        Deleted::Absent
+    fn delete_or_get(&self, _: u32, _: u64) -> Deletion<'_> {
+        Deletion::Absent
     }
 
     fn stats(&self) -> Stats {

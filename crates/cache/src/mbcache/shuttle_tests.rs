@@ -79,7 +79,7 @@ fn race<const N: usize>(cache: &Arc<dyn MbCache>, acts: [Act; N]) {
     }
     cache.check_invariants();
     for value in [10, 20, 30, 40] {
-        assert!(matches!(cache.delete_or_get(KEY, value), Deleted::Absent));
+        assert!(matches!(cache.delete_or_get(KEY, value), Deletion::Absent));
     }
     assert_eq!(cache.stats().entries, 0);
     cache.check_invariants();
@@ -100,7 +100,7 @@ fn find(cache: &dyn MbCache) {
         seen.push(value);
         held.touch();
         let deleted = cache.delete_or_get(KEY, value);
-        assert!(matches!(deleted, Deleted::InUse(_)), "deleted while held");
+        assert!(matches!(deleted, Deletion::InUse(_)), "deleted while held");
         drop(deleted);
         found = cache.find_next(held);
     }
@@ -117,7 +117,7 @@ fn delete(cache: &dyn MbCache) {
 }
 
 fn delete_value(cache: &dyn MbCache, value: u64) {
-    while let Deleted::InUse(held) = cache.delete_or_get(KEY, value) {
+    while let Deletion::InUse(held) = cache.delete_or_get(KEY, value) {
         held.wait_unused();
     }
 }
@@ -170,7 +170,7 @@ fn shuttle_mbcache_flag_is_not_lost_to_another() {
 #[test]
 fn shuttle_mbcache_search_returns_each_entry_once_while_others_change() {
     fn renew(cache: &dyn MbCache, value: u64) {
-        while let Deleted::InUse(held) = cache.delete_or_get(KEY, value) {
+        while let Deletion::InUse(held) = cache.delete_or_get(KEY, value) {
             held.wait_unused();
         }
         assert_eq!(cache.insert(KEY, value, true), Inserted::New);
@@ -205,7 +205,7 @@ fn shuttle_mbcache_moving_entry_is_found_by_lookups() {
     check(|variant| {
         let cache = cache(variant, 8, &[20, 10]);
         // The other entry moves to its slot, so that memory is given back.
-        assert!(matches!(cache.delete_or_get(KEY, 20), Deleted::Absent));
+        assert!(matches!(cache.delete_or_get(KEY, 20), Deletion::Absent));
         let give_back: Act = |cache| {
             cache.scan_objects(0);
         };

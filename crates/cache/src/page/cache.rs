@@ -8,7 +8,7 @@ use super::pool::{Frames, Holder};
 use crate::stats::CacheStats;
 use crate::sync::Relaxed;
 use crate::table::histogram::Report;
-use crate::table::{Found, Inserted, Layout, Pin, State, Taken};
+use crate::table::{Found, Inserted, Layout, Pin, State, LockAttempt};
 use crate::tape::CacheKind;
 use std::ops::Range;
 use std::sync::Arc;
@@ -172,12 +172,12 @@ impl PageCache {
     #[must_use]
     pub fn lock(&self, key: PageKey, is_cancelled: impl Fn() -> bool) -> Lock<'_> {
         match self.index().lock(&key) {
-            Some(Taken::Locked(index, before)) => {
+            Some(LockAttempt::Locked(index, before)) => {
                 self.note_use(before);
                 LockedPage::new(&self.frames, self.holder, index, is_cancelled)
                     .map_or(Lock::Held, Lock::Locked)
             }
-            Some(Taken::Busy(index, seen)) => Lock::Busy(self.wait(key, index, seen)),
+            Some(LockAttempt::Busy(index, seen)) => Lock::Busy(self.wait(key, index, seen)),
             None => Lock::Absent,
         }
     }
@@ -213,7 +213,7 @@ impl PageCache {
 
     /// Inserts a busy page. Returns `None` if every frame is held.
     fn insert(&self, key: PageKey) -> Option<Inserted<'_, PAGE_WORDS>> {
-        let vacant = self.frames.take()?;
+        let vacant = self.frames.allocate()?;
         let flags = State::BUSY | self.holder.flags();
         Some(self.index().get_or_insert(&key, vacant, flags))
     }
@@ -242,7 +242,7 @@ impl PageCache {
     /// Removes the page from the cache. Returns false if it is not cached, or in use.
     #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
     pub fn remove(&self, key: PageKey) -> bool {
-        let removed = self.index().take_out(&key);
+        let removed = self.index().remove_entry(&key);
         if removed.is_some_and(|state| state.has(State::READAHEAD)) {
             self.frames.pages_wasted.fetch_add(1, Relaxed);
         }

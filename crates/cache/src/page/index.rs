@@ -3,7 +3,7 @@
 use super::key::{PAGE_WORDS, PageKey, PageLayout};
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
-use crate::table::{Found, Hash64, Inserted, Layout, State, Table, Taken, Vacant};
+use crate::table::{Found, Hash64, Inserted, Layout, State, Table, LockAttempt, Vacant};
 use crate::tables::TableHash;
 use crate::tape::{CacheKind, Tape};
 use std::fmt::Debug;
@@ -19,7 +19,7 @@ pub(crate) trait PageIndex: Debug + Send + Sync {
     fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
     fn contains(&self, key: &PageKey) -> bool;
     fn take_flag(&self, key: &PageKey, flag: u64) -> bool;
-    fn lock(&self, key: &PageKey) -> Option<Taken>;
+    fn lock(&self, key: &PageKey) -> Option<LockAttempt>;
     /// Does what [`Table::get_or_insert`] does, and clears the half word of a new page.
     fn get_or_insert<'a>(
         &'a self,
@@ -27,7 +27,7 @@ pub(crate) trait PageIndex: Debug + Send + Sync {
         vacant: Vacant<'a, PAGE_WORDS>,
         flags: u64,
     ) -> Inserted<'a, PAGE_WORDS>;
-    fn take_out(&self, key: &PageKey) -> Option<State>;
+    fn remove_entry(&self, key: &PageKey) -> Option<State>;
     fn unlink(&self, frame: u32);
     fn abandon(&self, frame: u32) -> bool;
     fn set_tape(&self, tape: Arc<dyn Tape>);
@@ -73,7 +73,7 @@ impl FrameIndex {
         either!(self, index => index.take_flag(key, flag))
     }
 
-    pub fn lock(&self, key: &PageKey) -> Option<Taken> {
+    pub fn lock(&self, key: &PageKey) -> Option<LockAttempt> {
         either!(self, index => index.lock(key))
     }
 
@@ -89,8 +89,8 @@ impl FrameIndex {
         }
     }
 
-    pub fn take_out(&self, key: &PageKey) -> Option<State> {
-        either!(self, index => index.take_out(key))
+    pub fn remove_entry(&self, key: &PageKey) -> Option<State> {
+        either!(self, index => index.remove_entry(key))
     }
 
     pub fn unlink(&self, frame: u32) {

@@ -195,7 +195,7 @@ impl Frames {
     }
 
     /// Returns a frame to use; `None` if all are held, even after reclaim.
-    pub(super) fn take(&self) -> Option<Vacant<'_, PAGE_WORDS>> {
+    pub(super) fn allocate(&self) -> Option<Vacant<'_, PAGE_WORDS>> {
         /// Rounds in which other threads may take the frames that this one freed.
         const ROUNDS: u32 = 16;
         /// The largest number of frames to free at once, for the next callers.
@@ -286,7 +286,7 @@ impl Charge for Frames {
         if spare.is_err() {
             return false;
         }
-        let Some(vacant) = self.take() else {
+        let Some(vacant) = self.allocate() else {
             self.retirable.fetch_add(1, Relaxed);
             return false;
         };

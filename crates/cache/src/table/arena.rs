@@ -1,20 +1,20 @@
 //! The arena: the slots of one or more tables, their free lists and the clock hand.
 //!
 //! # Model
-//! A slab whose slots a reader may access at any time, even after their memory was given back
-//! ([`give_back`](super::give_back)): `SLAB_TYPESAFE_BY_RCU`, without the RCU. Instead of an LRU list
-//! there is a clock hand over the slots. An entry that was referenced since the hand last passed survives
-//! the turn; any other is evicted.
+//! A slab with `SLAB_TYPESAFE_BY_RCU`, but without RCU: a reader may access a slot at any time, even after
+//! the slot's memory was returned to the pool ([`give_back`](super::give_back)). Instead of an LRU list
+//! there is a clock hand, which scans the slots in a circle. It evicts each evictable entry that was not
+//! referenced since the hand last passed the entry's slot.
 //!
 //! # Invariants
 //! 1. A slot is in exactly one of these states: untouched, on a free list, owned by one thread
 //!    ([`Vacant`], or being evicted), in one chain, or retired.
 //! 2. Slots from `touched` on are unused, and zero.
-//! 3. No generation of a slot occurs twice, and no entry that can be found has generation 0.
+//! 3. A slot never has the same generation for two entries, and no live entry has generation 0.
 //!
 //! # Locking
-//! The free lists, the extent and the hand need no lock. `growing` is held while memory for more slots is
-//! requested. To give memory back, a thread tries to lock it and never waits for it.
+//! The free lists, the extent and the hand need no lock. A thread holds `growing` while it requests memory
+//! for more slots. A thread that gives memory back only tries to lock `growing`, and never waits for it.
 
 use super::free_list::{FreeList, FreeLists};
 use super::link::{Link, NUMBERS};
@@ -27,22 +27,22 @@ use std::sync::Arc;
 
 /// Accounts for the memory of an arena, one chunk of slots at a time.
 pub trait Charge: Send + Sync {
-    /// Accounts for one more chunk. Returns false if there is no memory for it.
+    /// Reserves memory for one more chunk. Returns false if there is not enough memory.
     fn charge(&self) -> bool;
-    /// Releases a chunk that was accounted for and is no longer used.
+    /// Releases the memory of one chunk, which must no longer be used.
     fn uncharge(&self);
 }
 
 /// The way in which an arena accounts for memory.
 pub enum Growth {
-    /// All memory is accounted for in advance.
+    /// The memory of all slots is accounted for in advance.
     Prepaid,
-    /// The first `chunk` slots are accounted for. `charge` is called each time that many more are needed.
-    /// If it refuses, the arena reuses its present slots.
+    /// The memory of the first `chunk` slots is accounted for in advance. For each further chunk, the
+    /// arena calls `charge`. If there is no memory, entries must be evicted to free slots.
     Charged {
-        /// Slots in one chunk.
+        /// The number of slots in a chunk.
         chunk: u32,
-        /// Accounts for all chunks after the first.
+        /// Reserves and releases the memory of the chunks after the first.
         charge: Arc<dyn Charge>,
     },
 }
@@ -61,24 +61,24 @@ impl fmt::Debug for Growth {
 pub struct Arena<const W: usize> {
     pub(super) slots: Array<Slot<W>>,
     pub(super) extent: AtomicU64,
-    /// The generation of slots when they are first touched: greater than that of all slots that were
-    /// given back.
+    /// The generation that a slot gets when it is touched. It is greater than those of all slots whose
+    /// memory was given back.
     pub(super) first_generation: AtomicU32,
     pub(super) free: FreeLists,
-    /// Slots that were given up, as long as the arena does not need them.
+    /// Slots that must not be used at present, because their frames' memory is used by another cache.
     retired: FreeList,
     hand: AtomicU64,
-    /// Slots that are accounted for together.
+    /// The number of slots in a chunk, the unit of accounting.
     chunk: u32,
     pub(super) growing: Mutex<Growth>,
 }
 
-/// The part of an arena that is in use. It is one word, so that growing and giving back are consistent.
+/// The part of an arena that is in use. Both numbers are stored in one word and change atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Slots below this have been used.
+    /// The slots below this number have been initialized for use.
     pub touched: u32,
-    /// Slots below this are accounted for.
+    /// The memory of the slots below this number is accounted for.
     pub granted: u32,
 }
 
@@ -91,8 +91,9 @@ impl Extent {
         }
     }
 
-    /// Returns how many slots to touch next: normally those that share cache lines, for one thread. When
-    /// few are left, only one, so that no thread fails while another keeps several in reserve.
+    /// Returns the number of slots to touch next. Normally one thread gets all slots that share cache
+    /// lines. When few slots are left, it gets only one, so that no thread fails to get a slot while
+    /// another thread has several unused ones.
     fn batch(self) -> u32 {
         const BATCH: u32 = 8;
         const FEW: u32 = 64;
@@ -107,7 +108,8 @@ impl Extent {
     }
 }
 
-/// A slot that the holder owns and that is in no chain. When dropped, it is added to a free list.
+/// An unused slot that is in no chain, and is owned by one thread. When the guard is dropped, the slot is
+/// added to a free list.
 #[derive(Debug)]
 pub struct Vacant<'a, const W: usize> {
     arena: &'a Arena<W>,
@@ -118,7 +120,7 @@ impl<const W: usize> Arena<W> {
     /// Creates an arena of `capacity` slots.
     ///
     /// # Errors
-    /// Those of the kernel, most likely because there is not enough address space.
+    /// Returns the kernel's error, most likely because there is not enough address space.
     ///
     /// # Panics
     /// If `capacity` is more than [`NUMBERS`].
@@ -150,12 +152,12 @@ impl<const W: usize> Arena<W> {
         u32::try_from(self.slots.len()).unwrap_or(NUMBERS)
     }
 
-    /// Returns the number of slots that are accounted for together.
+    /// Returns the number of slots in a chunk.
     pub(crate) fn chunk(&self) -> u32 {
         self.chunk
     }
 
-    /// Returns the number of slots that are in use, or that were and can be reused at once.
+    /// Returns the number of slots that were initialized for use: those in use, free or retired.
     #[must_use]
     pub fn touched(&self) -> u32 {
         self.extent().touched
@@ -165,7 +167,8 @@ impl<const W: usize> Arena<W> {
         Extent::from_raw(self.extent.load(Acquire))
     }
 
-    /// Changes the extent with `to`, and returns the previous one. Returns `None` if `to` refuses.
+    /// Replaces the extent by the result of `to` for it, and returns the previous extent. Returns `None`
+    /// if `to` does.
     pub(super) fn set_extent(&self, to: impl Fn(Extent) -> Option<Extent>) -> Option<Extent> {
         let to = |raw| to(Extent::from_raw(raw)).map(Extent::raw);
         let before = self.extent.fetch_update(AcqRel, Acquire, to);
@@ -177,8 +180,8 @@ impl<const W: usize> Arena<W> {
         &self.slots[index as usize]
     }
 
-    /// Returns the slots from `first` on. The link of each is read when the slot is passed, so the caller
-    /// may put it elsewhere.
+    /// Returns the numbers of the slots of the chain that starts at `first`. The link of each slot is read
+    /// before the iterator returns the slot, so the caller may then change the link.
     pub(crate) fn chain(&self, first: Link) -> impl Iterator<Item = u32> {
         let mut at = first;
         std::iter::from_fn(move || {
@@ -194,7 +197,8 @@ impl<const W: usize> Arena<W> {
         self.slots.prefetch(index as usize);
     }
 
-    /// Returns a slot that is free or was never used; `None` if an entry has to be evicted first.
+    /// Returns a slot that is free or was never used. Returns `None` if there is none, so that the caller
+    /// has to evict an entry first.
     pub fn take_free(&self) -> Option<Vacant<'_, W>> {
         loop {
             let own = self.free.own().pop(&self.slots);
@@ -207,7 +211,7 @@ impl<const W: usize> Arena<W> {
         }
     }
 
-    /// Makes a retired slot usable again. Returns false if there is none.
+    /// Makes a retired slot usable again. Returns false if no slot is retired.
     pub(crate) fn reinstate(&self) -> bool {
         let retired = self.retired.pop(&self.slots);
         retired.is_some_and(|index| {
@@ -216,9 +220,9 @@ impl<const W: usize> Arena<W> {
         })
     }
 
-    /// Moves the hand over `count` slots, and evicts entries that are neither referenced nor held.
-    /// `unlink` removes each of them from its chain; it gets the slot's number and the state that the
-    /// entry had. Returns the number of freed slots.
+    /// Moves the hand over `count` slots, and evicts the evictable entries that are not referenced.
+    /// `unlink` must remove each evicted entry from its chain; its arguments are the number of the slot and
+    /// the last state of the entry. Returns the number of freed slots.
     pub(crate) fn scan(&self, count: u32, mut unlink: impl FnMut(u32, State)) -> u32 {
         let touched = u64::from(self.touched());
         if touched == 0 {
@@ -237,7 +241,8 @@ impl<const W: usize> Arena<W> {
         freed
     }
 
-    /// Moves the hand over one slot. Claims the entry if it should be evicted.
+    /// Clears the referenced flag of an evictable entry, or claims the entry if the flag is not set.
+    /// Returns the previous state of a claimed entry.
     pub(super) fn pass(&self, index: u32) -> Option<State> {
         let slot = self.slot(index);
         let state = slot.state();
@@ -245,20 +250,20 @@ impl<const W: usize> Arena<W> {
             return None;
         }
         if state.has(State::REFERENCED) {
-            // If the state changed meanwhile, the entry is in use, which counts as referenced.
+            // If the exchange fails, another thread uses the entry, so the flag may stay.
             let _ = slot.exchange(state, state.unreferenced());
             return None;
         }
         slot.exchange(state, state.claimed()).ok().map(|()| state)
     }
 
-    /// Returns a guard for the slot `index`, which the caller owns and which is in no chain.
+    /// Returns a guard for the slot `index`, which the caller must own, and which must be in no chain.
     pub(crate) fn vacant(&self, index: u32) -> Vacant<'_, W> {
         Vacant { arena: self, index }
     }
 
-    /// Returns a slot that was never used and is accounted for. The others of its batch are added to the
-    /// thread's free list.
+    /// Initializes a batch of slots that were not in use, and returns the first. Adds the others to the
+    /// free list of the thread. Returns `None` if there is no such slot whose memory is accounted for.
     fn extend(&self) -> Option<u32> {
         let before = self.set_extent(|extent| {
             let touched = extent.touched + extent.batch();
@@ -269,14 +274,15 @@ impl<const W: usize> Arena<W> {
         for index in batch.clone() {
             self.slot(index).set_state(first);
         }
-        // The last one first, so that they are taken in order.
+        // The last slot is added first, so that the slots are used in ascending order.
         for index in batch.skip(1).rev() {
             drop(self.vacant(index));
         }
         Some(before.touched)
     }
 
-    /// Requests another chunk. Returns false if there are no slots without eviction.
+    /// Adds another chunk, if necessary and possible. Returns true if a slot may be available, and false
+    /// if the caller has to evict an entry.
     fn grow(&self) -> bool {
         if self.extent().granted == self.capacity() {
             return false;
@@ -287,7 +293,7 @@ impl<const W: usize> Arena<W> {
         };
         let extent = self.extent();
         if extent.touched < extent.granted || !self.free.is_empty() {
-            // Another thread just grew the arena, or gave slots back.
+            // Another thread has just added a chunk, or freed a slot.
             return true;
         }
         if !charge.charge() {
@@ -298,12 +304,12 @@ impl<const W: usize> Arena<W> {
         true
     }
 
-    /// Allows the use of this many slots. The caller must hold `growing`.
+    /// Allows the use of the slots below `granted`. The caller must hold `growing`.
     pub(super) fn grant(&self, granted: u32) {
         self.set_extent(|extent| Some(Extent { granted, ..extent }));
     }
 
-    /// Counts the slots on the free lists. There must be no concurrent changes.
+    /// Returns the number of slots on the free lists. There must be no concurrent changes.
     pub(crate) fn count_free(&self) -> u32 {
         self.free.iter().map(|list| list.count(&self.slots)).sum()
     }
@@ -320,13 +326,14 @@ impl<'a, const W: usize> Vacant<'a, W> {
         self.arena.slot(self.index)
     }
 
-    /// Retires the slot until [`Arena::reinstate`].
+    /// Retires the slot, which is then not used until [`Arena::reinstate`] returns it to a free list.
     pub(crate) fn retire(self) {
         let arena = self.arena;
         arena.retired.push(&arena.slots, self.into_index());
     }
 
-    /// Keeps the slot from the free lists. The caller becomes responsible for it.
+    /// Returns the number of the slot, without adding the slot to a free list. The caller then owns the
+    /// slot.
     pub(crate) fn into_index(self) -> u32 {
         let index = self.index;
         std::mem::forget(self);

@@ -21,7 +21,7 @@ use crate::sync::{Relaxed, Release};
 use std::ops::Range;
 
 /// Slots that one thread owns, each with a link to the next.
-struct Taken {
+struct OwnedSlots {
     first: Link,
     count: u32,
 }
@@ -53,9 +53,9 @@ impl<const W: usize> Arena<W> {
         self.grant(from);
         // From here on, threads take slots of the tail only from the free lists.
         let tail = from..self.touched().max(from);
-        let taken = self.take_tail(tail.clone(), relocate);
-        if taken.count < tail.end - tail.start {
-            self.chain(taken.first)
+        let owned = self.own_tail(tail.clone(), relocate);
+        if owned.count < tail.end - tail.start {
+            self.chain(owned.first)
                 .for_each(|index| drop(self.vacant(index)));
             self.grant(granted);
             return 0;
@@ -84,12 +84,12 @@ impl<const W: usize> Arena<W> {
 
     /// Takes the slots of `tail`, the last of the arena, from the free lists or from their entries,
     /// which move.
-    fn take_tail(
+    fn own_tail(
         &self,
         tail: Range<u32>,
         mut relocate: impl FnMut(u32, Vacant<'_, W>) -> bool,
-    ) -> Taken {
-        let mut taken = Taken {
+    ) -> OwnedSlots {
+        let mut owned = OwnedSlots {
             first: END_OF_FREE,
             count: 0,
         };
@@ -98,7 +98,7 @@ impl<const W: usize> Arena<W> {
                 if index < tail.start {
                     list.push(&self.slots, index);
                 } else {
-                    self.keep(&mut taken, index);
+                    self.add_owned(&mut owned, index);
                 }
             }
         }
@@ -107,35 +107,35 @@ impl<const W: usize> Arena<W> {
                 continue;
             }
             let has_moved = self
-                .take_below(tail.start, &mut taken)
+                .free_slot_below(tail.start, &mut owned)
                 .is_some_and(|vacant| relocate(index, vacant));
             if !has_moved {
                 break;
             }
-            self.keep(&mut taken, index);
+            self.add_owned(&mut owned, index);
         }
-        taken
+        owned
     }
 
-    /// Takes a free slot below `from`. Slots above it that are found first are added to `taken`.
-    fn take_below(&self, from: u32, taken: &mut Taken) -> Option<Vacant<'_, W>> {
+    /// Takes a free slot below `from`. Slots above it that are found first are added to `owned`.
+    fn free_slot_below(&self, from: u32, owned: &mut OwnedSlots) -> Option<Vacant<'_, W>> {
         loop {
             let index = self.free.pop(&self.slots)?;
             if index < from {
                 return Some(self.vacant(index));
             }
-            self.keep(taken, index);
+            self.add_owned(owned, index);
         }
     }
 
-    /// Adds the slot `index`, which the caller owns and which is in no chain, to `taken`.
-    fn keep(&self, taken: &mut Taken, index: u32) {
+    /// Adds the slot `index`, which the caller owns and which is in no chain, to `owned`.
+    fn add_owned(&self, owned: &mut OwnedSlots, index: u32) {
         let slot = self.slot(index);
         // A reader on the slot must see this before the link.
         slot.set_state(slot.state().with(State::FREE));
-        slot.set_next(taken.first);
-        taken.first = Link::Slot(index);
-        taken.count += 1;
+        slot.set_next(owned.first);
+        owned.first = Link::Slot(index);
+        owned.count += 1;
     }
 
     /// Zeroes these slots, which the caller owns.

@@ -1,4 +1,5 @@
-//! Operations of a walk on the slot that it was looking for: pin, lock and claim.
+//! Operations on a slot whose key was compared without a lock: pin, lock, claim and others. Each detects
+//! that the slot was reused after the comparison.
 
 use super::{Arena, Slot, State};
 
@@ -24,7 +25,7 @@ impl<'a, const W: usize> Pin<'a, W> {
         self.index
     }
 
-    /// Keeps the pin. The caller must give it back to the slot.
+    /// Returns the number of the slot, without removing the pin. The caller must remove it later.
     #[inline]
     pub(crate) fn into_index(self) -> u32 {
         let index = self.index;
@@ -32,7 +33,7 @@ impl<'a, const W: usize> Pin<'a, W> {
         index
     }
 
-    /// Adopts a pin that the caller took on the slot in another way.
+    /// Creates a guard for a pin that the caller has added to the slot's state.
     pub(crate) fn adopt(slot: &'a Slot<W>, index: u32) -> Self {
         Self { slot, index }
     }
@@ -48,21 +49,21 @@ impl<const W: usize> Drop for Pin<'_, W> {
 /// The result of a lookup that pins.
 #[derive(Debug)]
 pub enum Found<'a, const W: usize> {
-    /// The pinned entry, and its previous state.
+    /// The entry was pinned. Contains its previous state.
     Pinned(Pin<'a, W>, State),
-    /// The entry is being filled: its slot and state.
+    /// The entry is being filled or changed. Contains the number of its slot, and its state.
     Busy(u32, State),
-    /// The entry has the largest number of pins.
+    /// The entry was not pinned, because it has the largest possible number of pins.
     Saturated,
 }
 
 /// The result of an attempt to make an entry busy.
 #[derive(Debug)]
-pub(crate) enum Taken {
-    /// The caller made the entry busy: its slot, and its previous state. Earlier pins may still
-    /// exist.
+pub(crate) enum LockAttempt {
+    /// The caller made the entry busy. Contains the number of its slot, and its previous state. Other
+    /// threads may still have the entry pinned.
     Locked(u32, State),
-    /// The entry was busy already: its slot and state.
+    /// The entry was busy already. Contains the number of its slot, and its state.
     Busy(u32, State),
 }
 
@@ -73,29 +74,29 @@ pub(crate) enum Added {
     New,
     /// The entry was in the table already.
     Existing,
-    /// The entry was not added: its chain is full of held entries.
+    /// The entry was not added, because its chain is full and contains no evictable entry.
     NoRoom,
 }
 
-/// The result of a deletion.
+/// The result of [`Table::remove_or_pin`](super::Table::remove_or_pin).
 #[derive(Debug)]
-pub(crate) enum Removed<'a, const W: usize> {
+pub(crate) enum Removal<'a, const W: usize> {
     /// The entry was removed from the table.
-    Out,
-    /// Other threads hold the entry, and now the caller does too.
-    Held(Pin<'a, W>),
+    Removed,
+    /// The entry is in use and was not removed. The caller has pinned it.
+    Pinned(Pin<'a, W>),
     /// The entry was not in the table.
     Absent,
 }
 
-/// The verdict of a visitor on a slot with the right key.
+/// The result of an operation on a slot whose key was equal to the wanted one.
 #[derive(Debug)]
 pub(crate) enum Visit<T> {
-    /// It is the wanted entry, with this result.
+    /// The slot has the wanted entry. Contains the result of the operation.
     Found(T),
-    /// It is not the wanted entry, which may follow in the chain.
+    /// The entry was evicted or removed. The walk continues, since a new entry with the key may follow.
     Pass,
-    /// The slot changed concurrently: the walk starts again.
+    /// The slot was reused after its key was compared. The walk must start again.
     Raced,
 }
 
@@ -129,14 +130,14 @@ impl<const W: usize> Arena<W> {
         }
     }
 
-    /// Returns why an entry cannot be pinned.
+    /// Returns the reason why an entry in state `state` cannot be pinned.
     #[cold]
     fn refused<'a>(slot: &Slot<W>, index: u32, state: State) -> Visit<Found<'a, W>> {
         if !state.has(State::LIVE) {
             return Visit::Pass;
         }
         if !slot.state().is_same_entry(state) {
-            // The key may have belonged to another entry.
+            // The key that was compared may be that of the slot's next entry.
             return Visit::Raced;
         }
         Visit::Found(if state.has(State::BUSY) {
@@ -146,8 +147,8 @@ impl<const W: usize> Arena<W> {
         })
     }
 
-    /// Decides whether a copy that was read between these two states is consistent. This is for
-    /// entries that had not been found before, or that changed.
+    /// Checks whether a copy is consistent that was read after the state `before` and before the state
+    /// `after`. If so, marks the entry as referenced.
     #[cold]
     pub(super) fn check_copy(slot: &Slot<W>, before: State, after: State) -> Visit<()> {
         if !before.has(State::LIVE) {
@@ -157,13 +158,14 @@ impl<const W: usize> Arena<W> {
             return Visit::Raced;
         }
         if !after.has(State::REFERENCED) {
-            // If another thread changed it instead, the entry is referenced anyway.
+            // If the exchange fails, another thread uses the entry, and the mark is not important.
             let _ = slot.exchange(after, after.referenced());
         }
         Visit::Found(())
     }
 
-    /// Checks that the entry can be found whose state was `seen` when its key was compared.
+    /// Checks whether the entry whose state was `seen` when its key was compared was live then, and is
+    /// still in the slot.
     pub(crate) fn check_present(&self, index: u32, seen: State) -> Visit<()> {
         if !seen.has(State::LIVE) {
             Visit::Pass
@@ -174,8 +176,8 @@ impl<const W: usize> Arena<W> {
         }
     }
 
-    /// Clears `flag` of the entry whose state was `seen` when its key was compared. Returns whether
-    /// this call cleared it.
+    /// Clears `flag` of the entry whose state was `seen` when its key was compared. The result is true if
+    /// the flag was set and this call cleared it.
     pub(crate) fn take_flag(&self, index: u32, seen: State, flag: u64) -> Visit<bool> {
         if seen.has(State::LIVE) && self.slot(index).take_flag_of(seen, flag) {
             return Visit::Found(true);
@@ -183,30 +185,30 @@ impl<const W: usize> Arena<W> {
         self.check_present(index, seen).map(|()| false)
     }
 
-    /// Makes the entry busy whose state was `seen` when its key was compared, unless it is busy
-    /// already.
-    pub(crate) fn lock(&self, index: u32, seen: State) -> Visit<Taken> {
+    /// Makes the entry whose state was `seen` when its key was compared busy, unless it is busy already.
+    pub(crate) fn lock(&self, index: u32, seen: State) -> Visit<LockAttempt> {
         let locked = self.slot(index).update(seen, |state| {
             let can_lock = state.is_same_entry(seen) && state.can_lock();
             can_lock.then(|| state.locked())
         });
         match locked {
-            Ok(state) => Visit::Found(Taken::Locked(index, state)),
+            Ok(state) => Visit::Found(LockAttempt::Locked(index, state)),
             Err(state) if !state.is_same_entry(seen) => Visit::Raced,
             Err(state) if !state.has(State::LIVE) => Visit::Pass,
-            Err(state) => Visit::Found(Taken::Busy(index, state)),
+            Err(state) => Visit::Found(LockAttempt::Busy(index, state)),
         }
     }
 
-    /// Claims the entry `index`, which is not reused meanwhile, and returns its previous state.
-    /// Returns `None` if it is held, or was claimed by another thread.
+    /// Claims the entry in slot `index`, and returns its previous state. Returns `None` if the entry is
+    /// not evictable, or was claimed by another thread. The caller must prevent that the slot is reused
+    /// meanwhile, normally by a lock on the bucket.
     pub(crate) fn claim(&self, index: u32) -> Option<State> {
         let slot = self.slot(index);
         let claim = |state: State| state.can_claim().then(|| state.claimed());
         slot.update(slot.state(), claim).ok()
     }
 
-    /// Claims the entry `index`, which the caller has made busy, and returns its previous state.
+    /// Claims the entry in slot `index`, which the caller must have made busy. Returns its previous state.
     pub(crate) fn claim_busy(&self, index: u32) -> State {
         let slot = self.slot(index);
         let (Ok(state) | Err(state)) = slot.update(slot.state(), |state| Some(state.claimed()));

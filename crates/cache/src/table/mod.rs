@@ -1,44 +1,56 @@
-//! The hash table of all caches: chained, over a fixed arena of slots.
+//! The hash table of all caches: each bucket has a chain of entries, and each entry is stored in a slot
+//! of an [`Arena`].
 //!
 //! # Model
 //! The kernel's `hlist` tables under RCU (`inode_hashtable`, `dentry_hashtable`, the page hash of 2.4),
-//! with slot numbers instead of pointers. Instead of RCU's grace period, slots remain slots: they are
-//! reused, or become zero, and nothing else.
+//! with slot numbers instead of pointers. RCU delays the reuse of an object until no reader can access
+//! it. Here a slot may be reused at once, but only for another entry. Its memory is never unmapped; when
+//! it is returned to the pool, the slot reads as zero.
+//!
+//! # States of an entry
+//! An entry is *live* from its insertion until it is evicted or removed. It is *busy* while one thread
+//! fills or changes it, and *pinned* while threads read it in place. An entry is *evictable* if it is
+//! live, and not busy, pinned or dirty. The thread that *claims* an evictable entry is the only one that
+//! may unlink the entry and reuse its slot.
 //!
 //! # Correctness of readers without a lock
-//! The slot that a reader looks at may be evicted and reused meanwhile. The reader can then see:
-//! - *another key in the slot*: the reader compares the state word before and after ([`Table::copy`]),
-//!   or pins by a compare-exchange of the state word that it saw before the comparison ([`Table::get`]).
-//!   The generation in that word reveals the change;
-//! - *another chain after the slot*, or nothing: that chain ends with another bucket's number, so the
-//!   reader starts again;
-//! - *its own chain, from the front*: slots are inserted at the front only, so the rest of the chain
-//!   contains all entries that were in it when the reader started, except for an entry that was replaced
-//!   meanwhile ([`Table::replace`]): its new slot is at the front, and the old one is removed. So a
-//!   reader that finds nothing checks the front again: if that is the same entry, nothing was inserted.
+//! While a reader examines a slot, another thread may evict its entry and reuse the slot. The reader can
+//! then encounter:
+//! - *another entry in the slot*: each reuse changes the generation in the slot's state word.
+//!   [`Table::copy`] compares the generation before and after it reads the slot. [`Table::get`] pins the
+//!   entry by a compare-exchange, which fails if the generation changed after the key was compared;
+//! - *another chain after the slot*: the slot was inserted into another chain or a free list. That chain
+//!   does not end with the number of the reader's bucket, so the reader starts again;
+//! - *the same chain, from the front*: the slot was inserted again into the reader's chain. Slots are
+//!   inserted at the front only, so all entries that were in the chain when the reader started follow
+//!   the slot. The exception is an entry that [`Table::replace`] has moved to a new slot, which is
+//!   before it. Therefore a reader that finds nothing reads the front of the chain again, and starts
+//!   again if the front has changed.
 //!
-//! So an entry that stays in the table is always found, and the result is consistent. [`give_back`]
-//! describes how entries move to other slots and memory is given back, and [`same_hash`] how entries are
-//! found by their hash alone.
+//! So a reader finds every entry that stays in the table, and gets a consistent copy or a pin of it.
+//! [`give_back`] describes how entries move to other slots so that memory can be returned to the pool.
+//! [`same_hash`] describes how entries are found by their hash alone.
 //!
 //! # Invariants
 //! Checked by [`Table::check_invariants`] when there are no writers:
 //! 1. A chain ends with the number of its own bucket.
-//! 2. Every entry in it hashes to its bucket, and is live.
+//! 2. Every entry of a chain is live, and its key hashes to the bucket of the chain.
 //! 3. No two entries of a chain have the same key.
-//! 4. The chains together have as many entries as are counted.
+//! 4. All chains together have [`Table::objects`] entries.
 //!
-//! An entry that the clock hand has claimed stays in its chain until the bucket is locked. If an entry
-//! of the same key is inserted before that, the insertion removes the old one, so that a tape gets the
-//! removal first.
+//! The clock hand claims an entry before it locks the entry's bucket, so a chain may contain a claimed
+//! entry for a moment. If another thread then inserts an entry with the same key, it first unlinks the
+//! claimed entry, so that a [`Tape`] gets the removal before the insertion.
 //!
 //! # Locking
-//! One bucket at a time, for one walk ([`buckets`]). A slot is taken, or evicted elsewhere, before the
-//! lock, so locks never nest.
+//! A writer locks one bucket, for one walk of its chain ([`buckets`]). The slot for a new entry is
+//! allocated before, because the allocation may evict another entry, and so lock another bucket. A
+//! thread never holds the locks of two buckets.
 //!
 //! # Cost
-//! A hit reads the head and the slots up to the wanted one, one cache line each. A pin writes that line.
-//! A copy does not, unless the entry was not yet referenced. 4 bytes for each bucket.
+//! A hit reads the bucket head, and all slots of the chain up to the entry: one cache line each. A pin
+//! writes the line of the entry's slot. A copy writes it only if the entry was not marked as referenced.
+//! A bucket takes 4 bytes.
 
 mod arena;
 mod arena_config;
@@ -72,7 +84,7 @@ pub(crate) use free_list::FREE_LISTS;
 pub(crate) use hash::SeededHash;
 pub use hash::{Hash64, HashFunction};
 pub use histogram::Histogram;
-pub(crate) use hold::{Added, Removed, Taken, Visit};
+pub(crate) use hold::{Added, Removal, LockAttempt, Visit};
 pub use hold::{Found, Pin};
 use link::END_OF_FREE;
 pub(crate) use link::Link;
@@ -92,24 +104,24 @@ use std::sync::Arc;
 pub trait Layout<const W: usize>: Debug + Send + Sync + 'static {
     /// The key of an entry.
     type Key<'k>;
-    /// The input of the hash function, which is stored in the slot.
+    /// The input of the hash function. Each slot stores the hash input of its key.
     type Hashed: Copy + Debug + Into<HashKey>;
 
     /// Returns the hash input of `key`.
     fn hashed(key: &Self::Key<'_>) -> Self::Hashed;
     /// Returns the hash input of the key in `slot`.
     fn hashed_in(slot: &Slot<W>) -> Self::Hashed;
-    /// Returns `key` in the form that a tape gets.
+    /// Returns `key` in the form in which it is reported to a tape.
     #[inline]
     fn tape_key(key: &Self::Key<'_>) -> HashKey {
         Self::hashed(key).into()
     }
-    /// Returns the key in `slot` in the form that a tape gets.
+    /// Returns the key in `slot` in the form in which it is reported to a tape.
     fn tape_key_in(slot: &Slot<W>) -> HashKey {
         Self::hashed_in(slot).into()
     }
-    /// Returns true if `slot` has `key`. This may be called for a slot that is being changed; any result
-    /// is then allowed.
+    /// Returns true if the entry in `slot` has `key`. While another thread changes the slot, the method
+    /// may return either value.
     fn matches(key: &Self::Key<'_>, slot: &Slot<W>) -> bool;
     /// Writes `key` into `slot`.
     fn store(key: &Self::Key<'_>, slot: &Slot<W>);
@@ -129,18 +141,18 @@ pub struct Table<L: Layout<W>, H, const W: usize> {
 /// The result of an insertion with a vacant slot.
 #[derive(Debug)]
 pub enum Inserted<'a, const W: usize> {
-    /// The slot holds the new entry.
+    /// The new entry is in the vacant slot, which has this number.
     New(u32),
-    /// The entry existed already; the slot was freed.
+    /// An entry with the key existed already. The vacant slot was freed.
     Existing(Found<'a, W>),
 }
 
 impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
-    /// Creates a table of 2^`bits` buckets over `arena`. Tables that share an arena need separate bucket
-    /// numbers: those of this table start at `first_bucket`.
+    /// Creates a table of 2^`bits` buckets over `arena`. The table uses the bucket numbers from
+    /// `first_bucket` on. Tables that share an arena must use different bucket numbers.
     ///
     /// # Errors
-    /// Those of the kernel, most likely because there is not enough address space.
+    /// Returns the kernel's error, most likely because there is not enough address space.
     pub fn new(arena: Arc<Arena<W>>, bits: u32, first_bucket: u32, hash: H) -> io::Result<Self> {
         Ok(Self {
             arena,
@@ -164,7 +176,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.buckets.count()
     }
 
-    /// Reports all further events to `tape`, as a table of `cache`.
+    /// Connects `tape`, to which the table then reports its events as events of `cache`.
     pub fn set_tape(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
         self.tracepoint.enable(tape, cache);
     }
@@ -180,7 +192,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.counters.objects()
     }
 
-    /// Returns the number of entries inserted so far. A move does not count.
+    /// Returns the number of entries inserted so far. A move to another slot does not count.
     pub(crate) fn inserted(&self) -> u64 {
         self.counters.inserted()
     }
@@ -191,16 +203,17 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.counters.sum()
     }
 
-    /// Takes a slot for a new entry from this table's arena, which must not be shared. If no slot is
-    /// left, the clock hand evicts an entry. Returns `None` if all entries are held.
+    /// Allocates a slot for a new entry. If no slot is free, evicts entries with the clock hand. Returns
+    /// `None` if no entry could be evicted. No other table may use this table's arena.
     pub fn take(&self) -> Option<Vacant<'_, W>> {
-        self.take_from(|_| {})
+        self.allocate_evicting(|_| {})
     }
 
-    /// Does what [`Table::take`] does, and calls `evicted` with the slot of each evicted entry.
-    pub(crate) fn take_from(&self, evicted: impl Fn(u32)) -> Option<Vacant<'_, W>> {
-        // The hand passes over this many slots between two checks, so that a few slots are free for the
-        // next callers.
+    /// Allocates a slot as [`Table::allocate`] does, and calls `evicted` with the slot number of each
+    /// evicted entry.
+    pub(crate) fn allocate_evicting(&self, evicted: impl Fn(u32)) -> Option<Vacant<'_, W>> {
+        // The hand passes over several slots before the free lists are checked again, so that some freed
+        // slots are left for the next callers.
         let batch = (self.arena.touched() / 4).clamp(1, 8);
         let mut turns = self.arena.touched() / batch * 2 + 2;
         loop {
@@ -212,8 +225,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Moves the clock hand over `count` slots. Calls `evicted` with the slot of each evicted entry, and
-    /// returns their number.
+    /// Moves the clock hand over `count` slots. Calls `evicted` with the slot number of each evicted
+    /// entry. Returns the number of evicted entries.
     pub(crate) fn scan(&self, count: u32, evicted: impl Fn(u32)) -> u32 {
         self.arena.scan(count, |index, _| {
             evicted(index);
@@ -221,7 +234,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         })
     }
 
-    /// Finds `key` and pins it. An entry that is busy counts as a hit, since it need not be read again.
+    /// Finds the entry of `key` and pins it. An entry that is busy is not pinned, but counts as a hit,
+    /// since another thread is reading its contents already.
     #[inline]
     pub fn get(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
         let (found, links) = self.walk(key, |_, index, state| self.arena.pin(index, state));
@@ -229,16 +243,17 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         found
     }
 
-    /// Does what [`Table::get`] does without counting, for a second attempt after a miss.
+    /// Finds and pins an entry as [`Table::get`] does, but counts no lookup. This is for the second
+    /// attempt after a miss.
     #[inline]
     pub fn get_again(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
         self.walk(key, |_, index, state| self.arena.pin(index, state))
             .0
     }
 
-    /// Finds `key` and returns the result of `read` for its slot. `read` may see a slot that is being
-    /// changed; its result is then dropped and the walk starts again. Writes no shared memory, except
-    /// for the first hit since the clock hand passed.
+    /// Finds the entry of `key` and returns the result of `read` for its slot. If another thread changes
+    /// the slot while `read` runs, the result is dropped and the lookup starts again. Only the first hit
+    /// after the clock hand has passed the entry writes to shared memory.
     #[inline]
     pub fn copy<T>(&self, key: &L::Key<'_>, read: impl Fn(&Slot<W>) -> T) -> Option<T> {
         let (found, links) = self.walk(key, |slot, _, state| {
@@ -254,15 +269,15 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         found
     }
 
-    /// Prefetches the bucket head of `key`, which will be looked up soon. This is a hint for callers
-    /// that know the key well in advance.
+    /// Prefetches the bucket head of `key`. This is the first of three steps for a caller that knows the
+    /// key well before its lookup.
     #[inline]
     pub fn prefetch_bucket(&self, key: &L::Key<'_>) {
         self.buckets.prefetch(self.bucket(L::hashed(key)));
     }
 
-    /// The second step, when the head is in the processor's cache: prefetches the first entry of the
-    /// chain.
+    /// Prefetches the first slot in the chain of `key`. This is the second step, when the bucket head is
+    /// in the processor's cache.
     #[inline]
     pub fn prefetch_entry(&self, key: &L::Key<'_>) {
         if let Link::Slot(index) = self.buckets.first(self.bucket(L::hashed(key))) {
@@ -270,8 +285,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// The third step, when that entry is in the processor's cache: prefetches the next one if the first
-    /// has another key.
+    /// Prefetches the second slot in the chain of `key`, unless the first has the key. This is the third
+    /// step, when the first slot is in the processor's cache.
     #[inline]
     pub fn prefetch_next(&self, key: &L::Key<'_>) {
         if let Link::Slot(index) = self.buckets.first(self.bucket(L::hashed(key))) {
@@ -284,7 +299,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Returns true if `key` is in the table. Neither counts nor references.
+    /// Returns true if `key` is in the table. Counts no lookup, and does not mark the entry as
+    /// referenced.
     pub fn contains(&self, key: &L::Key<'_>) -> bool {
         self.walk(key, |_, index, state| {
             self.arena.check_present(index, state)
@@ -293,8 +309,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         .is_some()
     }
 
-    /// Clears `flag` of the entry of `key`. Returns whether this call cleared it. Neither counts nor
-    /// references.
+    /// Clears `flag` of the entry of `key`. Returns true if the flag was set and this call cleared it.
+    /// Counts no lookup, and does not mark the entry as referenced.
     pub(crate) fn take_flag(&self, key: &L::Key<'_>, flag: u64) -> bool {
         let taken = self.walk(key, |_, index, state| {
             self.arena.take_flag(index, state, flag)
@@ -302,14 +318,14 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         taken.0.unwrap_or(false)
     }
 
-    /// Finds `key` and makes its entry busy, unless it is busy already. Counts no lookup.
-    pub(crate) fn lock(&self, key: &L::Key<'_>) -> Option<Taken> {
+    /// Finds the entry of `key` and makes it busy, unless it is busy already. Counts no lookup.
+    pub(crate) fn lock(&self, key: &L::Key<'_>) -> Option<LockAttempt> {
         self.walk(key, |_, index, state| self.arena.lock(index, state))
             .0
     }
 
-    /// Inserts `key` with `vacant` unless it is in the table already. The new entry has `flags`; `fill`
-    /// writes its value.
+    /// Inserts an entry of `key` in the slot `vacant`, unless `key` is in the table already. The new
+    /// entry gets `flags`, and `fill` writes its value into the slot.
     pub fn get_or_insert<'a>(
         &'a self,
         key: &L::Key<'_>,
@@ -327,16 +343,16 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                     Visit::Raced => {}
                 }
             }
-            self.unlink_locked(&mut locked, index);
+            self.remove_from_chain(&mut locked, index);
         }
         L::store(key, vacant.slot());
         fill(vacant.slot());
         Inserted::New(self.push(&mut locked, vacant, flags))
     }
 
-    /// Inserts `key` with `vacant`, and replaces an existing entry of `key`. A reader finds one or the
-    /// other. This is for entries that are copied: an entry that is pinned or busy would stay, after the
-    /// new one.
+    /// Inserts an entry of `key` in the slot `vacant`, and removes the old entry of `key`, if there is
+    /// one. At any time a reader finds the old entry or the new one. The entries of the table must never
+    /// be pinned or busy: such an old entry would stay in the chain, after the new one.
     pub fn replace(&self, key: &L::Key<'_>, vacant: Vacant<'_, W>, fill: impl FnOnce(&Slot<W>)) {
         L::store(key, vacant.slot());
         fill(vacant.slot());
@@ -346,11 +362,12 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             self.push(&mut locked, vacant, 0);
             return;
         };
-        // Readers must find the new one before the old one is removed. A tape gets the reverse order.
+        // The new entry must be linked before the old one is unlinked, so that readers always find one.
+        // The tape nevertheless gets the removal first.
         let new = Self::link(&mut locked, vacant, 0);
         let is_claimed = self.arena.claim(old).is_some();
         if is_claimed || !self.is_live(old) {
-            self.unlink_locked(&mut locked, old);
+            self.remove_from_chain(&mut locked, old);
         }
         self.note_inserted(new);
         if is_claimed {
@@ -359,35 +376,36 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Removes `key`. Returns false if it is not in the table, or is held.
+    /// Removes the entry of `key`. Returns false if there is none, or if it is not evictable.
     pub fn remove(&self, key: &L::Key<'_>) -> bool {
-        self.take_out(key).is_some()
+        self.remove_entry(key).is_some()
     }
 
-    /// Does what [`Table::remove`] does, and returns the state that the entry had.
-    pub(crate) fn take_out(&self, key: &L::Key<'_>) -> Option<State> {
+    /// Removes the entry of `key`, and returns its last state. Returns `None` if there is no entry, or if
+    /// it is not evictable.
+    pub(crate) fn remove_entry(&self, key: &L::Key<'_>) -> Option<State> {
         let bucket = self.bucket(L::hashed(key));
         let mut locked = self.buckets.lock(bucket);
         let index = self.find_live(&locked, key)?;
         let state = self.arena.claim(index)?;
-        self.unlink_locked(&mut locked, index);
+        self.remove_from_chain(&mut locked, index);
         drop(locked);
         drop(self.arena.vacant(index));
         Some(state)
     }
 
-    /// Removes the slot `index`, which the caller has claimed, from its chain, unless an insertion of
-    /// its key has done so.
+    /// Removes the entry in slot `index`, which the caller must have claimed, from its chain. Has no
+    /// effect if an insertion of the same key has removed the entry already.
     pub(crate) fn unlink(&self, index: u32) {
         let slot = self.arena.slot(index);
         let mut locked = self.buckets.lock(self.bucket(L::hashed_in(slot)));
         if slot.next() != END_OF_FREE {
-            self.unlink_locked(&mut locked, index);
+            self.remove_from_chain(&mut locked, index);
         }
     }
 
-    /// Removes the busy entry `index`, which the caller did not fill. Returns true if a thread is parked
-    /// on it.
+    /// Removes the busy entry in slot `index`, which the caller could not fill. Returns true if a thread
+    /// waits for the entry and must be woken.
     pub(crate) fn abandon(&self, index: u32) -> bool {
         let state = self.arena.claim_busy(index);
         self.unlink(index);
@@ -411,8 +429,9 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.tracepoint.record(Operation::Lookup { hit }, key);
     }
 
-    /// Walks the chain of `key`, and calls `visit` for slots that have it. Returns its result and the
-    /// number of links walked, including those of restarted walks.
+    /// Walks the chain of `key`, and calls `visit` for slots with `key` until `visit` returns
+    /// [`Visit::Found`]. Returns the value in it, and the number of links walked, including those before
+    /// a restart.
     #[inline]
     fn walk<T>(
         &self,
@@ -430,8 +449,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 links += 1;
                 let state = slot.state();
                 if state.has(State::FREE) {
-                    // The walk was led into a free list. It would end with a different mark, but may be
-                    // long.
+                    // A reused slot led the walk into a free list. The end of the list would reveal that,
+                    // but the list may be long.
                     continue 'start;
                 }
                 if L::matches(key, slot) {
@@ -444,8 +463,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 front = front.or(Some((slot, state)));
                 at = slot.next();
             }
-            // Nothing was inserted at the front since. The front may be the same slot with another
-            // entry, or an entry that was not live yet when the walk passed it.
+            // The walk saw the whole chain if nothing was inserted meanwhile, that is, if the front is
+            // the same slot, with the same entry, and the entry was live already when the walk passed it.
             let is_same = |(slot, seen): (&Slot<W>, State)| slot.state().is_found_as(seen);
             if at == self.buckets.end(bucket)
                 && self.buckets.first(bucket) == first
@@ -456,21 +475,23 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Inserts at the front, where readers can find it.
+    /// Inserts the entry in `vacant` at the front of a locked chain. Counts and reports the insertion.
+    /// Returns the number of the slot.
     fn push(&self, locked: &mut Locked<'_>, vacant: Vacant<'_, W>, flags: u64) -> u32 {
         let index = Self::link(locked, vacant, flags);
         self.note_inserted(index);
         index
     }
 
-    /// Counts the entry in slot `index` of a locked chain, and reports its insertion.
+    /// Counts and reports the insertion of the entry in slot `index`, which must be in a locked chain.
     fn note_inserted(&self, index: u32) {
         self.counters.insert();
         let key = || L::tape_key_in(self.arena.slot(index));
         self.tracepoint.record(Operation::Insert, key);
     }
 
-    /// Links `vacant` at the front. Does not count or report it.
+    /// Links `vacant` at the front of a locked chain, so that readers can find its entry. Neither counts
+    /// nor reports the insertion.
     fn link(locked: &mut Locked<'_>, vacant: Vacant<'_, W>, flags: u64) -> u32 {
         let slot = vacant.slot();
         slot.set_next(locked.first());
@@ -479,15 +500,15 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         vacant.into_index()
     }
 
-    /// Returns the slot of `key` in a locked chain. The slot stays there with its key while the lock is
-    /// held, but its entry may be evicted at any time.
+    /// Returns the number of the slot of `key` in a locked chain. Until the bucket is unlocked, the slot
+    /// stays in the chain and keeps its key, but the clock hand may claim its entry at any time.
     fn find(&self, locked: &Locked<'_>, key: &L::Key<'_>) -> Option<u32> {
         self.arena
             .chain(locked.first())
             .find(|&index| L::matches(key, self.arena.slot(index)))
     }
 
-    /// Does what [`Table::find`] does, for an entry that was not evicted before.
+    /// Returns the number of the slot of `key` in a locked chain, if its entry has not been claimed.
     fn find_live(&self, locked: &Locked<'_>, key: &L::Key<'_>) -> Option<u32> {
         self.find(locked, key).filter(|&index| self.is_live(index))
     }
@@ -496,15 +517,17 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.arena.slot(index).state().has(State::LIVE)
     }
 
-    fn unlink_locked(&self, locked: &mut Locked<'_>, index: u32) {
-        self.unlink_moved(locked, index);
+    /// Unlinks slot `index` from a locked chain. Counts and reports the removal of its entry.
+    fn remove_from_chain(&self, locked: &mut Locked<'_>, index: u32) {
+        self.unlink_slot(locked, index);
         self.counters.remove();
         let key = || L::tape_key_in(self.arena.slot(index));
         self.tracepoint.record(Operation::Remove, key);
     }
 
-    /// Does what [`Table::unlink_locked`] does, for an entry that has another slot now.
-    fn unlink_moved(&self, locked: &mut Locked<'_>, index: u32) {
+    /// Unlinks slot `index` from a locked chain. Neither counts nor reports a removal, so it can be used
+    /// for the old slot of an entry that has moved.
+    fn unlink_slot(&self, locked: &mut Locked<'_>, index: u32) {
         let after = self.arena.slot(index).next();
         if locked.first() == Link::Slot(index) {
             locked.set_first(after);
@@ -518,7 +541,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 None => debug_assert!(false, "slot {index} is not in its chain"),
             }
         }
-        // A reader on this slot is on the wrong path, and must detect that.
+        // A reader that is at this slot must not return a miss: at this end, it starts again.
         self.arena.slot(index).set_next(END_OF_FREE);
     }
 }

@@ -12,7 +12,7 @@
 //! Pins taken here do not mark the entry as referenced: the holder does that.
 
 use super::chain_bound::Room;
-use super::hold::{Added, Removed};
+use super::hold::{Added, Removal};
 use super::link::Link;
 use super::{HashFunction, Layout, Pin, Slot, State, Table, Vacant};
 
@@ -38,10 +38,10 @@ where
     }
 
     /// Returns the entry of `key`, pinned, even if it is being moved. Counts no lookup.
-    pub(crate) fn hold(&self, key: &L::Key<'_>) -> Option<Pin<'_, W>> {
+    pub(crate) fn pin(&self, key: &L::Key<'_>) -> Option<Pin<'_, W>> {
         let locked = self.buckets.lock(self.bucket(L::hashed(key)));
         let index = self.find_live(&locked, key)?;
-        self.hold_at(index, self.arena.slot(index).state(), State::LIVE)
+        self.pin_at(index, self.arena.slot(index).state(), State::LIVE)
     }
 
     /// Inserts `key` with `vacant` and `flags` unless it is in the table already. If its chain has
@@ -61,13 +61,13 @@ where
                 drop(locked);
                 return Added::Existing;
             }
-            Some(evicted) => self.unlink_locked(&mut locked, evicted),
+            Some(evicted) => self.remove_from_chain(&mut locked, evicted),
             None => {}
         }
         let mut oldest = None;
         match self.arena.room(self.arena.chain(locked.first()), chain_max) {
             Room::Evict(index) if self.arena.claim(index).is_some() => {
-                self.unlink_locked(&mut locked, index);
+                self.remove_from_chain(&mut locked, index);
                 evicted(index);
                 oldest = Some(self.arena.vacant(index));
             }
@@ -85,25 +85,25 @@ where
     }
 
     /// Removes `key` if it is not held; otherwise holds it too.
-    pub(crate) fn remove_or_hold(&self, key: &L::Key<'_>) -> Removed<'_, W> {
+    pub(crate) fn remove_or_pin(&self, key: &L::Key<'_>) -> Removal<'_, W> {
         let mut locked = self.buckets.lock(self.bucket(L::hashed(key)));
         let Some(index) = self.find_live(&locked, key) else {
-            return Removed::Absent;
+            return Removal::Absent;
         };
         loop {
             if self.arena.claim(index).is_some() {
-                self.unlink_locked(&mut locked, index);
+                self.remove_from_chain(&mut locked, index);
                 drop(locked);
                 drop(self.arena.vacant(index));
-                return Removed::Out;
+                return Removal::Removed;
             }
             let state = self.arena.slot(index).state();
             if !state.has(State::LIVE) {
                 // The clock hand has claimed it.
-                return Removed::Absent;
+                return Removal::Absent;
             }
-            if let Some(pin) = self.hold_at(index, state, State::LIVE) {
-                return Removed::Held(pin);
+            if let Some(pin) = self.pin_at(index, state, State::LIVE) {
+                return Removal::Pinned(pin);
             }
         }
     }
@@ -127,7 +127,7 @@ where
         };
         vacant.slot().copy_from(slot);
         Self::link(&mut locked, vacant, state.flags());
-        self.unlink_moved(&mut locked, index);
+        self.unlink_slot(&mut locked, index);
         true
     }
 
@@ -163,7 +163,7 @@ where
                 }
                 if state.has(flag)
                     && L::hashed_in(slot) == hashed
-                    && let Some(pin) = self.hold_at(index, state, flag)
+                    && let Some(pin) = self.pin_at(index, state, flag)
                 {
                     return (Some(pin), links);
                 }
@@ -187,11 +187,11 @@ where
 
     /// Pins the entry at `index` whose state was `seen`, if it still has `flag`.
     #[inline]
-    fn hold_at(&self, index: u32, seen: State, flag: u64) -> Option<Pin<'_, W>> {
+    fn pin_at(&self, index: u32, seen: State, flag: u64) -> Option<Pin<'_, W>> {
         let slot = self.arena.slot(index);
         let held = slot.update(seen, |state| {
             let can_hold = state.is_same_entry(seen) && state.can_pin() && state.has(flag);
-            can_hold.then(|| state.held())
+            can_hold.then(|| state.with_pin())
         });
         held.is_ok().then(|| Pin::adopt(slot, index))
     }

@@ -1,20 +1,21 @@
-//! A slot: one cached entry, and the state word that all protocols use.
+//! A slot: the memory of one cached entry, with a state word that is changed atomically.
 //!
 //! # Model
-//! `struct page`'s flags, reference count and hash link in one place. There is no `struct list_head`:
-//! the clock hand walks the arena itself.
+//! The flags, the reference count and the hash link of `struct page`, in the slot itself. There is no
+//! `struct list_head`, since the clock hand scans the slots of the arena in their order.
 //!
 //! # State word
 //! ```text
 //! 63            32 31        20 19           0
 //! | generation    | flags      | pins         |
 //! ```
-//! A slot's words change only while it is out of every chain and owned by one thread. The slot was
-//! taken with [`State::claimed`], which increments the generation. So a reader that finds the
-//! generation unchanged after reading has read one entry.
+//! The words of key and value change only while the slot is in no chain and is owned by one thread.
+//! The thread became the owner by storing [`State::claimed`], which increments the generation. So if a
+//! reader finds the same generation before and after it reads the words, all of them belong to one
+//! entry.
 //!
 //! # Cost
-//! 16 bytes plus 8 for each word: 32 bytes for a page.
+//! A slot takes 16 bytes, and 8 for each word: 32 bytes for a page.
 
 use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Backoff, Release};
 use crate::table::link::{END_OF_FREE, Link};
@@ -32,21 +33,21 @@ impl State {
     pub const LIVE: u64 = 1 << 20;
     /// The entry was found since the clock hand passed.
     pub const REFERENCED: u64 = 1 << 21;
-    /// The entry is being filled or changed by its one owner. No other thread reads its contents.
+    /// One thread fills or changes the entry. No other thread reads the contents.
     pub const BUSY: u64 = 1 << 22;
-    /// A thread is parked until the entry is no longer busy, or until no other thread holds it.
+    /// A thread is parked until the entry is no longer busy, or until no other thread has it pinned.
     pub const WAITERS: u64 = 1 << 23;
     /// A read of this page triggers the next readahead.
     pub const MARKER: u64 = 1 << 24;
-    /// The page was read ahead and not requested since.
+    /// The page was read ahead, and was not requested yet.
     pub const READAHEAD: u64 = 1 << 25;
-    /// The frame contains buffers, not a page, if both share an arena.
+    /// The frame contains buffers and not a page. The flag is used in an arena for both.
     pub const BUFFER: u64 = 1 << 26;
     /// The slot is on a free list.
     pub(super) const FREE: u64 = 1 << 27;
-    /// The page was read for a request that has not used it yet.
+    /// The page was read for a request, and the request has not used it yet.
     pub const WANTED: u64 = 1 << 28;
-    /// The contents differ from the device's, so the entry may not be evicted.
+    /// The device does not have the present contents, so the entry must not be evicted.
     pub const DIRTY: u64 = 1 << 29;
     /// Searches by hash may find the entry.
     pub const REUSABLE: u64 = 1 << 30;
@@ -58,7 +59,7 @@ impl State {
         self.0 & flags != 0
     }
 
-    /// Returns true if the entry can be found, and was found since the clock hand passed.
+    /// Returns true if the entry is live and referenced, so that a hit need not change the state.
     #[inline]
     pub(super) fn is_found_again(self) -> bool {
         self.0 & (Self::LIVE | Self::REFERENCED) == Self::LIVE | Self::REFERENCED
@@ -76,26 +77,26 @@ impl State {
         self.0 / GENERATION == other.0 / GENERATION
     }
 
-    /// Returns true if `self` and `other` are states of the same entry, and it can be found in both or
-    /// in neither.
+    /// Returns true if `self` and `other` are states of the same entry, and the entry is live in both
+    /// or in neither.
     #[inline]
     pub(super) fn is_found_as(self, other: Self) -> bool {
         (self.0 ^ other.0) & (Self::LIVE | !(GENERATION - 1)) == 0
     }
 
-    /// Returns true if the entry can be found and has no owner, so it can be made busy.
+    /// Returns true if the entry can be made busy: it is live, and not busy already.
     #[inline]
     pub(super) fn can_lock(self) -> bool {
         self.0 & (Self::LIVE | Self::BUSY) == Self::LIVE
     }
 
-    /// Returns the state with the flags for busy and used set.
+    /// Returns the state after a lookup has made the entry busy.
     #[inline]
     pub(super) fn locked(self) -> Self {
         self.used().with(Self::BUSY)
     }
 
-    /// Returns true if the entry can be found, is filled, and can take one more pin.
+    /// Returns true if the entry can be pinned: it is live, not busy, and has room for one more pin.
     #[inline]
     pub(crate) fn can_pin(self) -> bool {
         self.0 & (Self::LIVE | Self::BUSY) == Self::LIVE && self.0 & PINS != PINS
@@ -106,21 +107,21 @@ impl State {
         self.0 & (Self::LIVE | Self::BUSY | Self::DIRTY | PINS) == Self::LIVE
     }
 
-    /// Returns the state with one more pin. The first use of a page that was read ahead or is wanted
-    /// counts as part of the read that brought it in. Only the next use counts as a reference, so a
-    /// file that is read once from end to end leaves no referenced pages.
+    /// Returns the state after a lookup has found the entry and pinned it.
     #[inline]
     pub(super) fn pinned(self) -> Self {
         Self(self.used().0 + PIN)
     }
 
-    /// Returns the state with one more pin, without a use.
+    /// Returns the state with one more pin, which does not count as a use of the entry.
     #[inline]
-    pub(crate) fn held(self) -> Self {
+    pub(crate) fn with_pin(self) -> Self {
         Self(self.0 + PIN)
     }
 
-    /// Returns the state after a lookup found the entry.
+    /// Returns the state after a lookup has found the entry. The first lookup of a page that was read
+    /// ahead or read for a request does not make the page referenced, but the next one does. So a file
+    /// that is read once from end to end leaves no referenced pages.
     #[inline]
     fn used(self) -> Self {
         if self.has(Self::READAHEAD | Self::WANTED) {
@@ -144,8 +145,7 @@ impl State {
         self.0 & (GENERATION - 1) & !PINS
     }
 
-    /// Returns the state of a slot that was not used before, or was zeroed again, with this
-    /// generation.
+    /// Returns the state of an unused slot whose generation is `generation`.
     pub(super) fn first(generation: u32) -> Self {
         Self(u64::from(generation) * GENERATION)
     }
@@ -155,7 +155,8 @@ impl State {
         u32::try_from(self.0 / GENERATION).unwrap_or(u32::MAX)
     }
 
-    /// Returns the state of a claimed slot: the generation is incremented, and all else is cleared.
+    /// Returns the state after the slot was claimed: the generation is incremented, and flags and pins
+    /// are cleared.
     pub(crate) fn claimed(self) -> Self {
         Self((self.0 & !(GENERATION - 1)).wrapping_add(GENERATION))
     }
@@ -164,14 +165,14 @@ impl State {
         Self(self.0 | flags)
     }
 
-    /// Returns the state of a filled entry, for which waiters can be woken. `pins` of its pins are the
-    /// caller's.
+    /// Returns the state after a busy entry was filled: it is no longer busy, has no waiters, and has
+    /// `pins` more pins.
     fn filled(self, pins: u32) -> Self {
         Self((self.0 & !(Self::BUSY | Self::WAITERS)) + PIN * u64::from(pins))
     }
 }
 
-/// One entry of a table: state, link, and `W` words of key and value.
+/// One entry of a table: its state, the link to the next slot, and `W` words for key and value.
 #[derive(Debug)]
 pub struct Slot<const W: usize> {
     state: AtomicU64,
@@ -196,42 +197,42 @@ impl<const W: usize> Slot<W> {
     #[must_use]
     #[inline]
     pub fn word(&self, index: usize) -> u64 {
-        // Acquire keeps the check of the generation after it.
+        // Acquire: a later check of the generation is not reordered before this load.
         self.words[index].load(Acquire)
     }
 
-    /// Sets word `index`. Only for a layout that fills a slot passed to it.
+    /// Sets word `index`. Only a layout may call this, for a slot that was passed to it to be filled.
     #[inline]
     pub fn set_word(&self, index: usize, value: u64) {
-        // Release keeps it after the increment of the generation.
+        // Release: the earlier increment of the generation is not reordered after this store.
         self.words[index].store(value, Release);
     }
 
-    /// Returns the half word beside the link, which is for use by a layout.
+    /// Returns the half word: 32 bits beside the link, for use by a layout.
     #[must_use]
     #[inline]
     pub fn aux(&self) -> u32 {
         self.aux.load(Acquire)
     }
 
-    /// Sets the half word. Only for a layout that fills a slot passed to it.
+    /// Sets the half word. Only a layout may call this, for a slot that was passed to it to be filled.
     pub fn set_aux(&self, value: u32) {
         self.aux.store(value, Release);
     }
 
-    /// Sets bits of the half word of an entry that the caller has pinned.
+    /// Sets `bits` in the half word. The caller must have pinned the entry.
     pub(crate) fn set_aux_bits(&self, bits: u32) {
         self.aux.fetch_or(bits, AcqRel);
     }
 
-    /// Copies key and value from `other`, whose entry the caller has claimed. The caller must own this
-    /// slot.
+    /// Copies key and value from `other`. The caller must own this slot, and must have claimed the entry
+    /// in `other`.
     pub(crate) fn copy_from(&self, other: &Self) {
         self.set_aux(other.aux());
         (0..W).for_each(|word| self.set_word(word, other.word(word)));
     }
 
-    /// Zeroes a slot that the caller owns, as it was at first.
+    /// Zeroes the slot, which the caller must own.
     pub(super) fn zero(&self) {
         self.set_state(State(0));
         self.set_next(END_OF_FREE);
@@ -254,8 +255,8 @@ impl<const W: usize> Slot<W> {
         }
     }
 
-    /// Changes the state, last `seen` by the caller, with `to`, and returns the previous one. If `to`
-    /// refuses, returns the present state as an error.
+    /// Replaces the state by the result of `to` for it, and returns the previous state. If `to` returns
+    /// `None`, returns the present state as an error. `seen` is the state that is tried first.
     #[inline]
     pub(crate) fn update(
         &self,
@@ -272,7 +273,7 @@ impl<const W: usize> Slot<W> {
         Err(state)
     }
 
-    /// Sets the state of a slot that the caller owns.
+    /// Sets the state of a slot, which the caller must own.
     pub(crate) fn set_state(&self, state: State) {
         self.state.store(state.0, Release);
     }
@@ -286,32 +287,36 @@ impl<const W: usize> Slot<W> {
         self.next.store(next.raw(), Release);
     }
 
-    /// Releases a pin. Returns the previous state.
+    /// Removes one pin, and returns the previous state.
     #[inline]
     pub(crate) fn unpin(&self) -> State {
-        // Release: the reads through the pin happen before the slot's next owner continues.
+        // Release: reads through the pin happen before a thread that then claims or changes the entry
+        // continues.
         let before = State(self.state.fetch_sub(PIN, Release));
         debug_assert!(before.pins() > 0, "the slot is not pinned");
         before
     }
 
-    /// Sets flags of an entry that the caller has pinned or is filling. Returns the previous state.
+    /// Sets `flags`, and returns the previous state. The caller must have pinned the entry or made it
+    /// busy.
     pub(crate) fn set_flags(&self, flags: u64) -> State {
         State(self.state.fetch_or(flags, AcqRel))
     }
 
-    /// Clears flags of an entry that the caller has pinned.
+    /// Clears `flags`. The caller must have pinned the entry.
     pub(crate) fn clear_flags(&self, flags: u64) {
         self.state.fetch_and(!flags, AcqRel);
     }
 
-    /// Clears `flag` of an entry that the caller has pinned. Returns whether this call cleared it.
+    /// Clears `flag`. Returns true if it was set and this call cleared it. The caller must have pinned
+    /// the entry.
     #[inline]
     pub(crate) fn take_flag(&self, flag: u64) -> bool {
         self.state().has(flag) && State(self.state.fetch_and(!flag, AcqRel)).has(flag)
     }
 
-    /// Does what [`Slot::take_flag`] does for the entry `seen`, which the caller need not hold.
+    /// Clears `flag` if the slot still has the entry that was in the state `seen`. Returns true if it was
+    /// set and this call cleared it.
     pub(crate) fn take_flag_of(&self, seen: State, flag: u64) -> bool {
         let taken = self.update(self.state(), |state| {
             let is_set = state.is_same_entry(seen) && state.has(flag);
@@ -320,10 +325,10 @@ impl<const W: usize> Slot<W> {
         taken.is_ok()
     }
 
-    /// Waits until no pins are left on an entry that the caller has made busy, so that no pins are
-    /// added. Returns false if `is_cancelled` returns true before.
+    /// Waits until the entry has no pins. The caller must have made it busy, which prevents new pins.
+    /// Returns false if `is_cancelled` returns true before the last pin is removed.
     ///
-    /// The wait does not park: it is for pins that last as long as a copy.
+    /// The thread spins and does not park, because a pin usually lasts only as long as a copy.
     pub(crate) fn wait_unpinned(&self, is_cancelled: impl Fn() -> bool) -> bool {
         let backoff = Backoff::new();
         // The state is loaded with acquire: reads through the pins happen before the caller continues.
@@ -336,8 +341,8 @@ impl<const W: usize> Slot<W> {
         true
     }
 
-    /// Ends the filling of a busy entry, with `pins` for the caller. Returns true if a thread is
-    /// parked on it.
+    /// Ends the busy state of a filled entry, and adds `pins`, which belong to the caller. Returns true
+    /// if a thread waits for the entry and must be woken.
     pub(crate) fn fill(&self, pins: u32) -> bool {
         let busy = self.update(self.state(), |state| {
             debug_assert!(state.has(State::BUSY), "the slot is not busy");
@@ -346,8 +351,8 @@ impl<const W: usize> Slot<W> {
         busy.is_ok_and(|state| state.has(State::WAITERS))
     }
 
-    /// Records that a thread will park until the entry `seen` is no longer busy. Returns false if it
-    /// is not busy any more.
+    /// Records that a thread will park until the entry in the state `seen` is no longer busy. Returns
+    /// false if the entry is not busy any more, so that the thread must not park.
     pub(crate) fn announce_waiter(&self, seen: State) -> bool {
         let announced = self.update(self.state(), |state| {
             let is_busy = state.is_same_entry(seen) && state.has(State::BUSY);

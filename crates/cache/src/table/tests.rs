@@ -30,7 +30,7 @@ fn check<H: HashFunction<u64>>(table: &Numbers<H>) {
 }
 
 fn put<H: HashFunction<u64>>(table: &Numbers<H>, key: u64, value: u64) {
-    let vacant = table.take().expect("a slot");
+    let vacant = table.allocate().expect("a slot");
     table.replace(&key, vacant, |slot| slot.set_word(1, value));
 }
 
@@ -71,7 +71,7 @@ fn run<H: HashFunction<u64>>(table: &Numbers<H>, steps: Vec<Step>, evicts: bool)
                 continue;
             }
             Step::InsertOnce(key, value) => {
-                let vacant = table.take().expect("a slot");
+                let vacant = table.allocate().expect("a slot");
                 let fill = |slot: &Slot<2>| slot.set_word(1, value);
                 match table.get_or_insert(&key, vacant, 0, fill) {
                     Inserted::New(_) => {
@@ -160,9 +160,9 @@ fn take_with_every_entry_pinned_returns_none() {
     put(&table, 7, 70);
     put(&table, 8, 80);
     let pins = (table.get(&7), table.get(&8));
-    assert!(table.take().is_none());
+    assert!(table.allocate().is_none());
     drop(pins);
-    assert!(table.take().is_some());
+    assert!(table.allocate().is_some());
 }
 
 #[test]

@@ -21,7 +21,7 @@
 use crate::Result;
 use crate::ondisk::superblock::Superblock;
 use crate::ondisk::xattr::UserCount;
-use larder_cache::mbcache::{AttributeCaches, Deleted, MbCache};
+use larder_cache::mbcache::{AttributeCaches, Deletion, MbCache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -178,7 +178,7 @@ impl Sharing {
         value: u64,
     ) {
         changes.withdraw(store, value);
-        while let Deleted::InUse(held) = self.cache(store).delete_or_get(hash, value) {
+        while let Deletion::InUse(held) = self.cache(store).delete_or_get(hash, value) {
             held.wait_unused();
         }
     }

@@ -21,7 +21,7 @@ use super::draws::{Draw, Draws, key_of, last_values};
 use super::{BenchConfig, Case, Error, Run};
 use crate::concurrent::run_concurrently;
 use larder::{AttributeStats, MbCacheStats, MbCacheVariant};
-use larder_cache::mbcache::{self, Config, Deleted, Held, MbCache, Probe};
+use larder_cache::mbcache::{self, Config, Deletion, Held, MbCache, Probe};
 use larder_cache::table::Growth;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -249,7 +249,7 @@ impl<'b> Process<'b> {
             return false;
         }
         // A thread that has found the entry meanwhile sees no users, and releases it.
-        while let Deleted::InUse(entry) = self.cache.delete_or_get(key, block as u64) {
+        while let Deletion::InUse(entry) = self.cache.delete_or_get(key, block as u64) {
             entry.wait_unused();
         }
         true

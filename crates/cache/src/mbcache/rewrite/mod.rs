@@ -33,7 +33,7 @@ pub(crate) use order::{Order, Referenced};
 use super::entries::Entries;
 use super::list::ENTRIES_MAX;
 use super::probe::Probe;
-use super::{Config, Deleted, Held, Holds, Inserted, MbCache, Sizes, Stats, Variant};
+use super::{Config, Deletion, Held, EntryOperations, Inserted, MbCache, Sizes, Stats, Variant};
 use crate::shrink::Shrinker;
 use crate::sync::Relaxed;
 use crate::table::{Counters, Growth, Room, Slot, State, Vacant};
@@ -239,7 +239,7 @@ impl<O: Order<P>, P: Probe> Shrinker for Rewrite<O, P> {
     }
 }
 
-impl<O: Order<P>, P: Probe> Holds for Rewrite<O, P> {
+impl<O: Order<P>, P: Probe> EntryOperations for Rewrite<O, P> {
     fn touch(&self, index: u32) {
         self.core.order.used(&self.core.entries, index);
     }
@@ -306,7 +306,7 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
         held.map(|index| self.held(index))
     }
 
-    fn delete_or_get(&self, key: u32, value: u64) -> Deleted<'_> {
+    fn delete_or_get(&self, key: u32, value: u64) -> Deletion<'_> {
         let entries = &self.core.entries;
         let mut chain = self.core.chain(key);
         while let Some(index) = chain.find(key, value) {
@@ -315,14 +315,14 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
                 drop(chain);
                 self.core.order.remove(entries, index);
                 entries.free(index);
-                return Deleted::Absent;
+                return Deletion::Absent;
             }
             // It may have been released just now, or claimed by another thread.
             if entries.hold(index, State::LIVE) {
-                return Deleted::InUse(self.held(index));
+                return Deletion::InUse(self.held(index));
             }
         }
-        Deleted::Absent
+        Deletion::Absent
     }
 
     fn stats(&self) -> Stats {

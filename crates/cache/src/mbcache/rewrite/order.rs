@@ -15,7 +15,7 @@
 use crate::mbcache::entries::Entries;
 use crate::mbcache::list::List;
 use crate::mbcache::probe::{Locked, Probe, place};
-use crate::mbcache::{Holds as _, Variant};
+use crate::mbcache::{EntryOperations as _, Variant};
 use crate::sync::{AtomicU32, Mutex, Relaxed};
 use crate::table::{Slot, State};
 use crossbeam_utils::CachePadded;

@@ -50,7 +50,7 @@ fn memory_of_dropped_entries_is_returned_and_touched_entries_stay() {
             assert_eq!(found, reusable, "{variant}");
             for value in 140..160 {
                 let deleted = cache.delete_or_get(1, value);
-                assert!(matches!(deleted, Deleted::Absent), "{variant}");
+                assert!(matches!(deleted, Deletion::Absent), "{variant}");
             }
             assert_eq!(cache.stats().entries, 0, "{variant}");
         }
@@ -105,7 +105,7 @@ fn moved_entries_keep_key_value_and_flags() {
         }
         // Frees lower slots.
         for value in 0..120 {
-            assert!(matches!(cache.delete_or_get(1, value), Deleted::Absent));
+            assert!(matches!(cache.delete_or_get(1, value), Deletion::Absent));
         }
         let referenced = cache.get(1, 150).unwrap();
         referenced.touch();

@@ -91,14 +91,14 @@ fn deletion_of_held_entry_returns_a_hold() {
         let cache = cache(variant, 64, 4);
         cache.insert(1, 10, true);
         let user = cache.find_first(1).unwrap();
-        let Deleted::InUse(held) = cache.delete_or_get(1, 10) else {
+        let Deletion::InUse(held) = cache.delete_or_get(1, 10) else {
             panic!("{variant} deleted a held entry");
         };
         assert_eq!((held.key(), held.value()), (1, 10));
         drop(user);
         held.wait_unused();
         drop(held);
-        assert!(matches!(cache.delete_or_get(1, 10), Deleted::Absent));
+        assert!(matches!(cache.delete_or_get(1, 10), Deletion::Absent));
         assert!(cache.find_first(1).is_none());
         assert!(cache.get(1, 10).is_none());
         assert_eq!((cache.stats().entries, dropped(&*cache)), (0, 0));
@@ -112,7 +112,7 @@ fn waiter_returns_when_the_last_other_holder_releases() {
         let cache = cache(variant, 64, 4);
         cache.insert(1, 10, true);
         let users = [cache.find_first(1).unwrap(), cache.find_first(1).unwrap()];
-        let Deleted::InUse(held) = cache.delete_or_get(1, 10) else {
+        let Deletion::InUse(held) = cache.delete_or_get(1, 10) else {
             panic!("{variant} deleted a held entry");
         };
         let has_released = AtomicBool::new(false);

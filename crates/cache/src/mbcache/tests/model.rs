@@ -118,11 +118,11 @@ impl Model<'_> {
 
     fn delete(&mut self, key: u32, value: u64) {
         match self.cache.delete_or_get(key, value) {
-            Deleted::InUse(held) => {
+            Deletion::InUse(held) => {
                 assert_eq!((held.key(), held.value()), (key, value));
                 assert!(self.is_held(key, value), "({key}, {value}) was not held");
             }
-            Deleted::Absent => {
+            Deletion::Absent => {
                 assert!(!self.is_held(key, value), "({key}, {value}) was held");
                 assert!(self.cache.get(key, value).is_none());
                 // It was deleted just now, or had been evicted.

@@ -16,9 +16,9 @@
 
 use crate::mbcache::entries::Entries;
 use crate::mbcache::probe::{Probe, Touch, place};
-use crate::mbcache::{Config, Deleted, Held, Inserted, MbCache, Sizes, Stats, Variant};
+use crate::mbcache::{Config, Deletion, Held, Inserted, MbCache, Sizes, Stats, Variant};
 use crate::shrink::Shrinker;
-use crate::table::{Added, Growth, Hash64, Layout, Pin, Removed, Slot, State, Table, Vacant};
+use crate::table::{Added, Growth, Hash64, Layout, Pin, Removal, Slot, State, Table, Vacant};
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
@@ -83,10 +83,10 @@ impl<P: Probe> Clock<P> {
     }
 
     /// Returns a slot for a new entry. If no slot is free, evicts other entries.
-    fn take(&self) -> Option<Vacant<'_, 1>> {
+    fn allocate(&self) -> Option<Vacant<'_, 1>> {
         self.entries.wrote_free_list();
         let dropped = Cell::new(0);
-        let vacant = self.table.take_from(|index| {
+        let vacant = self.table.allocate_evicting(|index| {
             dropped.update(|dropped| dropped + 1);
             self.entries.wrote(index);
         });
@@ -143,7 +143,7 @@ impl<P: Probe> MbCache for Clock<P> {
         if self.table.contains(&entry) {
             return Inserted::Existing;
         }
-        let Some(vacant) = self.take() else {
+        let Some(vacant) = self.allocate() else {
             return Inserted::NoRoom;
         };
         let flags = if reusable { State::REUSABLE } else { 0 };
@@ -176,19 +176,19 @@ impl<P: Probe> MbCache for Clock<P> {
     }
 
     fn get(&self, key: u32, value: u64) -> Option<Held<'_>> {
-        let pin = self.locking(key, || self.table.hold(&Entry { key, value }))?;
+        let pin = self.locking(key, || self.table.pin(&Entry { key, value }))?;
         Some(self.held(pin))
     }
 
-    fn delete_or_get(&self, key: u32, value: u64) -> Deleted<'_> {
+    fn delete_or_get(&self, key: u32, value: u64) -> Deletion<'_> {
         let entry = Entry { key, value };
-        match self.locking(key, || self.table.remove_or_hold(&entry)) {
-            Removed::Out => {
+        match self.locking(key, || self.table.remove_or_pin(&entry)) {
+            Removal::Removed => {
                 self.entries.wrote_free_list();
-                Deleted::Absent
+                Deletion::Absent
             }
-            Removed::Absent => Deleted::Absent,
-            Removed::Held(pin) => Deleted::InUse(self.held(pin)),
+            Removal::Absent => Deletion::Absent,
+            Removal::Pinned(pin) => Deletion::InUse(self.held(pin)),
         }
     }
 

@@ -39,7 +39,7 @@ use crate::stats::CacheStats;
 use crate::table::histogram::Report;
 use crate::table::{
     Arena, Buckets, Counters, Counts, Found, Hash64, HashFunction as _, Inserted, Layout as _,
-    Link, Locked, Slot, State, Taken, Vacant, Visit,
+    Link, Locked, Slot, State, LockAttempt, Vacant, Visit,
 };
 use crate::tables::Finder;
 use crate::tape::{CacheKind, Operation, Tape, Tracepoint};
@@ -151,7 +151,7 @@ impl PageTrees {
 
     /// Removes the page. Returns false if it is not in its tree, or is held.
     pub fn remove(&self, key: &PageKey) -> bool {
-        self.take_out(key).is_some()
+        self.remove_entry(key).is_some()
     }
 
     /// Counts the removal of a page whose tree is locked, and reports it.
@@ -260,12 +260,12 @@ impl PageIndex for PageTrees {
         self.walk(key, take).0.unwrap_or(false)
     }
 
-    fn lock(&self, key: &PageKey) -> Option<Taken> {
+    fn lock(&self, key: &PageKey) -> Option<LockAttempt> {
         self.walk(key, |index, state| self.arena.lock(index, state))
             .0
     }
 
-    fn take_out(&self, key: &PageKey) -> Option<State> {
+    fn remove_entry(&self, key: &PageKey) -> Option<State> {
         let mut tree = self.lock_tree(key.ino);
         let node = tree.find(key.index).node?;
         let state = self.arena.claim(node)?;

@@ -54,8 +54,8 @@ fn shuttle_page_is_found_while_its_tree_rotates() {
             |trees| {
                 // Each insertion rotates the tree. Then nodes are removed from all sides.
                 [5, 6, 7].iter().for_each(|index| put(trees, key(*index)));
-                assert!(trees.take_out(&key(6)).is_some());
-                assert!(trees.take_out(&key(5)).is_some());
+                assert!(trees.remove_entry(&key(6)).is_some());
+                assert!(trees.remove_entry(&key(5)).is_some());
             },
             |trees| {
                 for _ in 0..3 {
@@ -83,7 +83,7 @@ fn shuttle_page_put_again_while_it_is_evicted_is_found() {
             &trees(5, &[1, 2, 3]),
             |trees| evict(trees),
             |trees| {
-                trees.take_out(&key(1));
+                trees.remove_entry(&key(1));
                 put(trees, key(2));
                 put(trees, PageKey { ino: 13, index: 2 });
             },
@@ -99,7 +99,7 @@ fn shuttle_pinned_page_is_not_evicted_from_its_tree() {
             |trees| {
                 evict(trees);
                 put(trees, key(3));
-                trees.take_out(&key(1));
+                trees.remove_entry(&key(1));
             },
             |trees| {
                 if let Some(Found::Pinned(pin, _)) = trees.get(&key(1)) {

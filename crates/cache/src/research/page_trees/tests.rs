@@ -206,7 +206,7 @@ proptest! {
                     prop_assert_eq!(trees.contains(&key), found.is_some());
                 }
                 Use::TakeOut(key) => {
-                    prop_assert_eq!(trees.take_out(&key).is_some(), model.remove(&key).is_some());
+                    prop_assert_eq!(trees.remove_entry(&key).is_some(), model.remove(&key).is_some());
                 }
                 Use::Evict(count) => {
                     trees.arena.scan(count, |index, _| {

@@ -10,7 +10,7 @@
 //!
 //! In three respects the trait promises more than Linux 4.4 did. Entries that are not reusable are
 //! skipped, which was introduced by the rewrite. A thread that deletes an entry in use does not wait
-//! for it, but holds it ([`Deleted::InUse`]) and waits with [`Held::wait_unused`]. And the limit is
+//! for it, but holds it ([`Deletion::InUse`]) and waits with [`Held::wait_unused`]. And the limit is
 //! never exceeded: an insertion fails instead.
 //!
 //! # What callers must not do
@@ -38,7 +38,7 @@ mod index;
 use crate::mbcache::entries::Entries;
 use crate::mbcache::list::{ENTRIES_MAX, List};
 use crate::mbcache::probe::{Locked, Probe, Touch, place};
-use crate::mbcache::{Config, Deleted, Held, Holds, Inserted, MbCache, Sizes, Stats, Variant};
+use crate::mbcache::{Config, Deletion, Held, EntryOperations, Inserted, MbCache, Sizes, Stats, Variant};
 use crate::shrink::Shrinker;
 use crate::sync::{Condvar, Mutex, Relaxed};
 use crate::table::{Counters, Growth, Room, Slot, State, Vacant};
@@ -165,7 +165,7 @@ impl<P: Probe> Old<P> {
     }
 
     /// Returns a slot for a new entry. If no slot is free, evicts the first unused entry.
-    fn take(&self) -> Option<Vacant<'_, 3>> {
+    fn allocate(&self) -> Option<Vacant<'_, 3>> {
         loop {
             let vacant = self.entries.take();
             if vacant.is_some() || !self.drop_first(self.entries.dropped_for_room()) {
@@ -261,7 +261,7 @@ impl<P: Probe> Shrinker for Old<P> {
     }
 }
 
-impl<P: Probe> Holds for Old<P> {
+impl<P: Probe> EntryOperations for Old<P> {
     // The release of an entry puts it at the end of the list, whether it was used or not.
     fn touch(&self, _: u32) {}
 
@@ -307,7 +307,7 @@ impl<P: Probe> MbCache for Old<P> {
             Some(vacant) => vacant,
             // An existing entry needs no eviction.
             None if self.find(&self.lock(), key, value).is_some() => return Inserted::Existing,
-            None => match self.take() {
+            None => match self.allocate() {
                 Some(vacant) => vacant,
                 None => return Inserted::NoRoom,
             },
@@ -357,7 +357,7 @@ impl<P: Probe> MbCache for Old<P> {
         }
     }
 
-    fn delete_or_get(&self, key: u32, value: u64) -> Deleted<'_> {
+    fn delete_or_get(&self, key: u32, value: u64) -> Deletion<'_> {
         let mut indexes = self.lock();
         while let Some(index) = self.find(&indexes, key, value) {
             let state = self.state(index);
@@ -366,11 +366,11 @@ impl<P: Probe> MbCache for Old<P> {
                 break;
             }
             if !state.has(State::BUSY) {
-                return Deleted::InUse(self.hold(&mut indexes, index));
+                return Deletion::InUse(self.hold(&mut indexes, index));
             }
             indexes = indexes.wait(&self.released);
         }
-        Deleted::Absent
+        Deletion::Absent
     }
 
     fn stats(&self) -> Stats {
