@@ -1,8 +1,8 @@
 //! Bucket heads: the start of each chain, and the bit that locks it.
 //!
 //! # Locking
-//! Writers lock one bucket at a time, with [`LOCKED`] in its head, and hold the lock for one walk
-//! of the chain. They take no other lock and do not wait meanwhile. Readers ignore the bit.
+//! A writer locks one bucket at a time, by the bit [`LOCKED`] in the head, for one walk of the chain.
+//! With the bucket locked, the writer takes no other lock and does not wait. Readers ignore the bit.
 
 use super::link::Link;
 use crate::memory::{Array, Pages};
@@ -18,7 +18,7 @@ const LOCKED: u32 = 1 << 31;
 pub(crate) struct Buckets {
     heads: Array<AtomicU32>,
     bits: u32,
-    /// Number of the first bucket. Tables that share an arena have separate bucket numbers, so that
+    /// The number of the first bucket. Tables that share an arena have different bucket numbers, so that
     /// the ends of their chains differ.
     first: u32,
 }
@@ -45,7 +45,7 @@ impl Buckets {
         1 << self.bits
     }
 
-    /// Returns the mark at the end of `bucket`'s chain.
+    /// Returns the link that ends the chain of `bucket`.
     #[inline]
     pub(crate) fn end(&self, bucket: u32) -> Link {
         Link::End(self.first + bucket)

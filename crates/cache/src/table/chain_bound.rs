@@ -1,17 +1,16 @@
 //! The bound of chains whose hashes an attacker can choose.
 //!
 //! # Model
-//! Forged hashes can put all entries into one chain, which is then walked with its bucket locked.
-//! Therefore, where that is possible, the oldest entry of a chain is evicted for a new one when the
-//! chain is longer than chance would make it.
+//! An attacker who chooses the hashes could put all entries into one chain, and each insertion would
+//! walk this chain with its bucket locked. Therefore the length of such a chain is limited to more than
+//! a random distribution ever causes. A new entry in a full chain replaces the oldest evictable one.
 
 use super::Arena;
 
-/// The longest chain, as a multiple of the length if the arena were full and all chains were equally
-/// long.
+/// The limit of a chain's length, as a multiple of the mean length when the arena is full.
 const MEAN_FACTOR: u32 = 4;
 
-/// Chains up to this length are never too long.
+/// The smallest limit of a chain's length.
 const MIN_BOUND: u32 = 64;
 
 /// Whether a chain has room for one more entry.
@@ -19,21 +18,22 @@ const MIN_BOUND: u32 = 64;
 pub(crate) enum Room {
     /// The chain has room.
     Free,
-    /// This entry, the oldest that is not held, has to be evicted first.
+    /// The chain is full. The entry in the slot with this number must be evicted first: the oldest of
+    /// those that are evictable.
     Evict(u32),
-    /// The chain is full of held entries.
+    /// The chain is full, and contains no evictable entry.
     None,
 }
 
 impl<const W: usize> Arena<W> {
-    /// Returns the largest number of entries in each of 2^`bits` chains.
+    /// Returns the limit of the length of each of 2^`bits` chains.
     pub(crate) fn chain_max(&self, bits: u32) -> u32 {
         let share = self.capacity() >> bits;
         share.saturating_mul(MEAN_FACTOR).max(MIN_BOUND)
     }
 
-    /// Checks for room in a chain with these entries, the newest first, and at most `most` entries.
-    /// The chain must be locked.
+    /// Returns whether `chain` has room for an entry if at most `most` are allowed. `chain` must be the
+    /// slots of a locked chain, the newest first.
     pub(crate) fn room(&self, chain: impl Iterator<Item = u32>, most: u32) -> Room {
         let (mut length, mut oldest) = (0, Room::None);
         for index in chain {

@@ -5,11 +5,11 @@
 //! that threads do not contend for one head.
 //!
 //! # Locking
-//! None. A head has a tag that is incremented with each change. Without it, a thread that was delayed
-//! after it read a head could not detect the changes (ABA).
+//! There are no locks. Each change of a list head increments a tag in the head. Without the tag, a thread
+//! that is delayed after it reads a head might not detect that the list has changed (ABA).
 //!
 //! # Cost
-//! 1 KiB for each arena. A thread that finds its own list empty searches the others.
+//! The list heads of an arena take 1 KiB. A thread that finds its own list empty searches the others.
 
 use super::link::{END_OF_FREE, Link};
 use super::slot::{Slot, State};
@@ -43,7 +43,8 @@ impl FreeLists {
         (own..own + FREE_LISTS).map(|list| &*self.lists[list % FREE_LISTS])
     }
 
-    /// Takes a slot from any list; `None` if all lists were empty at the same time.
+    /// Removes a slot from any list, and returns its number. Returns `None` if all lists were empty at the
+    /// same time.
     pub(super) fn pop<const W: usize>(&self, slots: &[Slot<W>]) -> Option<u32> {
         let heads = || self.lists.each_ref().map(|list| list.head.load(Acquire));
         loop {
@@ -51,7 +52,7 @@ impl FreeLists {
             if let Some(index) = self.iter().find_map(|list| list.pop(slots)) {
                 return Some(index);
             }
-            // A slot may have moved to a list that was already checked from one that was not.
+            // Another thread may have moved a slot from a list that was not checked yet to one that was.
             if heads() == before {
                 return None;
             }
@@ -63,7 +64,7 @@ impl FreeLists {
     }
 }
 
-/// Some slots of an arena, all of them marked as free.
+/// A list of slots, all of which have the flag [`State::FREE`].
 #[derive(Debug)]
 pub(super) struct FreeList {
     /// Tag in the upper half, link to the first slot in the lower.
@@ -77,7 +78,7 @@ impl FreeList {
         }
     }
 
-    /// Takes a slot.
+    /// Removes the first slot, and returns its number. The caller then owns the slot.
     pub(super) fn pop<const W: usize>(&self, slots: &[Slot<W>]) -> Option<u32> {
         let first = self.update(|first| match first {
             Link::Slot(index) => Some(slots[index as usize].next()),
@@ -91,7 +92,7 @@ impl FreeList {
         Some(index)
     }
 
-    /// Adds the slot `index`, which the caller owns.
+    /// Adds the slot `index`, which the caller must own.
     pub(super) fn push<const W: usize>(&self, slots: &[Slot<W>], index: u32) {
         let slot = &slots[index as usize];
         slot.set_state(slot.state().with(State::FREE));
@@ -101,7 +102,8 @@ impl FreeList {
         });
     }
 
-    /// Takes all slots. They are still marked, and each has a link to the next.
+    /// Removes all slots, and returns the link to the first. Each slot is still marked as free, and still
+    /// has a link to the next.
     pub(super) fn take_all(&self) -> Link {
         self.update(|_| Some(END_OF_FREE)).unwrap_or(END_OF_FREE)
     }
@@ -110,8 +112,8 @@ impl FreeList {
         link_of(self.head.load(Acquire)) == END_OF_FREE
     }
 
-    /// Sets the start of the list to the result of `to` for the present start, and returns the previous
-    /// start. Returns `None` if `to` refuses.
+    /// Replaces the start of the list by the result of `to` for it, and returns the previous start.
+    /// Returns `None` if `to` does.
     fn update(&self, to: impl Fn(Link) -> Option<Link>) -> Option<Link> {
         const TAG: u64 = 1 << 32;
         let before = self.head.fetch_update(AcqRel, Acquire, |head| {
@@ -121,7 +123,7 @@ impl FreeList {
         before.ok().map(link_of)
     }
 
-    /// Counts the slots. There must be no concurrent changes.
+    /// Returns the number of slots. There must be no concurrent changes.
     pub(super) fn count<const W: usize>(&self, slots: &[Slot<W>]) -> u32 {
         let mut count = 0;
         let mut at = link_of(self.head.load(Acquire));

@@ -1,18 +1,20 @@
-//! Gives back the memory of an arena: its last slots, so that the rest remains contiguous.
+//! Returns memory of an arena to the pool: that of the last slots, so that the slots in use remain
+//! contiguous.
 //!
 //! # Model
-//! Compaction: when enough slots are free, the entries of the last slots move into free slots below
-//! them. Other code decides which entries are evicted before, to free slots.
+//! Compaction: when enough slots are free, the entries of the last slots move to free slots below them.
+//! The caller evicts entries before, so that slots are free.
 //!
 //! # Readers of a slot that is given back
-//! The slot becomes zero by ordinary stores, and stays zero when the kernel takes the page. A zero slot
-//! cannot be found, its link is that of a free list, and no entry ever had its generation, 0. So the
-//! reader detects that the entry is no longer there, as when the slot is reused. When memory is granted
-//! again, the generations of its slots start above all those that were given back.
+//! The slot is zeroed by ordinary stores, and still reads as zero when the kernel has taken its page. A
+//! zeroed slot is not live, its link is the end of a free list, and its generation, 0, is that of no
+//! entry. So a reader detects that the entry is gone, as if the slot had been reused. When the slot is
+//! used again, its generation starts above those of all slots that were given back.
 //!
 //! # Locking
-//! `growing` is held throughout, so that the arena does not grow meanwhile. It is only tried, because a
-//! thread that waits for memory in order to grow may hold it. Nothing is allocated, and no thread waits.
+//! A thread holds `growing` while it gives memory back, so that the arena does not grow meanwhile. It only
+//! tries to lock `growing`, because a thread that holds `growing` may wait for memory. The code here
+//! allocates no memory and does not wait.
 
 use super::arena::{Arena, Extent, Growth, Vacant};
 use super::link::{END_OF_FREE, Link};
@@ -20,18 +22,19 @@ use super::slot::State;
 use crate::sync::{Relaxed, Release};
 use std::ops::Range;
 
-/// Slots that one thread owns, each with a link to the next.
+/// A list of slots that one thread owns. Each slot has a link to the next.
 struct OwnedSlots {
     first: Link,
     count: u32,
 }
 
 impl<const W: usize> Arena<W> {
-    /// Gives back the last `chunks`, if there are as many free slots, but not the first chunk, and only
-    /// those after the last held entry. Returns the number of chunks given back.
+    /// Gives back up to `chunks` chunks at the end of the arena: none that has an entry that cannot be
+    /// evicted or precedes such a chunk, and never the first. Gives back none at all if too few slots are
+    /// free for the entries to be moved. Returns the number of chunks given back.
     ///
-    /// `relocate` moves the entry in the given slot to the vacant one, and leaves the old slot claimed,
-    /// in no chain. It returns false if it cannot.
+    /// `relocate` must move the entry in the given slot to the vacant slot, and leave the old slot
+    /// claimed and in no chain; or return false if the entry cannot be moved.
     pub(crate) fn give_back(
         &self,
         chunks: u32,
@@ -51,7 +54,7 @@ impl<const W: usize> Arena<W> {
         }
         let from = left * self.chunk();
         self.grant(from);
-        // From here on, threads take slots of the tail only from the free lists.
+        // From here on, other threads can get slots of the tail only from the free lists.
         let tail = from..self.touched().max(from);
         let owned = self.own_tail(tail.clone(), relocate);
         if owned.count < tail.end - tail.start {
@@ -70,8 +73,8 @@ impl<const W: usize> Arena<W> {
         all - left
     }
 
-    /// Returns the number of chunks that have to stay if at least `left` do. They end with the last slot
-    /// that is neither free nor used by an entry that can be claimed.
+    /// Returns the number of chunks that must stay, at least `left`. The last of them has a slot that is
+    /// neither free nor used by an evictable entry.
     fn immovable(&self, left: u32) -> u32 {
         let stays = |index: &u32| {
             let state = self.slot(*index).state();
@@ -82,8 +85,8 @@ impl<const W: usize> Arena<W> {
             .map_or(left, |index| index / self.chunk() + 1)
     }
 
-    /// Takes the slots of `tail`, the last of the arena, from the free lists or from their entries,
-    /// which move.
+    /// Takes ownership of the slots in `tail`, the end of the arena: removes the free slots from their
+    /// lists, and moves the entries of the other slots. Stops at an entry that cannot be moved.
     fn own_tail(
         &self,
         tail: Range<u32>,
@@ -117,7 +120,8 @@ impl<const W: usize> Arena<W> {
         owned
     }
 
-    /// Takes a free slot below `from`. Slots above it that are found first are added to `owned`.
+    /// Returns a free slot below `from`. Adds the free slots that are found first and are not below
+    /// `from` to `owned`.
     fn free_slot_below(&self, from: u32, owned: &mut OwnedSlots) -> Option<Vacant<'_, W>> {
         loop {
             let index = self.free.pop(&self.slots)?;
@@ -128,17 +132,17 @@ impl<const W: usize> Arena<W> {
         }
     }
 
-    /// Adds the slot `index`, which the caller owns and which is in no chain, to `owned`.
+    /// Adds the slot `index` to `owned`. The caller must own the slot, and it must be in no chain.
     fn add_owned(&self, owned: &mut OwnedSlots, index: u32) {
         let slot = self.slot(index);
-        // A reader on the slot must see this before the link.
+        // The flag must be visible to a reader at the slot before the link is.
         slot.set_state(slot.state().with(State::FREE));
         slot.set_next(owned.first);
         owned.first = Link::Slot(index);
         owned.count += 1;
     }
 
-    /// Zeroes these slots, which the caller owns.
+    /// Zeroes `slots`, which the caller must own. Raises the first generation above theirs.
     fn zero(&self, slots: Range<u32>) {
         let first = slots.clone().fold(0, |first, index| {
             let generation = self.slot(index).state().generation();

@@ -4,24 +4,24 @@ use std::fmt::Debug;
 
 /// A hash function for objects identified by a `T`.
 pub trait HashFunction<T>: Debug + Send + Sync {
-    /// Returns the bucket of `value` in a table of 2^`bits` buckets. `bits` is at most 29; the
-    /// result must be below 2^`bits`.
+    /// Returns the bucket of `value` in a table of 2^`bits` buckets. The caller must pass at most 29
+    /// `bits`. The result must be below 2^`bits`.
     fn bucket(&self, value: T, bits: u32) -> u32;
 }
 
-/// Multiplication by the golden ratio, the upper bits of the product: the kernel's `hash_64`.
-/// Neighbouring values are spread far apart, and evenly.
+/// The kernel's `hash_64`: the upper bits of the product of the value and the golden ratio. It spreads
+/// neighbouring values evenly over the buckets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hash64;
 
-/// Returns the upper `bits` of `hash`, at most 29.
+/// Returns the upper `bits` bits of `hash`. `bits` must be at most 29.
 #[inline]
 fn upper_bits(hash: u64, bits: u32) -> u32 {
-    // In two steps, since a shift by 32 would overflow.
+    // The shift is done in two steps, since a single shift by 32 (for 0 bits) would overflow.
     u32::try_from(hash >> 32).unwrap_or_default() >> 1 >> (31 - bits)
 }
 
-/// 2^64 divided by the golden ratio, odd.
+/// 2^64 divided by the golden ratio, rounded to an odd number.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl<T: Into<u64>> HashFunction<T> for Hash64 {
@@ -41,15 +41,15 @@ pub(crate) struct SeededHash {
 
 impl SeededHash {
     pub(crate) fn new(seed: [u64; 2]) -> Self {
-        // Without these constants, a seed of 0 would leave short values as they are.
+        // Without these constants, a seed of 0 would map small values to themselves.
         Self {
             words: seed[0] ^ 0x2d35_8dcc_aa6c_78a5,
             state: seed[1] ^ 0xa076_1d64_78bd_642f,
         }
     }
 
-    /// Mixes a word into a hash by folding both halves of a product. If one factor is 0, the result
-    /// is the other one, so no word erases the previous ones.
+    /// Mixes `word` into `hash`, by an exclusive or of both halves of a product. If one factor is 0, the
+    /// result is the other factor, so that no word cancels the previous ones.
     #[must_use]
     #[inline]
     pub(crate) fn fold(self, hash: u64, word: u64) -> u64 {

@@ -1,5 +1,4 @@
-//! Operations on a slot whose key was compared without a lock: pin, lock, claim and others. Each detects
-//! that the slot was reused after the comparison.
+//! Operations on a slot that a lookup has found: pin, lock, claim and others.
 
 use super::{Arena, Slot, State};
 

@@ -21,7 +21,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         histogram
     }
 
-    /// Checks the invariants. There must be no other users meanwhile.
+    /// Checks the invariants. No other thread may use the table meanwhile.
     ///
     /// # Panics
     /// If an invariant does not hold.

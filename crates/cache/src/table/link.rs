@@ -5,8 +5,8 @@
 pub(crate) enum Link {
     /// A slot of the arena.
     Slot(u32),
-    /// The end of the chain of this bucket. A reader that arrives at the end of another bucket was
-    /// misled by a slot that was reused meanwhile, and starts again.
+    /// The end of the chain of the bucket with this number. A reader that arrives at the end of another
+    /// bucket's chain has passed a slot that was reused meanwhile, and starts again.
     End(u32),
 }
 
@@ -16,14 +16,14 @@ const END: u32 = 1 << 31;
 /// value.
 pub(super) const END_OF_FREE: Link = Link::End(END - 1);
 
-/// The limit of slot and bucket numbers. It leaves room for a flag and an offset of one in links,
-/// and for the lock bit and an offset of one in bucket heads.
+/// The exclusive limit of slot and bucket numbers. A link also contains a flag, and a bucket head a lock
+/// bit, and both store the number plus 1.
 pub const NUMBERS: u32 = 1 << 30;
 
 impl Link {
     #[inline]
     pub(crate) fn from_raw(raw: u32) -> Self {
-        // One less than stored, so that zeroed memory is `END_OF_FREE`.
+        // The stored value is the link plus 1, so that zeroed memory is `END_OF_FREE`.
         let raw = raw.wrapping_sub(1);
         if raw & END == 0 {
             Self::Slot(raw)

@@ -1,8 +1,8 @@
-//! A layout for tests: numbers as keys and values.
+//! A layout for tests, whose keys and values are numbers.
 
 use super::{Layout, Slot};
 
-/// The key is the first word, the value the second.
+/// The layout of a number: the key is the first word, and the value is the second.
 #[derive(Debug)]
 pub(super) struct Number;
 

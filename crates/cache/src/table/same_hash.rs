@@ -1,29 +1,29 @@
-//! Tables in which several entries may have the same hash: searches that use the hash alone and
-//! proceed from one entry to the next, and deletion and relocation of entries that are not held.
+//! Operations for tables in which several entries may have the same hash: searches by the hash alone,
+//! which return one entry after another, and deletion and relocation of evictable entries.
 //!
 //! # How a search continues
-//! The entry found is pinned, so it keeps its place. The entries after it in its chain are older,
-//! since new entries are inserted at the front. So a search that continues after it sees no entry
-//! twice, as long as every slot that it passes follows the previous one in the chain. But a slot that
-//! was reused meanwhile could be at the front again. Therefore, after the state of a slot is read,
-//! the previous slot is checked again: if it has the same entry and still links to this slot, both
-//! were in their places. If not, the search starts again, after the pinned entry.
+//! A search returns its entry pinned, so that the entry stays in its chain. The following entries of the
+//! chain are older, since new entries are inserted at the front. So a search that continues after the
+//! pinned entry finds no entry twice, unless a slot on its way is reused for a new entry at the front.
+//! To detect that, the search reads the state of each slot, and then checks the previous slot again: if
+//! the previous slot has the same entry and still links to the slot, neither of the two was reused. If
+//! not, the search starts again after the pinned entry.
 //!
-//! Pins taken here do not mark the entry as referenced: the holder does that.
+//! These pins do not mark the entry as referenced. The caller does so if the entry is of use.
 
 use super::chain_bound::Room;
 use super::hold::{Added, Removal};
 use super::link::Link;
 use super::{HashFunction, Layout, Pin, Slot, State, Table, Vacant};
 
-/// The position of a search: a slot that was in this state, or the start of the chain.
+/// The position of a search: a slot and the state in which it was passed, or `None` at the bucket head.
 type Place<'a, const W: usize> = Option<(&'a Slot<W>, State)>;
 
 impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W>
 where
     L::Hashed: PartialEq,
 {
-    /// Returns the first entry with this hash and `flag`, pinned.
+    /// Pins and returns the first entry that has the hash `hashed` and `flag`.
     #[inline]
     pub(crate) fn find_first(&self, hashed: L::Hashed, flag: u64) -> Option<Pin<'_, W>> {
         let (found, links) = self.search(hashed, flag, None);
@@ -31,21 +31,23 @@ where
         found
     }
 
-    /// Returns the next entry after `held` with its hash and `flag`, pinned. Counts no lookup.
-    pub(crate) fn find_next(&self, held: &Slot<W>, flag: u64) -> Option<Pin<'_, W>> {
-        self.search(L::hashed_in(held), flag, Some((held, held.state())))
+    /// Pins and returns the next entry that has `flag` and the same hash as the entry in `pinned`. Counts
+    /// no lookup.
+    pub(crate) fn find_next(&self, pinned: &Slot<W>, flag: u64) -> Option<Pin<'_, W>> {
+        self.search(L::hashed_in(pinned), flag, Some((pinned, pinned.state())))
             .0
     }
 
-    /// Returns the entry of `key`, pinned, even if it is being moved. Counts no lookup.
+    /// Pins and returns the entry of `key`. Locks the bucket, so that the entry is found even if another
+    /// thread moves it to another slot. Counts no lookup.
     pub(crate) fn pin(&self, key: &L::Key<'_>) -> Option<Pin<'_, W>> {
         let locked = self.buckets.lock(self.bucket(L::hashed(key)));
         let index = self.find_live(&locked, key)?;
         self.pin_at(index, self.arena.slot(index).state(), State::LIVE)
     }
 
-    /// Inserts `key` with `vacant` and `flags` unless it is in the table already. If its chain has
-    /// `chain_max` entries, one is evicted, and `evicted` is called with its slot.
+    /// Inserts an entry of `key` in the slot `vacant` with `flags`, unless `key` is in the table already.
+    /// If the chain has `chain_max` entries, evicts one of them and calls `evicted` with its slot number.
     pub(crate) fn insert_absent(
         &self,
         key: &L::Key<'_>,
@@ -84,7 +86,7 @@ where
         Added::New
     }
 
-    /// Removes `key` if it is not held; otherwise holds it too.
+    /// Removes the entry of `key` if it is evictable. Otherwise pins and returns it.
     pub(crate) fn remove_or_pin(&self, key: &L::Key<'_>) -> Removal<'_, W> {
         let mut locked = self.buckets.lock(self.bucket(L::hashed(key)));
         let Some(index) = self.find_live(&locked, key) else {
@@ -99,7 +101,7 @@ where
             }
             let state = self.arena.slot(index).state();
             if !state.has(State::LIVE) {
-                // The clock hand has claimed it.
+                // The clock hand has claimed the entry.
                 return Removal::Absent;
             }
             if let Some(pin) = self.pin_at(index, state, State::LIVE) {
@@ -108,9 +110,9 @@ where
         }
     }
 
-    /// Moves the entry in slot `index` to `vacant`, and leaves the slot claimed, in no chain. Returns
-    /// false if the entry is held or changing. For a moment a search may find neither slot;
-    /// insertions and removals always find one.
+    /// Moves the entry in slot `index` to `vacant`. The old slot is then claimed and in no chain. Returns
+    /// false if the entry is not evictable, or was evicted meanwhile. A search at this moment may not find
+    /// the entry. An insertion or removal always finds it, since it locks the bucket.
     pub(crate) fn relocate(&self, index: u32, vacant: Vacant<'_, W>) -> bool {
         let slot = self.arena.slot(index);
         let seen = slot.state();
@@ -118,7 +120,7 @@ where
             return false;
         }
         let mut locked = self.buckets.lock(self.bucket(L::hashed_in(slot)));
-        // If it is still the same entry, the locked bucket is the right one.
+        // If the slot still has the same entry, the locked bucket is that of the entry.
         if !slot.state().is_same_entry(seen) {
             return false;
         }
@@ -131,8 +133,8 @@ where
         true
     }
 
-    /// Returns the first entry after `after` with this hash and `flag`, and the number of links
-    /// walked.
+    /// Pins and returns the first entry after `after` that has the hash `hashed` and `flag`. Also returns
+    /// the number of links walked.
     #[inline]
     fn search(
         &self,
@@ -172,27 +174,27 @@ where
         }
     }
 
-    /// Returns true if the slot of `before` still has the same entry, in its chain, directly before
+    /// Returns true if the slot in `before` is still in the chain, with the same entry, and links to
     /// `at`.
     #[inline]
     fn leads_to(&self, bucket: u32, before: Place<'_, W>, at: Link) -> bool {
         let Some((slot, seen)) = before else {
             return self.buckets.first(bucket) == at;
         };
-        // A slot that was removed from its chain links to the end of a free list, or into one.
+        // A slot that was unlinked from its chain has a link to the end of a free list or to a free slot.
         let is_before = slot.next() == at;
         let now = slot.state();
         is_before && now.is_same_entry(seen) && !now.has(State::FREE)
     }
 
-    /// Pins the entry at `index` whose state was `seen`, if it still has `flag`.
+    /// Pins the entry in slot `index` if it is still the entry that was in state `seen`, and has `flag`.
     #[inline]
     fn pin_at(&self, index: u32, seen: State, flag: u64) -> Option<Pin<'_, W>> {
         let slot = self.arena.slot(index);
-        let held = slot.update(seen, |state| {
-            let can_hold = state.is_same_entry(seen) && state.can_pin() && state.has(flag);
-            can_hold.then(|| state.with_pin())
+        let pinned = slot.update(seen, |state| {
+            let can_pin = state.is_same_entry(seen) && state.can_pin() && state.has(flag);
+            can_pin.then(|| state.with_pin())
         });
-        held.is_ok().then(|| Pin::adopt(slot, index))
+        pinned.is_ok().then(|| Pin::adopt(slot, index))
     }
 }

@@ -1,12 +1,12 @@
-//! A table as a shrinker, which evicts unused entries and gives back their memory.
+//! The shrinker of a table: evicts unused entries, and returns their memory to the pool.
 //!
 //! # Model
-//! `prune_dcache` and `prune_icache`, with the clock hand instead of their lists. The kernel frees
-//! objects, and a slab when all its objects are free. Here entries move until the last slots of the
-//! arena are free ([`give_back`](super::give_back)).
+//! `prune_dcache` and `prune_icache`, with the clock hand instead of their lists. The kernel frees a
+//! slab when all its objects happen to be free. Here entries are moved until the last slots of the arena
+//! are free ([`give_back`](super::give_back)).
 //!
-//! This is for tables with an arena of their own whose entries are copied by lookups: a lookup may
-//! miss an entry for a moment while the entry moves.
+//! The table must be the only one in its arena. A lookup may miss an entry that is being moved, so the
+//! shrinker is only for tables whose users can read a missed entry again.
 
 use super::{HashFunction, Layout, Table};
 use crate::shrink::Shrinker;
@@ -16,7 +16,7 @@ where
     L::Hashed: PartialEq,
 {
     fn count_objects(&self) -> u64 {
-        // All slots that the hand passes over, so that this many steps are a full turn.
+        // One object is one slot that the hand passes over, so a scan of all objects is a full turn.
         self.arena.touched().into()
     }
 

@@ -29,9 +29,9 @@ const PINS: u64 = (1 << 20) - 1;
 const GENERATION: u64 = 1 << 32;
 
 impl State {
-    /// The entry can be found.
+    /// The entry can be found: it was inserted, and was not evicted or removed since.
     pub const LIVE: u64 = 1 << 20;
-    /// The entry was found since the clock hand passed.
+    /// The entry was used since the clock hand last passed its slot, so the hand spares it once.
     pub const REFERENCED: u64 = 1 << 21;
     /// One thread fills or changes the entry. No other thread reads the contents.
     pub const BUSY: u64 = 1 << 22;
@@ -102,7 +102,7 @@ impl State {
         self.0 & (Self::LIVE | Self::BUSY) == Self::LIVE && self.0 & PINS != PINS
     }
 
-    /// Returns true if the clock hand and removal may take the entry.
+    /// Returns true if the entry is evictable: it is live, and not busy, dirty or pinned.
     pub(crate) fn can_claim(self) -> bool {
         self.0 & (Self::LIVE | Self::BUSY | Self::DIRTY | PINS) == Self::LIVE
     }
@@ -150,7 +150,7 @@ impl State {
         Self(u64::from(generation) * GENERATION)
     }
 
-    /// Returns how often the slot was claimed.
+    /// Returns the generation, which is incremented each time the slot is claimed.
     pub(super) fn generation(self) -> u32 {
         u32::try_from(self.0 / GENERATION).unwrap_or(u32::MAX)
     }

@@ -1,15 +1,15 @@
-//! The depths of pages in trees, which a report has instead of chain lengths.
+//! The depths of pages in trees. A report contains them instead of chain lengths if pages are in trees.
 
 use serde::{Deserialize, Serialize};
 
 /// The number of pages at each depth in the trees of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeDepths {
-    /// Number of trees: inodes with pages.
+    /// Number of trees. Each inode with cached pages has one.
     pub trees: u64,
     /// Number of pages in the largest tree.
     pub largest: u64,
-    /// Pages by depth. The depth of a root is 1.
+    /// The number of pages at each depth, from 1, the depth of a root.
     pub pages: Vec<u64>,
 }
 
@@ -26,7 +26,7 @@ impl TreeDepths {
         self.pages.len() as u64
     }
 
-    /// Returns each depth, from 1, and its number of pages.
+    /// Returns each depth, from 1, with the number of pages at that depth.
     pub fn rows(&self) -> impl Iterator<Item = (u64, u64)> {
         (1..).zip(self.pages.iter().copied())
     }
