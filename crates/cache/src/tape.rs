@@ -1,26 +1,27 @@
 //! The tape: the interface through which the tables of the caches report their events.
 //!
 //! # Model
-//! The tracepoints `mm_filemap_*` and `block:*`, and also lookups, for which the kernel has no
-//! tracepoints. A cache reports every lookup, every insertion, and every removal or eviction to its
-//! tape. The implementation of the tape decides whether and how to store them.
+//! The kernel's tracepoints `mm_filemap_*` and `block:*`, and tracepoints for lookups, which the kernel
+//! does not have. A cache reports every lookup, every insertion, and every removal or eviction to its
+//! tape. The tape decides whether and how to store the events.
 //!
 //! # Locking
-//! Insertions and removals are reported while the bucket is locked, so those of one key are reported
-//! in their order. If an entry makes room for a new one of its key, its removal is reported first. A
-//! lookup takes no lock. It may be reported after a change that it did not see, or before one that it
-//! saw: for each change, at most one lookup of each other thread. A tape takes no lock that is held
-//! while a cache is used.
+//! A table reports an insertion or removal while the bucket is locked, so that the changes of one key
+//! are reported in their order. If a new entry replaces an entry of the same key, the removal is
+//! reported before the insertion. A lookup takes no lock, and is reported after it has ended. So a change
+//! may be reported between a lookup and its report, although the lookup did not see the change; and a
+//! lookup that saw a change may be reported before the change. For each change, this happens to at most
+//! one lookup of each other thread. A tape must not take a lock that a thread holds while it uses a cache.
 //!
 //! # Cost
-//! Without a tape, a load and a predictable branch for each lookup.
+//! Without a tape, each operation costs a load and a predictable branch.
 
 use crate::hash::HashKey;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
-/// One of the four caches.
+/// The kind of a cache that reports events: one of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
@@ -28,7 +29,7 @@ pub enum CacheKind {
     Page,
     /// Metadata blocks.
     Buffer,
-    /// Names.
+    /// Names in directories, with the inode of each name, if there is one.
     Dentry,
     /// Inodes.
     Inode,
@@ -38,7 +39,7 @@ impl CacheKind {
     /// All caches.
     pub const ALL: [Self; 4] = [Self::Page, Self::Buffer, Self::Dentry, Self::Inode];
 
-    /// Returns its name.
+    /// Returns the name of the cache.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -64,25 +65,25 @@ pub enum Operation {
     Remove,
 }
 
-/// An operation, its cache and its key.
+/// One operation on an entry of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
     /// The cache.
     pub cache: CacheKind,
     /// The operation.
     pub operation: Operation,
-    /// The input of named hash functions for the entry's key, whichever function the table uses. For a
-    /// name this contains its [`name_hash`](crate::dentry::name_hash), so that the traces of two
-    /// mounts agree.
+    /// The key of the entry, in the form that all hash functions of [`hash`](crate::hash) accept. It does
+    /// not depend on the function that the table uses. A name is represented by its
+    /// [`name_hash`](crate::dentry::name_hash), so that the traces of two mounts agree.
     pub key: HashKey,
 }
 
-/// Receives events of caches.
+/// A receiver of events of caches.
 pub trait Tape: Debug + Send + Sync {
-    /// Records `event`. This must be fast, because the user of the table waits.
+    /// Records `event`. The call must be fast, because it delays the operation on the cache.
     fn record(&self, event: Event);
 
-    /// Returns the progress of the recording, if the tape is one.
+    /// Returns the progress of the recording, or `None` if the tape does not record to a file.
     fn stats(&self) -> Option<RecordingStats> {
         None
     }
@@ -91,11 +92,11 @@ pub trait Tape: Debug + Send + Sync {
 /// The progress of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingStats {
-    /// The file.
+    /// The name of the trace file.
     pub file: String,
-    /// Events in the file, or about to be written to it.
+    /// The number of events in the file, including those that are about to be written.
     pub events: u64,
-    /// Events that were reported and are not in the file.
+    /// The number of events that were reported, but are not recorded in the file.
     pub lost: u64,
     /// The error that ended the recording, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,7 +104,7 @@ pub struct RecordingStats {
 }
 
 impl RecordingStats {
-    /// Returns a message about a recording that failed.
+    /// Returns a message if the recording has failed.
     #[must_use]
     pub fn alarm(&self) -> Option<String> {
         let Self {
@@ -121,7 +122,7 @@ impl RecordingStats {
     }
 }
 
-/// The connection of a table to its tape, if it has one.
+/// The point where a table reports its events. It has no effect until a tape is connected.
 #[derive(Debug)]
 pub(crate) struct Tracepoint(OnceLock<(Arc<dyn Tape>, CacheKind)>);
 
@@ -136,7 +137,7 @@ impl Tracepoint {
         let _ = self.0.set((tape, cache));
     }
 
-    /// Reports `operation` on the entry whose key `key` computes.
+    /// Reports `operation` to the tape, if one is connected. `key` computes the key of the entry.
     #[inline]
     pub fn record(&self, operation: Operation, key: impl FnOnce() -> HashKey) {
         if let Some((tape, cache)) = self.0.get() {

@@ -1,4 +1,4 @@
-//! A fixed array that starts as zeros and becomes resident when it is touched.
+//! An array of fixed length whose values are zero at first and become resident when they are touched.
 #![allow(unsafe_code, reason = "views zeroed memory as an array of atomics")]
 
 pub(crate) use super::region::Pages;
@@ -14,10 +14,10 @@ pub(crate) unsafe trait Zeroed: Default + Send + Sync {}
 
 // SAFETY: an atomic integer is valid at any value, and has no drop.
 unsafe impl Zeroed for crate::sync::AtomicU32 {}
-// SAFETY: a slot is a struct of atomic integers alone.
+// SAFETY: a slot is a struct that contains only atomic integers.
 unsafe impl<const W: usize> Zeroed for crate::table::Slot<W> {}
 
-/// An array of `len` values of `T`, which never moves.
+/// An array of `len` values of `T` at a fixed address.
 #[cfg(not(shuttle))]
 #[derive(Debug)]
 pub(crate) struct Array<T> {
@@ -27,10 +27,10 @@ pub(crate) struct Array<T> {
     len: usize,
 }
 
-// SAFETY: it owns `len` values of `T`, which is `Send`.
+// SAFETY: an array owns `len` values of `T`, which is `Send`.
 #[cfg(not(shuttle))]
 unsafe impl<T: Zeroed> Send for Array<T> {}
-// SAFETY: it provides only shared references to a `T`, which is `Sync`.
+// SAFETY: an array provides only shared references to its values of `T`, which is `Sync`.
 #[cfg(not(shuttle))]
 unsafe impl<T: Zeroed> Sync for Array<T> {}
 
@@ -39,7 +39,7 @@ impl<T: Zeroed> Array<T> {
     /// Creates an array of `len` zeroed values.
     ///
     /// # Errors
-    /// Those of the kernel, most likely because there is not enough address space.
+    /// Returns the kernel's error, most likely because there is not enough address space.
     pub(crate) fn zeroed(len: usize, pages: Pages) -> io::Result<Self> {
         const { assert!(align_of::<T>() <= 4096 && !std::mem::needs_drop::<T>()) };
         let len_bytes = len
@@ -59,16 +59,16 @@ impl<T: Zeroed> Array<T> {
         #[cfg(target_arch = "x86_64")]
         if let Some(value) = self.get(index) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: every x86-64 processor has the instruction, which changes nothing that a
-            // program can observe.
+            // SAFETY: every x86-64 processor has this instruction. It affects only the processor's
+            // caches, and not the state of the program.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = index;
     }
 
-    /// Returns the memory of the values from `first` on to the kernel, as far as it fills whole
-    /// pages. All of these values must be zero already, so a concurrent reader sees no change.
+    /// Returns the memory of the values from `first` on to the kernel, except for a part of a page at the
+    /// start. All of these values must be zero already, so that a concurrent reader sees no change.
     pub(crate) fn discard_from(&self, first: usize) {
         self.region.discard_from(first * size_of::<T>());
     }
@@ -80,13 +80,14 @@ impl<T: Zeroed> std::ops::Deref for Array<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the region has space for at least `len` values, is aligned to pages, was zeroed,
-        // which is a valid `T`, and lives as long as `self`. No exclusive references to it exist.
+        // SAFETY: the region has space for at least `len` values, is aligned to pages, and exists as
+        // long as `self`. It was zeroed, and zero is a valid `T`. No exclusive references to the
+        // values exist.
         unsafe { std::slice::from_raw_parts(self.values.as_ptr(), self.len) }
     }
 }
 
-/// Under the model checker, atomics have state of their own, so they are created one by one.
+/// The array under the model checker, whose atomics cannot be created as zeroed memory.
 #[cfg(shuttle)]
 #[derive(Debug)]
 pub(crate) struct Array<T>(Box<[T]>);

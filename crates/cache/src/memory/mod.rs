@@ -1,8 +1,9 @@
-//! Memory from the kernel: zeroed, untouched until used, and returned in parts.
+//! Memory that is mapped from the kernel: it is zeroed, becomes resident when it is first touched, and
+//! can be returned to the kernel in parts.
 //!
-//! Together with the module `bytes` of [`crate::page`], this is the only module that has unsafe
-//! code. Rust's allocator cannot do what is needed here. It touches aligned zeroed memory, which
-//! makes it resident, and it cannot return the memory of one frame while the others remain.
+//! This module and the module `bytes` of [`crate::page`] contain all unsafe code of the crate. Rust's
+//! allocator does not suffice here: to zero aligned memory, it touches it, which makes it resident; and
+//! it cannot return the memory of one frame and keep the others.
 
 mod array;
 mod region;

@@ -6,34 +6,35 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
 
-/// How the kernel backs a region.
+/// The size of the memory pages with which the kernel backs a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// As large as possible, to reduce TLB misses. For memory that is accounted for as a whole.
+    /// Huge pages where possible, which cause fewer TLB misses. They are for memory that is accounted for
+    /// as a whole.
     Huge,
-    /// The smallest: for memory that is accounted for as it is touched.
+    /// Pages of the smallest size, for memory that is accounted for in parts.
     Small,
 }
 
-/// A mapped region, unmapped on drop. It is zeroed at first, and again wherever it was discarded.
-/// Memory is resident only where it was touched.
+/// A mapped region, which is unmapped on drop. It reads as zeros at first, and where it was discarded.
+/// Its memory is resident only where it was touched.
 #[derive(Debug)]
 pub(crate) struct Region {
     start: NonNull<u8>,
     len_bytes: usize,
 }
 
-// SAFETY: a region is an address range that is mapped until drop, for all threads. It provides no
-// references itself: the code that makes one from `start` is responsible for it.
+// SAFETY: a region is an address range that is mapped until drop, for all threads. It provides addresses
+// and no references.
 unsafe impl Send for Region {}
-// SAFETY: as for `Send`; its methods are system calls that any thread may make.
+// SAFETY: the methods return addresses, or make system calls that any thread may make.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps `len_bytes` of zeroed memory, aligned to the machine's pages.
+    /// Maps `len_bytes` bytes of zeroed memory, aligned to the machine's pages.
     ///
     /// # Errors
-    /// Those of the kernel, most likely because there is not enough address space.
+    /// Returns the kernel's error, most likely because there is not enough address space.
     pub(crate) fn new(len_bytes: usize, pages: Pages) -> io::Result<Self> {
         let len_bytes = len_bytes.max(1);
         // SAFETY: a new mapping at an address that the kernel chooses overlaps
@@ -60,14 +61,14 @@ impl Region {
         Ok(region)
     }
 
-    /// Returns the byte at `offset_bytes`, which must be inside the region.
+    /// Returns the address of the byte at `offset_bytes`, which must be inside the region.
     #[inline]
     pub(crate) fn at(&self, offset_bytes: usize) -> NonNull<u8> {
         assert!(
             offset_bytes < self.len_bytes,
             "the address is outside the region"
         );
-        // SAFETY: it is inside the mapping, by the assertion.
+        // SAFETY: by the assertion, the byte is inside the mapping.
         unsafe { self.start.add(offset_bytes) }
     }
 
@@ -76,25 +77,27 @@ impl Region {
         self.len_bytes
     }
 
-    /// Returns the memory of a part to the kernel. The part then reads as zeros.
+    /// Returns the memory of a part of the region to the kernel. The part then reads as zeros.
     ///
-    /// The caller must ensure that no reference to the part exists meanwhile, since this is a write
-    /// of zeros. It is for frames, whose owner is exclusive.
+    /// No reference to the part may exist during the call, since it has the effect of writing zeros. The
+    /// owner of a frame has exclusive access to the frame, and so may discard it.
     ///
-    /// Only whole pages of the machine are returned: for less, the neighbours would be zeroed too.
+    /// The call has no effect unless the part consists of whole pages of the machine, since the kernel
+    /// would zero the bytes next to the part.
     pub(crate) fn discard(&self, offset_bytes: usize, len_bytes: usize) {
         let page_bytes = rustix::param::page_size();
         if !(offset_bytes | len_bytes).is_multiple_of(page_bytes) {
             return;
         }
-        // Otherwise the kernel could later make a huge page of the neighbourhood.
+        // Without this, the kernel could later back the part and its neighbours with a huge page.
         let _ = self.advise(0, self.len_bytes, Advice::LinuxNoHugepage);
-        // If the kernel refuses, the memory only stays resident.
+        // If the call fails, the only effect is that the memory stays resident.
         let _ = self.advise(offset_bytes, len_bytes, Advice::LinuxDontNeed);
     }
 
-    /// Returns the memory of the whole pages from `offset_bytes` on to the kernel. It then reads as
-    /// zeros. For regions of small pages. See [`Region::discard`] for the caller's obligations.
+    /// Returns the memory of the whole pages from `offset_bytes` on to the kernel. These pages then read
+    /// as zeros. This is for regions with [`Pages::Small`]. Other threads may read the pages during the
+    /// call only if the pages contain zeros already.
     #[cfg(not(shuttle))]
     pub(crate) fn discard_from(&self, offset_bytes: usize) {
         let start = offset_bytes.next_multiple_of(rustix::param::page_size());
@@ -119,8 +122,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, and what borrows from the region has ended. A
-        // failure leaves it mapped, which is harmless.
+        // SAFETY: the range was mapped by `new`, and no borrow of the region exists any more. If the call
+        // fails, the range stays mapped, which is harmless.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.len_bytes) };
     }
 }

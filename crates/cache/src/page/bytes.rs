@@ -1,14 +1,15 @@
-//! Converts frames to slices: the second and last place with unsafe code.
+//! The conversion of frames to slices, in unsafe code. The only other unsafe code of this crate is in
+//! [`memory`](crate::memory).
 //!
-//! It is sound because of the life of a frame, as drawn in [`super`]:
+//! The conversion is sound because of the states of a frame, as drawn in [`super`]:
 //! - A frame's bytes are written only through its [`NewPage`] or [`LockedPage`]. While the slot is
 //!   busy, one of these exists, for the thread whose exchange of the state word made it busy. A
 //!   busy slot cannot be pinned or evicted, nor made busy again.
-//! - The bytes are read only through [`Page`], which holds a pin. A pinned slot cannot be evicted.
-//!   It can become busy, but its [`LockedPage`] is created only after the last pin is released.
-//! - Filling and changing end with a release of the state word, which pinning and locking acquire.
-//!   Unpinning is a release, which eviction and the wait for the last pin acquire. So writes and
-//!   reads of different threads are ordered.
+//! - Other threads read the bytes only through a [`Page`], which has a pin. A pinned slot cannot be
+//!   evicted. It can become busy, but its [`LockedPage`] is created only after the last pin is removed.
+//! - Filling and changing a frame end with a release store of the state word, and pinning and locking
+//!   load it with acquire. Unpinning is a release store, and eviction and the wait for the last pin load
+//!   the word with acquire. So writes and reads of different threads are ordered.
 #![allow(unsafe_code, reason = "makes slices of frames")]
 
 use super::key::PAGE_WORDS;
@@ -19,19 +20,19 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// An uptodate page, pinned while this exists.
+/// An uptodate page, which is pinned while this guard exists.
 ///
-/// It has a pointer, not a slice: a slice would have to stay valid until the drop has returned,
-/// while the pin already ends inside it.
+/// The guard contains a pointer instead of a slice. A slice would have to be valid until the drop of the
+/// guard returns, but the pin is removed during the drop.
 #[derive(Debug)]
 pub struct Page<'a> {
     pin: Pin<'a, PAGE_WORDS>,
     bytes: NonNull<[u8]>,
 }
 
-// SAFETY: as for the `&[u8]` that `bytes` returns; the pin may be sent to another thread.
+// SAFETY: a page provides only shared slices of bytes, which are `Send`, and any thread may remove a pin.
 unsafe impl Send for Page<'_> {}
-// SAFETY: as for `Send`: a shared frame provides only shared slices.
+// SAFETY: a page provides only shared slices of bytes, which are `Sync`.
 unsafe impl Sync for Page<'_> {}
 
 impl<'a> Page<'a> {
@@ -53,15 +54,16 @@ impl Deref for Page<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the frame is inside the mapping, which outlives `'a`. It was filled before it
-        // could be pinned, and no thread writes to it while it is pinned, which it is as long as
-        // `self` lives. Zeroed or filled, its bytes are initialised.
+        // SAFETY: the frame is inside the mapping, which outlives `'a`. The frame is pinned as long as
+        // `self` exists, and no thread writes to a pinned frame. The mapping was created zeroed, so all
+        // bytes are initialised.
         unsafe { self.bytes.as_ref() }
     }
 }
 
-/// A page to fill. It may be sent to another thread. If it is dropped before [`NewPage::complete`],
-/// the page is removed, as after a failed read, and the threads that wait for it are woken.
+/// A page that the owner of this guard must fill. The guard may be sent to another thread. If it is
+/// dropped before [`NewPage::complete`], for example because the read failed, the page is removed from
+/// the cache, and the threads that wait for it are woken.
 #[derive(Debug)]
 #[must_use]
 pub struct NewPage {
@@ -72,7 +74,8 @@ pub struct NewPage {
 }
 
 impl NewPage {
-    /// Creates the guard, once, for the thread that inserted `index` as busy.
+    /// Creates the guard of the frame `index`. The caller must have inserted the frame as busy, and must
+    /// create one guard only.
     pub(super) fn new(frames: &Arc<Frames>, holder: Holder, index: u32) -> Self {
         Self {
             frames: Arc::clone(frames),
@@ -82,24 +85,24 @@ impl NewPage {
         }
     }
 
-    /// Makes the page, which is filled, uptodate.
+    /// Makes the page uptodate. The caller must have filled it.
     pub fn complete(self) {
         self.fill(0);
     }
 
-    /// Does what [`NewPage::complete`] does, and returns the page pinned. `frames` must be the pool
-    /// of the frame.
+    /// Makes the page uptodate, as [`NewPage::complete`] does, and returns it pinned. `frames` must be the
+    /// pool of the page's frame.
     pub(super) fn complete_pinned(self, frames: &Arc<Frames>) -> Page<'_> {
         assert!(
             Arc::ptr_eq(&self.frames, frames),
-            "the frame is of another pool"
+            "the frame belongs to another pool"
         );
         let index = self.index;
         self.fill(1);
         Page::new(frames, Pin::adopt(frames.arena.slot(index), index))
     }
 
-    /// Ends the filling, with `pins` for the caller.
+    /// Makes the page uptodate with `pins` pins, which belong to the caller.
     fn fill(mut self, pins: u32) {
         if self.slot().state().has(State::READAHEAD) {
             self.frames.pages_ahead.fetch_add(1, Relaxed);
@@ -134,12 +137,13 @@ impl DerefMut for NewPage {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: the frame is inside the mapping, which `self.frames` keeps alive. The slot is
         // busy until `self` is consumed, so it cannot be pinned, and no other guard of it exists.
-        // Zeroed or filled, the bytes are initialised.
+        // The mapping was created zeroed, so all bytes are initialised.
         unsafe { self.frames.memory.bytes(self.index).as_mut() }
     }
 }
 
-/// An uptodate page to change. No thread has it pinned while this exists.
+/// An uptodate page that the owner of this guard may change. The page is not pinned while the guard
+/// exists.
 #[derive(Debug)]
 pub struct LockedPage<'a> {
     frames: &'a Frames,
@@ -148,9 +152,9 @@ pub struct LockedPage<'a> {
 }
 
 impl<'a> LockedPage<'a> {
-    /// Creates the guard, once, for the thread that made the uptodate frame `index` busy. Waits
-    /// until no thread has it pinned. If `is_cancelled` returns true meanwhile, returns `None` and
-    /// leaves the frame as it was before.
+    /// Waits until no thread has the frame `index` pinned, and creates its guard. If `is_cancelled`
+    /// returns true before, makes the frame uptodate again and returns `None`. The caller must have made
+    /// the uptodate frame busy, and must create one guard only.
     pub(super) fn new(
         frames: &'a Frames,
         holder: Holder,
@@ -174,7 +178,7 @@ impl<'a> LockedPage<'a> {
         self.frames.arena.slot(self.index)
     }
 
-    /// Removes the frame from the cache, dirty or not.
+    /// Removes the page from the cache, even if it is dirty.
     pub(super) fn discard(self) {
         let (frames, holder, index) = (self.frames, self.holder, self.index);
         std::mem::forget(self);
@@ -199,9 +203,9 @@ impl Deref for LockedPage<'_> {
 
 impl DerefMut for LockedPage<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the frame is inside the mapping, which outlives `'a`. The slot is busy until
-        // `self` is dropped, so it cannot be pinned; when `self` was made no pin was left; and no
-        // other guard of it exists. The bytes were filled before.
+        // SAFETY: the frame is inside the mapping, which outlives `'a`. When `self` was created, the
+        // frame was busy and had no pins. It is busy until `self` is dropped, so it cannot be pinned,
+        // and no other guard of it exists. All bytes were initialised when the page was read.
         unsafe { self.frames.memory.bytes(self.index).as_mut() }
     }
 }

@@ -1,5 +1,5 @@
-//! Lookup and insertion of pages, for the page cache, and for the buffer cache with the device's
-//! pages.
+//! Lookup and insertion of pages. The page cache uses this for pages of files, and the buffer cache for
+//! pages of the device.
 
 use super::bytes::{LockedPage, NewPage, Page};
 use super::index::FrameIndex;
@@ -13,7 +13,7 @@ use crate::tape::CacheKind;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The page cache; see the [module](super).
+/// A cache of pages, described in the [module](super).
 #[derive(Clone, Debug)]
 pub struct PageCache {
     frames: Arc<Frames>,
@@ -25,11 +25,12 @@ pub struct PageCache {
 pub enum Entry<'a> {
     /// The page is cached.
     Uptodate(Page<'a>),
-    /// The page is being read.
+    /// Another thread reads or changes the page. The caller can wait for that.
     Busy(PageWait<'a>),
-    /// The page is not cached, and the caller must read it.
+    /// The page was not cached and has been inserted. The caller must read it.
     New(NewPage),
-    /// The page is not cached, and all frames are in use: read without caching.
+    /// The page cannot be cached or pinned: all frames are in use, or the page has the largest possible
+    /// number of pins. The caller must read it without caching.
     Full,
 }
 
@@ -38,9 +39,9 @@ pub enum Entry<'a> {
 pub enum Lock<'a> {
     /// The caller has locked the page.
     Locked(LockedPage<'a>),
-    /// The page is being filled or changed.
+    /// Another thread reads or changes the page.
     Busy(PageWait<'a>),
-    /// The page is pinned, and the caller gave up waiting.
+    /// The page was not locked: it was still pinned when `is_cancelled` returned true.
     Held,
     /// The page is not cached.
     Absent,
@@ -51,13 +52,13 @@ pub enum Lock<'a> {
 pub struct ReadaheadCounts {
     /// Pages read before they were requested.
     pub pages_ahead: u64,
-    /// Of these, pages that were used.
+    /// Pages read ahead that were used later.
     pub pages_used: u64,
-    /// Of these, pages that were evicted before use.
+    /// Pages read ahead that were evicted or removed before use.
     pub pages_wasted: u64,
 }
 
-/// A page that another thread is filling or changing.
+/// A page that another thread reads or changes, for which the caller can wait.
 #[derive(Debug)]
 #[must_use]
 pub struct PageWait<'a> {
@@ -68,18 +69,19 @@ pub struct PageWait<'a> {
 }
 
 impl<'a> PageWait<'a> {
-    /// Does what [`Page::take_marker`] does, before the page is filled.
+    /// Clears the readahead marker, as [`Page::take_marker`] does, before the page is uptodate.
     #[must_use]
     pub fn take_marker(&self) -> bool {
         let slot = self.cache.frames.arena.slot(self.index);
         slot.take_flag_of(self.seen, State::MARKER)
     }
 
-    /// Parks until the page is no longer being filled. Returns `None` if that failed, or if the page
-    /// was evicted at once. The caller then looks it up again, and tries to read it.
+    /// Parks until the page is no longer busy, and returns it. Returns `None` if the page cannot be pinned
+    /// then, normally because its read failed or because it was evicted already. The caller must then
+    /// look the page up again, and may have to read it.
     ///
-    /// The caller must not hold a [`NewPage`]: two threads could each fill a page for which the
-    /// other waits, and would wait forever.
+    /// The caller must not have a [`NewPage`]: two threads that each read a page and wait for the page
+    /// of the other would wait forever.
     #[must_use]
     pub fn wait(self) -> Option<Page<'a>> {
         let frames = &*self.cache.frames;
@@ -90,7 +92,7 @@ impl<'a> PageWait<'a> {
 }
 
 impl PageCache {
-    /// Creates the page cache on `frames`.
+    /// Creates the page cache, which stores pages of files in `frames`.
     #[must_use]
     pub fn new(frames: Arc<Frames>) -> Self {
         Self {
@@ -99,7 +101,7 @@ impl PageCache {
         }
     }
 
-    /// Creates a cache of the pages of a device on `frames`, for the buffer cache.
+    /// Creates a cache of pages of the device in `frames`, for the buffer cache.
     pub(crate) fn of_buffers(frames: Arc<Frames>) -> Self {
         Self {
             frames,
@@ -119,7 +121,7 @@ impl PageCache {
         self.frames.frame_bytes()
     }
 
-    /// Returns the page, if it is cached and uptodate. Takes no lock.
+    /// Pins and returns the page, if it is cached and uptodate. Takes no lock.
     #[must_use]
     #[inline]
     pub fn get(&self, key: PageKey) -> Option<Page<'_>> {
@@ -165,10 +167,9 @@ impl PageCache {
         }
     }
 
-    /// Locks the page for a change, if it is cached and uptodate. Waits, without parking, until no
-    /// thread has it pinned, or until `is_cancelled` returns true: a page that is being written to the
-    /// device is pinned for a long time. The caller must not have the page pinned. Counts no lookup,
-    /// but is a use of the page.
+    /// Locks the page for a change, if it is cached and uptodate. Spins until no thread has it pinned, or
+    /// until `is_cancelled` returns true. A page may be pinned for a long time while it is written to the
+    /// device. The caller must not have the page pinned. Counts as a use of the page, but not as a lookup.
     #[must_use]
     pub fn lock(&self, key: PageKey, is_cancelled: impl Fn() -> bool) -> Lock<'_> {
         match self.index().lock(&key) {
@@ -182,12 +183,12 @@ impl PageCache {
         }
     }
 
-    /// Returns the page, or a page that the caller must read, or the possibility to wait for the
-    /// thread that reads it. This is for use after a [`PageCache::get`] that found nothing, so it
-    /// counts no lookup.
+    /// Returns the page, and inserts it if it is not cached. The [result](Entry) states whether the page
+    /// is uptodate, or is read by another thread, or has to be read by the caller. This is for use after
+    /// a [`PageCache::get`] that found nothing, so it counts no lookup.
     #[must_use]
     pub fn get_or_insert(&self, key: PageKey) -> Entry<'_> {
-        // The first attempt takes no frame, so that no page is evicted only to wait.
+        // The first attempt allocates no frame, so that no other page is evicted in vain.
         if let Some(found) = self.index().get_again(&key) {
             return self.found(key, found);
         }
@@ -198,8 +199,8 @@ impl PageCache {
         }
     }
 
-    /// Returns a page to fill, if it is neither cached nor being read and there is room. This is for
-    /// readahead, and does not wait.
+    /// Inserts the page, and returns it for the caller to read. Returns `None` if the page is cached or
+    /// being read, or if no frame is available. This is for readahead, and does not wait.
     #[must_use]
     pub fn insert_absent(&self, key: PageKey) -> Option<NewPage> {
         if self.contains(key) {
@@ -211,7 +212,7 @@ impl PageCache {
         }
     }
 
-    /// Inserts a busy page. Returns `None` if every frame is held.
+    /// Inserts the page as busy, unless it is in the cache. Returns `None` if no frame can be allocated.
     fn insert(&self, key: PageKey) -> Option<Inserted<'_, PAGE_WORDS>> {
         let vacant = self.frames.allocate()?;
         let flags = State::BUSY | self.holder.flags();
@@ -222,24 +223,24 @@ impl PageCache {
         NewPage::new(&self.frames, self.holder, index)
     }
 
-    /// Returns true if the page is cached or being read. Counts neither as a lookup nor as a use of
+    /// Returns true if the page is cached or being read. This counts neither as a lookup nor as a use of
     /// the page.
     #[must_use]
     pub fn contains(&self, key: PageKey) -> bool {
         self.index().contains(&key)
     }
 
-    /// Makes a filled page uptodate, and returns it pinned. [`NewPage::complete`] is for a caller
-    /// that does not use it.
+    /// Makes `page`, which must be filled, uptodate, and returns it pinned. A caller that does not use
+    /// the page calls [`NewPage::complete`] instead.
     ///
     /// # Panics
-    /// If `page` is from another cache.
+    /// If `page` belongs to another pool of frames.
     #[must_use]
     pub fn complete(&self, page: NewPage) -> Page<'_> {
         page.complete_pinned(&self.frames)
     }
 
-    /// Removes the page from the cache. Returns false if it is not cached, or in use.
+    /// Removes the page from the cache. Returns false if it is not cached, or is pinned, busy or dirty.
     #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
     pub fn remove(&self, key: PageKey) -> bool {
         let removed = self.index().remove_entry(&key);
@@ -249,15 +250,16 @@ impl PageCache {
         removed.is_some()
     }
 
-    /// Removes the pages of the file with an index in `indexes`, except those in use.
+    /// Removes the pages of the file with an index in `indexes`, except those that are pinned, busy or
+    /// dirty.
     pub fn remove_range(&self, ino: u64, indexes: Range<u64>) {
         self.each_in(ino, indexes, |key| {
             self.remove(key);
         });
     }
 
-    /// Removes the pages of the file with an index in `indexes`, even dirty ones, except those that
-    /// are being filled or changed. Waits until no thread has one of them pinned.
+    /// Removes the pages of the file with an index in `indexes`, including dirty pages, but not those that
+    /// another thread reads or changes. Waits for each page until no thread has it pinned.
     pub fn discard_range(&self, ino: u64, indexes: Range<u64>) {
         self.each_in(ino, indexes, |key| {
             if let Lock::Locked(page) = self.lock(key, || false) {
@@ -267,7 +269,7 @@ impl PageCache {
     }
 
     /// Calls `visit` for all cached pages of the file with an index in `indexes`, and possibly for
-    /// some that are not cached. Examines each index, or each frame, whichever are fewer.
+    /// some that are not cached. Iterates over the indexes or over the frames, whichever are fewer.
     fn each_in(&self, ino: u64, indexes: Range<u64>, visit: impl Fn(PageKey)) {
         let frames = self.frames.arena.touched();
         if indexes.end.saturating_sub(indexes.start) <= u64::from(frames) {
@@ -284,14 +286,15 @@ impl PageCache {
         }
     }
 
-    /// Marks a dirty page as written to the device, so that it may be evicted again. Returns false
-    /// if it is not cached or not dirty. This is not a use of the page.
+    /// Marks a dirty page as clean, so that it may be evicted again. The caller must have written it to
+    /// the device. Returns false if the page is not cached or not dirty. This does not count as a use of
+    /// the page.
     #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
     pub fn set_clean(&self, key: PageKey) -> bool {
         self.index().take_flag(&key, State::DIRTY)
     }
 
-    /// Returns the frames of the pages.
+    /// Returns the pool of frames in which the pages are stored.
     #[must_use]
     #[inline]
     pub fn frames(&self) -> &Arc<Frames> {
@@ -309,15 +312,15 @@ impl PageCache {
         }
     }
 
-    /// Returns the table's size and the cost of lookups. Examines no bucket.
+    /// Returns the size of the index, and the counts of lookups. Examines no bucket or page.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let capacity = self.frames.capacity().into();
         self.index().stats(capacity, self.page_bytes() as u64)
     }
 
-    /// Returns the histogram of chain lengths, or of depths in trees. Examines every bucket, or
-    /// page.
+    /// Returns the histogram of chain lengths, or the depths of pages in trees. Examines every bucket, or
+    /// every page.
     #[must_use]
     pub fn report(&self) -> Report {
         let cache = match self.holder {

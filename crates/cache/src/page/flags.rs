@@ -1,11 +1,11 @@
-//! The flags of a page.
+//! Methods of pages that read and set their flags.
 
 use super::bytes::{LockedPage, NewPage, Page};
 use crate::table::State;
 
 impl Page<'_> {
-    /// Returns true if the page was used before this time. The read of a page, and the first use of
-    /// a page that was read ahead, do not count.
+    /// Returns true if the page was used before. The read of the page from the device does not count as
+    /// a use, nor does the first use of a page that was read ahead.
     #[must_use]
     pub fn is_referenced(&self) -> bool {
         self.slot().state().has(State::REFERENCED)
@@ -17,14 +17,14 @@ impl Page<'_> {
         self.slot().state().has(State::DIRTY)
     }
 
-    /// Makes the page dirty. It stays in the cache until
-    /// [`PageCache::set_clean`](super::PageCache::set_clean), pinned or not.
+    /// Marks the page as dirty, which prevents its eviction until
+    /// [`PageCache::set_clean`](super::PageCache::set_clean), even when the page is no longer pinned.
     pub fn set_dirty(&self) {
         self.slot().set_flags(State::DIRTY);
     }
 
-    /// Clears the marker. Returns true if the page had it. The caller that gets true must start the
-    /// next readahead.
+    /// Clears the readahead marker of the page. Returns true if the page had the marker; the caller must
+    /// then start the next readahead.
     #[must_use]
     #[inline]
     pub fn take_marker(&self) -> bool {
@@ -37,27 +37,28 @@ impl Page<'_> {
         self.slot().aux() & bits != 0
     }
 
-    /// Sets `bits`, which belong to the contents and are kept until the page is evicted.
+    /// Sets `bits` in the half word of the page. They describe the contents, and are kept until the page
+    /// is evicted.
     pub(crate) fn set_aux_bits(&self, bits: u32) {
         self.slot().set_aux_bits(bits);
     }
 }
 
 impl NewPage {
-    /// Sets the marker, so that a read of this page triggers the next readahead.
+    /// Sets the readahead marker, so that a read of this page triggers the next readahead.
     pub fn set_marker(&mut self) {
         self.slot().set_flags(State::MARKER);
     }
 
-    /// Marks the page as read ahead, so that its use, or its eviction before that, is counted. Its
-    /// first use does not make it referenced, so a file that is read once is evicted earlier than
+    /// Marks the page as read ahead, so that its first use, or its eviction before any use, is counted.
+    /// The first use does not make the page referenced. So pages that are read once are evicted before
     /// pages that are read twice.
     pub fn set_readahead(&mut self) {
         self.slot().set_flags(State::READAHEAD);
     }
 
-    /// Marks the page as read for the next lookup. As with a page read ahead, that first use does
-    /// not make it referenced.
+    /// Marks the page as read for a request that will look it up next. As for a page that was read ahead,
+    /// this first use does not make the page referenced.
     pub fn set_wanted(&mut self) {
         self.slot().set_flags(State::WANTED);
     }
@@ -68,7 +69,7 @@ impl NewPage {
         self.slot().set_flags(State::DIRTY);
     }
 
-    /// Does what [`Page::set_aux_bits`] does.
+    /// Sets `bits` in the half word of the page, as [`Page::set_aux_bits`] does.
     pub(crate) fn set_aux_bits(&mut self, bits: u32) {
         self.slot().set_aux_bits(bits);
     }

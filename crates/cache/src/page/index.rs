@@ -1,4 +1,5 @@
-//! The search structure for the frames of a cache: a hash table, or an alternative.
+//! The index of a cache over the frames: the search structure that finds the frame of a page. It is a
+//! hash table, or another implementation of [`PageIndex`].
 
 use super::key::{PAGE_WORDS, PageKey, PageLayout};
 use crate::stats::CacheStats;
@@ -9,18 +10,18 @@ use crate::tape::{CacheKind, Tape};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A hash table over frames.
+/// A hash table whose entries are frames.
 pub(crate) type FrameTable = Table<PageLayout, TableHash<Hash64>, PAGE_WORDS>;
 
-/// A search structure for pages other than the hash table. Each method corresponds to the one of
-/// [`Table`] with its name.
+/// An index of pages that is not the hash table. Each method must do for pages what the method of
+/// [`Table`] with the same name does.
 pub(crate) trait PageIndex: Debug + Send + Sync {
     fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
     fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
     fn contains(&self, key: &PageKey) -> bool;
     fn take_flag(&self, key: &PageKey, flag: u64) -> bool;
     fn lock(&self, key: &PageKey) -> Option<LockAttempt>;
-    /// Does what [`Table::get_or_insert`] does, and clears the half word of a new page.
+    /// Returns the page of `key`, or inserts it in the slot `vacant` with `flags` and a half word of 0.
     fn get_or_insert<'a>(
         &'a self,
         key: &PageKey,
@@ -32,14 +33,16 @@ pub(crate) trait PageIndex: Debug + Send + Sync {
     fn abandon(&self, frame: u32) -> bool;
     fn set_tape(&self, tape: Arc<dyn Tape>);
     fn objects(&self) -> u64;
+    /// Returns the counts of lookups, and the depths of the pages in trees.
     fn report(&self) -> Report;
-    /// Returns the statistics of a cache with room for `capacity` pages of `page_bytes`.
+    /// Returns the statistics of a cache with room for `capacity` pages of `page_bytes` bytes each.
     fn stats(&self, capacity: u64, page_bytes: u64) -> CacheStats;
     fn check_invariants(&self);
 }
 
-/// The search structure for the frames of a cache. The table, which is the default, is called
-/// directly. Each method corresponds to the one of [`Table`] with its name.
+/// The index of a cache over the frames. The hash table, which is the default, is called directly, and
+/// any other index through its trait. Each method does for frames what the method of [`Table`] with the
+/// same name does.
 #[derive(Debug)]
 pub(crate) enum FrameIndex {
     Table(FrameTable),
@@ -104,17 +107,17 @@ impl FrameIndex {
     pub fn set_tape(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
         match self {
             Self::Table(table) => table.set_tape(tape, cache),
-            // Only pages have another index; buffers are in a table.
+            // The kind of cache is not passed on: only the page cache can have another index.
             Self::Other(other) => other.set_tape(tape),
         }
     }
 
-    /// Returns the number of its frames.
+    /// Returns the number of frames in the index.
     pub fn objects(&self) -> u64 {
         either!(self, index => index.objects())
     }
 
-    /// Returns the lengths of the chains of `cache`, or the depths of its trees.
+    /// Returns the counts of lookups of `cache`, and the lengths of its chains or the depths of its trees.
     pub fn report(&self, cache: CacheKind) -> Report {
         match self {
             Self::Table(table) => Report::of(cache, [(table.counts(), table.histogram())]),
@@ -122,7 +125,7 @@ impl FrameIndex {
         }
     }
 
-    /// Returns the statistics of a cache with room for `capacity` frames of `frame_bytes`.
+    /// Returns the statistics of a cache with room for `capacity` frames of `frame_bytes` bytes each.
     pub fn stats(&self, capacity: u64, frame_bytes: u64) -> CacheStats {
         match self {
             Self::Table(table) => CacheStats::of(table, capacity, frame_bytes),

@@ -3,15 +3,15 @@
 use crate::hash::HashKey;
 use crate::table::{Layout, Slot};
 
-/// Number of words in a page's slot.
+/// The number of words for key and value in a page's slot.
 pub const PAGE_WORDS: usize = 2;
 
-/// A page of a file, or of the device, whose pages hold buffers.
+/// The key of a page of a file, or of a page of the device, which contains buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageKey {
-    /// The file's inode number, or the device's number for its own pages.
+    /// The file's inode number. For pages of the device, the number that stands for the device.
     pub ino: u64,
-    /// The index of the page.
+    /// The position of the page in the file or device, in pages.
     pub index: u64,
 }
 
@@ -29,7 +29,7 @@ impl From<PageKey> for u64 {
     }
 }
 
-/// [`PageKey`] in a slot's two words.
+/// The layout of a page's slot: the two words are the [`PageKey`].
 #[derive(Debug)]
 pub struct PageLayout;
 

@@ -4,8 +4,7 @@ use crate::memory::{Pages, Region};
 use std::io;
 use std::ptr::NonNull;
 
-/// The memory of a number of frames. It returns addresses; [`super::bytes`] makes references of
-/// them.
+/// The memory of all frames of a pool. It provides addresses, which [`super::bytes`] converts to slices.
 #[derive(Debug)]
 pub(super) struct FrameMemory {
     region: Region,
@@ -34,14 +33,14 @@ impl FrameMemory {
         offset
     }
 
-    /// Returns the bytes of `frame`.
+    /// Returns the address and the length of `frame`.
     #[inline]
     pub(super) fn bytes(&self, frame: u32) -> NonNull<[u8]> {
         let start = self.region.at(self.offset_bytes(frame));
         NonNull::slice_from_raw_parts(start, self.frame_bytes)
     }
 
-    /// Returns the memory of `frame`, which the caller owns, to the kernel.
+    /// Returns the memory of `frame` to the kernel. The caller must own the frame.
     pub(super) fn discard(&self, frame: u32) {
         self.region
             .discard(self.offset_bytes(frame), self.frame_bytes);

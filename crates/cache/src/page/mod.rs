@@ -1,31 +1,37 @@
 //! The page cache: file data, found by inode number and page index.
 //!
 //! # Model
-//! `filemap_get_folio` and `filemap_add_folio` over the page hash of Linux 2.4. A page is either
-//! being read or uptodate. An uptodate page can be dirty, and then stays in the cache until it is
-//! [clean](PageCache::set_clean). A page here is a frame: 4 KiB, or a block if that is larger. As
-//! in Linux, metadata blocks ([`buffer`](crate::buffer)) are stored in pages of the device, so that
-//! both use one pool and one reclaim.
+//! `filemap_get_folio` and `filemap_add_folio` over the page hash of Linux 2.4. The bytes of a page are
+//! in a *frame*: memory of 4 KiB, or of one block if blocks are larger. Frame *i* belongs to slot *i*
+//! of the table's arena, which has the key and the state of the page. As in Linux, metadata blocks
+//! ([`buffer`](crate::buffer)) are stored in pages of the device, so that pages and buffers share the
+//! frames, and are reclaimed in the same way.
 //!
-//! # A page's life
+//! # States of a frame
 //! ```text
-//!           take          get_or_insert        complete, unlock
-//!   free ---------> vacant ----------> busy <----------> uptodate
-//!    ^ ^                                 |     lock         |
-//!    | +---------------------------------+                  |
-//!    |         read failed, or discarded                    |
-//!    +------------------------------------------------------+
-//!                  evicted by the clock hand: unpinned, unreferenced, clean
+//!          allocate     get_or_insert          complete, unlock
+//!   free ---------> vacant ----------> busy -----------------> uptodate
+//!    ^ ^                               |  ^                     |  |
+//!    | |                               |  +---------------------+  |
+//!    | |  read failed, page discarded  |           lock            |
+//!    | +-------------------------------+                           |
+//!    |                                                             |
+//!    +-------------------------------------------------------------+
+//!              evicted by the clock hand, or removed by a caller
 //! ```
-//! Busy: only [`NewPage`] may write the bytes, or [`LockedPage`], which is created only when no
-//! thread has the page pinned any more. Uptodate: a thread that pins the page may read them. Vacant
-//! and free: they are not accessed.
+//! - *free* and *vacant*: the frame has no page. A vacant frame is owned by the thread that allocated
+//!   it. No thread accesses the bytes.
+//! - *busy*: one thread reads the page from the device ([`NewPage`]) or changes it ([`LockedPage`]).
+//!   Only this thread accesses the bytes. Pins from before the lock may still exist when a page becomes
+//!   busy; the `LockedPage` is created after the last of them is removed.
+//! - *uptodate*: a thread may pin the page and then read the bytes. An uptodate page can be dirty, and
+//!   is then not evicted until it is [marked as clean](PageCache::set_clean).
 //!
 //! # Writing to a page
-//! An uptodate page is [locked](PageCache::lock), which waits for its readers and excludes new
-//! ones. It is then changed in place, and marked dirty. A page that is not cached is inserted as
-//! for a read, and filled with its new contents. A thread that writes pages to the device holds
-//! them pinned, which prevents changes.
+//! A page that is cached is [locked](PageCache::lock), changed in place, and marked dirty. The lock
+//! waits until the pins are removed, and prevents new ones. A page that is not cached is inserted as
+//! for a read, and filled with its new contents. A thread that writes a page to the device has it pinned
+//! until the write is complete, which prevents changes.
 //!
 //! # Reading a page
 //! ```no_run
@@ -38,10 +44,11 @@
 //!     }
 //!     match pages.get_or_insert(key) {
 //!         Entry::Uptodate(page) => return Ok(page[0]),
-//!         // Uptodate now, or its read failed: look it up again.
+//!         // Another thread's read of the page has ended or failed: look the page up again.
 //!         Entry::Busy(wait) => drop(wait.wait()),
 //!         Entry::New(mut page) => {
-//!             read(&mut page)?; // on failure the page is dropped: waiters wake
+//!             // If the read fails, `page` is dropped, which removes the page and wakes waiters.
+//!             read(&mut page)?;
 //!             return Ok(pages.complete(page)[0]);
 //!         }
 //!         // All pages are in use: read without caching.
@@ -56,13 +63,13 @@
 //! ```
 //!
 //! # Invariants
-//! Those of the pool, `pool.rs`, and of [`crate::table`].
+//! The invariants of the frames (`pool.rs`) and those of the [`table`](crate::table) hold.
 //!
 //! # Locking
-//! None on a hit.
+//! A hit takes no lock.
 //!
 //! # Cost
-//! For each frame, 32 bytes for the slot and, with Larder's own sizes, 4 to 7 for buckets.
+//! Each frame costs 32 bytes for its slot and, with Larder's default sizes, 4 to 7 bytes for buckets.
 
 mod bytes;
 mod cache;

@@ -1,14 +1,14 @@
-//! The pool of frames: the memory that pages and buffers share.
+//! The pool of frames: the memory that the page cache and the buffer cache share.
 //!
-//! Slot `i` of one arena describes frame `i` of one mapping. The frame contains a page of a file,
-//! or buffers, and each kind has its own index over that arena. So memory changes between the two
-//! uses without a copy, one clock hand treats both in the same way, and a slot needs no frame
-//! number.
+//! Frame `i` is part `i` of one memory mapping, and slot `i` of one arena describes it. A frame contains
+//! a page of a file, or buffers. Pages and buffers have separate indexes over the same arena. So a frame
+//! changes from one use to the other without a copy, one clock hand evicts pages and buffers in the same
+//! way, and a slot need not store a frame number.
 //!
 //! # Invariants
-//! 1. Every touched slot is free, vacant, busy, uptodate or retired.
-//! 2. A frame's bytes change only while it is busy.
-//! 3. A dirty frame is uptodate, or was and is being changed.
+//! 1. Every touched slot is free, vacant, busy, uptodate or retired (lent to another cache).
+//! 2. The bytes of a frame change only while the frame is busy.
+//! 3. A dirty frame is uptodate, or was uptodate and is being changed.
 
 use super::index::{FrameIndex, PageIndex};
 use super::key::PAGE_WORDS;
@@ -46,21 +46,21 @@ pub struct FramesConfig {
     pub frame_bytes: usize,
     /// Number of frames, at least 1.
     pub frames: u32,
-    /// The page table has 2^`page_bits` buckets.
+    /// The table of pages has 2^`page_bits` buckets.
     pub page_bits: u32,
-    /// The buffer table has 2^`buffer_bits` buckets.
+    /// The table of buffers has 2^`buffer_bits` buckets.
     pub buffer_bits: u32,
-    /// The hash function of the page table; `None` for Larder's own.
+    /// The hash function of the table of pages; `None` for the default, [`Hash64`].
     pub page_function: Option<Function>,
-    /// The hash function of the buffer table; `None` for Larder's own.
+    /// The hash function of the table of buffers; `None` for the default, [`Hash64`].
     pub buffer_function: Option<Function>,
-    /// Frames that may be given up for other uses of memory.
+    /// The largest number of frames that may be lent to other caches.
     pub retirable: u32,
 }
 
 impl FramesConfig {
-    /// Returns the sizes of a pool for pages alone, found by Larder's own hash function in a table
-    /// of 2^`page_bits` buckets.
+    /// Returns the sizes of a pool that is used for pages only, with a table of 2^`page_bits` buckets
+    /// and the default hash function.
     #[must_use]
     pub fn of_pages(frame_bytes: usize, frames: u32, page_bits: u32) -> Self {
         Self {
@@ -104,10 +104,10 @@ fn table(
 }
 
 impl Frames {
-    /// Creates a pool of frames. None of them is resident yet.
+    /// Creates a pool of frames. The kernel allocates the memory of each frame at its first use.
     ///
     /// # Errors
-    /// Those of the kernel, most likely because there is not enough address space.
+    /// Returns the kernel's error, most likely because there is not enough address space.
     ///
     /// # Panics
     /// If the sizes are not as [`FramesConfig`] allows.
@@ -117,7 +117,8 @@ impl Frames {
         })
     }
 
-    /// Does what [`Frames::new`] does, with the page index that `index` creates.
+    /// Creates a pool of frames as [`Frames::new`] does, but with the index of pages that `index`
+    /// creates.
     pub(crate) fn with_page_index(
         config: &FramesConfig,
         index: impl FnOnce(Arc<Arena<PAGE_WORDS>>) -> io::Result<Box<dyn PageIndex>>,
@@ -166,7 +167,7 @@ impl Frames {
         self.memory.frame_bytes()
     }
 
-    /// Returns the number of frames, without those given up.
+    /// Returns the number of frames, without those that are lent to other caches.
     #[must_use]
     pub fn capacity(&self) -> u32 {
         self.arena
@@ -174,13 +175,13 @@ impl Frames {
             .saturating_sub(self.retired.load(Relaxed))
     }
 
-    /// Reports all further events of pages and buffers to `tape`.
+    /// Connects `tape`, to which the caches of pages and buffers then report their events.
     pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
         self.pages.set_tape(Arc::clone(tape), CacheKind::Page);
         self.buffers.set_tape(Arc::clone(tape), CacheKind::Buffer);
     }
 
-    /// Sets the other caches to shrink when memory is short. Only the first call has an effect.
+    /// Sets the other caches, which shrink when no frame is free. Only the first call has an effect.
     pub(crate) fn set_others(&self, others: Shrinkers) {
         // There is only one caller.
         let _ = self.others.set(others);
@@ -194,26 +195,28 @@ impl Frames {
         }
     }
 
-    /// Returns a frame to use; `None` if all are held, even after reclaim.
+    /// Allocates a frame. If none is free, evicts pages and buffers, and shrinks the other caches.
+    /// Returns `None` if that frees no frame.
     pub(super) fn allocate(&self) -> Option<Vacant<'_, PAGE_WORDS>> {
-        /// Rounds in which other threads may take the frames that this one freed.
-        const ROUNDS: u32 = 16;
-        /// The largest number of frames to free at once, for the next callers.
+        /// The number of attempts. An attempt fails if other threads take the frames that it freed.
+        const ATTEMPTS: u32 = 16;
+        /// The largest number of frames that an attempt frees: one, and more for the next callers.
         const BATCH: u64 = 16;
         let want = (u64::from(self.capacity()) / 64).clamp(1, BATCH);
-        for _ in 0..ROUNDS {
+        for _ in 0..ATTEMPTS {
             if let Some(vacant) = self.arena.take_free() {
                 return Some(vacant);
             }
             if reclaim(self, self.others.get(), want) == 0 {
-                // Another thread may have freed some, and left none for this one to free.
+                // Another thread may have evicted the last evictable frames, and freed them.
                 return self.arena.take_free();
             }
         }
         None
     }
 
-    /// Removes an evicted entry, `index`, from the table that it was in.
+    /// Removes the frame `index` from its index after the clock hand has claimed it. `state` must be its
+    /// last state.
     fn unlink(&self, index: u32, state: State) {
         let holder = if state.has(State::BUFFER) {
             Holder::Buffer
@@ -226,20 +229,23 @@ impl Frames {
         }
     }
 
-    /// Ends the filling of frame `index`, with `pins` for the caller.
+    /// Makes the busy frame `index` uptodate with `pins` more pins, and wakes the threads that wait for
+    /// it. The pins belong to the caller.
     pub(super) fn fill(&self, index: u32, pins: u32) {
         if self.arena.slot(index).fill(pins) {
             self.waits.wake(index);
         }
     }
 
-    /// Removes the frame `index`, which was not filled.
+    /// Removes the busy frame `index`, which was not filled or is discarded, and wakes the threads that
+    /// wait for it.
     pub(super) fn abandon(&self, holder: Holder, index: u32) {
         if self.index(holder).abandon(index) {
             self.waits.wake(index);
         }
     }
-    /// Checks the invariants. There must be no other users of the pool meanwhile.
+
+    /// Checks the invariants. No other thread may use the pool meanwhile.
     ///
     /// # Panics
     /// If an invariant does not hold.
@@ -251,7 +257,7 @@ impl Frames {
         assert_eq!(
             accounted,
             u64::from(self.arena.touched()),
-            "used, retired and free frames differ from those ever touched"
+            "number of used, retired and free frames"
         );
         for index in 0..self.arena.touched() {
             let state = self.arena.slot(index).state();
@@ -264,7 +270,7 @@ impl Frames {
 
 impl Shrinker for Frames {
     fn count_objects(&self) -> u64 {
-        // All slots that the hand passes over, so that this many steps are a full turn.
+        // One object is one slot that the hand passes over, so a scan of all objects is a full turn.
         u64::from(self.arena.touched())
     }
 
@@ -278,7 +284,8 @@ impl Shrinker for Frames {
 }
 
 impl Charge for Frames {
-    /// Gives up a frame and its memory, so that its bytes may be used elsewhere.
+    /// Lends the memory of a frame to another cache: returns it to the kernel, and retires the frame.
+    /// Returns false if no frame may be lent, or if none can be allocated.
     fn charge(&self) -> bool {
         let spare = self
             .retirable
@@ -296,7 +303,7 @@ impl Charge for Frames {
         true
     }
 
-    /// Takes back a frame that was given up.
+    /// Makes a lent frame usable again.
     fn uncharge(&self) {
         if self.arena.reinstate() {
             self.retired.fetch_sub(1, Relaxed);

@@ -7,9 +7,9 @@
 //!
 //! # Readers of a slot that is given back
 //! The slot is zeroed by ordinary stores, and still reads as zero when the kernel has taken its page. A
-//! zeroed slot is not live, its link is the end of a free list, and its generation, 0, is that of no
-//! entry. So a reader detects that the entry is gone, as if the slot had been reused. When the slot is
-//! used again, its generation starts above those of all slots that were given back.
+//! zeroed slot is not live, its link is the end of a free list, and its generation is 0, which entries
+//! never have. So a reader detects that the entry was removed, as if the slot had been reused. When the
+//! slot is used again, its generation starts above those of all slots that were given back.
 //!
 //! # Locking
 //! A thread holds `growing` while it gives memory back, so that the arena does not grow meanwhile. It only
@@ -29,9 +29,9 @@ struct OwnedSlots {
 }
 
 impl<const W: usize> Arena<W> {
-    /// Gives back up to `chunks` chunks at the end of the arena: none that has an entry that cannot be
-    /// evicted or precedes such a chunk, and never the first. Gives back none at all if too few slots are
-    /// free for the entries to be moved. Returns the number of chunks given back.
+    /// Gives back up to `chunks` chunks at the end of the arena, but never the first chunk, and only
+    /// chunks after the last entry that is not evictable. Gives back nothing if too few slots are free to
+    /// move the entries of these chunks. Returns the number of chunks given back.
     ///
     /// `relocate` must move the entry in the given slot to the vacant slot, and leave the old slot
     /// claimed and in no chain; or return false if the entry cannot be moved.
@@ -73,7 +73,7 @@ impl<const W: usize> Arena<W> {
         all - left
     }
 
-    /// Returns the number of chunks that must stay, at least `left`. The last of them has a slot that is
+    /// Returns the number of chunks that must stay: at least `left`, and all up to the last slot that is
     /// neither free nor used by an evictable entry.
     fn immovable(&self, left: u32) -> u32 {
         let stays = |index: &u32| {

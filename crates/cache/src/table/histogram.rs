@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Chain lengths that have a separate row; longer ones share the last row.
+/// The number of chain lengths that have a row each: 0 to 15. All longer chains share the last row.
 const SINGLE_SIZES: u64 = 16;
-/// Rows of a histogram.
+/// The number of rows of a histogram.
 const ROWS: usize = 17;
 
 /// The number of buckets by chain length.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// Buckets by the length of their chains, for lengths that occur.
+    /// The number of buckets for each chain length that occurs.
     buckets: BTreeMap<u64, u64>,
 }
 
@@ -25,17 +25,17 @@ pub struct Histogram {
 pub struct ChiSquare {
     /// The sum of squared differences, each relative to its expectation.
     pub statistic: f64,
-    /// The number of compared classes, minus two: one for the sum, one for the mean.
+    /// The number of compared classes minus two, since the sum and the mean are taken from the histogram.
     pub degrees_of_freedom: u32,
 }
 
 impl Histogram {
-    /// Adds a bucket whose chain has length `length`.
+    /// Adds a bucket whose chain has `length` entries.
     pub fn add(&mut self, length: u64) {
         *self.buckets.entry(length).or_default() += 1;
     }
 
-    /// Returns the lengths that occur, ascending, each with its number of buckets.
+    /// Returns the chain lengths that occur, ascending, each with its number of buckets.
     pub fn lengths(&self) -> impl Iterator<Item = (u64, u64)> {
         self.buckets
             .iter()
@@ -69,9 +69,9 @@ impl Histogram {
         last.map_or(0, |(length, _)| *length)
     }
 
-    /// Returns the share of the objects that are in chains no longer than the mean, rounded up:
-    /// "about 68% of all buffers are stored in buckets containing the expected average number of
-    /// buffers or less". The result is 1 if there are no objects.
+    /// Returns the share of the objects in chains whose length is at most the mean length, rounded up.
+    /// Lever writes of this number: "about 68% of all buffers are stored in buckets containing the
+    /// expected average number of buffers or less". Returns 1 if there are no objects.
     #[must_use]
     pub fn share_in_mean_chains(&self) -> f64 {
         let objects = self.objects();
@@ -83,7 +83,8 @@ impl Histogram {
         as_f64(no_longer.map(|(length, buckets)| length * buckets).sum()) / as_f64(objects)
     }
 
-    /// Returns the rows: chain length (`None` in the last row, of longer chains), buckets, objects.
+    /// Returns the rows of the histogram: chain length, number of buckets, number of objects. In the last
+    /// row, of all longer chains, the length is `None`.
     pub fn rows(&self) -> impl Iterator<Item = (Option<u64>, u64, u64)> {
         let single = (0..SINGLE_SIZES).map(|size| (Some(size), self.with_length(size)));
         let single = single.map(|(size, buckets)| (size, buckets, size.unwrap_or(0) * buckets));
@@ -103,7 +104,7 @@ impl Histogram {
     fn by_chance(&self) -> impl Iterator<Item = f64> {
         let buckets = as_f64(self.buckets());
         let mean = as_f64(self.objects()) / buckets.max(1.0);
-        // As a logarithm, since it underflows for long chains.
+        // The logarithm of the term is computed, since the term itself underflows for long chains.
         let mut term = buckets.ln() - mean;
         (1..).map(move |next| {
             let expected = term.exp();
@@ -112,7 +113,7 @@ impl Histogram {
         })
     }
 
-    /// Returns the expected number of buckets in each row for a random distribution.
+    /// Returns the number of buckets that each row would have if the objects were distributed at random.
     #[must_use]
     pub fn poisson(&self) -> [f64; ROWS] {
         let mut rows = [0.0; ROWS];
@@ -125,9 +126,9 @@ impl Histogram {
         rows
     }
 
-    /// Compares the buckets with a random distribution of the objects: a Poisson distribution with
-    /// the mean chain length. Classes with fewer than five expected buckets are joined with their
-    /// neighbours, as is usual.
+    /// Compares the chain lengths with those of a random distribution: a Poisson distribution with the
+    /// same mean. As is usual, classes with fewer than five expected buckets are joined with their
+    /// neighbours.
     #[must_use]
     pub fn chi_square(&self) -> ChiSquare {
         let classes = self.classes();
@@ -142,7 +143,7 @@ impl Histogram {
         }
     }
 
-    /// Returns the classes of chain lengths: buckets observed and expected.
+    /// Returns the observed and the expected number of buckets for each class of chain lengths.
     fn classes(&self) -> Vec<(f64, f64)> {
         const LEAST_EXPECTED: f64 = 5.0;
         let buckets = as_f64(self.buckets());
@@ -190,17 +191,18 @@ impl std::ops::Add for Histogram {
     }
 }
 
-/// A cache's histogram. Its display has the published form, followed by the depths of trees if there
-/// are any.
+/// The histogram of a cache. It is displayed in the form that Lever published. If pages are in trees, the
+/// depths of the pages are displayed instead of chain lengths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The cache.
+    /// The kind of the cache.
     pub cache: CacheKind,
-    /// Counts of lookups.
+    /// The counts of lookups.
     pub counts: Counts,
-    /// Chain lengths.
+    /// The number of buckets by chain length.
     pub histogram: Histogram,
-    /// The expected number of buckets in each row: the sum of [`Histogram::poisson`] over the tables.
+    /// The expected number of buckets in each row: the sum of [`Histogram::poisson`] over the tables of
+    /// the cache.
     pub poisson: [f64; ROWS],
     /// The depths of pages in red-black trees, which have no chains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,7 +210,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Creates the histogram of a cache from all its tables.
+    /// Creates the report of a cache from the counts and histograms of all its tables.
     pub fn of(cache: CacheKind, tables: impl IntoIterator<Item = (Counts, Histogram)>) -> Self {
         let mut report = Self {
             cache,
@@ -235,15 +237,15 @@ impl Report {
         }
     }
 
-    /// Returns the largest number of links that a lookup walks now: the longest chain, or the deepest
-    /// page of trees.
+    /// Returns the largest number of links that a lookup would walk now: the length of the longest chain,
+    /// or the depth of the deepest page.
     #[must_use]
     pub fn longest_walk(&self) -> u64 {
         let deepest = self.trees.as_ref().map(TreeDepths::deepest);
         deepest.unwrap_or_else(|| self.histogram.longest_chain())
     }
 
-    /// Returns the published words: the cache, its objects, the function that looks them up.
+    /// Returns the published names of the cache, of its objects, and of the function that looks them up.
     fn words(&self) -> (&'static str, &'static str, &'static str) {
         match self.cache {
             CacheKind::Page => ("Page", "pages", "find_page"),
@@ -254,7 +256,7 @@ impl Report {
     }
 }
 
-/// Returns `part` / `whole` times `scale`, rounded down; 0 if `whole` is 0.
+/// Returns `part` / `whole` times `scale`, rounded down. Returns 0 if `whole` is 0.
 fn share(part: u64, whole: u64, scale: u64) -> u128 {
     (u128::from(part) * u128::from(scale))
         .checked_div(u128::from(whole))
@@ -324,7 +326,7 @@ impl fmt::Display for Report {
 mod tests {
     use super::*;
 
-    /// Returns histogram 1 of the paper, rebuilt from its rows.
+    /// Returns a report with the rows of histogram 1 in Lever's paper.
     fn published() -> Report {
         let rows = [
             12047, 1037, 381, 295, 325, 399, 188, 303, 160, 169, 224, 64, 49, 15, 3, 4,
@@ -333,7 +335,7 @@ mod tests {
         for (size, buckets) in (0..).zip(rows) {
             (0..buckets).for_each(|_| histogram.add(size));
         }
-        // 721 buckets with 21398 objects, the largest with 116.
+        // The last row: 721 buckets with 21398 objects in total, and 116 in the largest bucket.
         histogram.add(116);
         (0..720).for_each(|i| histogram.add(if i < 402 { 30 } else { 29 }));
         let counts = Counts {
@@ -417,7 +419,8 @@ Page cache total lookups: 296481  (hit rate: 54%)
         (0..500).for_each(|_| empty.add(0));
         let both = [crowded, empty].map(|histogram| (Counts::default(), histogram));
         let report = Report::of(CacheKind::Dentry, both);
-        // Mean 2: e^-2 of the buckets are empty, 2 e^-2 have one object, and as many two.
+        // With a mean of 2, the share e^-2 of the buckets is empty, 2 e^-2 has one object, and 2 e^-2 has
+        // two. The 500 buckets of the other table are empty.
         let expected = [500.0 + 135.335, 270.671, 270.671];
         for (expected, found) in expected.into_iter().zip(report.poisson) {
             assert!((expected - found).abs() < 0.001, "{:?}", report.poisson);
@@ -427,7 +430,7 @@ Page cache total lookups: 296481  (hit rate: 54%)
 
     #[test]
     fn chi_square_of_poisson_counts_is_small() {
-        // 100,000 buckets, mean 1: what Poisson expects, rounded.
+        // A Poisson distribution of 100,000 buckets with mean 1, rounded.
         let mut histogram = Histogram::default();
         for (size, buckets) in (0..).zip([36788, 36788, 18394, 6131, 1533, 307, 51, 7, 1]) {
             (0..buckets).for_each(|_| histogram.add(size));
@@ -444,7 +447,7 @@ Page cache total lookups: 296481  (hit rate: 54%)
 
     #[test]
     fn chi_square_of_long_poisson_chains_compares_all_their_lengths() {
-        // 1024 buckets, mean 900: two standard deviations, 60, to either side hold most of them.
+        // 1024 buckets with a mean of 900. The lengths are within two standard deviations (60) of it.
         let mut histogram = Histogram::default();
         (0..1024).for_each(|bucket| histogram.add(840 + bucket * 120 / 1023));
         let chi = histogram.chi_square();
@@ -455,7 +458,7 @@ Page cache total lookups: 296481  (hit rate: 54%)
     #[test]
     fn share_in_mean_chains_counts_objects_up_to_the_mean_rounded_up() {
         let published = published().histogram;
-        // 37256 objects in 16384 buckets: up to 3.
+        // 37256 objects in 16384 buckets: the mean, rounded up, is 3.
         let share = as_f64(1037 + 762 + 885) / as_f64(37256);
         assert!((published.share_in_mean_chains() - share).abs() < 1e-12);
         assert!((Histogram::default().share_in_mean_chains() - 1.0).abs() < 1e-12);
