@@ -69,7 +69,11 @@ impl<'c> Held<'c> {
     /// Creates a guard for the entry in `slot`, whose number is `index`, and which the caller has
     /// pinned.
     #[inline]
-    pub(crate) fn new<const W: usize>(cache: &'c dyn EntryOperations, index: u32, slot: &Slot<W>) -> Self {
+    pub(crate) fn new<const W: usize>(
+        cache: &'c dyn EntryOperations,
+        index: u32,
+        slot: &Slot<W>,
+    ) -> Self {
         Self {
             cache,
             index,

@@ -12,7 +12,7 @@
 
 use super::probe::{Probe, Touch, place};
 use super::sizes::Sizes;
-use super::{Config, Held, EntryOperations, Stats};
+use super::{Config, EntryOperations, Held, Stats};
 use crate::table::{Arena, Counts, FREE_LISTS, Growth, Slot, State, Vacant};
 use crate::wait::WaitQueues;
 use std::io;

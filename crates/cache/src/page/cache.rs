@@ -8,7 +8,7 @@ use super::pool::{Frames, Holder};
 use crate::stats::CacheStats;
 use crate::sync::Relaxed;
 use crate::table::histogram::Report;
-use crate::table::{Found, Inserted, Layout, Pin, State, LockAttempt};
+use crate::table::{Found, Inserted, Layout, LockAttempt, Pin, State};
 use crate::tape::CacheKind;
 use std::ops::Range;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 use super::key::{PAGE_WORDS, PageKey, PageLayout};
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
-use crate::table::{Found, Hash64, Inserted, Layout, State, Table, LockAttempt, Vacant};
+use crate::table::{Found, Hash64, Inserted, Layout, LockAttempt, State, Table, Vacant};
 use crate::tables::TableHash;
 use crate::tape::{CacheKind, Tape};
 use std::fmt::Debug;

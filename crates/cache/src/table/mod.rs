@@ -84,7 +84,7 @@ pub(crate) use free_list::FREE_LISTS;
 pub(crate) use hash::SeededHash;
 pub use hash::{Hash64, HashFunction};
 pub use histogram::Histogram;
-pub(crate) use hold::{Added, Removal, LockAttempt, Visit};
+pub(crate) use hold::{Added, LockAttempt, Removal, Visit};
 pub use hold::{Found, Pin};
 use link::END_OF_FREE;
 pub(crate) use link::Link;

@@ -46,7 +46,9 @@ fn copy(table: &Numbers, key: u64) -> Option<u64> {
 /// Inserts two entries, unless they exist.
 fn insert(table: &Numbers) {
     for key in [2, 4] {
-        let Some(vacant) = table.allocate() else { continue };
+        let Some(vacant) = table.allocate() else {
+            continue;
+        };
         let fill = |slot: &Slot<2>| slot.set_word(1, image(key));
         match table.get_or_insert(&key, vacant, 0, fill) {
             Inserted::New(_) => {}
@@ -163,7 +165,9 @@ fn shuttle_entry_put_again_while_it_is_evicted_is_removed_first() {
         table.scan(2, |_| {});
     }
     fn insert_absent(table: &Numbers) {
-        let vacant = table.allocate().expect("the other evicts nothing that is free");
+        let vacant = table
+            .allocate()
+            .expect("the other evicts nothing that is free");
         table.insert_absent(&2, vacant, 0, 9, |_| {});
     }
     check(|| race(&numbers(4, &[2, 4]), evict, |table| put(table, 2)));

@@ -33,7 +33,7 @@ pub(crate) use order::{Order, Referenced};
 use super::entries::Entries;
 use super::list::ENTRIES_MAX;
 use super::probe::Probe;
-use super::{Config, Deletion, Held, EntryOperations, Inserted, MbCache, Sizes, Stats, Variant};
+use super::{Config, Deletion, EntryOperations, Held, Inserted, MbCache, Sizes, Stats, Variant};
 use crate::shrink::Shrinker;
 use crate::sync::Relaxed;
 use crate::table::{Counters, Growth, Room, Slot, State, Vacant};

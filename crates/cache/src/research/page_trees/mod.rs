@@ -39,7 +39,7 @@ use crate::stats::CacheStats;
 use crate::table::histogram::Report;
 use crate::table::{
     Arena, Buckets, Counters, Counts, Found, Hash64, HashFunction as _, Inserted, Layout as _,
-    Link, Locked, Slot, State, LockAttempt, Vacant, Visit,
+    Link, LockAttempt, Locked, Slot, State, Vacant, Visit,
 };
 use crate::tables::Finder;
 use crate::tape::{CacheKind, Operation, Tape, Tracepoint};

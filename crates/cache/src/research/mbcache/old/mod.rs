@@ -38,7 +38,9 @@ mod index;
 use crate::mbcache::entries::Entries;
 use crate::mbcache::list::{ENTRIES_MAX, List};
 use crate::mbcache::probe::{Locked, Probe, Touch, place};
-use crate::mbcache::{Config, Deletion, Held, EntryOperations, Inserted, MbCache, Sizes, Stats, Variant};
+use crate::mbcache::{
+    Config, Deletion, EntryOperations, Held, Inserted, MbCache, Sizes, Stats, Variant,
+};
 use crate::shrink::Shrinker;
 use crate::sync::{Condvar, Mutex, Relaxed};
 use crate::table::{Counters, Growth, Room, Slot, State, Vacant};
