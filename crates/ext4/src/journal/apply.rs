@@ -1,25 +1,24 @@
-//! Replay of fast commits onto the image, with the ordinary operations.
+//! Replay of fast commits onto the image, with the operations that also serve ordinary changes.
 //!
 //! # Model
-//! The kernel's replay of fast commits, which bypasses the journal and is idempotent. Here the
-//! whole replay is one handle of one transaction, which follows the transactions in the log. That
-//! transaction makes the fast commits void. Until it is committed, the fast commits remain in the
-//! journal and can be replayed again.
+//! The kernel's replay of fast commits bypasses the journal and is idempotent. Here, the whole
+//! replay is one handle of one transaction, which follows the transactions in the log. Until this
+//! transaction is committed, the fast commits remain in the journal and can be replayed again.
+//! Afterwards, the fast commits are invalid, because their transaction number has been used.
 //!
-//! The replay uses the blocks and inode numbers that the fast commits recorded, whether or not the
-//! bitmaps already mark them as used: an interrupted replay may have marked them. All blocks are
-//! marked as used before anything else is allocated, so that no block of a mapping or a directory
-//! is allocated from them. They are marked again at the end, in case one of them was freed
-//! meanwhile.
+//! The replay uses the blocks and inode numbers that the fast commits recorded, even if the bitmaps
+//! already mark them as used, because an interrupted replay of the kernel may have marked them. All
+//! these blocks are marked as used before the replay allocates other blocks, for mappings and
+//! directories. They are marked again at the end, in case the replay freed one of them.
 //!
 //! A file range outside the file system becomes part of the file's mapping, so that reading it is
-//! an error. Any other change that does not fit the image (a file of another kind, more changes
-//! than the log can hold) is refused, and nothing is changed. e2fsck rebuilds bitmaps and counts,
-//! and can therefore apply such changes.
+//! an error. If any other change does not fit the image (the file has another type, or there are
+//! more changes than the log can hold), the whole replay is refused, and the image is not changed.
+//! e2fsck can apply such changes, because it rebuilds bitmaps and counts.
 //!
 //! # Directories
-//! Fast commits log a directory's changed names in full, but not its blocks. A directory gets the
-//! blocks that its names need now, whatever blocks it had at the time.
+//! Fast commits log the changed names of a directory, but not its blocks. The replay allocates the
+//! blocks that the names need, independent of the blocks that the directory had.
 
 use super::fast_commit::{is_directory, mode};
 use super::{Overlay, OverlayEntry, Tid};
@@ -29,7 +28,7 @@ use crate::{Error, FileBlock, Filesystem, FsBlock, Handle, Ino, Inode, Result};
 use std::collections::BTreeSet;
 
 impl Filesystem {
-    /// Applies `overlay` in one transaction, which is returned.
+    /// Applies `overlay` in one transaction, and returns the number of the transaction.
     pub(super) fn apply_overlay(&self, overlay: &Overlay, credits: u32) -> Result<Tid> {
         let mut apply = Apply {
             fs: self,
@@ -63,7 +62,8 @@ struct Apply<'f> {
 }
 
 impl Apply<'_> {
-    /// Makes the deleted file an orphan, so that its blocks are freed with those of other orphans.
+    /// Makes the deleted file `ino` an orphan, so that its blocks are freed when orphans are
+    /// deleted.
     fn delete(&mut self, ino: Ino) -> Result<()> {
         let mut inode = match self.fs.inode(ino) {
             Ok(inode) => inode,
@@ -76,7 +76,7 @@ impl Apply<'_> {
         self.fs.write_inode(&mut self.handle, &inode)
     }
 
-    /// Returns whether the inode `ino`, for which changes were logged, exists.
+    /// Returns whether the inode `ino` exists on the image or was logged. Logs a warning if not.
     fn exists(&self, ino: Ino) -> bool {
         let is_stale = matches!(self.fs.inode(ino), Err(Error::StaleInode(_)));
         let exists = self.overlay.has_inode(ino) || !is_stale;
@@ -90,7 +90,7 @@ impl Apply<'_> {
         is_directory(mode(self.fs, self.overlay, ino))
     }
 
-    /// Marks the blocks of the files' ranges as used. Directories get new blocks.
+    /// Marks the blocks of the logged ranges as used, except for directories, which get new blocks.
     fn mark_ranges_used(&mut self, changed: &BTreeSet<Ino>) -> Result<()> {
         for &ino in changed {
             if self.is_directory(ino) {
@@ -111,7 +111,7 @@ impl Apply<'_> {
         self.fs.superblock().contains_blocks(start, blocks.into())
     }
 
-    /// Writes the inode as it was logged, with the blocks that it had or was given.
+    /// Writes the inode `ino` with its logged fields and its logged mapping.
     fn change(&mut self, ino: Ino) -> Result<()> {
         let is_stale = matches!(self.fs.inode(ino), Err(Error::StaleInode(_)));
         let is_new = is_stale || self.overlay.is_fresh(ino);
@@ -135,7 +135,7 @@ impl Apply<'_> {
         self.fs.write_inode(&mut self.handle, &inode)
     }
 
-    /// Creates a new inode without blocks.
+    /// Creates the logged inode `ino`, without blocks.
     fn make(&mut self, ino: Ino) -> Result<Inode> {
         let sb = self.fs.superblock();
         let mut bytes = vec![0; usize::from(sb.inode_size_bytes)];
@@ -145,7 +145,7 @@ impl Apply<'_> {
             return Err(refused(ino, "extended attributes in a block"));
         }
         let is_directory = inode.is_directory();
-        // The number may be marked as used already, as a block may be.
+        // An interrupted replay may already have marked the number as used.
         let handle = &mut self.handle;
         self.fs.allocate_inode_number(handle, ino, is_directory)?;
         // Attributes and inline content are stored in the inode, after its fixed fields.
@@ -163,7 +163,8 @@ impl Apply<'_> {
         Ok(inode)
     }
 
-    /// Frees the number `ino`, and the blocks of the file that has it on the image, if any.
+    /// Frees the inode number `ino` and the blocks of its old file, if the number is in use on the
+    /// image.
     fn free_number(&mut self, ino: Ino) -> Result<()> {
         let mut old = match self.fs.inode(ino) {
             Ok(old) => old,
@@ -178,7 +179,8 @@ impl Apply<'_> {
             .free_inode(&mut self.handle, ino, old.is_directory())
     }
 
-    /// Applies the logged changes to an inode that existed before, which keeps its blocks.
+    /// Returns the inode `ino`, which existed before, with its logged fields. The inode keeps its
+    /// blocks.
     fn patched(&mut self, ino: Ino) -> Result<Inode> {
         let sb = self.fs.superblock();
         let old = self.fs.inode(ino)?;
@@ -210,7 +212,7 @@ impl Apply<'_> {
         Ok(inode)
     }
 
-    /// Sets the space used by `inode` to `blocks_512`.
+    /// Sets the space used by `inode` to `blocks_512` units of 512 bytes.
     fn set_blocks(&self, inode: &mut Inode, blocks_512: u64) {
         let block_size_bytes = self.fs.superblock().block_size_bytes();
         let blocks = |sectors: u64| {
@@ -240,7 +242,8 @@ impl Apply<'_> {
                 outside.get_or_insert((start, (physical, blocks), is_written));
             }
         }
-        // A mapping that contains such a range cannot be changed any more, so only one is added.
+        // A mapping that contains a range outside the file system cannot be changed any more.
+        // Therefore at most one such range is added, after all others.
         if let Some((start, run, is_written)) = outside {
             let handle = &mut self.handle;
             self.fs.map_used(handle, inode, start, run, is_written)?;
@@ -260,8 +263,8 @@ impl Apply<'_> {
         Ok(())
     }
 
-    /// Maps the blocks from `start` up to `end` to those at `physical`, unless they are already
-    /// mapped there.
+    /// Maps the file blocks from `start` up to `end` to the blocks from `physical` on. Skips blocks
+    /// that are already mapped there.
     fn map(
         &mut self,
         inode: &mut Inode,
@@ -303,7 +306,7 @@ impl Apply<'_> {
         Ok(())
     }
 
-    /// Makes the names in `parent` refer to the inodes that were logged.
+    /// Applies the logged changes of names in the directory `parent`.
     fn apply_names(&mut self, parent: Ino) -> Result<()> {
         let mut dir = match self.fs.inode(parent) {
             Ok(dir) if dir.is_directory() => dir,

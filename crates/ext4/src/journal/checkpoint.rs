@@ -1,10 +1,11 @@
-//! The blocks that are in the log but not yet at home, and the free space of the log.
+//! The blocks that are in the log but not yet in their final locations (their homes), and the free
+//! space of the log.
 //!
 //! # Model
 //! jbd2's checkpoint lists and its log tail. A checkpoint covers everything that is committed: it
-//! writes the last version of each block home, and then moves the start of the log past the last
-//! transaction. A block that a later transaction freed is not written, because it may hold content
-//! by then.
+//! writes the last version of each block to its home, and then moves the start of the log past the
+//! last transaction. A block that a later transaction freed is not written, because the block may
+//! have been reused for content since.
 //!
 //! ```text
 //!   first        tail             head                       end
@@ -13,8 +14,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. `waiting` and `in_flight` together contain every block whose home is older than the log,
-//!    except for revoked blocks.
+//! 1. Every block whose version in the log is newer than that in its home is in `waiting` or
+//!    `in_flight`, except for revoked blocks.
 //! 2. Used and reserved blocks together are less than the size of the log: the head never catches
 //!    up with the tail.
 
@@ -43,14 +44,14 @@ impl Circle {
         self.end - self.first
     }
 
-    /// Returns the block `blocks` after `block`, wrapping at the end.
+    /// Returns the block that is `blocks` blocks after `block` in the ring.
     pub(super) fn wrapped(self, block: u32, blocks: u32) -> u32 {
         let offset = u64::from(block - self.first) + u64::from(blocks);
         let offset = offset % u64::from(self.len_blocks());
         self.first + u32::try_from(offset).unwrap_or(0)
     }
 
-    /// Returns the number of blocks from `tail` up to `head`.
+    /// Returns the number of blocks of the ring from `tail` up to `head`.
     pub(super) fn distance(self, tail: u32, head: u32) -> u32 {
         if head >= tail {
             head - tail
@@ -60,7 +61,7 @@ impl Circle {
     }
 }
 
-/// The part of the log from its tail to its head, and the blocks that it holds.
+/// The state of the log: the part that is in use, from the tail to the head, and the blocks in it.
 #[derive(Debug)]
 pub(super) struct Logged {
     circle: Circle,
@@ -71,7 +72,7 @@ pub(super) struct Logged {
 struct State {
     tail: u32,
     head: u32,
-    /// The transaction that starts at `head`.
+    /// The number of the transaction that will start at `head`.
     head_tid: Tid,
     used_blocks: u32,
     /// The blocks of the log that the transaction being committed may use.
@@ -81,18 +82,19 @@ struct State {
     in_flight: Arc<Versions>,
 }
 
-/// The work of one checkpoint.
+/// The blocks of one checkpoint.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) blocks: Arc<Versions>,
-    /// The start of the log after the checkpoint, and the transaction that starts there.
+    /// The start of the log after the checkpoint.
     pub(super) tail: u32,
+    /// The number of the transaction that starts at `tail`.
     pub(super) tail_tid: Tid,
 }
 
 impl Logged {
-    /// Creates the state of a log that holds the blocks from `tail` to `head`, all of which are
-    /// already at home. The next transaction is `tid`.
+    /// Creates the state of a log that uses the blocks from `tail` to `head`. All blocks in it must
+    /// already be in their homes. The next transaction has the number `tid`.
     pub(super) fn new(circle: Circle, tail: u32, head: u32, tid: Tid) -> Self {
         Self {
             circle,
@@ -121,13 +123,14 @@ impl Logged {
         self.state.lock().reserved_blocks = blocks;
     }
 
-    /// Returns where the next transaction starts in the log, and its number.
+    /// Returns the block of the log where the next transaction starts, and the number of the
+    /// transaction.
     pub(super) fn head(&self) -> (u32, Tid) {
         let state = self.state.lock();
         (state.head, state.head_tid)
     }
 
-    /// Retains those of `blocks` that the log may hold: no other block needs to be revoked.
+    /// Removes all blocks from `blocks` that are not in the log, because they need not be revoked.
     pub(super) fn retain_logged(&self, blocks: &mut Vec<FsBlock>) {
         let state = self.state.lock();
         blocks.retain(|block| {
@@ -135,7 +138,7 @@ impl Logged {
         });
     }
 
-    /// Records that `transaction` is in the log, which now ends at `head`.
+    /// Records that `transaction` is committed, and that the log now ends at `head`.
     pub(super) fn committed(&self, transaction: &Snapshot, head: u32) {
         let mut state = self.state.lock();
         state.head = head;
@@ -156,12 +159,12 @@ impl Logged {
         !in_flight.is_empty() && blocks.iter().any(|block| in_flight.contains_key(block))
     }
 
-    /// Returns whether the log is empty. If it is not, a checkpoint frees space.
+    /// Returns whether the log is empty, so that a checkpoint would free no space.
     pub(super) fn is_empty(&self) -> bool {
         self.state.lock().used_blocks == 0
     }
 
-    /// Begins a checkpoint of everything that is committed.
+    /// Begins a checkpoint of all committed transactions, and returns the blocks to be written.
     pub(super) fn begin(&self) -> Batch {
         let mut state = self.state.lock();
         let blocks = Arc::new(std::mem::take(&mut state.waiting));
@@ -173,7 +176,7 @@ impl Logged {
         }
     }
 
-    /// Ends the checkpoint `batch`. The log now starts at the tail of the batch.
+    /// Ends the checkpoint of `batch`, which frees the log up to the new tail.
     pub(super) fn end(&self, batch: &Batch) {
         let mut state = self.state.lock();
         state.tail = batch.tail;

@@ -1,4 +1,4 @@
-//! Opening for writing: which images are refused, and how the image is marked while it is in use.
+//! Opening a file system for writing: the checks of the image, and the mark that it is in use.
 
 use super::checkpoint::Logged;
 use super::file::JournalFile;
@@ -16,7 +16,7 @@ use crate::{Error, Filesystem, Ino, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
-/// Read-only compatible features that every write maintains.
+/// The read-only compatible features that writes maintain.
 const WRITABLE: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::LARGE_FILE)
     .union(RoCompat::HUGE_FILE)
@@ -28,7 +28,7 @@ const WRITABLE: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::PROJECT)
     .union(RoCompat::ORPHAN_PRESENT);
 
-/// Returns an error that names the feature if the file system cannot be written to.
+/// Returns an error that names the reason if the file system cannot be written to.
 fn check_writable(sb: &Superblock) -> Result<()> {
     let unknown = RoCompat::from_bits_retain(sb.ro_compat.bits() & !WRITABLE.bits());
     if !unknown.is_empty() {
@@ -46,13 +46,15 @@ fn check_writable(sb: &Superblock) -> Result<()> {
 }
 
 impl Filesystem {
-    /// Makes the file system, which must have been created without an overlay, writable. Replays
-    /// the journal onto the image. The superblock requires recovery until [`Filesystem::close`].
-    /// `device` is the device that the buffer cache reads.
+    /// Makes the file system writable, after replaying the journal onto the image. From then until
+    /// [`Filesystem::close`], the superblock states that recovery is needed. The file system must
+    /// have been created without an overlay, and `device` must be the device that the buffer cache
+    /// reads.
     ///
     /// # Errors
-    /// [`Error::NotWritable`] if a feature forbids it, [`Error::Corrupt`] if the journal cannot be
-    /// trusted, or the device's error.
+    /// [`Error::NotWritable`] if Larder cannot write to such a file system; [`Error::ReadOnly`] if
+    /// the device is read-only; [`Error::Corrupt`] if the journal is damaged; or the device's
+    /// error.
     pub fn enable_writing(
         &mut self,
         device: Arc<dyn BlockDevice>,
@@ -83,8 +85,8 @@ impl Filesystem {
         check_writable(self.superblock())?;
         self.mark_opened(&*device, now())?;
         if let Some(Journal { log, .. }) = &journal {
-            // e2fsck reports a log that has begun as corruption if the journal's superblock has no
-            // start.
+            // While the journal's superblock has no start, e2fsck would report a transaction in the
+            // log as corruption.
             log.write_tail(log.circle().first, tid)?;
         }
         let block_size_bytes = self.superblock().block_size_bytes();
@@ -92,7 +94,8 @@ impl Filesystem {
         let mut writer = Writer::new(device, block_size_bytes, journal, allocator, tid);
         writer.journals_content = journals_content;
         if let Some(bytes) = dirty_metadata_bytes {
-            // A handle for content changes up to two clusters: one in part, and one as a whole.
+            // A handle that journals content changes at most two clusters of content: one in part,
+            // and one as a whole.
             let content_blocks = if journals_content {
                 2 << self.superblock().cluster_blocks_log2
             } else {
@@ -106,8 +109,8 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Recovers the journal. Returns the journal, whose log is empty, and the number of the next
-    /// transaction.
+    /// Opens the journal, and recovers the image from it if necessary. Returns the journal, whose
+    /// log is then empty, and the number of the next transaction.
     fn open_journal(&mut self, device: &Arc<dyn BlockDevice>) -> Result<(Journal, Tid)> {
         let inode = self.inode(self.superblock().journal_ino)?;
         let first_block = JournalFile::map(self, Arc::clone(device), &inode, 1)?;
@@ -136,8 +139,8 @@ impl Filesystem {
     }
 }
 
-/// Returns the features of the log that is written from now on. They are those that the kernel
-/// sets.
+/// Returns the journal features for the transactions that are written from now on: those that the
+/// kernel would set.
 fn features(journal: &JournalSuperblock, sb: &Superblock) -> Features {
     let mut features = journal.features | Features::REVOKE;
     features.remove(Features::ASYNC_COMMIT);

@@ -1,29 +1,35 @@
 //! The walk over the fast-commit area, which builds the overlay.
 //!
-//! Model: the kernel's replay. Fast commits follow the last full transaction of the log, and carry
-//! the number of the transaction after it. Older fast commits carry another number and are void. A
-//! commit is valid if its tail is present with the right number and checksum. The tags up to the
-//! last valid tail are applied in order.
+//! Model: the kernel's replay. The fast-commit area holds a sequence of tags: a head, changes, and
+//! a tail at the end of each fast commit. Valid fast commits contain the number of the transaction
+//! that would follow the log; older fast commits contain another number and are ignored. A fast
+//! commit is valid if its tail has that number and the right checksum. The tags up to the last
+//! valid tail are applied in order.
 //!
-//! | found | before the first valid tail | after it |
+//! | block contents | before the first valid tail | after the first valid tail |
 //! |---|---|---|
-//! | no head at the start, or one of another transaction | nothing to replay | |
-//! | tag that is unknown or has a wrong length | an error | the end |
-//! | tail of another transaction, or with a wrong checksum | an error | the end |
-//! | head with a feature | an error | an error |
+//! | no head at the start of the area | nothing to replay | |
+//! | head with another transaction number | nothing to replay | end of the fast commits |
+//! | head with a feature | error | error |
+//! | tag that is unknown or has a wrong length | error | end of the fast commits |
+//! | tail with another transaction number | error | end of the fast commits |
+//! | tail with a wrong checksum | error | end of the fast commits |
 //!
 //! A tag of a valid commit may refer to something that does not exist:
 //!
-//! | found | treated as |
+//! | reference | treated as |
 //! |---|---|
-//! | logged inode, or inode that is given a name, does not exist | an error |
-//! | inode of a range, directory of a name, or inode of a name to remove does not exist | ignored |
-//! | range outside the file system | logged unchanged: reading it is an error |
+//! | inode that is logged but does not exist | error |
+//! | inode that is created but does not exist | error |
+//! | inode of a range that does not exist | ignored |
+//! | directory or inode of an added or removed name that does not exist | ignored |
+//! | range outside the file system | applied; reading the range returns an error |
 //!
-//! Deliberate difference: the kernel does not change the link count of a directory when
-//! subdirectories are added or removed. Here the link count follows, as e2fsck would set it.
+//! Deliberate difference: the kernel does not change the link count of a directory when the replay
+//! adds or removes subdirectories. This replay changes the link count to the value that e2fsck
+//! would set.
 //!
-//! Cost: the area is read twice; memory in proportion to the area.
+//! Cost: the area is read twice. The memory is proportional to the size of the area.
 
 use super::file::JournalFile;
 use super::{Overlay, OverlayEntry};
@@ -36,8 +42,9 @@ use crate::{FileBlock, FileKind, FileTypeByte, Filesystem, Ino, MappingKind, Res
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-/// Reads the fast commits that follow the log, whose next transaction would be `tid`. Returns their
-/// changes and how many there are. `fs` must be the file system as the log left it.
+/// Reads the fast commits that follow the log. Returns their changes and their number. `tid` is the
+/// number of the transaction that would follow the log. `fs` must be the file system after the
+/// replay of the log.
 pub(super) fn read(
     file: &JournalFile,
     journal: &JournalSuperblock,
@@ -81,7 +88,8 @@ pub(super) fn read(
     Ok((replay.finish(), scan.commits))
 }
 
-/// Calls `see` with each tag in the blocks of `area` and its block, until `see` breaks.
+/// Calls `see` with each tag in the blocks of `area`, and with the block that contains the tag,
+/// until `see` returns `Break`.
 fn visit(
     file: &JournalFile,
     area: std::ops::Range<u32>,
@@ -104,14 +112,14 @@ struct Scan {
     tid: Tid,
     checksum: Crc32c,
     tags: u64,
-    /// Tags up to and including the last valid tail.
+    /// The number of tags up to and including the last valid tail.
     good_tags: u64,
-    /// Commits up to that tail.
+    /// The number of fast commits up to the last valid tail.
     commits: u32,
 }
 
 impl Scan {
-    /// Returns whether the walk continues, or an error.
+    /// Examines one tag. Returns whether the search continues, or the corruption that was found.
     fn tag(
         &mut self,
         placed: &fast_commit::Placed<'_>,
@@ -150,11 +158,11 @@ impl Scan {
 /// The initial checksum of a commit.
 const NO_TAGS: Crc32c = Crc32c(0);
 
-/// The application of tags, one by one.
+/// The replay of the tags, one by one.
 struct Replay<'a> {
     fs: &'a Filesystem,
     overlay: Overlay,
-    /// The number of names of each inode that a tag concerned so far.
+    /// The number of names of each inode that the tags so far refer to.
     names: BTreeMap<Ino, u32>,
     /// The inodes logged by the current commit.
     logged: BTreeSet<Ino>,
@@ -251,8 +259,9 @@ impl Replay<'_> {
         }
     }
 
-    /// Records that `parent` has one subdirectory more or less, unless the same commit logged the
-    /// parent: then the logged link count already includes it.
+    /// Records that `more` subdirectories were added to `parent`, or removed if `more` is negative.
+    /// Does nothing if the current commit logged the inode of `parent`, because the logged link
+    /// count already includes the change.
     fn count_subdirectory(&mut self, parent: Ino, more: i32) {
         if !self.logged.contains(&parent) {
             self.overlay.add_subdirectories(parent, more);
@@ -265,7 +274,7 @@ impl Replay<'_> {
             .set_entry(parent, name, Some(OverlayEntry { ino, file_type }));
     }
 
-    /// Returns the number of names of `ino`. A directory has only one.
+    /// Returns the number of names of `ino`. A directory has at most one.
     fn names(&mut self, ino: Ino) -> &mut u32 {
         let (fs, overlay) = (self.fs, &self.overlay);
         self.names.entry(ino).or_insert_with(|| {
@@ -282,7 +291,7 @@ impl Replay<'_> {
         is_directory(mode(self.fs, &self.overlay, ino))
     }
 
-    /// Returns whether the entry can be part of a directory. Invalid entries are ignored.
+    /// Returns whether the entry can be part of a directory. Logs a warning if not.
     fn is_entry(&self, entry: Entry<'_>) -> bool {
         let is_name = !entry.name.iter().any(|byte| matches!(byte, 0 | b'/'));
         let is_entry = is_name && self.has_ino(entry.parent) && self.has_ino(entry.ino);
@@ -309,7 +318,7 @@ impl Replay<'_> {
         tracing::warn!(place = %self.place, %ino, "ignored a change in a fast commit: invalid name or inode number");
     }
 
-    /// Returns the overlay, with the file types of its names.
+    /// Returns the overlay, after setting the file types of its names.
     fn finish(self) -> Overlay {
         let Self {
             fs, mut overlay, ..
@@ -319,7 +328,7 @@ impl Replay<'_> {
     }
 }
 
-/// Returns the mode of `ino`, or 0 if it is not known.
+/// Returns the mode of `ino`, or 0 if the inode cannot be read.
 pub(super) fn mode(fs: &Filesystem, overlay: &Overlay, ino: Ino) -> u16 {
     overlay
         .mode(ino)
@@ -330,7 +339,7 @@ pub(super) fn is_directory(mode: u16) -> bool {
     FileKind::from_mode(mode) == Some(FileKind::Directory)
 }
 
-/// Returns the file type in directory entries for `mode`, or 0 for an unknown one.
+/// Returns the file type that a directory entry stores for `mode`, or 0 for an unknown mode.
 fn file_type(mode: u16) -> u8 {
     FileKind::from_mode(mode)
         .map_or(FileTypeByte::UNKNOWN, FileTypeByte::of)

@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The location of each block of the journal, and the device that it is on.
+/// The location of each block of the journal in the image, and the device of the image.
 ///
 /// Cost: 16 bytes for each run of adjacent blocks.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub(super) struct JournalFile {
 pub(super) struct Run {
     /// The run's first block, counted from the start of the journal.
     pub(super) start: u32,
-    /// The location of that block in the image.
+    /// The location of the run's first block in the image.
     pub(super) physical: FsBlock,
 }
 
@@ -50,7 +50,8 @@ impl JournalFile {
         self.locate(block).map(|(_, physical)| physical)
     }
 
-    /// Returns how many of the `wanted` blocks starting at `block` are adjacent in the image.
+    /// Returns how many of the `wanted` blocks of the journal, starting at `block`, are adjacent in
+    /// the image.
     pub(super) fn adjoining_blocks(&self, block: u32, wanted: u32) -> Result<u32> {
         let (index, _) = self.locate(block)?;
         let run_end = self
@@ -60,8 +61,8 @@ impl JournalFile {
         Ok(wanted.min(run_end - block))
     }
 
-    /// Fills `buf` from the start of the journal's `block`. The blocks must be adjacent in the
-    /// image.
+    /// Fills `buf` with the contents of the journal from `block` on. These blocks must be adjacent
+    /// in the image.
     pub(super) fn read(&self, block: u32, buf: &mut [u8]) -> Result<()> {
         let physical = self.physical(block)?;
         let offset_bytes = physical.0.saturating_mul(self.block_size_bytes.into());
@@ -73,8 +74,7 @@ impl JournalFile {
             })
     }
 
-    /// Writes `parts` at the start of the journal's `block`. The blocks must be adjacent in the
-    /// image.
+    /// Writes `parts` to the journal from `block` on. These blocks must be adjacent in the image.
     pub(super) fn write(&self, block: u32, parts: &[IoSlice<'_>]) -> Result<()> {
         let physical = self.physical(block)?;
         let offset_bytes = physical.0.saturating_mul(self.block_size_bytes.into());
@@ -98,7 +98,7 @@ impl JournalFile {
 /// The location of a journal in its image.
 #[derive(Debug)]
 pub(super) struct Extent {
-    /// Sorted.
+    /// The blocks of the journal, sorted.
     ranges: Vec<Range<u64>>,
 }
 

@@ -1,13 +1,13 @@
-//! Checks of the blocks from handles, before the journal writes them to the log or home.
+//! The checks of changed blocks before they are written to the log or to their final locations.
 //!
-//! They are the other half of what [`Handle::stop`](super::Handle::stop) promises: see
+//! [`Handle::stop`](super::Handle::stop) checks the same interface from the other side: see
 //! [`crate::invariant`].
 
 use super::file::Extent;
 use super::home::Version;
 use crate::{Error, FsBlock, Result};
 
-/// The limits of where metadata may be written, and how much at once.
+/// The limits for metadata writes.
 #[derive(Debug)]
 pub(super) struct Guard {
     pub(super) blocks_count: u64,
@@ -19,7 +19,8 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Checks the blocks of a transaction, and those that it freed.
+    /// Returns an error if a transaction that changed `blocks` and freed `revoked` must not be
+    /// committed.
     pub(super) fn check_transaction(&self, blocks: &[Version], revoked: &[FsBlock]) -> Result<()> {
         if blocks.len() > self.max_blocks as usize {
             return Err(Error::Invariant(
@@ -35,7 +36,7 @@ impl Guard {
         self.check_blocks(blocks)
     }
 
-    /// Returns why metadata cannot be stored in `block`, or `None` if it can.
+    /// Returns the reason why metadata must not be written to `block`, or `None` if it may be.
     pub(super) fn refusal(&self, block: FsBlock) -> Option<&'static str> {
         let journal = self.journal.as_ref();
         if block.0 >= self.blocks_count {
@@ -47,7 +48,7 @@ impl Guard {
         }
     }
 
-    /// Checks blocks that are to be written home, now or later.
+    /// Returns an error if one of `blocks` must not be written to its final location.
     pub(super) fn check_blocks(&self, blocks: &[Version]) -> Result<()> {
         for (block, contents) in blocks {
             if let Some(refusal) = self.refusal(*block) {

@@ -1,4 +1,5 @@
-//! Writing blocks to their homes on the device, with one write for each run.
+//! Writing blocks to their homes, which are their locations in the file system in contrast to the
+//! log.
 
 use super::progress::Progress;
 use crate::{FsBlock, Result};
@@ -14,14 +15,15 @@ const RUN_BLOCKS: usize = 1024;
 /// A block and its contents.
 pub(super) type Version = (FsBlock, Arc<[u8]>);
 
-/// Blocks that are at home but could not be removed from the dirty buffers yet, because another
-/// thread was reading their frame.
+/// Blocks that were written to their homes, but could not be marked as clean yet, because another
+/// thread was reading their buffer.
 #[derive(Debug, Default)]
 pub(super) struct Homes {
     unclean: Mutex<Vec<Version>>,
 }
 
-/// Writes `blocks`, which are sorted, home.
+/// Writes `blocks`, which must be sorted, to their homes, with one write for each run of adjacent
+/// blocks.
 pub(super) fn write_home(
     device: &dyn BlockDevice,
     buffers: &BufferCache,
@@ -50,8 +52,8 @@ pub(super) fn write_home(
 }
 
 impl Homes {
-    /// Removes `blocks`, which are at home and durable, from the dirty buffers, unless they have
-    /// changed since.
+    /// Marks the buffers of `blocks` as clean, except for buffers that have changed since. The
+    /// blocks must be durable in their homes.
     pub(super) fn clean(&self, buffers: &BufferCache, blocks: impl Iterator<Item = Version>) {
         let mut unclean = self.unclean.lock();
         let earlier = std::mem::take(&mut *unclean);

@@ -1,25 +1,29 @@
-//! The walk over the log, which finds the valid copies of blocks in the journal, and their homes.
+//! The walk over the log, which finds the valid copies of blocks in the journal.
 //!
-//! Model: jbd2 scans the log three times: to find its end, to collect revocations, and to write. A
-//! transaction changes the result only if its commit block is found, and a revocation only concerns
-//! its own and earlier transactions. One walk that applies each transaction as a whole, first its
-//! blocks and then its revocations, therefore has the same result.
+//! A block's home is its location in the file system, to which recovery writes the copy.
 //!
-//! The log ends at the first block that does not belong to it: it has no magic number, has the
-//! number of another transaction, or is not a log block. The contents of the unfinished transaction
-//! are dropped. Checksums add further cases:
+//! Model: jbd2 scans the log three times: to find its end, to collect revocations, and to write the
+//! blocks. A transaction changes the result only if its commit block is found, and a revocation
+//! only affects copies in the same and earlier transactions. One walk that applies each transaction
+//! as a whole, first its blocks and then its revocations, therefore has the same result.
 //!
-//! | wrong | treated as |
-//! |---|---|
-//! | count of a revoke block, whether it was committed or not | corruption: an error |
-//! | checksum of a descriptor or revoke block, no commit block follows | the end of the log |
-//! | the same, commit block older than the previous transaction | the end: left over from an earlier round |
-//! | the same, otherwise | corruption: an error |
-//! | checksum of a commit block, or CRC-32 of the transaction, older or asynchronous commits | the end |
-//! | the same, otherwise | corruption: an error |
-//! | checksum of a data block of the last transaction, asynchronous commits | the end before that transaction |
-//! | checksum of a data block otherwise, unless it is revoked | corruption: an error |
-//! | home of a data block outside the file system, unless it is revoked | corruption: an error |
+//! The log ends at the first block that is not a descriptor, revoke or commit block with the number
+//! of the expected transaction. A transaction without a commit block is ignored. Other faults:
+//!
+//! | fault | condition | effect |
+//! |---|---|---|
+//! | wrong byte count of a revoke block | | error |
+//! | wrong checksum of a descriptor or revoke block | no commit block follows | end of the log |
+//! | | the commit block that follows is older than the previous one | end of the log: the blocks were written before the log last wrapped around |
+//! | | otherwise | error |
+//! | wrong checksum of a commit block, or wrong CRC-32 of a transaction | the commit block is older than the previous one | end of the log |
+//! | | the journal has asynchronous commits | end of the log |
+//! | | otherwise | error |
+//! | wrong checksum of a data block | the block is revoked | none |
+//! | | the block is in the last transaction, and the journal has asynchronous commits | end of the log before this transaction |
+//! | | otherwise | error |
+//! | home of a data block outside the file system | the block is revoked | none |
+//! | | otherwise | error |
 //!
 //! Cost: time in proportion to the log; about 40 bytes for each block that is to be replayed.
 
@@ -36,24 +40,26 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// The amount of data that a journal left to be replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryCounts {
-    /// Completed transactions.
+    /// The number of committed transactions.
     pub transactions: u32,
-    /// Blocks in them, including blocks that later transactions replaced or revoked.
+    /// The number of blocks in these transactions, including blocks that later transactions
+    /// replaced or revoked.
     pub blocks: u64,
-    /// Revocations in them.
+    /// The number of revocations in these transactions.
     pub revocations: u64,
-    /// Blocks that are read from the journal instead of from home, or were written home.
+    /// The number of blocks whose copies in the journal replace the blocks in the file system: the
+    /// copies are read instead of the blocks, or were written to them.
     pub redirected_blocks: u64,
-    /// Completed fast commits after the transactions.
+    /// The number of valid fast commits after the transactions.
     pub fast_commits: u32,
 }
 
-/// The maximum number of blocks of the journal in one read.
+/// The maximum number of blocks of the journal that one request reads.
 const READ_BLOCKS: u32 = 64;
 
-/// The maximum number of blocks to be replayed, and of revocations in one transaction: what a
-/// journal of 4 GiB can hold with blocks of 4 KiB. At some 100 bytes each, a journal that is
-/// crafted to exhaust memory is refused at about 100 MiB.
+/// The maximum number of blocks to be replayed, and of revocations in one transaction. A journal of
+/// 4 GiB with blocks of 4 KiB has this many blocks. A record takes about 100 bytes, so a journal
+/// that is crafted to exhaust memory is refused after about 100 MiB.
 const RECORDS_MAX: usize = 1 << 20;
 
 /// The contents of the log.
@@ -61,17 +67,18 @@ const RECORDS_MAX: usize = 1 << 20;
 pub(super) struct Log {
     /// The valid copies of blocks, by home.
     pub(super) copies: BTreeMap<FsBlock, Copy>,
-    /// Copies that later ones replace, if they have checksums: corruption in them is an error too.
+    /// Copies that later copies replace. Their checksums are verified as well, so that corruption
+    /// in them is an error. Empty if the copies have no checksums.
     replaced: Vec<Copy>,
-    /// For each block that was revoked after it was copied, the last transaction that revokes it.
-    /// Empty without checksums.
+    /// For each block that was revoked after it was copied, the last transaction that revokes the
+    /// block. Empty if the copies have no checksums.
     revoked: HashMap<FsBlock, Tid>,
-    /// The counts that concern only the log.
+    /// The counts of the log, without the redirected blocks and the fast commits.
     counts: RecoveryCounts,
 }
 
 impl Log {
-    /// Returns the counts, with `fast_commits` fast commits after the log.
+    /// Returns all counts. The caller passes the number of fast commits.
     pub(super) fn counts(&self, fast_commits: u32) -> RecoveryCounts {
         RecoveryCounts {
             redirected_blocks: self.copies.len() as u64,
@@ -84,9 +91,9 @@ impl Log {
 /// The end of the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
-    /// The transaction that would follow.
+    /// The number of the next transaction.
     pub(super) tid: Tid,
-    /// The block where it would start.
+    /// The block of the journal where the next transaction would start.
     pub(super) block: u32,
 }
 
@@ -95,9 +102,9 @@ pub(super) struct End {
 pub(super) struct Copy {
     /// The copy's location in the journal.
     pub(super) block: u32,
-    /// The tag in its descriptor.
+    /// The tag that describes the copy in the descriptor block.
     pub(super) tag: Tag,
-    /// The transaction that wrote it.
+    /// The transaction that contains the copy.
     tid: Tid,
 }
 
@@ -106,13 +113,13 @@ pub(super) struct Copy {
 struct Pending {
     copies: Vec<(u32, Tag)>,
     revoked: BTreeSet<FsBlock>,
-    /// The first of its descriptor and revoke blocks with a wrong checksum.
+    /// The first descriptor or revoke block of the transaction with a wrong checksum.
     damaged: Option<u32>,
     crc32: Option<Crc32>,
 }
 
-/// The distance in blocks to the next block of the log; `None` if the log ends before this
-/// transaction.
+/// The number of blocks to advance to the next block of the log; `None` if the log ends before the
+/// transaction that is being read.
 type Step = Option<u32>;
 
 /// Reads the log. Returns its contents and its end.
@@ -191,7 +198,7 @@ struct Walk<'a> {
     start: u32,
     /// The current block.
     at: u32,
-    /// Blocks that were passed: the log cannot be longer than the journal.
+    /// The number of blocks that the walk has passed, which must not exceed the size of the log.
     passed: u32,
     tid: Tid,
 }
@@ -276,7 +283,7 @@ impl<'a> Walk<'a> {
         Ok(Some(count + 1))
     }
 
-    /// Continues `crc` with the `count` data blocks after a descriptor.
+    /// Returns `crc` updated with the contents of the `count` data blocks after a descriptor.
     fn data_crc32(&self, mut crc: Crc32, count: u32) -> Result<Crc32> {
         let mut data = vec![0; self.file.block_size_bytes()];
         for index in 1..=count {
@@ -342,7 +349,7 @@ impl<'a> Walk<'a> {
         crc32_fits && self.format.block_is_intact(BlockKind::Commit, block)
     }
 
-    /// Adds the complete transaction to the result.
+    /// Adds the committed transaction to the result.
     fn apply(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         let counts = &mut self.log.counts;
@@ -363,7 +370,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns an error if a home is outside the file system.
+    /// Returns an error if the home of a block to be replayed is outside the file system.
     fn check_homes(&self) -> Result<()> {
         let mut outside = self.log.copies.range(FsBlock(self.sb.blocks_count)..);
         let Some((_, copy)) = outside.next() else {

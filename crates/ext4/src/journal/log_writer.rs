@@ -4,15 +4,16 @@
 //!  [revoke]...[descriptor][data]...[descriptor][data]...[zeros]   flush   [commit]   flush
 //! ```
 //!
-//! The zeros are written where the commit block will be. The fields of a commit block are in its
-//! first sector, but its checksum covers the whole block. If a power cut interrupts its write, a
-//! commit block over zeros is either valid or absent. Over a block of an earlier round of the log,
-//! the first sector alone would be a committed transaction that is corrupt, which Linux and e2fsck
-//! treat as worse than no transaction.
+//! The zeros are written where the commit block will be, and the commit block overwrites them. The
+//! fields of a commit block are in its first sector, but its checksum covers the whole block. If a
+//! power cut interrupts the write after the first sector, the other sectors are zeros, as in the
+//! complete block, so the commit block is valid. If they still contained older data, the
+//! transaction would appear to be committed but corrupt, which Linux and e2fsck treat as worse than
+//! no transaction.
 //!
-//! Everything up to the commit block is written with one write for each run of the journal.
+//! Everything up to the commit block is written with one write for each run of adjacent blocks.
 //!
-//! Cost: data is not copied, except for blocks that must be escaped.
+//! Cost: data is copied only in blocks that must be escaped.
 
 use super::checkpoint::Circle;
 use super::file::{Extent, JournalFile};
@@ -37,7 +38,7 @@ pub(super) struct LogWriter {
     superblock: Mutex<OnDisk>,
 }
 
-/// The journal's superblock.
+/// The journal's superblock, as bytes and parsed.
 #[derive(Debug)]
 struct OnDisk {
     bytes: Box<[u8; SUPERBLOCK_BYTES]>,
@@ -45,7 +46,8 @@ struct OnDisk {
 }
 
 impl LogWriter {
-    /// Creates the log of `file`, whose superblock is `bytes`, parsed as `parsed`.
+    /// Creates the writer for the log in `file`. `parsed` is the parsed form of the superblock in
+    /// `bytes`, possibly with changes to be written.
     pub(super) fn new(
         file: JournalFile,
         bytes: Box<[u8; SUPERBLOCK_BYTES]>,
@@ -77,8 +79,9 @@ impl LogWriter {
         self.circle
     }
 
-    /// Returns how many blocks of the log a transaction of `blocks` blocks needs at most. This
-    /// includes revoke blocks for the whole log: only blocks that the log holds are revoked.
+    /// Returns the maximum number of blocks of the log that a transaction of `blocks` blocks needs.
+    /// This includes the revoke blocks to revoke as many blocks as the log has: only blocks that
+    /// are in the log are revoked.
     pub(super) fn needed_blocks(&self, blocks: u32) -> u32 {
         let descriptors = (blocks as usize).div_ceil(self.tags_in_block);
         let revokes = (self.len_blocks() as usize).div_ceil(self.revocations_in_block);
@@ -97,8 +100,8 @@ impl LogWriter {
         u32::try_from(blocks).unwrap_or(u32::MAX)
     }
 
-    /// Writes all of `transaction` except for its commit block, starting at `at`, and zeros in the
-    /// place of the commit block. Returns that place.
+    /// Writes all blocks of `transaction` except for the commit block, starting at `at`, and zeros
+    /// where the commit block will be. Returns the location of the commit block.
     pub(super) fn write_body(&self, at: u32, transaction: &Snapshot) -> Result<u32> {
         let mut pieces = self.pieces(transaction);
         let blocks = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
@@ -119,7 +122,8 @@ impl LogWriter {
         Ok(commit_at)
     }
 
-    /// Returns the blocks of the log, in order.
+    /// Returns the contents of the log's blocks for `transaction`, in order, without the commit
+    /// block.
     fn pieces<'a>(&self, transaction: &'a Snapshot) -> Vec<Cow<'a, [u8]>> {
         let block_bytes = self.file.block_size_bytes();
         let tid = transaction.tid;
@@ -149,8 +153,8 @@ impl LogWriter {
         pieces
     }
 
-    /// Writes the commit block of transaction `tid` at `at`. Returns where the next transaction
-    /// starts.
+    /// Writes the commit block of transaction `tid` at `at`. Returns the block where the next
+    /// transaction starts.
     pub(super) fn write_commit(&self, at: u32, tid: Tid) -> Result<u32> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let time = now.unwrap_or_default();

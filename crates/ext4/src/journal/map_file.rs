@@ -7,8 +7,8 @@ use larder_block::BlockDevice;
 use std::sync::Arc;
 
 impl JournalFile {
-    /// Maps the first `length_blocks` blocks, at least one, of the journal in
-    /// `inode`.
+    /// Determines the locations of the first `length_blocks` blocks of the journal in `inode`.
+    /// `length_blocks` must be at least one.
     pub(super) fn map(
         fs: &Filesystem,
         device: Arc<dyn BlockDevice>,

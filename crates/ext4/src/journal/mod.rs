@@ -1,10 +1,14 @@
-//! The journal (jbd2): recovery, and writing.
+//! The journal (jbd2): recovery, and journaled writing.
+//!
+//! A block's *home* is its location in the file system, in contrast to the location of its copy in
+//! the journal.
 //!
 //! # Reading
-//! A file system that was not unmounted has changes that only its journal holds. The kernel writes
-//! them home before it mounts. A read-only mount does not change the image: [`recover`] returns a
-//! device that reads the blocks in the journal from there instead of from home, and the changes of
-//! fast commits, as an [`Overlay`] for the walks.
+//! If a file system was not unmounted, some of its changes are only in the journal. The kernel
+//! copies these blocks to their homes when it mounts the file system. A read-only mount of Larder
+//! does not change the image: [`recover`] returns a device that reads such blocks from the journal
+//! instead of from their homes. It also returns the changes of fast commits, as an [`Overlay`],
+//! which lookups of inodes, mappings and names consult.
 //!
 //! ```text
 //!                  ,-> redirects, in a RemapDevice --> BufferCache, page cache
@@ -14,27 +18,33 @@
 //!
 //! To ignore the journal, as the mount option `noload` does, do not call [`recover`].
 //!
-//! - `log`: the walk over full transactions.
-//! - `fast_commit`: the walk over fast commits, which builds the overlay.
-//! - `file`, `map_file`: the locations of the journal's blocks.
+//! - `log`: reading of the transactions in the log;
+//! - `fast_commit`: reading of the fast commits, which builds the overlay;
+//! - `overlay`: the overlay;
+//! - `file`, `map_file`: the locations of the journal's blocks in the image.
 //!
 //! # Writing
-//! [`Filesystem::enable_writing`] replays the journal onto the image. From then on every metadata
-//! change uses a [`Handle`]:
+//! [`Filesystem::enable_writing`] replays the journal onto the image. Afterwards, every metadata
+//! change uses a [`Handle`]. When the handle stops, its changes join the running transaction. A
+//! commit writes the transaction to the log, and a checkpoint writes the blocks to their homes:
 //!
 //! ```text
 //!  start --> Handle --stop--> running --commit--> log --checkpoint--> home
 //!                             (running)  (log_writer, progress)  (checkpoint, home)
 //! ```
 //!
-//! - `enable`: which images are refused, and how the image is marked while it is in use;
+//! - `enable`: the checks of an image that is opened for writing, and the mark that it is in use;
 //! - `recover_home`, `apply`: the replay onto the image, including fast commits;
-//! - `handle`, `running`: changes, and the transaction that they join;
-//! - `writer`: the steps from a transaction to the homes of its blocks;
-//! - `transactions`: when a file system takes these steps;
-//! - `progress`: which thread takes them, and which threads wait;
-//! - `log_writer`, `checkpoint`, `home`: the log, its free space, and the blocks to write home;
-//! - `order`: the order of writes without a journal.
+//! - `handle`, `touched`: changes, and their undo records;
+//! - `running`: the transaction that handles join;
+//! - `writer`: commit and checkpoint;
+//! - `transactions`: the conditions under which a file system commits and checkpoints;
+//! - `progress`: the choice of the thread that commits or checkpoints, while others wait;
+//! - `log_writer`: the format of the log;
+//! - `checkpoint`: the free space of the log, and the blocks that are not yet at home;
+//! - `home`: the writes of blocks to their homes;
+//! - `guard`: the checks of blocks before they are written;
+//! - `order`: the order in which a commit writes blocks without a journal.
 
 mod apply;
 mod block_map;
@@ -87,15 +97,15 @@ use std::sync::Arc;
 pub enum JournalState {
     /// There is no journal.
     None,
-    /// The journal has nothing to be replayed, or the superblock does not require recovery.
+    /// The superblock does not require recovery, or the journal is empty.
     Clean,
-    /// The journal is on another device and has nothing to be replayed.
+    /// The journal is on another device, and the superblock does not require recovery.
     External,
     /// The journal was replayed, in memory.
     Recovered,
 }
 
-/// A file system in the state after the replay of its journal.
+/// A file system as it is after the replay of its journal in memory.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Recovery {
@@ -107,18 +117,18 @@ pub struct Recovery {
     pub device: Arc<dyn BlockDevice>,
     /// The changes of fast commits; `None` if there are none.
     pub overlay: Option<Overlay>,
-    /// The number of transactions and blocks that were found.
+    /// The numbers of transactions and blocks that were found in the journal.
     pub counts: RecoveryCounts,
 }
 
 /// Recovers the journal of the file system on `device` in memory.
 ///
-/// As in the kernel, the journal is only read if the superblock has the feature `needs_recovery`.
+/// As in the kernel, the journal is read only if the superblock has the feature `needs_recovery`.
 ///
 /// # Errors
 /// [`Error::ExternalJournal`] if the journal is on another device and needs recovery;
-/// [`Error::UnsupportedFeature`] or [`Error::Corrupt`], with the journal's block, if the journal
-/// cannot be trusted.
+/// [`Error::UnsupportedFeature`] if the journal has an unknown feature; [`Error::Corrupt`], with
+/// the journal's block, if the journal is damaged.
 pub fn recover(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recovery> {
     let has_journal = superblock.compat.contains(Compat::HAS_JOURNAL);
     let needs_recovery = superblock.incompat.contains(Incompat::RECOVER);
@@ -144,7 +154,7 @@ fn nothing(state: JournalState, superblock: Superblock, device: Arc<dyn BlockDev
     }
 }
 
-/// Replays the journal in the superblock's journal inode.
+/// Replays, in memory, the journal in the inode that the superblock names.
 fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recovery> {
     let fs = filesystem(&superblock, &device);
     let inode = fs.inode(superblock.journal_ino)?;
@@ -190,14 +200,15 @@ fn read_superblock(file: &JournalFile, sb: &Superblock) -> Result<JournalSuperbl
     Ok(journal)
 }
 
-/// Returns a file system for the few blocks that recovery itself reads.
+/// Returns a file system with a small buffer cache, for the few blocks that recovery reads.
 fn filesystem(superblock: &Superblock, device: &Arc<dyn BlockDevice>) -> Filesystem {
     let block_size_bytes = superblock.block_size_bytes() as usize;
     let buffers = BufferCache::small(device.clone(), block_size_bytes);
     Filesystem::new(superblock.clone(), Arc::new(buffers), None)
 }
 
-/// Returns `device` with the homes of the log's blocks redirected to the journal.
+/// Returns a device that reads the blocks in `log` from the journal, and all other blocks from
+/// `device`.
 fn redirected(
     superblock: &Superblock,
     device: Arc<dyn BlockDevice>,
@@ -223,5 +234,5 @@ fn redirected(
     )?))
 }
 
-/// The journal as a whole.
+/// The place in errors about the journal as a whole.
 const JOURNAL: Place = Place::Journal(0);

@@ -1,27 +1,28 @@
-//! The order in which a transaction's blocks are written home if there is no journal.
+//! The order in which a commit writes a transaction's blocks if there is no journal.
 //!
 //! # Model
-//! Soft updates, with a coarse order: the blocks are written in classes, with a flush after each. A
-//! durable block therefore never refers to a block that is not written yet. An entry that moves
-//! from one block to another is durable in the new block, and reachable there, before it is removed
-//! from the old one:
+//! Soft updates, with a coarse order: the blocks are written in classes, with a flush after each
+//! class. A durable block therefore never refers to a block that is not written yet. An entry that
+//! moves from one block to another is durable in the new block, and reachable there, before it is
+//! removed from the old block.
 //!
-//! | class | blocks | because |
+//! | class | blocks | reason |
 //! |---|---|---|
-//! | 0 | allocated in this transaction | no block that is in use refers to them yet |
-//! | 1 | inode tables | they refer to class 0, and names refer to them |
-//! | 2 to 7 | nodes of extent trees, the higher ones first | a split takes entries out of the lower one |
-//! | 8, 9 | roots and nodes of directories' indexes | as above |
-//! | 10 | all others: names, attributes, bitmaps, descriptors | e2fsck recounts what is used |
+//! | 0 | blocks allocated in this transaction | no durable block refers to them yet |
+//! | 1 | blocks of inode tables | they refer to blocks of class 0, and names refer to them |
+//! | 2 to 7 | nodes of extent trees, nodes nearer to the root first | a split moves entries out of a lower node |
+//! | 8 | roots of directory indexes | a split moves entries out of a lower node |
+//! | 9 | nodes of directory indexes | a split moves entries out of a leaf |
+//! | 10 | all other blocks: names, attributes, bitmaps and descriptors | names refer to inodes; e2fsck can rebuild bitmaps and descriptors |
 //!
-//! The kind of a block is guessed from its contents if nothing else is known. A wrong guess costs a
-//! flush, or changes the order of two blocks, and has no other effect.
+//! The class of a block from 2 to 10 is guessed from the contents of the block. A wrong guess costs
+//! a flush, or changes the order of two blocks, and has no other effect.
 //!
-//! The allocator cooperates: blocks that a transaction frees are not used again before the
-//! transaction is durable, and neither are inode numbers while others are free.
+//! The allocator does not reuse blocks that a transaction freed before the transaction is durable.
+//! It reuses inode numbers that the running transaction freed only if no other number is free.
 //!
 //! # Cost
-//! A flush for each class that has blocks: two or three for most transactions.
+//! Each class that has blocks costs a flush: most transactions need two or three flushes.
 
 use super::block_map::BlockSet;
 use super::home::Version;
@@ -33,16 +34,16 @@ use std::ops::Range;
 /// The information about a transaction's changes that determines their order.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// Blocks that were allocated.
+    /// The blocks that the transaction allocated.
     taken: Vec<Range<u64>>,
-    /// Blocks of inode tables.
+    /// The changed blocks of inode tables.
     inodes: BlockSet,
-    /// Inode numbers that were freed.
+    /// The inode numbers that the transaction freed.
     freed: BTreeSet<Ino>,
 }
 
 impl Order {
-    /// Records that these blocks were allocated.
+    /// Records that the transaction allocated `blocks`.
     pub(super) fn take(&mut self, blocks: Range<u64>) {
         match self.taken.last_mut() {
             Some(last) if last.end == blocks.start => last.end = blocks.end,
@@ -55,17 +56,18 @@ impl Order {
         self.inodes.insert(block);
     }
 
-    /// Records that these inode numbers were freed.
+    /// Records that the transaction freed these inode numbers.
     pub(super) fn free(&mut self, inos: impl Iterator<Item = Ino>) {
         self.freed.extend(inos);
     }
 
-    /// Returns the last of `numbers` that was freed.
+    /// Returns the highest of `numbers` that the transaction freed.
     pub(super) fn last_freed(&self, numbers: Range<Ino>) -> Option<Ino> {
         self.freed.range(numbers).next_back().copied()
     }
 
-    /// Returns the classes of `blocks`, which are sorted, in order.
+    /// Divides `blocks`, which must be sorted, into classes, and returns the classes in the order
+    /// of writing.
     pub(super) fn classes(mut self, blocks: &[Version]) -> impl Iterator<Item = Vec<Version>> {
         self.taken.sort_unstable_by_key(|range| range.start);
         let mut classes: BTreeMap<u8, Vec<Version>> = BTreeMap::new();
@@ -92,17 +94,19 @@ impl Order {
     }
 }
 
-/// Returns the depth of a block that looks like a node of an extent tree.
+/// Returns the depth in the header of a block that looks like a node of an extent tree, else
+/// `None`.
 fn extent_depth(contents: &[u8]) -> Option<u8> {
     let (magic, depth) = (contents.get(..2)?, contents.get(6..8)?);
     (magic == [0x0a, 0xf3] && depth[0] <= 5 && depth[1] == 0).then_some(depth[0])
 }
 
-/// Returns the class of a block that looks like part of a directory's index. A root begins with two
-/// entries that fill the block, a node with one entry that is not in use.
+/// Returns the class of a block that looks like part of a directory's index, else `None`. A root
+/// begins with two entries, which together have the length of the block. A node begins with one
+/// unused entry of that length.
 fn index_class(contents: &[u8]) -> Option<u8> {
     let word = |at: usize| le16(contents, at).map(usize::from);
-    // 65,536 does not fit, and is written as 0 or 65,535.
+    // The length of an entry that fills a block of 65,536 bytes is stored as 0 or 65,535.
     let fills = |len: usize, from: usize| len == contents.len() - from || matches!(len, 0 | 65_535);
     let is_root = contents.get(8..9)? == b"." && word(4)? == 12 && fills(word(16)?, 12);
     let is_node = contents.get(..4)? == [0; 4] && fills(word(4)?, 0) && contents[6] == 0;

@@ -1,41 +1,41 @@
-//! The changes of fast commits: inodes, extents and directory entries that take precedence over the
-//! image's blocks.
+//! The changes of fast commits, in memory: inodes, mappings and directory entries that take
+//! precedence over the contents of the image.
 //!
-//! A fast commit logs changes to objects ("this name now refers to that inode") instead of blocks,
-//! so it cannot be replayed by redirecting blocks. The overlay stores the changes by inode and by
-//! directory, and the walks query it:
+//! A fast commit logs changes to inodes and names (for example, "the name `a` in directory 2 refers
+//! to inode 12") instead of blocks, so it cannot be replayed by redirecting blocks. The overlay
+//! stores the changes by inode and by directory, and readers query it:
 //!
 //! - after reading an on-disk inode: [`Overlay::patch_inode`];
 //! - before mapping a file's blocks: [`Overlay::range`];
-//! - before looking a name up: [`Overlay::entry`];
-//! - while listing a directory: [`Overlay::entry`] for each name found, to omit names that were
-//!   removed or replaced, and [`Overlay::entries`] at the end.
+//! - before looking up a name: [`Overlay::entry`];
+//! - while listing a directory: [`Overlay::entry`] for each name on the image, to omit names that
+//!   were removed or replaced, and then [`Overlay::entries`].
 //!
-//! Model: the kernel's replay of fast commits, which writes the same changes into the blocks. The
-//! overlay does not change allocation bitmaps, free counts or directory blocks: no reader needs
-//! them.
+//! Model: the kernel's replay of fast commits, which writes the same changes to the blocks of the
+//! image. The kernel also changes allocation bitmaps and free counts, which the overlay omits
+//! because no reader of files needs them.
 //!
-//! Invariants: the ranges of an inode do not overlap; each is at least one block long and ends
-//! before block 2^32.
+//! Invariants: the ranges of an inode do not overlap. Each range is at least one block long and
+//! ends before block 2^32.
 //!
-//! Cost: in proportion to the fast-commit area, whatever it contains.
+//! Cost: the memory is proportional to the size of the fast-commit area.
 
 use crate::ondisk::fast_commit;
 use crate::{FileBlock, Ino, MappingKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The changes that fast commits left to be replayed.
+/// The changes of all fast commits in the journal.
 #[derive(Debug, Default)]
 pub struct Overlay {
     inodes: BTreeMap<Ino, Box<[u8]>>,
     fresh: BTreeSet<Ino>,
     ranges: BTreeMap<Ino, BTreeMap<u32, Range>>,
     entries: BTreeMap<Ino, BTreeMap<Box<[u8]>, Option<OverlayEntry>>>,
-    /// The number of subdirectories of a directory that its inode does not include.
+    /// For each directory, the number of subdirectories to add to the link count of its inode.
     subdirectories: BTreeMap<Ino, i32>,
 }
 
-/// A name that fast commits added to a directory, or that refers to another inode now.
+/// The new target of a name that fast commits added or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverlayEntry {
     /// The inode that the name refers to.
@@ -44,7 +44,7 @@ pub struct OverlayEntry {
     pub file_type: u8,
 }
 
-/// A run of file blocks. The key of the map is its start.
+/// A run of file blocks with a logged mapping. Its start is the key in the map.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     blocks: u32,
@@ -59,8 +59,8 @@ impl Overlay {
     }
 
     /// Applies the logged changes of `ino` to `raw`, the inode as it is in the inode table. Returns
-    /// whether there were any. If so, the checksum in `raw` is no longer valid, and it does not
-    /// matter whether `raw` was a valid inode in use before.
+    /// whether there were changes. If it returns true, the checksum in `raw` is no longer valid,
+    /// and `raw` need not have been a valid inode before.
     pub fn patch_inode(&self, ino: Ino, raw: &mut [u8]) -> bool {
         let logged = self.inodes.get(&ino);
         if let Some(logged) = logged {
@@ -73,9 +73,9 @@ impl Overlay {
         logged.is_some() || more.is_some()
     }
 
-    /// Returns the logged mapping of the run of `ino` that starts at `block`, or `None` if the
-    /// inode's own mapping is valid; and the length of the run in blocks: at least one, unless
-    /// `max_blocks` is 0, and at most `max_blocks`.
+    /// Returns the logged mapping of `ino` at `block`, or `None` if the mapping on the image is
+    /// valid there, and the number of blocks from `block` on to which this applies. The number is
+    /// at most `max_blocks`, and at least one unless `max_blocks` is 0.
     #[must_use]
     pub fn range(&self, ino: Ino, block: FileBlock, max_blocks: u32) -> (Option<MappingKind>, u32) {
         let Some(ranges) = self.ranges.get(&ino) else {
@@ -95,21 +95,21 @@ impl Overlay {
         (None, until_next.min(max_blocks))
     }
 
-    /// Returns the logged change of `name` in the directory `parent`: none (`None`), removed
-    /// (`Some(None)`), or the inode that the name refers to now.
+    /// Returns the logged change of `name` in the directory `parent`: `None` if there is none,
+    /// `Some(None)` if the name was removed, or else the new target of the name.
     #[must_use]
     pub fn entry(&self, parent: Ino, name: &[u8]) -> Option<Option<OverlayEntry>> {
         self.entries.get(&parent)?.get(name).copied()
     }
 
-    /// Returns the names in the directory `parent` that were added or refer to another inode now,
-    /// in a fixed order.
+    /// Returns the names in the directory `parent` that were added, or whose target was changed,
+    /// sorted by name.
     pub fn entries(&self, parent: Ino) -> impl Iterator<Item = (&[u8], OverlayEntry)> {
         let names = self.logged_names(parent);
         names.filter_map(|(name, entry)| Some((name, entry?)))
     }
 
-    /// Returns the mode of `ino`, if the inode was logged.
+    /// Returns the logged mode of `ino`, or `None` if the inode was not logged.
     pub(super) fn mode(&self, ino: Ino) -> Option<u16> {
         Some(fast_commit::inode_mode(self.inodes.get(&ino)?))
     }
@@ -131,13 +131,13 @@ impl Overlay {
         inodes.chain(self.subdirectories.keys()).copied().collect()
     }
 
-    /// Returns whether the number `ino` belongs to a new inode, so that everything that the image
-    /// stores for that number is obsolete.
+    /// Returns whether `ino` was created or deleted, so that everything that the image stores for
+    /// this number is obsolete.
     pub(super) fn is_fresh(&self, ino: Ino) -> bool {
         self.fresh.contains(&ino)
     }
 
-    /// Returns the logged mappings of the file's runs: start, number of blocks, and kind.
+    /// Returns the logged mappings of the file: start, number of blocks, and kind of each run.
     pub(super) fn ranges(&self, ino: Ino) -> impl Iterator<Item = (FileBlock, u32, MappingKind)> {
         let ranges = self.ranges.get(&ino).into_iter().flatten();
         ranges.map(|(&start, range)| (FileBlock(start), range.blocks, range.kind))
@@ -148,8 +148,8 @@ impl Overlay {
         self.entries.keys().copied()
     }
 
-    /// Returns the logged names in the directory `parent`, with the inode that each refers to now;
-    /// `None` if the name was removed.
+    /// Returns the logged names in the directory `parent`, each with its new target, or `None` if
+    /// the name was removed.
     pub(super) fn logged_names(
         &self,
         parent: Ino,
@@ -158,19 +158,19 @@ impl Overlay {
         names.map(|(name, entry)| (&**name, *entry))
     }
 
-    /// Stores `raw` as the start of inode `ino`.
+    /// Records `raw` as the logged bytes of inode `ino`, which are its first bytes.
     pub(super) fn set_inode(&mut self, ino: Ino, raw: &[u8]) {
         self.inodes.insert(ino, raw.into());
         self.subdirectories.remove(&ino);
     }
 
-    /// Records that the number `ino` belongs to a new inode, so that everything that the image
-    /// stores for that number is obsolete.
+    /// Records that `ino` was created, so that everything that the image stores for this number is
+    /// obsolete.
     pub(super) fn set_fresh(&mut self, ino: Ino) {
         self.fresh.insert(ino);
     }
 
-    /// Removes the changes of the inode `ino`, which was deleted.
+    /// Records that the inode `ino` was deleted, and removes its earlier changes.
     pub(super) fn set_deleted(&mut self, ino: Ino) {
         self.inodes.remove(&ino);
         self.ranges.remove(&ino);
@@ -179,13 +179,13 @@ impl Overlay {
         self.fresh.insert(ino);
     }
 
-    /// Adds to the number of subdirectories of `ino`.
+    /// Adds `more`, which may be negative, to the number of subdirectories of `ino`.
     pub(super) fn add_subdirectories(&mut self, ino: Ino, more: i32) {
         let count = self.subdirectories.entry(ino).or_default();
         *count = count.saturating_add(more);
     }
 
-    /// Makes `name` in `parent` refer to `entry`, or removes it.
+    /// Makes `name` in `parent` refer to `entry`, or removes the name if `entry` is `None`.
     pub(super) fn set_entry(&mut self, parent: Ino, name: &[u8], entry: Option<OverlayEntry>) {
         self.entries
             .entry(parent)
@@ -193,7 +193,7 @@ impl Overlay {
             .insert(name.into(), entry);
     }
 
-    /// Sets the file types of all names to what `file_type` returns for their inodes.
+    /// Sets the file type of each name to the value that `file_type` returns for its target.
     pub(super) fn set_file_types(&mut self, mut file_type: impl FnMut(&Self, Ino) -> u8) {
         let mut entries = std::mem::take(&mut self.entries);
         for entry in entries
@@ -206,8 +206,8 @@ impl Overlay {
         self.entries = entries;
     }
 
-    /// Maps `blocks` blocks of `ino`, starting at `start`, to `kind`. This replaces earlier
-    /// mappings of these blocks.
+    /// Records that the `blocks` blocks of `ino` from `start` on are mapped as `kind`. Replaces
+    /// earlier mappings of these blocks.
     pub(super) fn set_range(&mut self, ino: Ino, start: FileBlock, blocks: u32, kind: MappingKind) {
         let start = start.0;
         let Some(end) = start.checked_add(blocks).filter(|end| *end > start) else {

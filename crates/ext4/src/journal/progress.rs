@@ -1,21 +1,23 @@
-//! The state of transactions, and the threads that wait for them: group commit.
+//! Group commit: which thread commits, checkpoints or flushes, and which threads wait for it.
 //!
 //! # Model
-//! jbd2's `j_commit_sequence` and its wait queues, without its thread: a thread that needs a
-//! transaction to be committed commits it, unless another thread is already doing so. All threads
-//! that arrive during a commit wait, and then one of them commits for all.
+//! jbd2's `j_commit_sequence` and wait queues, without jbd2's thread: a thread that needs a
+//! transaction to be committed commits it, unless another commit is in progress. All threads that
+//! need a commit meanwhile wait for its end. Then one of them commits the next transaction for all
+//! of them.
 //!
-//! A commit makes durable what was written before its last flush began. A thread that arrives after
-//! that, and needs data written outside the journal to be durable too, needs another flush. Such
-//! flushes are shared in the same way.
+//! A commit also makes durable all data that was written before its last flush began. A thread that
+//! wrote data outside the journal after that needs another flush. Such flushes are shared between
+//! threads in the same way.
 //!
 //! # Invariants
 //! 1. There is at most one commit, one checkpoint and one shared flush at a time.
-//! 2. `committed` only grows, and includes every earlier transaction.
-//! 3. After a failure no thread gets a turn.
+//! 2. `committed` never decreases, and all transactions before it are committed.
+//! 3. After a failure, no thread begins new work.
 //!
 //! # Locking
-//! One lock, inside of the running transaction's, held for a few instructions.
+//! There is one lock, which is held for a few instructions. A thread that holds the lock of the
+//! running transaction may take it, and not the reverse.
 
 use crate::ondisk::jbd2::Tid;
 use crate::sync::{Condvar, Mutex, MutexGuard, wait};
@@ -42,15 +44,16 @@ pub(super) struct Progress {
 struct State {
     /// The last transaction that is durable.
     committed: Tid,
-    /// Whether a thread is doing each [`Work`].
+    /// For each [`Work`], whether a thread is doing it.
     busy: [bool; 3],
-    /// The number of device flushes that have begun, and the last of them that succeeded.
+    /// The number of device flushes that have begun.
     flushes_begun: u64,
+    /// The number of the last device flush that succeeded.
     flushes_done: u64,
 }
 
-/// The exclusive right to do some work, until it is dropped. A thread that panics with a turn fails
-/// the file system, so that no thread waits forever.
+/// The exclusive right of a thread to do some work, which ends when this value is dropped. If the
+/// thread panics meanwhile, all writing stops, so that no thread waits forever.
 struct Turn<'p> {
     progress: &'p Progress,
     work: Work,
@@ -68,7 +71,8 @@ impl Drop for Turn<'_> {
 }
 
 impl Progress {
-    /// Creates the state in which no work is in progress and `committed` is the last transaction.
+    /// Creates the state in which no work is in progress and `committed` is the last durable
+    /// transaction.
     pub(super) fn new(committed: Tid) -> Self {
         Self {
             state: Mutex::new(State {
@@ -82,22 +86,23 @@ impl Progress {
         }
     }
 
-    /// Returns why writing stopped, if it did.
+    /// Returns the reason why writing stopped; `None` if it has not stopped.
     pub(super) fn failure(&self) -> Option<&Arc<str>> {
         self.failure.get()
     }
 
-    /// Stops all writing. Returns true if it was not stopped before.
+    /// Stops all writing because of `reason`. Returns false if writing had already stopped.
     pub(super) fn fail(&self, reason: &str) -> bool {
         let is_first = self.failure.set(reason.into()).is_ok();
-        // Under the lock, so that no thread can check before it and wait after it.
+        // The lock ensures that no thread checks for a failure before this point, and starts to
+        // wait after the notification.
         let state = self.state.lock();
         self.changed.notify_all();
         drop(state);
         is_first
     }
 
-    /// Returns an error if writing stopped.
+    /// Returns an error if writing has stopped.
     pub(super) fn check(&self) -> Result<()> {
         match self.failure() {
             None => Ok(()),
@@ -110,9 +115,9 @@ impl Progress {
         self.state.lock().committed = tid;
     }
 
-    /// Waits until transaction `tid`, and everything that was written to the device before this
-    /// call, is durable. `commit` commits the running transaction, if there is anything in it;
-    /// `flush` flushes the device.
+    /// Waits until transaction `tid` and everything that was written to the device before this call
+    /// are durable. If necessary, this thread does the work: `commit` must commit the running
+    /// transaction, unless it is empty, and `flush` must flush the device.
     pub(super) fn wait_for(
         &self,
         tid: Tid,
@@ -138,7 +143,7 @@ impl Progress {
             drop(state);
             if work == Work::Commit {
                 commit()?;
-                // If there was nothing to commit, the transaction is durable already.
+                // If the running transaction was empty, transaction `tid` is already durable.
                 is_reached = true;
             } else {
                 self.flush(&flush)?;
@@ -154,7 +159,7 @@ impl Progress {
         self.check()
     }
 
-    /// Does `work` once no other checkpoint is in progress.
+    /// Waits until no other checkpoint is in progress, and then does `work`.
     pub(super) fn checkpoint(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut state = self.wait_while(|state| state.busy[Work::Checkpoint as usize])?;
         self.check()?;
@@ -165,7 +170,8 @@ impl Progress {
         outcome
     }
 
-    /// Waits until `holds`, which can change when a checkpoint ends.
+    /// Waits until `holds` returns true. Its result may change only when a commit, a checkpoint or
+    /// a shared flush ends.
     pub(super) fn wait_until(&self, holds: impl Fn() -> bool) -> Result<()> {
         self.wait_while(|_| !holds()).map(drop)
     }
@@ -179,7 +185,7 @@ impl Progress {
         Ok(state)
     }
 
-    /// Flushes the device, for all threads that wait.
+    /// Flushes the device with `flush`, on behalf of all threads that wait for a flush.
     pub(super) fn flush(&self, flush: impl Fn() -> Result<()>) -> Result<()> {
         let number = {
             let mut state = self.state.lock();

@@ -1,9 +1,9 @@
-//! Recovery onto the image: writes the contents of the journal home, as the kernel does before it
-//! mounts, and empties the journal.
+//! Recovery onto the image: writes the blocks in the journal to their final locations (their
+//! homes), as the kernel does when it mounts, and empties the journal.
 //!
-//! The blocks are inserted into the dirty buffers first, so that no cached frame keeps old
-//! contents. A crash in the middle leaves the journal unchanged: the next recovery repeats all of
-//! it.
+//! The contents are first inserted into the buffer cache as dirty buffers, so that no cached block
+//! keeps its old contents. The journal is emptied last, so the next recovery repeats everything
+//! after a crash.
 
 use super::checkpoint::Logged;
 use super::file::JournalFile;
@@ -23,12 +23,13 @@ use larder_block::BlockDevice;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The number of blocks that are in memory at a time.
+/// The number of blocks that are in memory at the same time.
 const BATCH_BLOCKS: usize = 512;
 
 impl Filesystem {
-    /// Writes home the contents of `journal` in `file`, and empties it. Afterwards, the superblock
-    /// is that of the replayed image.
+    /// Writes the blocks in the journal to their homes, applies its fast commits, and empties it.
+    /// `file` is the file of the journal, and `journal` its superblock. Afterwards, the superblock
+    /// of this file system is that of the replayed image.
     pub(super) fn recover_home(
         &mut self,
         device: &Arc<dyn BlockDevice>,
@@ -46,7 +47,7 @@ impl Filesystem {
                 && replayed.compat.contains(Compat::HAS_JOURNAL),
             "replaying the journal would change the journal's location",
         )?;
-        // This superblock determines which blocks can be written.
+        // The replayed superblock determines which blocks may be written from now on.
         check_geometry(&replayed, device.size_bytes())?;
         self.replace_superblock(replayed);
         let (overlay, fast_commits) = fast_commit::read(file, journal, end.tid, self)?;
@@ -54,7 +55,8 @@ impl Filesystem {
         if !overlay.is_empty() {
             last = self.apply_to_image(device, file, journal, end, &overlay)?;
         }
-        // The log may contain an unfinished transaction of that number.
+        // The number `last` is skipped, because the log may contain an unfinished transaction with
+        // it.
         journal.sequence = last.next();
         journal.start = 0;
         write_superblock(file, journal)?;
@@ -62,8 +64,8 @@ impl Filesystem {
         Ok(log.counts(fast_commits))
     }
 
-    /// Applies fast commits in a transaction that is written after the `end` of the log, and then
-    /// written home. Returns the transaction that would follow.
+    /// Applies `overlay` in a transaction that is committed to the log at `end`, and then
+    /// checkpoints. Returns the number of the transaction that would follow.
     fn apply_to_image(
         &mut self,
         device: &Arc<dyn BlockDevice>,
@@ -102,7 +104,7 @@ impl Filesystem {
         })
     }
 
-    /// Writes the blocks that `log` holds to their homes.
+    /// Writes the blocks in `log` to their homes.
     fn write_copies_home(
         &self,
         device: &Arc<dyn BlockDevice>,
@@ -130,7 +132,7 @@ impl Filesystem {
     }
 }
 
-/// Returns the contents of a block from its copy in the journal.
+/// Reads the contents of a block from its copy in the journal.
 fn read_copy(file: &JournalFile, copy: &log::Copy) -> Result<Arc<[u8]>> {
     let mut contents = vec![0; file.block_size_bytes()];
     file.read(copy.block, &mut contents)?;
@@ -140,7 +142,7 @@ fn read_copy(file: &JournalFile, copy: &log::Copy) -> Result<Arc<[u8]>> {
     Ok(contents.into())
 }
 
-/// Writes `journal` to the superblock of the journal in `file`.
+/// Writes the superblock `journal` to the journal in `file`.
 fn write_superblock(file: &JournalFile, journal: &JournalSuperblock) -> Result<()> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
     file.read(0, &mut bytes)?;

@@ -8,7 +8,7 @@ pub use crate::ondisk::jbd2::Tid;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The maximum number of arrays that are kept for copies of blocks.
+/// The maximum number of buffers that are kept to be reused for copies of blocks.
 const POOL_BLOCKS: usize = 64;
 
 /// The transaction that handles join.
@@ -17,18 +17,18 @@ pub(crate) struct Running {
     tid: Tid,
     blocks: BlockSet,
     revoked: BlockSet,
-    /// The order of its blocks; `None` if there is a journal.
+    /// The order in which the commit writes the blocks; `None` if there is a journal.
     pub(super) order: Option<Order>,
-    /// The maximum number of blocks that it may hold: as many as fit into the log.
+    /// The maximum number of blocks of the transaction, which must fit into the log.
     pub(super) limit_blocks: u32,
-    /// The time when the first handle that changed anything stopped.
+    /// The time when a handle first changed a block; `None` while the transaction is empty.
     since: Option<Instant>,
     /// Whether the file system was closed, so that no more handles can be opened.
     pub(super) is_closed: bool,
     pub(super) pool: Pool,
 }
 
-/// Memory that handles leave for later ones, to save allocations.
+/// Memory that a handle leaves for later handles, to save memory allocations.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     copies: Vec<Arc<[u8]>>,
@@ -39,11 +39,11 @@ pub(super) struct Pool {
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) tid: Tid,
-    /// The blocks and their contents, sorted.
+    /// The blocks that the transaction changed, with their contents. `Writer` sorts them by number.
     pub(super) blocks: Vec<(FsBlock, Arc<[u8]>)>,
-    /// The blocks that it freed.
+    /// The blocks that the transaction freed.
     pub(super) revoked: Vec<FsBlock>,
-    /// The order of its blocks; `None` if there is a journal.
+    /// The order in which the commit writes the blocks; `None` if there is a journal.
     pub(super) order: Option<Order>,
 }
 
@@ -65,27 +65,27 @@ impl Running {
         self.tid
     }
 
-    /// Returns whether no handle has changed anything.
+    /// Returns whether no handle has changed a block since the last commit.
     pub(super) fn is_empty(&self) -> bool {
         self.since.is_none()
     }
 
-    /// Returns the number of blocks that were changed.
+    /// Returns the number of blocks that the transaction changed.
     pub(super) fn len_blocks(&self) -> u32 {
         u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns whether a handle with `credits` more blocks fits.
+    /// Returns whether a handle that may change `credits` blocks fits into the transaction.
     pub(super) fn admits(&self, credits: u32) -> bool {
         self.len_blocks().saturating_add(credits) <= self.limit_blocks
     }
 
-    /// Returns when it began; `None` while it is empty.
+    /// Returns the time of the first change; `None` while the transaction is empty.
     pub(super) fn since(&self) -> Option<Instant> {
         self.since
     }
 
-    /// Records that the block was changed.
+    /// Records that the transaction changed `block`.
     pub(super) fn add(&mut self, block: FsBlock) {
         if self.since.is_none() {
             self.since = Some(Instant::now());
@@ -96,15 +96,15 @@ impl Running {
         }
     }
 
-    /// Records that the block was freed.
+    /// Records that the transaction freed `block`.
     pub(super) fn forget(&mut self, block: FsBlock) {
         self.blocks.remove(&block);
         self.revoked.insert(block);
     }
 
-    /// Ends the transaction, with the version of each block that `version` returns. A block without
-    /// a version was freed, or is already on the device. From now on handles join the next
-    /// transaction.
+    /// Ends the transaction and returns its blocks. `version` must return the current contents of a
+    /// dirty block, or `None` for a clean block, which is left out because it was freed or is
+    /// already on the device. Handles that open afterwards join the next transaction.
     pub(super) fn take_snapshot(
         &mut self,
         version: impl Fn(FsBlock) -> Option<Arc<[u8]>>,
@@ -125,7 +125,7 @@ impl Running {
 }
 
 impl Pool {
-    /// Returns a copy of `contents` that has no other reference.
+    /// Returns a copy of `contents`, to which there is no other reference.
     pub(super) fn copy(&mut self, contents: &[u8]) -> Arc<[u8]> {
         match self.copies.pop() {
             Some(mut copy) if copy.len() == contents.len() => {
@@ -139,7 +139,7 @@ impl Pool {
         }
     }
 
-    /// Stores an array for reuse, if there is no other reference to it.
+    /// Keeps the memory of `contents` for reuse, if there is no other reference to it.
     pub(super) fn put(&mut self, mut contents: Arc<[u8]>) {
         if self.copies.len() < POOL_BLOCKS && Arc::get_mut(&mut contents).is_some() {
             self.copies.push(contents);
@@ -147,5 +147,5 @@ impl Pool {
     }
 }
 
-/// Versions of blocks that were written, or are still to be written.
+/// The contents of blocks, by block number.
 pub(super) type Versions = BlockMap<Arc<[u8]>>;

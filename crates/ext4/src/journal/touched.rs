@@ -1,36 +1,37 @@
 //! The undo records of a handle.
 //!
 //! # Model
-//! A list of previous contents, which is undone from its end: a later record of a block holds the
-//! contents that earlier changes produced.
+//! A list of previous contents, which an undo restores from the last record to the first. If a
+//! block has two records, the later record holds contents that earlier changes of the handle
+//! produced.
 //!
 //! # Invariants
 //! 1. A block has at most two records: one of a part, followed by one of the whole block.
 //!
 //! # Cost
-//! The first change of a part of a block costs only the size of that part, whatever the block size.
+//! The first change of a part of a dirty block copies only that part, whatever the block size.
 
 use super::block_map::BlockMap;
 use crate::FsBlock;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Up to this number, records are searched sequentially.
+/// The maximum number of records that are searched sequentially.
 const SCANNED_RECORDS: usize = 16;
 
 /// The contents of a block before it was changed.
 #[derive(Debug)]
 pub(super) enum Before {
-    /// Clean, with the same contents as on the device.
+    /// The block was clean: its contents were the same as on the device.
     Clean,
-    /// Dirty, with these contents.
+    /// The block was dirty, with these contents.
     Whole(Arc<[u8]>),
-    /// Dirty. The bytes from `start` on were the bytes `saved` of [`Touched`]; the rest did not
-    /// change.
+    /// The block was dirty. Its bytes from `start` on were the bytes `saved` of [`Touched::saved`].
+    /// Its other bytes have not changed.
     Part { start: usize, saved: Range<usize> },
 }
 
-/// The blocks that a handle changed, in the order of the changes.
+/// The undo records of a handle, in the order of the changes.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
     records: Vec<(FsBlock, Before)>,
@@ -55,7 +56,7 @@ impl Touched {
         self.latest(block).is_some()
     }
 
-    /// Returns whether a change of `bytes` of `block` can be undone.
+    /// Returns whether the old contents of `bytes` of `block` are saved.
     pub(super) fn covers(&self, block: FsBlock, bytes: &Range<usize>) -> bool {
         match self.latest(block) {
             None => false,
@@ -66,19 +67,19 @@ impl Touched {
         }
     }
 
-    /// Returns whether any change of `block` can be undone.
+    /// Returns whether all old contents of `block` are saved.
     pub(super) fn covers_all(&self, block: FsBlock) -> bool {
         self.covers(block, &(0..usize::MAX))
     }
 
-    /// Records that `block` contained `before`, or was clean if that is `None`.
+    /// Saves `before`, the contents of the dirty `block`. `None` records that the block was clean.
     pub(super) fn keep_whole(&mut self, block: FsBlock, before: Option<Arc<[u8]>>) {
         debug_assert!(!self.covers_all(block), "{block} is already saved");
         self.push(block, before.map_or(Before::Clean, Before::Whole));
     }
 
-    /// Records that the dirty `block`, which the handle has not changed yet, contains `before` from
-    /// the byte `start` on.
+    /// Saves `before`, the contents of the dirty `block` from the byte `start` on. The handle must
+    /// not have changed the block yet.
     pub(super) fn keep_part(&mut self, block: FsBlock, start: usize, before: &[u8]) {
         debug_assert!(
             !self.contains(block),
@@ -102,8 +103,8 @@ impl Touched {
         }
     }
 
-    /// Removes all records, and calls `visit` for each with the saved bytes of a part, last record
-    /// first.
+    /// Removes all records, from the last to the first, and calls `visit` for each. The third
+    /// argument holds the saved bytes if only a part of the block was saved.
     pub(super) fn drain(&mut self, mut visit: impl FnMut(FsBlock, Before, &[u8])) {
         while let Some((block, before)) = self.records.pop() {
             let saved = match &before {

@@ -1,19 +1,23 @@
-//! Transactions: from the first handle to the commit block, and home.
+//! Commit and checkpoint: the path of a transaction's blocks to the log and to their final
+//! locations.
 //!
 //! # Model
-//! jbd2's commit and checkpoint, without threads of their own: a thread that requests a commit does
-//! it ([`super::progress`]), and a thread that finds no space in the log frees some. The volume's
-//! flusher starts both by age ([`Filesystem::commit_if_old`](crate::Filesystem::commit_if_old)).
+//! jbd2's commit and checkpoint, without a dedicated thread: a thread that needs a commit does it
+//! ([`super::progress`]), and a thread that finds too little space in the log checkpoints. The
+//! flusher thread of the volume commits old transactions, and checkpoints
+//! ([`Filesystem::commit_if_old`](crate::Filesystem::commit_if_old)).
 //!
-//! Without a journal, a commit writes the blocks home ([`super::order`]).
+//! Without a journal, a commit writes the blocks directly to their final locations
+//! ([`super::order`]).
 //!
 //! # Locking
 //! ```text
 //!   turn (commit, checkpoint, flush) -> running -> logged
 //! ```
-//! A turn is not a mutex, but a thread that holds one may take the locks after it. `running` is
-//! held for the duration of a handle, and by a commit while it records the versions of the blocks.
-//! Both take microseconds, so a thread that finds it held spins for about that long before it
+//! A turn is the exclusive right to commit, to checkpoint or to flush. It is not a mutex, but a
+//! thread that has a turn may lock `running` and `logged`, and not the reverse. An open handle
+//! holds `running`, and so does a commit while it collects the contents of the blocks. Both last
+//! microseconds, so a thread that finds `running` locked spins for about that long before it
 //! sleeps.
 
 use super::checkpoint::Logged;
@@ -32,19 +36,19 @@ use larder_cache::buffer::BufferCache;
 use larder_cache::mbcache::AttributeCaches;
 use std::sync::Arc;
 
-/// A transaction may use at most the log's size divided by this number.
+/// A transaction may use at most the size of the log divided by this number.
 const LOG_PART: u32 = 4;
 
-/// The maximum size in bytes of a transaction's blocks without a journal, and thus of the memory
-/// that is dirty.
+/// The maximum size in bytes of a transaction's blocks without a journal. It bounds the memory for
+/// dirty metadata.
 const NO_JOURNAL_BYTES: u32 = 64 << 20;
 
-/// A transaction may hold at least this many blocks of metadata, even if the bound on dirty
-/// metadata is smaller. This is about a quarter of the smallest journal, and the largest handle
-/// fits into it.
+/// The smallest limit of the number of metadata blocks of a transaction, however small the bound on
+/// dirty metadata is. It is about a quarter of the smallest journal, and enough for the largest
+/// handle.
 const MIN_TRANSACTION_BLOCKS: u64 = 256;
 
-/// The additional state of a file system that is open for writing.
+/// The state that a file system has only while it is open for writing.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(super) device: Arc<dyn BlockDevice>,
@@ -53,8 +57,7 @@ pub(crate) struct Writer {
     pub(super) journal: Option<Journal>,
     /// The maximum number of blocks of a transaction.
     pub(super) max_blocks: u32,
-    /// The maximum number of metadata blocks that are kept in memory because they are not on the
-    /// device yet.
+    /// The intended maximum number of dirty metadata blocks in memory.
     pub(super) max_dirty_blocks: u64,
     pub(super) journals_content: bool,
     homes: Homes,
@@ -70,7 +73,7 @@ pub(super) struct Journal {
 }
 
 impl Writer {
-    /// Creates a writer to `device`, whose first transaction is `tid`.
+    /// Creates the state for writing to `device`. The first transaction has the number `tid`.
     pub(super) fn new(
         device: Arc<dyn BlockDevice>,
         block_size_bytes: u32,
@@ -109,7 +112,8 @@ impl Writer {
         writer
     }
 
-    /// Allows a transaction to use the whole log, for the last transaction of a writer.
+    /// Allows the running transaction to use the whole log. It must be the only transaction of this
+    /// writer.
     pub(super) fn allow_whole_log(&mut self) {
         self.max_blocks = u32::MAX;
         let mut running = self.running.lock();
@@ -120,10 +124,10 @@ impl Writer {
         self.guard.max_blocks = room;
     }
 
-    /// Keeps at most `blocks` metadata blocks in memory that are not on the device. A transaction
-    /// gets a quarter of them: one transaction is running, another is being committed, and
-    /// checkpoints begin at half. `content_blocks` is how much content one handle may journal in
-    /// addition to its metadata.
+    /// Limits the dirty metadata in memory to `blocks` blocks, or slightly more if `blocks` is very
+    /// small. A transaction may have a quarter of them: one transaction is running, another is
+    /// being committed, and checkpoints begin when half of the blocks are dirty. `content_blocks`
+    /// is the maximum number of content blocks that one handle journals in addition to metadata.
     pub(super) fn bound_dirty(&mut self, blocks: u64, content_blocks: u64) {
         let blocks = blocks.max(4 * (MIN_TRANSACTION_BLOCKS + content_blocks));
         self.max_dirty_blocks = blocks;
@@ -134,7 +138,7 @@ impl Writer {
         self.set_limit(&mut running);
     }
 
-    /// Sets the limit of the running transaction to the space that is available for it.
+    /// Limits the running transaction to the free space of the log and to `max_blocks`.
     fn set_limit(&self, running: &mut Running) {
         let room = match &self.journal {
             Some(Journal { log, logged }) => log.fitting_blocks(logged.free_blocks()),
@@ -143,12 +147,12 @@ impl Writer {
         running.limit_blocks = room.min(self.max_blocks);
     }
 
-    /// Flushes the device.
+    /// Flushes the device, also on behalf of other threads that need a flush.
     fn flush(&self) -> Result<()> {
         self.progress.flush(|| Ok(self.device.flush()?))
     }
 
-    /// Ends the running transaction and records the contents of its blocks; `None` if it is empty.
+    /// Ends the running transaction and returns the contents of its blocks; `None` if it is empty.
     fn take_snapshot(&self, buffers: &BufferCache) -> Option<Snapshot> {
         let mut running = self.running.lock();
         if running.is_empty() {
@@ -196,14 +200,15 @@ impl Writer {
                 "a transaction used more of the log than it reserved",
             ));
         }
-        // Content that the transaction maps was written before, and becomes durable here too.
+        // This flush also makes the content durable that the transaction maps, which was written
+        // before.
         self.flush()?;
         self.progress.check()?;
         let head = log.write_commit(commit_at, transaction.tid)?;
         self.flush()?;
         logged.committed(transaction, head);
-        // From now on freed blocks may become content, so older versions must not be written home
-        // any more.
+        // From now on, freed blocks may be reused for content, so a checkpoint must not write old
+        // metadata to them any more.
         self.progress
             .wait_until(|| !logged.is_in_flight(&transaction.revoked))
     }
@@ -221,7 +226,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes home everything that is committed, which empties the log up to that point.
+    /// Writes all committed blocks to their final locations, and frees their space in the log.
     pub(super) fn checkpoint(&self, buffers: &BufferCache) -> Result<()> {
         let Some(journal) = &self.journal else {
             return Ok(());
@@ -261,13 +266,14 @@ impl Writer {
 /// Options for writing to a file system.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Whether the content of files is journaled too, as metadata is: `data=journal`.
+    /// Whether the content of files is journaled like metadata, as with `data=journal`.
     pub journals_content: bool,
-    /// The maximum size in bytes of the metadata that is kept in memory until it is on the device,
-    /// however large the journal is; at least 1,024 blocks. `None`: as much as the journal holds.
+    /// The maximum size in bytes of dirty metadata in memory; at least 1,024 blocks are allowed.
+    /// `None` if only the size of the journal limits it.
     pub dirty_metadata_bytes: Option<u64>,
-    /// The repair of a damaged superblock, which is written before anything else.
+    /// The repair of a damaged superblock, which is written before all other changes.
     pub repair: Option<SuperblockRepair>,
-    /// The caches that find attributes another file already has. Default: none.
+    /// The caches that find attributes which another file already has, so that both can share them.
+    /// The default caches find nothing.
     pub attributes: Arc<AttributeCaches>,
 }
