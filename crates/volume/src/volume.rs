@@ -260,8 +260,8 @@ impl Volume {
 
     /// Reads like [`Volume::read_once`], for callers that also read ahead themselves. Starting with
     /// the first page that is not cached, reads into `buf` directly, without caching and without
-    /// readahead. If the direct read cannot start at a block boundary, or fails, reads the
-    /// remaining bytes like `read_once`.
+    /// readahead. If the direct read would not start at a block boundary, would miss dirty content,
+    /// or fails, reads the remaining bytes like `read_once`.
     ///
     /// # Errors
     /// The same as for [`Volume::read_at`].

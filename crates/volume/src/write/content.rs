@@ -1,4 +1,4 @@
-//! Operations on content: write, truncate, allocate, sync.
+//! Public operations on content: write, truncate, allocate, copy, sync, close and trim.
 
 use super::Fallocate;
 use super::pages::Writing;
@@ -8,14 +8,14 @@ use crate::{Ino, Result, Volume};
 use larder_ext4::Error;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number of bytes that [`Volume::copy_range`] copies at once.
+/// The maximum number of bytes that [`Volume::copy_range`] copies with one read and one write.
 const COPY_BYTES: u64 = 1 << 20;
 
 impl Volume {
     /// Writes `buf` at `offset_bytes` of a regular file, and returns the number of bytes written.
-    /// This is less than the whole length if the write ended early, for example for lack of space.
-    /// The bytes that are not written stay unchanged, and the file is not extended past those that
-    /// are.
+    /// The result is less than the length of `buf` if the write ended early, for example for lack
+    /// of space. The write does not change the file after the last written byte, and does not
+    /// extend the file past it.
     ///
     /// # Errors
     /// If nothing was written: `ENOSPC`, `EFBIG`, `EIO`, `EROFS`, …, or an error of the image.
@@ -30,7 +30,8 @@ impl Volume {
     /// Writes all of `buf` at `offset_bytes` of a regular file.
     ///
     /// # Errors
-    /// The error that ended [`Volume::write_at`] early. The part that was written stays.
+    /// The error that ended the write early. The bytes that were written before the error stay in
+    /// the file.
     pub fn write_all_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<()> {
         let mut done = 0;
         while done < buf.len() {
@@ -55,7 +56,7 @@ impl Volume {
         })
     }
 
-    /// Allocates, removes or moves a range of a regular file.
+    /// Applies the fallocate(2) operation `mode` to a range of a regular file.
     ///
     /// # Errors
     /// The same as for fallocate(2), or an error of the image.
@@ -77,14 +78,14 @@ impl Volume {
             self.writer.fallocate(&live, mode, offset_bytes..end_bytes)
         };
         match mode {
-            // A retry after a partial move would move the rest twice.
+            // A retry after a partial move would move some content twice.
             Fallocate::Collapse | Fallocate::Insert => self.writer.change_once(run),
             _ => self.writer.change(run),
         }
     }
 
-    /// Copies at most `len_bytes` within the volume; less at the end of `from`, or if space runs
-    /// out. Returns the number of bytes copied.
+    /// Copies `len_bytes` from one file of the volume to a file of the same volume. Copies fewer
+    /// bytes if `from` ends earlier or if space runs out. Returns the number of bytes copied.
     ///
     /// # Errors
     /// If nothing was copied: the same as for `copy_file_range(2)`, or an error of the image.
@@ -97,7 +98,7 @@ impl Volume {
         len_bytes: u64,
     ) -> Result<u64> {
         check_content(&self.inode(to)?)?;
-        // The present end of the file, even if the copy extends the same file.
+        // The end of the source is determined once, because the copy may extend the same file.
         let left = self.inode(from)?.size_bytes().saturating_sub(from_bytes);
         let len_bytes = len_bytes.min(left);
         let from_end = from_bytes.saturating_add(len_bytes);
@@ -122,11 +123,12 @@ impl Volume {
         Ok(done)
     }
 
-    /// Makes the file durable: content and inode, or with `data_only` only the state that a read of
-    /// the content needs, like fdatasync(2). For a directory, this includes its names.
+    /// Makes the content and the inode of the file durable, like fsync(2). With `data_only`, only
+    /// makes durable what is needed to read the content, like fdatasync(2). For a directory, the
+    /// names are made durable in both cases.
     ///
     /// # Errors
-    /// `EIO`, or an earlier error of background write-back.
+    /// `EIO`, an error of write-back, or the error because of which writing stopped earlier.
     pub fn sync_file(&self, ino: Ino, data_only: bool) -> Result<()> {
         self.writer.change_once(|| {
             if self.inodes.live.is_none() {
@@ -153,7 +155,7 @@ impl Volume {
         })
     }
 
-    /// Makes everything durable, like syncfs(2).
+    /// Makes all changes of the volume durable, like syncfs(2).
     ///
     /// # Errors
     /// The same as for [`Volume::sync_file`].
@@ -166,8 +168,8 @@ impl Volume {
         })
     }
 
-    /// Writes back, commits, checkpoints, and leaves the image clean. Dropping the volume does the
-    /// same, but cannot return an error. After this, nothing can be written.
+    /// Writes back all content, commits, checkpoints, and marks the image as clean. After that,
+    /// nothing can be written. Dropping the volume also closes it, but cannot return an error.
     ///
     /// # Errors
     /// The same as for [`Volume::sync_file`].
@@ -175,7 +177,7 @@ impl Volume {
         if self.inodes.live.is_none() || self.is_closed.swap(true, Relaxed) {
             return Ok(());
         }
-        // The flusher may be running, but starts nothing new.
+        // Stop the flusher, and wait until its current action ends.
         drop(self.flusher.lock().take());
         let written = self.writer.write_back.write_all();
         let closed = self.fs().close();
@@ -184,13 +186,14 @@ impl Volume {
         Ok(closed?)
     }
 
-    /// Discards the free space in the given bytes of the image, in runs of at least `min_bytes`, if
-    /// the underlying file or device supports it. Returns the number of bytes discarded.
+    /// Discards the free space in the range `bytes` of the image, if the underlying file or device
+    /// supports this. Leaves out runs of free space that are shorter than `min_bytes`. Returns the
+    /// number of bytes discarded.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if it is not supported, or an error of the image.
+    /// `EOPNOTSUPP` if the device does not support this, or an error of the image.
     pub fn trim(&self, bytes: std::ops::Range<u64>, min_bytes: u64) -> Result<u64> {
-        // Freed blocks can be discarded only after the commit.
+        // Freed blocks can be discarded only after the transaction that freed them is committed.
         self.fs().commit(self.fs().running_tid()?)?;
         Ok(self.fs().trim(bytes, min_bytes)?)
     }

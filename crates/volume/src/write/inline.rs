@@ -1,20 +1,23 @@
-//! Writing content that is stored in the inode, and moving it to blocks when it no longer fits.
+//! Writes content that is stored in the inode (inline data), and moves it to a block when it no
+//! longer fits.
 //!
-//! Each write is a handle, and nothing is delayed. Content that no longer fits moves to a block in
-//! one handle, so that after a crash the file has it in one of both places.
+//! Each write changes the inode in one handle, without delayed allocation. Content that no longer
+//! fits is also moved in one handle, so that after a crash the content is either in the inode or in
+//! the block.
 
 use super::Writer;
 use crate::Result;
 use crate::live::Live;
 use larder_ext4::{Error, FileBlock};
 
-/// Credits in addition to those of a block's mapping: the inode, its attributes, the superblock.
+/// The credits in addition to the credits for mapping a block: for the inode, its attributes and
+/// the superblock.
 const CREDITS: u32 = 8;
 
 impl Writer {
-    /// Writes `buf` at `offset_bytes` of a file whose content is stored in the inode. Returns false
-    /// if it does not fit: the file then has blocks, and nothing of `buf` is written. The caller
-    /// holds `rw` exclusively.
+    /// Writes `buf` at `offset_bytes` of a file whose content is stored in the inode. If the
+    /// content would no longer fit, moves it to a block, writes nothing of `buf`, and returns
+    /// false. The caller must hold `rw` exclusively.
     pub(super) fn write_inline(
         &self,
         live: &Live<'_>,
@@ -36,8 +39,9 @@ impl Writer {
         Ok(true)
     }
 
-    /// Sets the size of a file whose content is stored in the inode to `size_bytes`. Returns false
-    /// as [`Writer::write_inline`] does.
+    /// Sets the size of a file whose content is stored in the inode to `size_bytes`. If the content
+    /// would no longer fit, moves it to a block, does not change the size, and returns false. The
+    /// caller must hold `rw` exclusively.
     pub(super) fn resize_inline(&self, live: &Live<'_>, size_bytes: u64) -> Result<bool> {
         let inode = live.inode()?;
         let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
@@ -58,7 +62,7 @@ impl Writer {
         })
     }
 
-    /// Moves the content from the inode to a block. The caller holds `rw` exclusively.
+    /// Moves the content from the inode to a block. The caller must hold `rw` exclusively.
     pub(super) fn outgrow_inode(&self, live: &Live<'_>) -> Result<()> {
         let _exclusive = live.writeback.lock();
         let _map = live.map.write();

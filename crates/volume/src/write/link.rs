@@ -1,8 +1,8 @@
-//! Operations on names: adding a name to a file, or giving it the name of another file.
+//! Adds a name to a file, or gives a file the name of another file.
 //!
-//! Model: `vfs_link`. Linux has no counterpart for replacing a name in one step. There, a program
-//! links an unnamed file under a temporary name first, and then renames it (`AT_LINK_REPLACE` was
-//! proposed for this, but never merged).
+//! Model: `vfs_link`. Linux cannot link a file to a name that exists. A program on Linux must link
+//! the file to a temporary name and rename it. `AT_LINK_REPLACE` was proposed for this purpose, but
+//! never merged.
 
 use super::names::{
     FIXED, MAX_LINKS, NAME_CREDITS, check_changeable, check_flags, check_name, check_project,
@@ -14,24 +14,26 @@ use crate::{Error, Ino, Metadata, Result, Volume};
 use larder_ext4::Inode;
 
 impl Volume {
-    /// Adds a name to `ino`, which is not a directory.
+    /// Adds the name `name` in the directory `parent` to `ino`, which must not be a directory. The
+    /// name must not exist.
     ///
     /// # Errors
-    /// The same as for [`Volume::create`], and `EMLINK`, `EPERM`.
+    /// The same as for [`Volume::create`], and also `EMLINK` and `EPERM`.
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
         self.link_as(ino, parent, name, false)
     }
 
-    /// Gives `ino`, which is not a directory, the name of another file, which loses it. If no file
-    /// has the name, this is the same as [`Volume::link`].
+    /// Adds the name `name` in the directory `parent` to `ino`, which must not be a directory. If
+    /// another file has the name, removes the name from that file in the same step. Otherwise the
+    /// same as [`Volume::link`].
     ///
     /// The content of `ino` is written back first, and the name is replaced in one handle. After a
-    /// crash, the name belongs to the old file, or to `ino` with all its content. Other names of
-    /// the old file keep it. If it has none, it is deleted when it has no [holds](Volume::hold).
+    /// crash, the name refers either to the old file or to `ino` with all its content. The old file
+    /// is deleted when it has neither names nor [holds](Volume::hold).
     ///
     /// # Errors
-    /// The same as for [`Volume::link`], and `EISDIR` if a directory has the name. Nothing is
-    /// changed then.
+    /// The same as for [`Volume::link`], except that the name may exist, and `EISDIR` if a
+    /// directory has the name. After an error, no name is changed.
     pub fn link_replacing(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
         self.link_as(ino, parent, name, true)
     }
@@ -41,7 +43,7 @@ impl Volume {
             check_name(parent, name)?;
             let (dir, live) = (self.live(parent)?, self.live(ino)?);
             loop {
-                // Looked up without locks here, and again under the locks.
+                // The name is looked up here without locks, and again below with the locks held.
                 let found = if may_replace {
                     self.inodes.lookup(parent, name)?.map(|(old, _)| old)
                 } else {
@@ -68,8 +70,8 @@ impl Volume {
         })
     }
 
-    /// Gives `live` the name, which `replaced` has. All are locked exclusively, and the link was
-    /// checked.
+    /// Adds the name to `live`, and removes it from `replaced` if that is given. `rw` of all three
+    /// inodes must be held exclusively, and [`check_link`] must have succeeded.
     fn link_locked(
         &self,
         dir: &Live<'_>,
@@ -87,13 +89,15 @@ impl Volume {
             check_removable(&dir.inode()?, name, &inode)?;
         }
         if may_replace {
-            // After a crash, no file has the name without its content.
+            // Write the content first. Otherwise, after a crash, the name could refer to a file
+            // without its content.
             self.writer.write_back.write_file(live)?;
         }
         self.change_name(dir, name, live, replaced)
     }
 
-    /// Changes the name in one handle.
+    /// Adds or replaces the name in one handle, and deletes a replaced file that is not used any
+    /// more.
     fn change_name(
         &self,
         dir_live: &Live<'_>,
@@ -136,7 +140,7 @@ impl Volume {
     }
 }
 
-/// Refuses to link a file that must keep its names, or to add `name` where it is not allowed.
+/// Returns an error if `inode` must not get another name, or if `name` must not be added to `dir`.
 fn check_link(dir: &Inode, name: &[u8], inode: &Inode) -> Result<()> {
     if inode.is_directory() {
         return Err(Error::NotPermitted(

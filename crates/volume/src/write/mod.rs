@@ -1,9 +1,9 @@
-//! Writing: the operations that change an image.
+//! The operations that change an image.
 //!
-//! Model: the kernel's VFS and ext4 above the journal. An operation takes the locks of the inodes
-//! that it concerns, opens a handle, changes metadata, and stops the handle. Content is written to
-//! the page cache, and to the device at write-back. Blocks are allocated only then (delayed
-//! allocation), and mapped only after the data is on the device. Thus no commit exposes the
+//! Model: the kernel's VFS and ext4 above the journal. An operation locks the inodes that it uses,
+//! opens a handle, changes metadata, and stops the handle. Content is written to the page cache
+//! first, and to the device during write-back. Blocks are allocated during write-back (delayed
+//! allocation), and are mapped after the content is on the device. Therefore no commit exposes the
 //! previous contents of a block.
 
 mod allocate;
@@ -30,12 +30,12 @@ pub use larder_ext4::{DeviceNumber, FileKind, XattrMode};
 use larder_ext4::{Filesystem, Inode};
 use std::sync::Arc;
 
-/// Changes the content of a volume's files, and deletes files. Dirty content is in the page cache,
-/// where readers find it.
+/// Changes the content of files, and deletes files. Dirty content is in the page cache, where
+/// readers find it.
 #[derive(Debug)]
 pub(crate) struct Writer {
     inodes: Arc<Inodes>,
-    /// Fills pages that are changed in part.
+    /// Fills a page before only a part of it is changed.
     filler: PageFiller,
     write_back: Arc<WriteBack>,
     clock: Arc<dyn Clock>,
@@ -56,7 +56,7 @@ impl Writer {
         }
     }
 
-    /// Returns the write-back of dirty pages.
+    /// Returns the object that writes back dirty pages.
     pub(crate) fn write_back(&self) -> &Arc<WriteBack> {
         &self.write_back
     }
@@ -65,24 +65,27 @@ impl Writer {
         &self.inodes.fs
     }
 
-    /// Returns the timestamp for changes that are made now.
+    /// Returns the current time, for timestamps.
     fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Sets the times of content and inode to the current time.
+    /// Sets the modification and change times of `inode` to the current time.
     fn stamp(&self, inode: &mut Inode) {
         let now = self.now();
         inode.set_mtime(now);
         inode.set_ctime(now);
     }
 
-    /// Calls `run` like [`retry_after_commit`]. The caller holds no lock.
+    /// Calls `run` for an operation that changes the image. While there is no space, retries as
+    /// [`retry_after_commit`] does. If `run` reports corruption, acts as `errors=` specifies. The
+    /// caller must hold no locks.
     fn change<R>(&self, run: impl FnMut() -> Result<R>) -> Result<R> {
         self.change_once(|| retry_after_commit(self.fs(), run))
     }
 
-    /// Calls `run` like [`Writer::change`], but only once. The caller may hold locks of inodes.
+    /// Calls `run` once, for an operation that changes the image. If `run` reports corruption, acts
+    /// as `errors=` specifies. The caller may hold locks of inodes.
     fn change_once<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<R> {
         let done = run();
         if let Err(error) = &done {
@@ -102,11 +105,11 @@ pub enum Make<'a> {
         /// The target of the link.
         target: &'a [u8],
     },
-    /// Any other type, as for mknod(2).
+    /// A file of any other type, as mknod(2) creates it.
     Node {
         /// The type.
         kind: FileKind,
-        /// The device number, for devices.
+        /// The device number of a device file, otherwise `None`.
         device: Option<DeviceNumber>,
     },
 }
@@ -128,27 +131,30 @@ impl Make<'_> {
     }
 }
 
-/// Initial attributes of a new file.
+/// The initial attributes of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewFile {
-    /// Permissions and set-id bits: the lower 12 bits of the mode.
+    /// The permission, set-id and sticky bits: the low 12 bits of the mode.
     pub permissions: u16,
-    /// Permissions that are removed if the directory has no default access control list.
+    /// The permissions that are removed from `permissions`. No effect if the directory has a
+    /// default access control list.
     pub umask: u16,
     /// The owner.
     pub uid: u32,
-    /// The owning group, unless the directory's set-group-id bit determines another.
+    /// The group ID. No effect if the set-group-id bit of the directory is set: the file then gets
+    /// the group of the directory.
     pub gid: u32,
 }
 
-/// Attributes that chmod(2), chown(2), truncate(2) and utimensat(2) set. `None` means no change.
+/// The attributes that chmod(2), chown(2), truncate(2) and utimensat(2) set. `None` means no
+/// change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
-    /// Permissions and set-id bits.
+    /// The permission, set-id and sticky bits.
     pub permissions: Option<u16>,
     /// The owner.
     pub uid: Option<u32>,
-    /// The owning group.
+    /// The group ID.
     pub gid: Option<u32>,
     /// The size in bytes.
     pub size_bytes: Option<u64>,
@@ -156,65 +162,70 @@ pub struct SetAttributes {
     pub atime: Option<SetTime>,
     /// The time of the last change of the content.
     pub mtime: Option<SetTime>,
-    /// The time of the last change of the inode, for callers that maintain it themselves; otherwise
-    /// the current time.
+    /// The time of the last change of the inode, for callers that maintain this time themselves.
+    /// With `None`, any change of attributes sets it to the current time.
     pub ctime: Option<Timestamp>,
-    /// The caller's rights, which decide about the set-id bits when the owner or the size changes.
+    /// The rights of the caller. They decide which set-id bits are kept when the owner or the size
+    /// changes.
     pub by: ChangedBy,
 }
 
-/// The rights of the process that changes a file, as far as the set-id bits depend on them.
+/// The rights of the process that changes a file. They decide which set-id bits the change removes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChangedBy {
-    /// The process may set these bits (`CAP_FSETID`): they are kept.
+    /// The process has `CAP_FSETID`. A change of the content or size keeps both set-id bits. A
+    /// change of the owner has the same effect as for `GroupMember`.
     #[default]
     Privileged,
-    /// A member of the file's group: the set-group-id bit is kept if the group cannot execute the
-    /// file, because then the bit does not make it run as the group.
+    /// The process is in the group of the file. The set-user-id bit is removed. The set-group-id
+    /// bit is kept only if the group cannot execute the file, because the bit then does not make
+    /// the file run with the rights of the group.
     GroupMember,
-    /// Any other process: both bits are removed.
+    /// Any other process. Both set-id bits are removed.
     Other,
 }
 
-/// A time to set.
+/// A new value for a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
     /// The current time.
     Now,
-    /// This time.
+    /// The given time.
     To(Timestamp),
 }
 
 bitflags! {
-    /// How rename(2) treats the file that has the new name.
+    /// Flags of rename(2).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct RenameFlags: u32 {
         /// The new name must not exist.
         const NOREPLACE = 1;
-        /// The file with the new name gets the old name.
+        /// Exchange both names: the file with the new name gets the old name.
         const EXCHANGE = 2;
-        /// A whiteout (a character device 0:0) gets the old name.
+        /// Create a whiteout (a character device 0:0, which hides the name in an overlay) with the
+        /// old name.
         const WHITEOUT = 4;
     }
 }
 
-/// Operations of fallocate(2) on a range.
+/// An operation of fallocate(2) on a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallocate {
     /// Allocates blocks for holes.
     Allocate {
-        /// Whether the file's size is kept.
+        /// Whether the size of the file is kept.
         keep_size: bool,
     },
-    /// Makes a hole. The size is kept.
+    /// Makes the range a hole. The size of the file does not change.
     PunchHole,
-    /// Makes the range read as zeros, and allocates it.
+    /// Makes the range read as zeros, and allocates blocks for its holes.
     ZeroRange {
-        /// Whether the file's size is kept.
+        /// Whether the size of the file is kept.
         keep_size: bool,
     },
-    /// Removes the range; the following content moves towards the start.
+    /// Removes the range. The content after the range moves to the start of the range.
     Collapse,
-    /// Inserts a hole; the following content moves towards the end.
+    /// Inserts a hole at the range. The content from the start of the range on moves to the end of
+    /// the range.
     Insert,
 }

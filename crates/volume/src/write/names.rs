@@ -1,9 +1,9 @@
-//! Operations on names: creation. [`super::link`] adds and replaces names, [`super::unlink`]
-//! removes them, [`super::rename`] moves them.
+//! Creates files, and checks that names may change. [`super::link`] adds and replaces names,
+//! [`super::unlink`] removes names, and [`super::rename`] changes names.
 //!
-//! Model: `vfs_create` and related functions, with ext4's part of them. The kernel has checked the
-//! permissions before it sends a FUSE request. The restrictions of the directory itself (immutable,
-//! append-only, removed) are checked here.
+//! Model: `vfs_create` and related functions, with their counterparts in ext4. The kernel checks
+//! permissions before it sends a FUSE request. This module checks the restrictions of the directory
+//! itself: immutable, append-only, removed.
 
 use super::{DeviceNumber, FileKind, Make, NewFile};
 use crate::lookup::entry_of;
@@ -13,8 +13,8 @@ use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Handle, Inode, NewInode};
 
-/// The number of blocks that one operation on a name may change: a leaf and each node above it
-/// split, each with a block allocated and mapped, and the inodes.
+/// The credits of one operation on a name. In the worst case a leaf of the directory and each node
+/// above it are split, a block is allocated and mapped for each split, and the inodes change.
 pub(super) const NAME_CREDITS: u32 = 100;
 
 /// The maximum length of a name, in bytes.
@@ -23,16 +23,17 @@ const MAX_NAME_BYTES: usize = 255;
 /// The maximum length of the target of a link, in bytes.
 const MAX_TARGET_BYTES: usize = 4095;
 
-/// The maximum link count of a file, and the largest value that a directory's count can have.
+/// The maximum link count of a file, and the largest link count that is stored for a directory.
 pub(super) const MAX_LINKS: u16 = 65_000;
 
-/// The link count of a directory that has had more subdirectories than can be counted.
+/// The link count that means that a directory has had more subdirectories than can be counted.
 const UNCOUNTED_LINKS: u16 = 1;
 
 pub(super) const SET_GROUP_ID: u16 = 0o2000;
 
 impl Volume {
-    /// Creates a regular file. The name must not exist.
+    /// Creates a regular file with the name `name` in the directory `parent`. The name must not
+    /// exist.
     ///
     /// # Errors
     /// `EEXIST`, `ENOSPC`, `EROFS`, …, or an error of the image.
@@ -40,7 +41,7 @@ impl Volume {
         self.make(parent, name, Make::FILE, new)
     }
 
-    /// Creates a directory.
+    /// Creates a directory with the name `name` in the directory `parent`.
     ///
     /// # Errors
     /// The same as for [`Volume::create`].
@@ -48,7 +49,7 @@ impl Volume {
         self.make(parent, name, Make::Directory, new)
     }
 
-    /// Creates a symbolic link. Its permissions are 0777, regardless of `new`.
+    /// Creates a symbolic link to `target`. The permissions of the link are always 0777.
     ///
     /// # Errors
     /// The same as for [`Volume::create`].
@@ -62,7 +63,7 @@ impl Volume {
         self.make(parent, name, Make::Symlink { target }, new)
     }
 
-    /// Creates a file of any type.
+    /// Creates a file of the type `what` with the name `name` in the directory `parent`.
     ///
     /// # Errors
     /// The same as for [`Volume::create`].
@@ -106,7 +107,7 @@ impl Volume {
         })
     }
 
-    /// Refuses a file that cannot be created.
+    /// Returns an error if `what` is invalid.
     fn check_make(&self, parent: Ino, what: Make<'_>) -> Result<()> {
         match what {
             Make::Directory => Ok(()),
@@ -115,7 +116,7 @@ impl Volume {
         }
     }
 
-    /// Refuses an invalid target of a symbolic link.
+    /// Returns an error if `target` is not a valid target of a symbolic link.
     fn check_target(&self, parent: Ino, target: &[u8]) -> Result<()> {
         let block_size_bytes = self.fs().superblock().block_size_bytes() as usize;
         if target.is_empty() {
@@ -134,7 +135,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Creates the inode of a new file in `dir`, with everything except its name.
+    /// Creates and writes the inode of a new file in `dir`. Does not add the name to `dir`.
     pub(super) fn make_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -164,7 +165,8 @@ impl Volume {
         match what {
             Make::Node { .. } => {}
             Make::Directory => {
-                // The dentry cache may contain "..", from another directory that had this number.
+                // The dentry cache may contain the entry ".." of a deleted directory that had the
+                // same inode number.
                 self.inodes.remove_parent_dentry(inode.ino());
                 fs.init_directory(handle, &mut inode, dir.ino())?;
             }
@@ -177,9 +179,9 @@ impl Volume {
         Ok(inode)
     }
 
-    /// Creates a file without a name, as with `O_TMPFILE`. It can have any type except directory.
-    /// [`Volume::link`] can give it a name. Without one, it is deleted when it has no
-    /// [holds](Volume::hold).
+    /// Creates a file without a name, like open(2) with `O_TMPFILE`. The file can have any type
+    /// except directory. [`Volume::link`] can add a name. A file that still has no name is deleted
+    /// when its last [hold](Volume::hold) is released.
     ///
     /// # Errors
     /// The same as for [`Volume::create`].
@@ -209,7 +211,7 @@ impl Volume {
     }
 }
 
-/// Refuses a subdirectory of `dir` if that exceeds the maximum.
+/// Returns an error if `dir` cannot have one more subdirectory.
 pub(super) fn check_room_for_subdirectory(sb: &Superblock, dir: &Inode) -> Result<()> {
     let may_be_uncounted =
         sb.ro_compat.contains(RoCompat::DIR_NLINK) && dir.flags().contains(InodeFlags::INDEX);
@@ -219,7 +221,7 @@ pub(super) fn check_room_for_subdirectory(sb: &Superblock, dir: &Inode) -> Resul
     Ok(())
 }
 
-/// Refuses to create a node of a type that is created in another way.
+/// Returns an error if `kind` is not a type of a node, or does not match `device`.
 fn check_node(parent: Ino, kind: FileKind, device: Option<DeviceNumber>) -> Result<()> {
     if matches!(kind, FileKind::Directory | FileKind::Symlink) {
         return Err(invalid(
@@ -237,7 +239,8 @@ fn check_node(parent: Ino, kind: FileKind, device: Option<DeviceNumber>) -> Resu
     Ok(())
 }
 
-/// Counts one more subdirectory of `dir`. Above the maximum, subdirectories are not counted.
+/// Adds one subdirectory to the link count of `dir`. Above [`MAX_LINKS`], subdirectories are no
+/// longer counted.
 pub(super) fn add_subdirectory(dir: &mut Inode) {
     match dir.links() {
         UNCOUNTED_LINKS => {}
@@ -253,10 +256,10 @@ pub(super) fn remove_subdirectory(dir: &mut Inode) {
     }
 }
 
-/// Flags that protect a file and its names from changes.
+/// The flags that protect a file and its names from changes.
 pub(super) const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
 
-/// Refuses a file that has one of the flags `forbidding`.
+/// Returns an error if the file has one of the flags `forbidding`.
 pub(super) fn check_flags(inode: &Inode, forbidding: InodeFlags) -> Result<()> {
     if inode.flags().intersects(forbidding) {
         let what = "the file is immutable or append-only";
@@ -265,7 +268,7 @@ pub(super) fn check_flags(inode: &Inode, forbidding: InodeFlags) -> Result<()> {
     Ok(())
 }
 
-/// Refuses an invalid name.
+/// Returns an error if `name` is not a valid name for a new entry.
 pub(super) fn check_name(dir: Ino, name: &[u8]) -> Result<()> {
     if name.len() > MAX_NAME_BYTES {
         return Err(larder_ext4::Error::NameTooLong(dir).into());
@@ -279,8 +282,8 @@ pub(super) fn check_name(dir: Ino, name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses an inode that is not a directory, is removed, or must not be changed. A name that is
-/// added must be neither "." nor "..", which always exist.
+/// Returns an error if `name` must not be added to or removed from `dir`: because `dir` is not a
+/// directory, is removed or is immutable, or because `name` is "." or "..".
 pub(super) fn check_changeable(dir: &Inode, name: &[u8]) -> Result<()> {
     if !dir.is_directory() {
         return Err(larder_ext4::Error::NotDirectory(dir.ino()).into());
@@ -298,7 +301,7 @@ pub(super) fn check_changeable(dir: &Inode, name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a name in `dir` for a file of another project, if files inherit the project of `dir`.
+/// Returns an error if files in `dir` inherit its project, and `inode` belongs to another project.
 pub(super) fn check_project(dir: &Inode, inode: &Inode) -> Result<()> {
     let inherits = dir.flags().contains(InodeFlags::PROJINHERIT);
     if inherits && dir.project_id() != inode.project_id() {

@@ -1,8 +1,9 @@
-//! Files without names, until they are deleted.
+//! Orphans: files that have no names and are not deleted yet.
 //!
-//! Model: `ext4_evict_inode` and `ext4_orphan_cleanup`. A file that lost its last name is an orphan
-//! of the image until it is deleted: at once if it is not held, when its last hold is released, or
-//! at the next mount. A deletion takes as many handles as the number of blocks requires.
+//! Model: `ext4_evict_inode` and `ext4_orphan_cleanup`. A file that loses its last name is recorded
+//! as an orphan on the image until it is deleted. It is deleted immediately if it has no holds
+//! (references from open files and the kernel), otherwise when the last hold is released, or after
+//! a crash at the next mount. The number of handles of a deletion depends on the number of blocks.
 
 use super::Writer;
 use super::truncate::FILE_BLOCKS;
@@ -10,12 +11,13 @@ use crate::live::Live;
 use crate::{Error, Ino, Result};
 use larder_ext4::{Handle, Inode};
 
-/// The number of blocks that each handle of a deletion may change.
+/// The credits of each handle of a deletion: the maximum number of blocks that the handle may
+/// change.
 const DELETE_CREDITS: u32 = 128;
 
 impl Writer {
-    /// Removes one from the link count of `inode`, and writes the inode. Without names, it becomes
-    /// an orphan.
+    /// Decrements the link count of `inode` after one of its names was removed, and writes the
+    /// inode. If no names remain, makes the inode an orphan.
     pub(super) fn drop_name(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         let left = if inode.is_directory() {
             0
@@ -30,9 +32,9 @@ impl Writer {
         Ok(self.fs().write_inode(handle, inode)?)
     }
 
-    /// Deletes `inode` if it has neither names nor holds. The caller holds its `rw` exclusively. An
-    /// error is not an error of the operation that removed the name: the file stays an orphan, for
-    /// the next mount or e2fsck.
+    /// Deletes `inode` if it has neither names nor holds. The caller must hold `rw` of the inode
+    /// exclusively. An error is logged and not returned, because the name was already removed: the
+    /// file stays an orphan, which the next mount or e2fsck deletes.
     pub(super) fn delete_if_unused(&self, live: &Live<'_>, inode: &Inode) {
         if inode.links() > 0 || !live.begin_deletion() {
             return;
@@ -46,12 +48,12 @@ impl Writer {
     /// Finishes the deletions and truncations that a crash interrupted. Called before any other
     /// operation on a volume that was opened for writing.
     ///
-    /// A damaged orphan stays an orphan, and its blocks stay in use, so that e2fsck finds it in the
-    /// list. Otherwise they would be lost. If the volume becomes read-only because of it, the other
-    /// orphans stay too.
+    /// A damaged orphan stays in the list of orphans, and its blocks stay allocated. e2fsck then
+    /// finds the orphan in the list, and its blocks are not lost. If the volume becomes read-only
+    /// because of the damage, the remaining orphans also stay in the list.
     ///
     /// # Errors
-    /// An error of the device, or damage of the list of orphans.
+    /// An error of the device, or corruption of the list of orphans.
     pub(crate) fn finish_orphans(&self) -> Result<()> {
         for ino in self.fs().orphans()? {
             if let Err(error) = self.change_once(|| self.finish_orphan(ino)) {
@@ -69,7 +71,8 @@ impl Writer {
 
     fn finish_orphan(&self, ino: Ino) -> Result<()> {
         let inode = self.fs().orphan_inode(ino)?;
-        // A live inode that has not been loaded yet is loaded from the inode cache.
+        // The live inode is loaded from the inode cache. Insert the orphan into the cache, because
+        // a normal lookup would refuse an inode without names.
         let cached = &self.inodes.caches.inodes;
         cached.insert(ino.0, &inode.words());
         let live = self.inodes.live(ino)?;
@@ -77,26 +80,27 @@ impl Writer {
         if inode.links() == 0 {
             return self.delete(&live);
         }
-        // A truncation was interrupted.
+        // The file has names, so a truncation was interrupted.
         let _map = live.map.write();
         let end = inode.size_bytes().div_ceil(self.inodes.block_bytes());
         self.unmap_rest(&live, end.min(FILE_BLOCKS)..FILE_BLOCKS)
     }
 
-    /// Holds the inode like [`Volume::hold`](crate::Volume::hold).
+    /// Adds a hold to the inode, as described at [`Volume::hold`](crate::Volume::hold).
     pub(crate) fn hold(&self, ino: Ino) -> Result<()> {
         let Some(table) = &self.inodes.live else {
-            // On a volume that is only read, no inode is deleted.
+            // On a volume that is opened for reading, no inode is ever deleted.
             return Ok(());
         };
         if !table.hold(ino) {
             return Err(larder_ext4::Error::StaleInode(ino).into());
         }
-        // Check whether the inode was deleted before it was held. Other damage is reported to the
-        // operation that uses it.
+        // Check whether the inode was deleted before it got the hold. Any other error is returned
+        // by the operation that uses the inode.
         match self.inodes.inode(ino) {
             Err(Error::Ext4(stale @ larder_ext4::Error::StaleInode(_))) => {
-                // Another file may have got the number in the meantime, and lost its names.
+                // The number may belong to a new file by now, which may have lost its names during
+                // the hold. Therefore the release must delete such a file.
                 let _ = self.release(ino, 1);
                 Err(stale.into())
             }
@@ -104,7 +108,8 @@ impl Writer {
         }
     }
 
-    /// Releases holds like [`Volume::release`](crate::Volume::release).
+    /// Releases `count` holds of the inode, as described at
+    /// [`Volume::release`](crate::Volume::release).
     pub(crate) fn release(&self, ino: Ino, count: u64) -> Result<()> {
         let Some(table) = &self.inodes.live else {
             return Ok(());
@@ -119,7 +124,7 @@ impl Writer {
         let live = self.inodes.live(ino)?;
         let _exclusive = live.rw.write();
         let released = self.change_once(|| {
-            // In the meantime the inode may have got a name, or a hold.
+            // Before `rw` was locked, the inode may have got a name or a hold.
             if live.inode()?.links() == 0 && live.begin_deletion() {
                 self.delete(&live)?;
             }
@@ -131,7 +136,8 @@ impl Writer {
         }
     }
 
-    /// Deletes a file that is an orphan. The caller holds its `rw` exclusively.
+    /// Discards the content of an orphan, and deletes the file. The caller must hold `rw`
+    /// exclusively.
     fn delete(&self, live: &Live<'_>) -> Result<()> {
         live.discard_content();
         let _no_write_back = live.writeback.lock();
@@ -143,7 +149,7 @@ impl Writer {
         deleted
     }
 
-    /// Deletes a file that is an orphan and has no pages. The caller holds all locks of the inode.
+    /// Deletes an orphan that has no cached pages. The caller must hold all locks of the inode.
     fn delete_discarded(&self, live: &Live<'_>) -> Result<()> {
         let mut blocks = 0..FILE_BLOCKS;
         let fs = self.fs();
@@ -166,7 +172,7 @@ impl Writer {
     }
 }
 
-/// Returns whether `error` concerns one file only, so that others can still be written.
+/// Returns whether `error` concerns only one file, so that the remaining orphans can be processed.
 fn is_damage(error: &Error) -> bool {
     use larder_ext4::Error as Ext4;
     !matches!(

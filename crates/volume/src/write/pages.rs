@@ -1,16 +1,16 @@
-//! Writing into the page cache.
+//! Writes content into the page cache.
 //!
-//! Model: `ext4_da_write_begin` and `ext4_da_write_end`. Each page is changed in place while no
-//! other thread uses it, and its blocks are then dirty. Space for unmapped blocks is reserved
-//! before, so that write-back cannot run out of space.
+//! Model: `ext4_da_write_begin` and `ext4_da_write_end`. Space for unmapped blocks is reserved
+//! first, so that write-back cannot run out of space. Each page is then locked, changed in place,
+//! and marked as dirty.
 //!
 //! # Invariants
-//! 1. The part of a cached page past the end of the file is zero.
-//! 2. The page of a dirty block is cached.
+//! 1. The bytes of a cached page past the end of the file are zero.
+//! 2. Every dirty block is in a cached page.
 //!
 //! # Locking
-//! The callers hold `rw` exclusively, and do not hold `writeback`, because everything is written
-//! back if no page is free.
+//! The callers must hold `rw` exclusively. They must not hold `writeback`, because these functions
+//! write back all files if no page is free.
 
 use super::Writer;
 use super::names::check_flags;
@@ -22,14 +22,14 @@ use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Error, Inode, MappingKind};
 use std::ops::{Deref, DerefMut, Range};
 
-/// Writes of at least this size bypass the page cache. It is about the minimum size that one device
-/// write should have.
+/// The minimum number of bytes in whole pages for which a write bypasses the page cache: about the
+/// minimum size at which a device write is efficient.
 const LARGE_BYTES: u64 = 256 << 10;
 
-/// The number of times that everything is written back to make room for one page.
+/// The maximum number of times that all files are written back to free one page.
 const ROUNDS: u32 = 4;
 
-/// A page that no other thread uses.
+/// A page to which this thread has exclusive access.
 enum OwnPage<'r> {
     Locked(LockedPage<'r>),
     New(NewPage),
@@ -43,7 +43,8 @@ struct Change {
     size_bytes: u64,
 }
 
-/// Content that is written to a file, from its start on.
+/// A write of a buffer to a file, and how many bytes of the buffer have been written. Bytes are
+/// written in order.
 #[derive(Debug)]
 pub(crate) struct Writing<'b> {
     buf: &'b [u8],
@@ -66,19 +67,19 @@ impl<'b> Writing<'b> {
         self.done
     }
 
-    /// Returns the offset in the file of the first byte that has not been written.
+    /// Returns the file offset of the first byte that has not been written yet.
     pub(super) fn at(&self) -> u64 {
         self.offset_bytes.saturating_add(self.done as u64)
     }
 
-    /// Returns the bytes that have not been written, up to `until` in the file.
+    /// Returns the bytes that have not been written yet, up to the file offset `until`.
     pub(super) fn left(&self, until: u64) -> &'b [u8] {
         let left = &self.buf[self.done..];
         let len = usize::try_from(until.saturating_sub(self.at()));
         &left[..len.map_or(left.len(), |len| len.min(left.len()))]
     }
 
-    /// Records that all bytes before `at` in the file have been written.
+    /// Records that all bytes before the file offset `at` have been written.
     pub(super) fn advance_to(&mut self, at: u64) {
         self.done += self.left(at).len();
     }
@@ -121,10 +122,10 @@ impl DerefMut for OwnPage<'_> {
 }
 
 impl Writer {
-    /// Writes the rest of `writing` into the regular file `ino`.
+    /// Writes the remaining bytes of `writing` into the regular file `ino`.
     ///
     /// # Errors
-    /// An error can also occur after a part was written; `writing` records how much.
+    /// An error can occur after a part was written. `writing` records how many bytes were written.
     pub(crate) fn write(&self, ino: Ino, writing: &mut Writing<'_>) -> Result<()> {
         let live = self.inodes.live(ino)?;
         let exclusive = live.rw.write();
@@ -139,7 +140,8 @@ impl Writer {
         written
     }
 
-    /// Writes like [`Writer::write`]. The caller holds `rw` exclusively.
+    /// Writes the remaining bytes of `writing` into the file. The caller must hold `rw`
+    /// exclusively.
     fn write_locked(&self, live: &Live<'_>, writing: &mut Writing<'_>) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, InodeFlags::IMMUTABLE)?;
@@ -163,8 +165,8 @@ impl Writer {
         written
     }
 
-    /// Checks that the file has content that can be changed: it has none of the flags `fixed`, and
-    /// the volume did not become read-only after an error.
+    /// Checks that the content of the file can be changed: the inode is a regular file with none of
+    /// the flags `fixed`, and the volume has not become read-only after an error.
     pub(super) fn check_changeable(&self, inode: &Inode, fixed: InodeFlags) -> Result<()> {
         check_content(inode)?;
         if !self.fs().is_writable() {
@@ -173,7 +175,8 @@ impl Writer {
         check_flags(inode, fixed)
     }
 
-    /// Writes the rest of `writing`, up to `end_bytes` of a file with blocks.
+    /// Writes the remaining bytes of `writing`, up to the file offset `end_bytes`. The content of
+    /// the file must not be stored in the inode.
     fn write_blocks(
         &self,
         live: &Live<'_>,
@@ -186,7 +189,7 @@ impl Writer {
         if large >= LARGE_BYTES && !self.fs().journals_content() {
             self.write_pages(live, writing, whole.start)?;
             match self.write_past_cache(live, writing, whole.end, whole.end) {
-                // The part for which there is space is written into pages.
+                // Continue below: `write_pages` writes as many of the blocks as there is space for.
                 Err(error) if error.is_no_space() => {}
                 written => written?,
             }
@@ -194,11 +197,12 @@ impl Writer {
         self.write_pages(live, writing, end_bytes)
     }
 
-    /// Writes the rest of `writing`, up to `until` in the file, into pages.
+    /// Writes the remaining bytes of `writing`, up to the file offset `until`, into pages.
     fn write_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
         while writing.at() < until {
             let blocks = self.inodes.blocks_touched(&(writing.at()..until));
-            // A write-back here releases surplus reservations for the next iteration.
+            // If space runs out, this call writes back all files, which releases the surplus
+            // reservations of earlier iterations.
             let end = self.reserve_first_holes(live, blocks.clone())?;
             let written =
                 self.change_pages(live, writing, until.min(end * self.inodes.block_bytes()));
@@ -208,7 +212,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes like [`Writer::write_pages`]. Space for unmapped blocks is reserved already.
+    /// Writes the remaining bytes of `writing`, up to the file offset `until`, into pages. Space
+    /// for unmapped blocks must be reserved.
     fn change_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
         let page_bytes = self.inodes.page_bytes();
         while writing.at() < until {
@@ -225,7 +230,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Changes a part of a page with `edit`.
+    /// Changes a part of a page by a call of `edit`, and marks its blocks as dirty.
     fn change_page(
         &self,
         live: &Live<'_>,
@@ -247,10 +252,11 @@ impl Writer {
             return Ok(());
         }
         if self.fs().journals_content() {
-            // Content must not bypass the journal.
+            // With `data=journal`, content must not be written directly to the device.
             return Err(Error::HandleTooLarge.into());
         }
-        // The cache has no room, although nothing is dirty any more: write the blocks without it.
+        // No page is free, even after write-back. Read the blocks into a buffer, change them there,
+        // and write them to the device.
         let block_bytes = self.inodes.block_bytes();
         let around = blocks.start * block_bytes..blocks.end * block_bytes;
         let mut buf = vec![0; usize::try_from(around.end - around.start).unwrap_or(0)];
@@ -261,9 +267,9 @@ impl Writer {
         self.write_past_cache(live, &mut writing, around.end, size_bytes)
     }
 
-    /// Returns page `index` for a change: the cached page, or a new one. A new page is filled,
-    /// unless `is_whole` says that all of it will be changed. Returns `None` if the cache has no
-    /// room.
+    /// Returns page `index` with exclusive access. If the page is not cached, inserts a new page
+    /// and fills it, unless `is_whole` specifies that the caller will change all of its bytes.
+    /// Returns `None` if no page is free.
     fn own_page(&self, live: &Live<'_>, index: u64, is_whole: bool) -> Result<Option<OwnPage<'_>>> {
         let pages = &self.inodes.caches.pages;
         let key = key(live.ino(), index);
@@ -271,7 +277,8 @@ impl Writer {
         loop {
             self.wait_written(live, index);
             match pages.lock(key, || self.is_writing(live, index)) {
-                // Its write-back may have begun since, and may even have released it.
+                // Write-back of the page may have begun after the call of `wait_written`, and may
+                // even have released its pin.
                 Lock::Locked(page) if self.is_writing(live, index) => {
                     drop(page);
                     continue;
@@ -304,7 +311,7 @@ impl Writer {
         }
     }
 
-    /// Waits while page `index` is being written to the device.
+    /// Waits until write-back does not write page `index` any more.
     fn wait_written(&self, live: &Live<'_>, index: u64) {
         if self.is_writing(live, index) {
             drop(live.writeback.lock());
@@ -319,8 +326,8 @@ impl Writer {
         writing.is_some_and(|writing| writing.start < blocks.end && blocks.start < writing.end)
     }
 
-    /// Fills `bytes` of the file with zeros, in pages and in mapped blocks, unless they are zeros
-    /// already. `bytes` are within one block.
+    /// Sets `bytes` of the file to zero in the page cache, if their block is dirty or mapped as
+    /// written. Otherwise they already read as zeros. `bytes` must be within one block.
     pub(crate) fn zero_in_block(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -334,7 +341,7 @@ impl Writer {
         if is_content || live.state().dirty.blocks.contains(block) {
             let change = Change {
                 bytes,
-                // The file keeps its size.
+                // Zero means that the file keeps its size.
                 size_bytes: 0,
             };
             self.change_page(live, change, &mut |page| page.fill(0))?;
@@ -342,8 +349,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Fills the part of the last block past `size_bytes`, the end of the file, with zeros, so that
-    /// it does not show old content when the file grows.
+    /// Sets the bytes of the last block after `size_bytes`, the end of the file, to zero.
+    /// Otherwise, old content would appear in the file when it grows.
     pub(crate) fn zero_tail(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let end = size_bytes.next_multiple_of(self.inodes.block_bytes());
         self.zero_in_block(live, size_bytes..end)

@@ -1,12 +1,13 @@
-//! Writing past the page cache: directly from the caller's buffer to the device.
+//! Writes content directly from the caller's buffer to the device, without the page cache.
 //!
-//! Model: `ext4_dio_write_iter`, for writes so large that a copy costs more than it gains. A FUSE
-//! kernel has collected the content already, and content in one request can be allocated in one
-//! extent.
+//! Model: `ext4_dio_write_iter`. Large writes use this path, because a copy into the page cache
+//! would gain nothing: the kernel has already collected small writes into one FUSE request, and the
+//! blocks of one request can be allocated in one extent.
 //!
 //! # Locking
-//! `rw` and `writeback` throughout. Pages that are filled during the device write may contain a
-//! mixture. They are dropped, under `map`, before the write is reported as done.
+//! `rw` and `writeback` are held from start to end. A page that a reader fills during the device
+//! write may contain both old and new content. Such pages are discarded, with `map` held
+//! exclusively, before the write returns.
 
 use super::Writer;
 use super::pages::Writing;
@@ -17,11 +18,13 @@ use crate::write_back::retry::retry_after_commit;
 use std::collections::VecDeque;
 
 impl Writer {
-    /// Writes the rest of `writing`, up to `until` in the file. This must be whole blocks, in pages
-    /// of which no other block is dirty. Afterwards the file has at least `size_bytes`.
+    /// Writes the rest of `writing`, up to the file offset `until`. The range must consist of whole
+    /// blocks, and no other block of the same pages may be dirty. The size of the file becomes at
+    /// least `size_bytes`.
     ///
     /// # Errors
-    /// `NoSpace` before anything is written, unless more space is needed than was reserved.
+    /// `NoSpace`, usually before anything is written. After a part was written only if more space
+    /// is needed than was reserved.
     pub(super) fn write_past_cache(
         &self,
         live: &Live<'_>,
@@ -30,7 +33,8 @@ impl Writer {
         size_bytes: u64,
     ) -> Result<()> {
         if live.inode()?.size_bytes() < writing.at() && live.is_dirty() {
-            // The size must not pass content that is not on the device.
+            // The size on the image must not include content that is not on the device. Write back
+            // the content before the range first.
             self.write_back.write_file(live)?;
         }
         let blocks = self.inodes.blocks_touched(&(writing.at()..until));
@@ -48,7 +52,7 @@ impl Writer {
         written
     }
 
-    /// Writes blocks for which space is reserved, and maps them. The caller holds `writeback`.
+    /// Writes blocks for which space is reserved, and maps them. The caller must hold `writeback`.
     fn write_reserved(
         &self,
         live: &Live<'_>,
@@ -73,7 +77,8 @@ impl Writer {
         let written = Written {
             live,
             pieces,
-            // Not the size of the file in memory: content up to there may not be on the device.
+            // This may be less than the present size of the file: content up to the present size
+            // may not be on the device.
             size_bytes,
             content: None,
         };
@@ -83,7 +88,7 @@ impl Writer {
         });
         live.mark_clean(blocks.start..end);
         writing.advance_to(end * self.inodes.block_bytes());
-        // Blocks that are still dirty contain the current content of the file.
+        // Do not discard pages with dirty blocks: they contain the current content of the file.
         let per_page = self.inodes.blocks_per_page();
         let stale = live.state().dirty.pages_left(blocks, per_page);
         for pages in stale {
@@ -92,8 +97,8 @@ impl Writer {
         mapped
     }
 
-    /// Writes `buf`, which starts at `start_bytes` of the file, to the places of `pieces`.
-    /// Contiguous pieces are one device write.
+    /// Writes `buf`, the content at the file offset `start_bytes`, to the device blocks of
+    /// `pieces`. Writes pieces that are contiguous on the device with one device write.
     fn write_pieces(&self, pieces: &VecDeque<Piece>, buf: &[u8], start_bytes: u64) -> Result<()> {
         let block_bytes = self.inodes.block_bytes();
         let mut at = 0;

@@ -1,12 +1,13 @@
-//! Operations on names: renaming.
+//! Renames files.
 //!
 //! Model: `vfs_rename` and `ext4_rename2`.
 //!
 //! # Locking
-//! The lock on renames is held when a directory moves, and when a file moves from one directory to
-//! another, so that no path to the root changes in the meantime. Then the two directories, the
-//! moved inode and the replaced one are locked, in the order of their numbers. The names are looked
-//! up before, and again under the locks. If one changed, the operation starts again.
+//! The volume has one lock for renames. It is held when a directory moves, and when any file moves
+//! from one directory to another, so that the ancestors of a directory do not change during the
+//! rename. Then `rw` of both directories, of the moved inode and of the replaced inode is locked,
+//! in the order of the inode numbers. Both names are looked up before these locks are taken, and
+//! again after that. If a result differs, the operation starts again.
 
 use super::names::{
     NAME_CREDITS, add_subdirectory, check_changeable, check_name, check_project,
@@ -19,7 +20,7 @@ use crate::lookup::{Entry, check_not_itself, entry_of};
 use crate::{Error, Ino, Result, Volume};
 use larder_ext4::{DeviceNumber, FileTypeByte, Handle, Inode};
 
-/// The maximum number of directories on the path to the root: more are a loop.
+/// The maximum number of directories on a path to the root. A longer path is treated as a loop.
 const MAX_DEPTH: usize = 1 << 16;
 
 /// A name in a directory.
@@ -29,22 +30,23 @@ struct Name<'a> {
     name: &'a [u8],
 }
 
-/// The arguments of a rename, and its directories.
+/// The arguments of a rename, with the live inodes of both directories.
 struct Rename<'v, 'a> {
     volume: &'v Volume,
     from: Name<'a>,
     to: Name<'a>,
     flags: RenameFlags,
-    /// The directories of the old and the new name, in this order; one only if they are the same.
+    /// The directory of the old name, followed by the directory of the new name if it is a
+    /// different one.
     dirs: Vec<Live<'v>>,
 }
 
-/// The inodes that a rename changes, as they are while its handle is open.
+/// The inodes that a rename changes, in the state that its handle writes.
 struct Changed {
     dirs: Vec<Inode>,
     moved: Inode,
     other: Option<Inode>,
-    /// The whiteout that replaces the old name, if requested.
+    /// The whiteout that gets the old name, if [`RenameFlags::WHITEOUT`] is set.
     whiteout: Option<Inode>,
 }
 
@@ -109,7 +111,7 @@ impl Volume {
         })
     }
 
-    /// Returns `dir` and the directories above it, up to the root. The caller holds the lock on
+    /// Returns `dir` and all its ancestors, up to the root. The caller must hold the lock for
     /// renames.
     fn ancestors(&self, dir: Ino) -> Result<Vec<Ino>> {
         let mut ancestors = vec![dir];
@@ -129,12 +131,13 @@ impl Volume {
 }
 
 impl Rename<'_, '_> {
-    /// Runs the rename. Returns false, with nothing done, if it must be repeated with the lock on
-    /// renames, because a directory moves or a name changed before it was locked. `ancestors` are the
-    /// paths from both directories to the root.
+    /// Runs the rename and returns true. Returns false, without any change, if the caller must call
+    /// this again with the lock for renames held: because a directory moves, or because a name
+    /// changed before the inodes were locked. `ancestors` contains the ancestors of both
+    /// directories.
     fn run(&self, ancestors: &[Vec<Ino>; 2], is_tree_locked: bool) -> Result<bool> {
         let volume = self.volume;
-        // Looked up without locks here, and again below under the locks.
+        // The names are looked up here without locks, and again below with the locks held.
         let moved = volume.live(volume.lookup(self.from.dir, self.from.name)?)?;
         let other = volume.inodes.lookup(self.to.dir, self.to.name)?;
         let other = other.map(|(ino, _)| volume.live(ino)).transpose()?;
@@ -162,7 +165,7 @@ impl Rename<'_, '_> {
         }
         self.check_tree(moved_ino, other_ino, ancestors)?;
         if other_ino == Some(moved_ino) {
-            // Two names of one file: POSIX requires that nothing is done.
+            // Both names refer to the same file. POSIX requires that nothing changes.
             return Ok(true);
         }
         let has_directory = |live: &Live<'_>| live.present().map(|inode| inode.is_directory());
@@ -175,12 +178,14 @@ impl Rename<'_, '_> {
         Ok(true)
     }
 
-    /// Returns the position of the new name's directory in `dirs`; that of the old one's is 0.
+    /// Returns the index in `dirs` of the directory of the new name. The directory of the old name
+    /// has index 0.
     fn to_index(&self) -> usize {
         self.dirs.len() - 1
     }
 
-    /// Refuses to move a directory below itself, or to replace one that it is in.
+    /// Returns an error if the rename would move a directory below itself, or would replace a
+    /// directory that contains the moved file.
     fn check_tree(&self, moved: Ino, other: Option<Ino>, ancestors: &[Vec<Ino>; 2]) -> Result<()> {
         let [from_ancestors, to_ancestors] = ancestors;
         if to_ancestors.contains(&moved) {
@@ -195,7 +200,8 @@ impl Rename<'_, '_> {
         Err(larder_ext4::Error::NotEmpty(other).into())
     }
 
-    /// Renames, with everything locked.
+    /// Checks and runs the rename, and deletes a replaced file that has no other names. All inodes
+    /// must be locked.
     fn run_locked(
         &self,
         from_dir: &Inode,
@@ -210,7 +216,8 @@ impl Rename<'_, '_> {
             && moved_inode.kind() == FileKind::Regular
             && !self.flags.contains(RenameFlags::EXCHANGE);
         if replaces_content {
-            // After a crash, no empty file has replaced the old one.
+            // Write the content of the new file first. Otherwise a crash could leave an empty file
+            // instead of the old file.
             self.volume.writer.write_back.write_file(moved)?;
         }
         let other_inode = self.change(moved, other)?;
@@ -260,7 +267,8 @@ impl Rename<'_, '_> {
         }
     }
 
-    /// Changes the names in one handle. Returns the other inode after the change.
+    /// Changes the names in one handle. Returns the inode that had the new name, in its changed
+    /// state.
     fn change(&self, moved: &Live<'_>, other: Option<&Live<'_>>) -> Result<Option<Inode>> {
         let fs = self.volume.fs();
         let mut handle = fs.start(NAME_CREDITS * 2)?;
@@ -303,8 +311,7 @@ impl Rename<'_, '_> {
         Ok(changed.other)
     }
 
-    /// Gives the new name to the file with the old name. Returns the target of the old name after
-    /// that.
+    /// Gives the new name to the moved file. Returns the entry that the old name then has, if any.
     fn replace(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
         let fs = self.volume.fs();
         let (from, to) = (0, self.to_index());
@@ -335,12 +342,13 @@ impl Rename<'_, '_> {
             }
             return Ok(old_entry);
         };
-        // One directory replaces another: the subdirectory count of their parent does not change.
+        // If one directory replaces another, the number of subdirectories of the target directory
+        // does not change.
         self.volume.writer.drop_name(handle, other)?;
         Ok(old_entry)
     }
 
-    /// Exchanges the targets of the two names. Returns the target of the old name after that.
+    /// Exchanges the targets of the two names. Returns the entry that the old name then has.
     fn exchange(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
         let fs = self.volume.fs();
         let (from, to) = (0, self.to_index());
@@ -368,7 +376,7 @@ impl Rename<'_, '_> {
         Ok(Some(other_entry))
     }
 
-    /// Makes `parent` the parent of the directory `dir`.
+    /// Sets the entry ".." of the directory `dir` to `parent`, if the rename changes the parent.
     fn set_parent(&self, handle: &mut Handle<'_>, dir: &mut Inode, parent: Ino) -> Result<()> {
         if self.from.dir == self.to.dir {
             return Ok(());
@@ -379,7 +387,8 @@ impl Rename<'_, '_> {
         Ok(())
     }
 
-    /// Creates a whiteout, which hides a name: a character device 0:0.
+    /// Creates a whiteout: a character device 0:0, which hides a name of a lower layer in an
+    /// overlay.
     fn make_whiteout(&self, handle: &mut Handle<'_>, dir: &Inode) -> Result<Inode> {
         let device = DeviceNumber { major: 0, minor: 0 };
         let what = Make::Node {

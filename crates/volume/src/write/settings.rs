@@ -1,8 +1,8 @@
-//! Operations on the attributes and flags of a file, and on the label.
+//! Sets the attributes, extended attributes and flags of files, and the label of the volume.
 //!
 //! Model: `notify_change` with `ext4_setattr`, `vfs_setxattr`, `set_posix_acl`,
-//! `ext4_ioctl_setflags`. The kernel has checked the permissions before it sends a FUSE request.
-//! The restrictions of the file itself (immutable, append-only) are checked here.
+//! `ext4_ioctl_setflags`. The kernel checks permissions before it sends a FUSE request. This module
+//! checks the restrictions of the file itself: immutable, append-only.
 
 use super::names::{FIXED, SET_GROUP_ID, check_flags};
 use super::{ChangedBy, SetAttributes, SetTime, XattrMode};
@@ -14,14 +14,15 @@ use larder_ext4::{Handle, Inode, XattrOffer};
 
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
-/// Rights of a program beyond those of its user; removed when the program is changed.
+/// The attribute with the capabilities that a program gets in addition to the rights of its user.
+/// It is removed when the program changes.
 const CAPABILITY: &[u8] = b"security.capability";
 
 const SET_USER_ID: u16 = 0o4000;
 const GROUP_EXECUTES: u16 = 0o010;
 const PERMISSIONS: u16 = 0o7777;
 
-/// Flags that chattr(1) can set on directories. Other files can have fewer.
+/// The flags that chattr(1) can set on directories. On other files, it can set only some of them.
 const SETTABLE: InodeFlags = InodeFlags::SECRM
     .union(InodeFlags::UNRM)
     .union(InodeFlags::COMPR)
@@ -34,16 +35,17 @@ const SETTABLE: InodeFlags = InodeFlags::SECRM
     .union(InodeFlags::NOTAIL)
     .union(DIRECTORY_FLAGS);
 
-/// Flags that only directories have.
+/// The flags that can be set only on directories.
 const DIRECTORY_FLAGS: InodeFlags = InodeFlags::DIRSYNC
     .union(InodeFlags::TOPDIR)
     .union(InodeFlags::PROJINHERIT);
 
-/// Flags that can be set on files that are neither regular nor directories.
+/// The flags that can be set on files that are neither regular files nor directories.
 const SPECIAL_FILE_FLAGS: InodeFlags = InodeFlags::NODUMP.union(InodeFlags::NOATIME);
 
 impl Volume {
-    /// Sets the attributes in `set`. A new owner or size removes set-id bits and capabilities.
+    /// Sets the attributes in `set`, and returns all attributes. A change of the owner or size also
+    /// removes capabilities and, depending on `set.by`, set-id bits.
     ///
     /// # Errors
     /// `EROFS`, `EPERM` on an immutable file, …, or an error of the image.
@@ -69,7 +71,7 @@ impl Volume {
         })
     }
 
-    /// Changes `inode` as `set` specifies, except for its size.
+    /// Applies all attributes in `set` to `inode`, except for the size.
     fn apply(&self, handle: &mut Handle<'_>, inode: &mut Inode, set: &SetAttributes) -> Result<()> {
         let now = self.writer.now();
         let time = |set: SetTime| match set {
@@ -101,7 +103,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Sets the permissions, and changes the access control list accordingly.
+    /// Sets the permissions of `inode`, and updates its access control list to match.
     fn set_permissions(
         &self,
         handle: &mut Handle<'_>,
@@ -122,8 +124,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Removes privileges that must not survive a change of the content: capabilities, and the
-    /// set-id bits that `by` may not keep. Called before the content changes.
+    /// Removes the capabilities of a regular file, and its set-id bits as `by` specifies. Must be
+    /// called before a change of the content.
     ///
     /// # Errors
     /// `EPERM` on an immutable file, or an error of the image.
@@ -151,7 +153,8 @@ impl Volume {
         })
     }
 
-    /// Sets the attribute `name` (with its prefix). An access control list changes the mode too.
+    /// Sets the extended attribute `name`, which includes the prefix. An access control list also
+    /// changes the mode.
     ///
     /// # Errors
     /// `EEXIST`, `ENODATA`, `ENOSPC`, …, or an error of the image.
@@ -176,8 +179,8 @@ impl Volume {
         })
     }
 
-    /// Sets the access control list `name` to the one that programs write as `value`, or removes it
-    /// if the mode can express the same.
+    /// Sets the access control list `name` from `value`, which is in the format of setxattr(2).
+    /// Removes the list if `value` contains no more than the mode can express.
     fn set_acl(
         &self,
         handle: &mut Handle<'_>,
@@ -213,7 +216,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Removes the attribute `name` if it exists.
+    /// Removes the extended attribute `name` if it exists.
     fn remove_if_set(&self, handle: &mut Handle<'_>, inode: &mut Inode, name: &[u8]) -> Result<()> {
         match self.fs().remove_xattr(handle, inode, name) {
             Err(larder_ext4::Error::NoAttribute(_)) => Ok(()),
@@ -221,10 +224,11 @@ impl Volume {
         }
     }
 
-    /// Removes the attribute `name`.
+    /// Removes the extended attribute `name`.
     ///
     /// # Errors
-    /// `ENODATA` (except for an access control list), …, or an error of the image.
+    /// `ENODATA` if the attribute does not exist and is not an access control list, …, or an error
+    /// of the image.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.writer.change(|| {
             self.change_inode(ino, |handle, inode| {
@@ -238,11 +242,13 @@ impl Volume {
         })
     }
 
-    /// Sets the flags that chattr(1) can set (`FS_IOC_SETFLAGS`). Flags that describe how the file
-    /// is stored keep their values, and `flags` must not set a new one.
+    /// Sets the flags that chattr(1) can set to their values in `flags`, like `FS_IOC_SETFLAGS`.
+    /// All other flags keep their values. `flags` may contain such a flag only if it is already
+    /// set.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` for flags that cannot be set, …, or an error of the image.
+    /// `EOPNOTSUPP` if `flags` requires a change that is not supported, …, or an error of the
+    /// image.
     pub fn set_flags(&self, ino: Ino, flags: u32) -> Result<()> {
         self.writer.change(|| {
             let wanted = InodeFlags::from_bits_retain(flags);
@@ -254,7 +260,7 @@ impl Volume {
         })
     }
 
-    /// Returns the current label.
+    /// Returns the current label of the volume.
     ///
     /// # Errors
     /// An error of the image.
@@ -262,7 +268,7 @@ impl Volume {
         Ok(self.fs().label()?)
     }
 
-    /// Sets the label, at most 16 bytes.
+    /// Sets the label of the volume, which can have at most 16 bytes.
     ///
     /// # Errors
     /// `EINVAL`, `EROFS`, or an error of the image.
@@ -275,7 +281,8 @@ impl Volume {
         })
     }
 
-    /// Changes an inode in one handle, with its `rw` held exclusively, and writes it if it differs.
+    /// Locks `rw` of the inode `ino` exclusively, calls `change` in one handle, and writes the
+    /// inode if it differs.
     fn change_inode(
         &self,
         ino: Ino,
@@ -286,7 +293,8 @@ impl Volume {
         self.change_and_write(&live, change)
     }
 
-    /// Changes an inode like [`Volume::change_inode`]. The caller holds `rw` exclusively.
+    /// Calls `change` in one handle, and writes the inode if it differs. The caller must hold `rw`
+    /// exclusively.
     fn change_and_write(
         &self,
         live: &Live<'_>,
@@ -302,7 +310,8 @@ impl Volume {
         })
     }
 
-    /// Does the part of [`Volume::change_and_write`] for a state that `change` writes itself.
+    /// Calls `change` in one handle, and publishes the inode if anything changed. `change` must
+    /// write the inode. The caller must hold `rw` exclusively.
     fn change_locked(
         &self,
         live: &Live<'_>,
@@ -313,7 +322,8 @@ impl Volume {
         let mut inode = live.inode()?;
         let (before, credits) = (inode, handle.credits());
         change(&mut handle, &mut inode)?;
-        // Possibly only an attribute block has changed: two changes may have the same times.
+        // A change may affect only an attribute block: the inode is then equal if two changes have
+        // the same times. Compare the credits to detect this.
         if inode != before || handle.credits() != credits {
             live.publish_attributes(&handle, &inode);
         }
@@ -322,9 +332,9 @@ impl Volume {
     }
 }
 
-/// Returns `mode` without the bits that make a program run as its owner. With `keeps_set_group_id`,
-/// the set-group-id bit is kept if the group may not execute the file, because the bit then has
-/// another meaning.
+/// Returns `mode` without the set-id bits. With `keeps_set_group_id`, keeps the set-group-id bit if
+/// the group cannot execute the file, because the bit then does not change the rights with which
+/// the file runs.
 fn without_set_id(mode: u16, keeps_set_group_id: bool) -> u16 {
     if keeps_set_group_id && mode & GROUP_EXECUTES == 0 {
         mode & !SET_USER_ID
@@ -333,9 +343,9 @@ fn without_set_id(mode: u16, keeps_set_group_id: bool) -> u16 {
     }
 }
 
-/// Refuses `set` if the file's flags forbid it.
+/// Returns an error if the flags of the file forbid a change in `set`.
 fn check_settable(inode: &Inode, set: &SetAttributes) -> Result<()> {
-    // The caller reports times of changes that were made already.
+    // A caller that sets `ctime` reports the times of changes that it has already made.
     let is_report = set.ctime.is_some();
     let now = Some(SetTime::Now);
     let touches = set.atime == now && set.mtime == now;
@@ -351,7 +361,8 @@ fn check_settable(inode: &Inode, set: &SetAttributes) -> Result<()> {
     check_flags(inode, forbidding)
 }
 
-/// Refuses the attribute `name` if the file cannot have it, or its attributes cannot change.
+/// Returns an error if the file cannot have the extended attribute `name`, or if its attributes
+/// must not change.
 fn check_xattr(inode: &Inode, name: &[u8]) -> Result<()> {
     check_flags(inode, FIXED)?;
     let (ino, kind) = (inode.ino(), inode.kind());
@@ -367,7 +378,7 @@ fn check_xattr(inode: &Inode, name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the flags of `inode` after `wanted` were requested.
+/// Returns the flags that `inode` has after a request to set its flags to `wanted`.
 fn changed_flags(inode: &Inode, wanted: InodeFlags) -> Result<InodeFlags> {
     let old = inode.flags();
     let settable = match inode.kind() {
@@ -376,14 +387,14 @@ fn changed_flags(inode: &Inode, wanted: InodeFlags) -> Result<InodeFlags> {
         _ => SPECIAL_FILE_FLAGS,
     };
     let unknown = wanted - old - settable;
-    // A conversion between extents and block numbers is possible, but not implemented here.
+    // The kernel can convert between extents and block maps. This is not implemented here.
     let other_mapping = (wanted ^ old) & InodeFlags::EXTENTS;
     if !unknown.is_empty() || !other_mapping.is_empty() {
         let what = "setting or clearing these flags on this file";
         return Err(larder_ext4::Error::NotSupported(inode.ino(), what).into());
     }
     let new = (old - settable) | (wanted & settable);
-    // This flag must be removed before any other flag can change.
+    // While the immutable flag remains set, no other flag can change.
     if (old & new).contains(InodeFlags::IMMUTABLE) && old != new {
         check_flags(inode, InodeFlags::IMMUTABLE)?;
     }

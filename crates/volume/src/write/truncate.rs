@@ -1,8 +1,8 @@
-//! Making files shorter and longer.
+//! Changes the sizes of files.
 //!
 //! Model: `ext4_setattr` and `ext4_truncate`. A truncation may need several handles. The inode is
-//! an orphan in the meantime, so that the next mount finishes a truncation that a crash
-//! interrupted.
+//! recorded as an orphan until the last handle, so that the next mount can finish a truncation that
+//! a crash interrupted.
 
 use super::Writer;
 use super::names::FIXED;
@@ -14,15 +14,15 @@ use larder_ext4::{Error, FileBlocks, Handle, Inode, MappingKind};
 /// The maximum number of blocks in a file.
 pub(super) const FILE_BLOCKS: u64 = 1 << 32;
 
-/// Additional credits of a handle that unmaps blocks, beside the credits for one of them. With
-/// these, one handle suffices for most files.
+/// The credits of a handle that unmaps blocks, in addition to the credits for one block. With these
+/// credits, one handle suffices for most files.
 const CREDITS: u32 = 64;
 
-/// Credits for the inode, the orphan list or file, and the superblock.
+/// The credits for the inode, the orphan list or orphan file, and the superblock.
 pub(super) const INODE_CREDITS: u32 = 6;
 
 impl Writer {
-    /// Sets the size of the file to `size_bytes`. The caller holds `rw` exclusively.
+    /// Sets the size of the file to `size_bytes`. The caller must hold `rw` exclusively.
     pub(crate) fn truncate(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, FIXED)?;
@@ -37,19 +37,20 @@ impl Writer {
         }
         self.zero_tail(live, size_bytes)?;
         if self.fs().journals_content() {
-            // This includes content that is cut off, because the zeros must be durable before the
-            // truncation.
+            // With `data=journal`, the zeros reach the device only through write-back, and they
+            // must be durable before the truncation. Write-back also writes the content that is
+            // about to be removed.
             self.write_back.write_file(live)?;
         }
         self.shrink(live, size_bytes)
     }
 
-    /// Sets the size of the file to `size_bytes`, which is not less than its present size.
+    /// Sets the size of the file to `size_bytes`, which must be at least the present size.
     pub(super) fn grow(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         if size_bytes > live.peek()?.size_bytes() {
             self.zero_tail(live, live.peek()?.size_bytes())?;
         }
-        // The size must not pass content that is not on the device.
+        // The size on the image must not include content that is not on the device.
         self.write_back.write_file(live)?;
         live.change(INODE_CREDITS, |handle, inode| {
             self.stamp(inode);
@@ -59,7 +60,8 @@ impl Writer {
         })
     }
 
-    /// Truncates the file to `size_bytes`. The rest of its last block is zero.
+    /// Truncates the file to `size_bytes`, which must be less than the present size. The bytes
+    /// after `size_bytes` in the new last block must be zero.
     fn shrink(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let _exclusive = live.writeback.lock();
         let _map = live.map.write();
@@ -70,7 +72,7 @@ impl Writer {
         let mut handle = fs.start(self.truncation_credits(live)?)?;
         let mut inode = live.inode()?;
         self.stamp(&mut inode);
-        // The size must not pass content that is only in memory.
+        // The size on the image must not include content that is only in memory.
         inode.set_size_bytes(size_bytes.min(inode.size_bytes()));
         fs.add_orphan(&mut handle, &mut inode)?;
         let left = fs.unmap(&mut handle, &mut inode, blocks.clone())?;
@@ -91,10 +93,10 @@ impl Writer {
         self.unmap_rest(live, left)
     }
 
-    /// Writes the block at the end of a file that is about to be `size_bytes` long, if it is
-    /// mapped. Its zeros must be written before the truncation. Otherwise, after a crash, a file
-    /// that grows again could show the content that was cut off. The caller holds `writeback` and
-    /// `rw`, so the page does not change.
+    /// Writes the dirty block that contains the offset `size_bytes`, the new end of the file, if
+    /// the block is mapped. The zeros after the end must be on the device before the truncation is
+    /// committed. Otherwise, after a crash, the removed content could appear in a file that grows
+    /// again. The caller must hold `writeback` and `rw`, so that the page does not change.
     fn write_tail(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let (block_bytes, page_bytes) = (self.inodes.block_bytes(), self.inodes.page_bytes());
         let block = size_bytes / block_bytes;
@@ -119,8 +121,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Unmaps `blocks`, which are cut off from a file that is an orphan, in as many handles as
-    /// necessary. The caller holds `map` exclusively.
+    /// Unmaps `blocks`, the blocks after the end of a truncated file, in as many handles as
+    /// necessary. The file must be recorded as an orphan. The caller must hold `map` exclusively.
     pub(super) fn unmap_rest(&self, live: &Live<'_>, mut blocks: FileBlocks) -> Result<()> {
         loop {
             blocks = live.change(self.truncation_credits(live)?, |handle, inode| {
@@ -136,7 +138,8 @@ impl Writer {
         }
     }
 
-    /// Unmaps as many of `blocks` of `inode` as fit into the handle. Returns the remaining blocks.
+    /// Unmaps as many of `blocks` of `inode` as the credits of the handle allow. Returns the
+    /// remaining blocks.
     pub(super) fn unmap_some(
         &self,
         handle: &mut Handle<'_>,
@@ -153,7 +156,7 @@ impl Writer {
         Ok(left)
     }
 
-    /// Removes the inode from the orphans, unless the file has lost its last name.
+    /// Removes the inode from the list of orphans, unless the file has no names.
     fn end_truncation(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         if inode.links() > 0 {
             self.fs().remove_orphan(handle, inode)?;
@@ -167,16 +170,17 @@ impl Writer {
         Ok(one.saturating_add(CREDITS + INODE_CREDITS))
     }
 
-    /// Drops the pages past `size_bytes` of a file that had `before_bytes`, and fills the rest of
-    /// the last page with zeros. Bytes past the former end are zeros already. The caller holds
-    /// `map` exclusively, so no page is filled again with the old content.
+    /// Discards the pages past `size_bytes` of a file that had `before_bytes`, and sets the bytes
+    /// after `size_bytes` in the last page to zero. Bytes past the former end are already zero. The
+    /// caller must hold `map` exclusively, so that no page is filled again with the old content.
     fn drop_pages(&self, live: &Live<'_>, size_bytes: u64, before_bytes: u64) {
         let page_bytes = self.inodes.page_bytes();
         let (ino, pages) = (live.ino(), &self.inodes.caches.pages);
         let past_end = size_bytes.div_ceil(page_bytes)..before_bytes.div_ceil(page_bytes);
         pages.discard_range(ino.0.into(), past_end);
         let last = key(ino, size_bytes / page_bytes);
-        // A thread that is filling the page has not looked up the mapping yet.
+        // If another thread is filling the page, `lock` fails. That thread waits for `map`, and
+        // then fills the page with the new content.
         if let Lock::Locked(mut page) = pages.lock(last, || false) {
             let kept = usize::try_from(size_bytes % page_bytes).unwrap_or(0);
             page[kept..].fill(0);

@@ -1,4 +1,4 @@
-//! Operations on names: removal.
+//! Public operations that remove names, and holds.
 //!
 //! Model: `vfs_unlink` and `vfs_rmdir`.
 
@@ -11,8 +11,8 @@ use larder_ext4::Inode;
 use larder_ext4::ondisk::inode::InodeFlags;
 
 impl Volume {
-    /// Removes a name of a file that is not a directory. The file is deleted when it has neither
-    /// names nor [holds](Volume::hold). Returns its inode number.
+    /// Removes a name of a file that is not a directory, and returns the inode number of the file.
+    /// The file is deleted when it has neither names nor [holds](Volume::hold).
     ///
     /// # Errors
     /// `ENOENT`, `EISDIR`, `EPERM`, `EROFS`, …, or an error of the image.
@@ -20,7 +20,7 @@ impl Volume {
         self.remove(parent, name, false)
     }
 
-    /// Removes an empty directory. Returns its inode number.
+    /// Removes an empty directory, and returns its inode number.
     ///
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EPERM`, `EROFS`, …, or an error of the image.
@@ -37,7 +37,7 @@ impl Volume {
             check_name(parent, name)?;
             let dir_live = self.live(parent)?;
             loop {
-                // Looked up without locks here, and again under the locks.
+                // The name is looked up here without locks, and again below with the locks held.
                 let live = self.live(self.lookup(parent, name)?)?;
                 let _locked = lock_exclusively([&dir_live, &live]);
                 let (ino, _) = self.inodes.existing_entry(&dir_live.inode()?, name)?;
@@ -49,7 +49,8 @@ impl Volume {
         })
     }
 
-    /// Removes `name` in `dir_live`, which refers to `live`. Both are locked exclusively.
+    /// Removes `name`, which refers to `live`, from `dir_live`. `rw` of both inodes must be held
+    /// exclusively.
     fn remove_locked(
         &self,
         dir_live: &Live<'_>,
@@ -85,21 +86,22 @@ impl Volume {
         Ok(())
     }
 
-    /// Holds the inode `ino`. Until as many [releases](Volume::release), the number belongs to this
-    /// inode, which is not deleted, with or without names. A number that is not held may be stale,
-    /// or belong to another file, by the next call.
+    /// Adds a hold to the inode `ino`. A hold prevents the deletion of the inode, even after all
+    /// its names are removed. The inode keeps its number until each hold is
+    /// [released](Volume::release). Without a hold, the inode may be deleted before the next call,
+    /// and the number may then belong to another file.
     /// [`Metadata::generation`](crate::Metadata::generation) distinguishes files that had the same
     /// number.
     ///
     /// # Errors
-    /// `ESTALE` if the inode is deleted; it is not held then.
+    /// `ESTALE` if the inode is deleted. It then has no new hold.
     pub fn hold(&self, ino: Ino) -> Result<()> {
         self.writer.hold(ino)
     }
 
-    /// Releases `count` holds of `ino`. An inode without names and holds is deleted. If the volume
-    /// is closed or has become read-only, the inode is deleted when the image is next opened for
-    /// writing.
+    /// Releases `count` holds of `ino`. If the inode then has neither names nor holds, deletes it.
+    /// If the volume is closed or has become read-only, the inode is deleted when the image is next
+    /// opened for writing.
     ///
     /// # Errors
     /// An error of the image.
@@ -108,7 +110,8 @@ impl Volume {
     }
 }
 
-/// Refuses to remove `inode`, which is `name` in `dir`, if either of them forbids it.
+/// Returns an error if `name` of `inode` must not be removed from `dir`, because of the flags of
+/// `dir` or `inode`.
 pub(super) fn check_removable(dir: &Inode, name: &[u8], inode: &Inode) -> Result<()> {
     check_changeable(dir, name)?;
     if dir.flags().contains(InodeFlags::APPEND) {
