@@ -64,10 +64,10 @@ pub(crate) struct VolumeArgs {
     /// Offset of the file system (suffixes K, M, G, T)
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     pub offset: Option<u64>,
-    /// Memory for all caches together [default: 256M]
+    /// Total memory of all caches [default: 256M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_cache)]
     pub cache_size: Option<u64>,
-    /// Ignore the journal, even if it needs recovery
+    /// Ignore the journal, and open the image read-only
     #[arg(long)]
     pub noload: bool,
 }
@@ -102,67 +102,84 @@ pub(crate) struct LabArgs {
 
 /// Mount an image
 ///
-/// The command returns when the image is mounted. A server process stays in the background
+/// The command returns when the image is mounted. A server process runs in the background
 /// until the image is unmounted. Users other than root need fusermount3 (package fuse3).
 ///
-/// The image is mounted read-write, which requires exclusive access to it. With -o ro it is
-/// never written; a journal that needs recovery is then replayed in memory.
+/// By default, the image is mounted read-write, which requires exclusive access to the image.
+/// With -o ro, the image is never written, and a journal that needs recovery is replayed in
+/// memory.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Mount options (-o). If two contradict each other, the last one wins:
+Mount options (-o). If two mount options contradict each other, the last one
+wins. If a flag contradicts a mount option, the flag wins.
   offset=, cache_size=, readahead=, readahead_max=, readahead_threads=,
   threads=, fsname=, subtype=, metrics=, direct_io, direct_device,
   allow_other, allow_root, nonempty
-        same as the flags of these names, which take precedence
+        same as the flags of these names: --cache-size for cache_size=
   noload, norecovery
-        same as --noload; the mount is read-only, even with rw
+        same as --noload: ignore the journal, even if it needs
+        recovery, and mount read-only, even if rw is given
   ro, rw
         mount read-only (several mounts can share the image) or
         read-write (exclusive access) [default: rw; read-only, with a
         warning, if the image cannot be written]
   commit=SECONDS
-        interval between commits of the journal [default: 5, also
-        for 0; maximum: 86400]
+        interval between commits of the journal [default: 5, which 0
+        selects as well; maximum: 86400]
   data=ordered|writeback|journal
-        journal: file content goes through the journal too;
-        writeback: same as ordered [default: ordered]
+        ordered: file content is written to the image before the
+        metadata that refers to it is committed; writeback: same as
+        ordered; journal: file content is also written to the journal
+        [default: ordered]
   errors=continue|remount-ro|abort
-        action when corruption is detected during a change: keep the
-        mount writable (continue), or make it read-only and discard
-        uncommitted changes (remount-ro, abort) [default: as set in
-        the superblock]
+        action when corruption is detected during a change. continue:
+        only this change fails; remount-ro and abort: the change
+        fails, the mount becomes read-only, and uncommitted changes
+        are lost [default: as set in the superblock]
   mbcache=old|lru|list-lru|referenced|clock|off
-        cache that finds files with equal extended attributes, so
-        that they share a block [default: referenced]; off: no
-        sharing; has no effect on read-only mounts
+        implementation of the cache that finds files with equal
+        extended attributes, so that the files share a block
+        [default: referenced]; no effect on read-only mounts
+          old         that of Linux before its rewrite in 2016, with
+                      several indexes and one lock
+          lru         the rewrite with one LRU list
+          list-lru    the rewrite with an LRU list for each processor
+          referenced  the rewrite with a referenced bit, as in Linux
+          clock       larder's own: no list, lookups without a lock
+          off         no cache: new attributes share no blocks
   no_mbcache, nombcache
         same as mbcache=off
   tables=BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=eager]
         hash functions and sizes of the cache tables: see below
   sync, async
-        sync: each call returns when its change is durable
+        sync: a system call returns when its change is durable;
+        async: a change is durable after the next commit or fsync(2)
+        [default: async]
   writeback_cache
-        the kernel collects writes before it sends them: faster for
-        small writes, but errors, even ENOSPC, are reported only by
-        close(2) and fsync(2)
+        the kernel collects writes before it sends them to larder:
+        faster for small writes, but errors, even ENOSPC, are reported
+        only by close(2) and fsync(2)
   fakeroot
         no permission checks: each user with access to the mount can
         do everything
   suid, dev
-        honour set-id bits, allow device files (root only) [default:
-        off, but on if root mounts with mount(8)]
+        honour set-id bits (suid) and device files (dev); only root
+        can give these options [default: off, but on if root mounts
+        with mount(8)]
   noexec
-        do not run programs
+        do not run programs from the mount
   defaults, noauto, user, nofail, _netdev, x-*, noatime, ...
-        accepted for mount(8) and fstab, no effect
+        accepted because mount(8) and fstab(5) use them; no effect
 
-Tables (-o tables=): a base and changes to it, joined by +:
+Tables (-o tables=): a base, followed by changes to the base, joined by +. The
+bases A to D are the tables of the kernels with these names in C. Lever,
+\"Linux Kernel Hash Table Behavior\" (2000).
   BASE   tables to start from [default: larder]
     larder     larder's own functions, sized for --cache-size; only
                these resist file names that are chosen to collide
-    reference  Linux 2.2.5, as FUNCTION/SIZE: page-reference/11,
-               buffer-reference/15, dentry-reference/10,
-               inode-reference/8
+    reference  those of Linux 2.2.5, as FUNCTION/SIZE:
+               page-reference/11, buffer-reference/15,
+               dentry-reference/10, inode-reference/8
     A          page-mult/13, buffer-mult-11/14, dentry-add/13,
                inode-modified/11
     B          as A, with buffer-steiner/14
@@ -170,26 +187,28 @@ Tables (-o tables=): a base and changes to it, joined by +:
     D          as A, with page-offset/13
   +CACHE=FUNCTION[/SIZE]   a different table for one cache
     CACHE      page, buffer, dentry or inode
-    FUNCTION   a function from larder lab list, with or without the
-               cache's name (mult for page-mult); larder for larder's
-               own; for pages also rbtree, without SIZE: a red-black
-               tree for each inode
-    SIZE       14 for 2^14 buckets (at most 24), or a RULE
-               [default: that of BASE]
+    FUNCTION   a function that larder lab list prints, with or
+               without the cache's name (mult for page-mult); or
+               larder for larder's own function; or, for pages only,
+               rbtree for a red-black tree for each inode, which has
+               no SIZE
+    SIZE       a number N, at most 24, for 2^N buckets, or a RULE
+               [default: the size that BASE has for the cache]
   +sizes=RULE              sizes of all tables
-    larder     about one bucket for each object that fits in memory;
-               one bucket for every four to eight buffers
+    larder     about one bucket for each object that fits in memory,
+               but one bucket for every four to eight buffers
     2.2.16     as Linux 2.2.16: for pages one bucket for each 4 KiB of
                --cache-size; 32768 buckets for buffers, 1024 for
                dentries, 256 for inodes
-    today      as current Linux: one bucket for each 8 KiB of
-               --cache-size for dentries, and for each 16 KiB for
-               inodes; pages and buffers, which have no tables there,
-               have one for each 4 KiB
-  +shrink=normal|eager     when dentries are evicted [default: normal]
-    normal     if evicting a quarter of the pages frees too little
-    eager      first, whenever memory is short
-A to D are the kernels in C. Lever, \"Linux Kernel Hash Table Behavior\" (2000).
+    today      as current Linux: for dentries one bucket for each
+               8 KiB of --cache-size, for inodes one for each 16 KiB;
+               for pages and buffers, which have no tables in current
+               Linux, one for each 4 KiB
+  +shrink=normal|eager     when names (dentries) are evicted if memory
+                           is short [default: normal]
+    normal     after pages, if evicting a quarter of the pages freed
+               too little memory
+    eager      before all other objects
 
 Examples:
   larder mount disk.img /mnt/disk
@@ -204,11 +223,12 @@ Examples:
 
 Without --direct-io, the kernel caches file content and reads ahead before it
 sends requests to larder, so --readahead has little effect. With --direct-io,
-every read reaches larder's page cache and readahead policy. Use it for large
-files that are read once, or whose content fits in --cache-size. For other
-files it is slower, because each repeated read is a request to larder.
+every read reaches larder's page cache and readahead policy. Use --direct-io
+for large files that are read once, or whose content fits in --cache-size. For
+other files --direct-io is slower, because each repeated read is a request to
+larder.
 
-If larder is installed as mount.larder, fstab(5) can contain lines such as
+If larder is installed as mount.larder, /etc/fstab can contain lines such as
   /srv/disk.img  /mnt/disk  larder  rw,noauto,user  0 0")]
 #[expect(
     clippy::struct_excessive_bools,
@@ -221,7 +241,7 @@ pub(crate) struct MountArgs {
     pub mountpoint: PathBuf,
     /// Mount options, separated by commas
     ///
-    /// The options are listed below. -o can be given several times.
+    /// The mount options are listed below. -o can be given several times.
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<OsString>,
     /// Stay in the foreground; Ctrl-C unmounts
@@ -231,11 +251,11 @@ pub(crate) struct MountArgs {
     pub volume: VolumeArgs,
     /// Readahead policy [default: ondemand]
     ///
-    /// legacy is the policy of Linux 2.6.20, ondemand that of Linux 2.6.23, and modern that of
-    /// Linux 6.18. off disables larder's readahead.
+    /// legacy: as Linux 2.6.20. ondemand: as Linux 2.6.23. modern: as Linux 6.18. off: larder
+    /// does not read ahead.
     #[arg(long, value_name = "POLICY", value_parser = policy_names())]
     pub readahead: Option<PolicyName>,
-    /// Largest amount to read ahead at once [default: 1M]
+    /// Maximum size of one readahead [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
     /// Readahead threads; 0 disables larder's readahead [default: 4]
@@ -243,12 +263,13 @@ pub(crate) struct MountArgs {
     pub readahead_threads: Option<usize>,
     /// Disable the kernel's cache of file content
     ///
-    /// Every read is then served by larder's page cache and readahead.
+    /// With this option, every read is a request to larder, which uses its own page cache and
+    /// readahead. See the end of this page.
     #[arg(long)]
     pub direct_io: bool,
     /// Bypass the kernel's cache of the image
     ///
-    /// The kernel then neither caches the image nor reads ahead in it.
+    /// With this option, the kernel neither caches the image nor reads ahead in the image.
     #[arg(long)]
     pub direct_device: bool,
     /// Threads that serve requests [default: 4 to 8]
@@ -262,10 +283,10 @@ pub(crate) struct MountArgs {
     /// allow this option.
     #[arg(long)]
     pub allow_other: bool,
-    /// Give root access to the mount too
+    /// Give root and the mounting user access to the mount
     ///
-    /// The kernel then caches no names or attributes, so the mount is slower. For users other than
-    /// root, /etc/fuse.conf must allow this option.
+    /// With this option, the kernel caches no names or attributes, so the mount is slower. For
+    /// users other than root, /etc/fuse.conf must allow this option.
     #[arg(long)]
     pub allow_root: bool,
     /// Mount on a directory that is not empty
@@ -281,16 +302,16 @@ pub(crate) struct MountArgs {
     pub subtype: Option<String>,
     /// Serve metrics for Prometheus over HTTP
     ///
-    /// ADDR is a port of the loopback address (0 for any free port) or ADDRESS:PORT. Everyone
-    /// who can connect can read the metrics.
+    /// ADDR is ADDRESS:PORT, or only a port, for the loopback address (0 for any free port).
+    /// Everyone who can connect to the address can read the metrics.
     #[arg(long, value_name = "ADDR", value_parser = metrics::parse)]
     pub metrics: Option<SocketAddr>,
-    /// Record all cache operations to FILE, a new trace
+    /// Record all cache operations to a new trace, FILE
     ///
-    /// The trace is a Parquet file for larder lab. It contains every lookup, insertion and
-    /// removal in the caches, and so shows which files were used, and when. Events are written
-    /// every 5 seconds, and the trace is complete after larder umount. larder stats shows the
-    /// progress.
+    /// The trace is a Parquet file that larder lab reads. Because it contains every lookup,
+    /// insertion and removal in the caches, it shows which files were used, and when. larder
+    /// appends the events every 5 seconds. The trace is complete after larder umount. larder stats
+    /// shows the number of recorded events.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Append the log to FILE
@@ -306,10 +327,10 @@ fn policy_names() -> impl TypedValueParser<Value = PolicyName> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<PolicyName>())
 }
 
-/// Unmount an image, and wait until it is written
+/// Unmount an image, and wait until all changes are written
 ///
-/// The command returns when all changes are on the image and the image is no longer in use. It
-/// also removes the mount of a server that was killed.
+/// The command returns when all changes are on the image and the image is no longer in use. If
+/// the server of the mount was killed, the command removes the mount.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -320,7 +341,7 @@ pub(crate) struct UmountArgs {
     pub mountpoint: PathBuf,
     /// Detach a mount that is in use
     ///
-    /// The mount ends when its last file is closed.
+    /// The mount point is free at once. The server exits when the last open file is closed.
     #[arg(short, long)]
     pub lazy: bool,
 }
@@ -333,15 +354,16 @@ Examples:
   larder ls -la disk.img /etc
   larder ls --json disk.img /home | jq '.entries[].name'
 
-JSON: path, entries (each name, name_hex, and the keys of larder stat --json).
-name_hex is present only if the name is not valid UTF-8.")]
+JSON: path, entries. Each entry has name, name_hex and the keys of larder stat
+--json except path. name_hex, the bytes of the name in hexadecimal, is present
+only if the name is not valid UTF-8.")]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     pub source: ImageArgs,
-    /// Show type, permissions, links, owner, size and time
+    /// Show type, permissions, hard links, owner, size and time
     #[arg(short, long)]
     pub long: bool,
-    /// Show names that start with a dot
+    /// Include names that start with a dot
     #[arg(short, long)]
     pub all: bool,
     /// Print JSON
@@ -354,7 +376,7 @@ pub(crate) struct LsArgs {
 
 /// Show the attributes of a file in an image
 ///
-/// If the path ends in a symbolic link, the link itself is shown.
+/// If the path ends in a symbolic link, the command shows the link, not its target.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -362,9 +384,10 @@ Examples:
   larder stat --json disk.img /bin/sh | jq .size_bytes
 
 JSON: path, ino, type, mode, permissions, links, uid, gid, size_bytes,
-blocks_512; accessed, modified, changed and created (each seconds,
-nanoseconds); flags, generation, project_id, xattrs (names only); for device
-files rdev_major and rdev_minor; for symbolic links target.")]
+blocks_512 (allocated blocks of 512 bytes); accessed, modified, changed and
+created (each with seconds and nanoseconds); flags, generation, project_id,
+xattrs (names only). Device files also have rdev_major and rdev_minor, and
+symbolic links have target.")]
 pub(crate) struct StatArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -389,12 +412,13 @@ pub(crate) struct CatArgs {
 /// Copy files out of an image, or into one
 ///
 /// A copy keeps permissions, times, holes, symbolic and hard links, and extended attributes. A
-/// copy into an image also keeps owners and device files; a copy out of an image keeps them only
-/// if root makes it.
+/// copy into an image also keeps owners and device files. A copy out of an image keeps owners and
+/// device files only if root runs the command.
 ///
-/// An existing file is replaced by a complete copy; if the copy fails, the file is unchanged. If
-/// DEST is a device, a FIFO or a symbolic link, such as /dev/stdout, the content is written to
-/// it. Nothing is written outside DEST, whatever names and links the image contains.
+/// An existing file is replaced only when its copy is complete: if the copy fails, the file is
+/// unchanged. If DEST is a device, a FIFO or a symbolic link, such as /dev/stdout, the command
+/// writes the content to DEST instead of replacing DEST. Nothing is written outside DEST, whatever
+/// names and links the image contains.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \
@@ -407,11 +431,15 @@ Examples:
   larder cp notes.txt disk.img:/root/         copy a file into an image
   larder cp -r src/. disk.img:/usr/src        copy the content of a directory
 
-If the last argument contains :/, it is a path in an image, unless the part
-before the colon is a directory.
+If the last argument contains :/, the files are copied into an image: the part
+before the first :/ names the image, and the part from the slash on is the path
+in the image. If the part before the first :/ is an existing directory, the
+last argument is an ordinary path.
 
-Exit code: 0 if everything was copied; 1 if not, after an error message for
-each file that was not copied; 2 for invalid arguments."
+Exit codes:
+  0  everything was copied
+  1  something was not copied; there is an error message for each such file
+  2  the arguments are invalid"
 )]
 pub(crate) struct CpArgs {
     #[command(flatten)]
@@ -419,8 +447,8 @@ pub(crate) struct CpArgs {
     /// Copy directories with their content
     #[arg(short, long, visible_short_alias = 'R', short_alias = 'a')]
     pub recursive: bool,
-    /// Files to copy, and the destination
-    #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "DEST"])]
+    /// What to copy and, last, the destination: see Usage
+    #[arg(required = true, num_args = 2.., value_name = "PATH")]
     pub paths: Vec<OsString>,
 }
 
@@ -433,7 +461,9 @@ Examples:
 
 JSON: kind, label, uuid, last_mounted, features, block_size_bytes,
 cluster_size_bytes, inode_size_bytes, blocks, blocks_free, inodes, inodes_free,
-clean, missing_bytes, superblock_repair, journal {state, ...}")]
+clean, missing_bytes (at the end of a truncated image), superblock_repair (the
+damage of the primary superblock, and the backup that was used instead),
+journal {state, ...}")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -454,42 +484,49 @@ Examples:
   larder stats --histogram dentry --json /mnt/disk | jq '.rows[].poisson_buckets'
   larder stats --prometheus /mnt/disk > /var/lib/node_exporter/textfile/disk.prom
 
-larder mount --help explains the tables of the caches (-o tables=). Pages in
-red-black trees have no buckets: their links are the tree nodes that a lookup
-visits, longest is the depth of the deepest page, and the histogram shows
-depths instead of chain lengths.
+larder mount --help explains the tables of the caches (-o tables=). A link is
+an entry of a hash chain that a lookup compares with its key. Pages in
+red-black trees (-o tables=larder+page=rbtree) have no buckets: for these
+pages, links are the tree nodes that a lookup visits, longest is the depth of
+the deepest page, and the histogram shows depths instead of chain lengths.
 
 JSON:
-  cache_size_bytes, tables
-  page, buffer, dentry, inode (each finder, buckets, objects, inserted,
-    capacity, lookups, hits, links_on_hits, links_on_misses, longest_chain,
-    bytes)
-  readahead {policy, max_bytes, threads, windows, pages_ahead, pages_used,
-    pages_wasted}
-  device {reads, bytes, writes, written_bytes, flushes}
-on a read-write mount also
+  cache_size_bytes, tables (the option of the mount)
+  page, buffer, dentry, inode, with these keys each:
+    finder (hash function, or rbtree), buckets, objects, inserted,
+    capacity (most objects), lookups, hits, links_on_hits, links_on_misses,
+    longest_chain, bytes
+  readahead {policy, max_bytes, threads, windows (batches of pages that were
+    read ahead), pages_ahead (pages in these windows), pages_used,
+    pages_wasted (evicted before use)}
+  device {reads, bytes (read), writes, written_bytes, flushes}
+A read-write mount adds:
   writing {dirty_bytes, dirty_metadata_bytes, read_only_because}
-  attributes {variant, blocks, inodes, shares, saved_bytes} (blocks and
-    inodes each entries, limit_entries, buckets, entry_bytes, bytes, lookups,
-    hits, inserted, dropped_by_limit, dropped_by_shrinker)
-on a mount that is recorded also
+  attributes {variant (of mbcache), blocks, inodes, shares, saved_bytes}
+    blocks (the cache of attribute blocks) and inodes (the cache of inodes
+    with large values) have these keys each: entries, limit_entries, buckets,
+    entry_bytes, bytes, lookups, hits, inserted, dropped_by_limit,
+    dropped_by_shrinker (because memory was short)
+A mount with --record adds:
   recording {file, events, lost, failure}
 
-shares counts all shares since the mount. saved_bytes is the space that those
-of them save that still exist.
+shares counts how often since the mount a file used the attribute block or
+value inode of another file instead of a new one. saved_bytes is the space on
+the image that these shares save now.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,
     longest_chain
-  rows (each length, buckets, objects, poisson_buckets)
-  trees {count, largest, rows (each depth, objects)}, for trees only
-In the last row, length is null: the row counts all longer chains.
-poisson_buckets is the number of buckets that a random distribution would
-give. For trees, the first list of rows is empty.
+  rows [{length (of a chain), buckets (with such chains), objects (in these
+    buckets), poisson_buckets (expected if objects were distributed at
+    random)}]
+  trees {count, largest, rows [{depth, objects}]}, only for red-black trees
+The last row has the length null and counts all longer chains. For red-black
+trees, the top-level rows are empty, and trees.rows has the depths.
 
 Prometheus metrics are named after the keys of the JSON: page.lookups is
 larder_cache_lookups_total{cache=\"page\"}. With --prometheus, each metric has
-the mount point as a label too.")]
+a label with the mount point.")]
 pub(crate) struct StatsArgs {
     /// Mount point
     pub mountpoint: PathBuf,

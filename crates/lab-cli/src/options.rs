@@ -14,12 +14,13 @@ pub(crate) struct ResultArgs {
     /// Write one JSON object instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Also write the figures to FILE as CSV
+    /// Also write the results to FILE as CSV
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
     /// Also write a report to DIR
     ///
-    /// The report consists of Markdown, HTML, CSV, JSON and all plots. Replaced files are reported.
+    /// The report consists of Markdown, HTML, CSV, JSON and all plots. The command lists the files in
+    /// DIR that it replaces.
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 
 /// Write a file, or standard input, into an image
 ///
-/// The file appears only when it is complete. If anything fails, the image is unchanged.
+/// The file appears in the image only when it is complete. If the command fails, the image is
+/// unchanged.
 ///
-/// A new file belongs to you, and has the permissions of the source. A file that replaces another
-/// takes its owner, permissions, attributes and flags; other hard links of the replaced file keep
-/// the old content.
+/// A new file belongs to you, and has the permissions of the source. If the destination exists, the
+/// new file takes the owner, permissions, attributes and flags of the old file. Other hard links of
+/// the old file keep the old content.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +23,7 @@ Examples:
 pub(crate) struct PutArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// Source file, or - for standard input
+    /// File to read, or - for standard input
     pub file: PathBuf,
     /// Destination in the image
     #[arg(value_name = "IMAGE:/PATH")]
@@ -66,15 +67,15 @@ pub(crate) struct RmArgs {
 
 /// Move or rename files in an image
 ///
-/// If DEST is a directory, the files are moved into it. An existing file is replaced.
+/// If DEST is a directory, the files are moved into DEST. An existing file is replaced.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder mv [OPTIONS] <IMAGE> <PATH>... <DEST>",
     after_help = "\
 Examples:
   larder mv disk.img /etc/fstab.new /etc/fstab
-  larder mv disk.img /a /b /attic               into a directory
-  larder mv -n disk.img /old /new               unless /new exists"
+  larder mv disk.img /a /b /attic               move into a directory
+  larder mv -n disk.img /old /new               move unless /new exists"
 )]
 pub(crate) struct MvArgs {
     #[command(flatten)]
@@ -82,7 +83,7 @@ pub(crate) struct MvArgs {
     /// Do not replace existing files
     #[arg(short, long)]
     pub no_clobber: bool,
-    /// Paths inside the image, and the destination
-    #[arg(required = true, num_args = 2.., value_names = ["PATH", "DEST"])]
+    /// Paths of the files and, last, the destination
+    #[arg(required = true, num_args = 2.., value_name = "PATH")]
     pub paths: Vec<OsString>,
 }

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 /// Watch the caches of a mount
 ///
-/// Shows hit rates, hash chains, readahead, device accesses and memory, and refreshes them every
-/// second. If the output is not a terminal, the figures are printed once, as text.
+/// Shows hit rates, hash chains, readahead, device accesses and memory on the terminal, and
+/// refreshes these numbers every second. If the output is not a terminal, the numbers are printed
+/// as text, once or --count times.
 ///
 /// Only root and the user who mounted the image can use this command.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Keys:
   up, down, left, right    choose the cache whose histogram is shown
-  ?                        explain the figures
+  ?                        explain the numbers
   q, Esc, Ctrl-C           quit
 
 Examples:
@@ -25,34 +26,42 @@ Examples:
   larder top --json --count 60 /mnt/disk | jq .rates.page.lookups_s
 
 JSON, one line for each refresh:
-  elapsed_s, the time since the previous line; not in the first line
-  rates, not in the first line:
-    page, buffer, dentry, inode (each lookups_s, hit_rate, links_per_hit,
-      links_per_miss, inserted_s, removed_s; null if the divisor is 0)
-    readahead {windows_s, pages_ahead_s, pages_used_s, pages_wasted_s}
+  elapsed_s: seconds since the previous line; not in the first line
+  rates since the previous line; not in the first line. A key that ends in _s
+    is a rate per second.
+    page, buffer, dentry, inode, with these keys each: lookups_s, hit_rate,
+      links_per_hit, links_per_miss (entries of a hash chain that a lookup
+      compares), inserted_s, removed_s. A ratio is null if its divisor is 0.
+    readahead {windows_s (batches read ahead), pages_ahead_s, pages_used_s,
+      pages_wasted_s (evicted before use)}
     device {reads_s, bytes_s, writes_s, written_bytes_s, flushes_s}
-  stats, as larder stats --json prints; longest_chain is updated less often
-    for the caches whose histogram is not shown
-  histogram, as larder stats --histogram CACHE --json prints
+  stats: the object that larder stats --json prints; longest_chain is updated
+    less often for the caches whose histogram is not shown
+  histogram: the object that larder stats --histogram CACHE --json prints
 
-Exit code on a terminal: 0 if you quit, also after the image was unmounted;
-1 if the server of the mount was lost.")]
+Exit codes on a terminal:
+  0  you quit, --count refreshes were shown, or the image was unmounted
+  1  the connection to the server of the mount was lost
+  128 + N  signal N ended the command")]
 pub(crate) struct TopArgs {
     /// Mount point
     pub mountpoint: PathBuf,
-    /// Seconds between refreshes, 0.1 to 3600
+    /// Seconds between refreshes: 0.1 to 3600
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub interval: Duration,
     /// Cache whose histogram is shown first
     #[arg(long, value_enum, default_value = "page")]
     pub cache: Cache,
-    /// Print the figures once, as text
+    /// Print the numbers once, as text
     #[arg(long, conflicts_with_all = ["json", "count"])]
     pub once: bool,
     /// Print JSON, one line for each refresh
     #[arg(long)]
     pub json: bool,
-    /// Stop after N refreshes [default: 1 for text, else unlimited]
+    /// Stop after N refreshes
+    ///
+    /// By default, text that is not shown on a terminal is printed once. The terminal view and
+    /// --json continue without a limit.
     #[arg(long, value_name = "N", value_parser = count::within(1..=u64::MAX))]
     pub count: Option<u64>,
 }

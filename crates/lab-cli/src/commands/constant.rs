@@ -12,12 +12,16 @@ use std::process::ExitCode;
 
 /// Derive and measure the multiplier of a hash function
 ///
-/// The method is that of Lever 2000, section 5.1: the multiplier is the prime nearest to the golden
-/// ratio of the word, and the upper bits of a product are the bucket. The published 2654435761, the
-/// nearest odd number and the constant of Linux are measured for comparison. Each is rated by the
-/// spectral test and by the largest gap between neighbours and, for words of 32 bits or more, by the
-/// links that lookups of keys follow. For 64 bits, this answers a question that the paper left open:
-/// whether another constant is needed.
+/// A multiplicative hash function multiplies a key by a constant, and the upper bits of the product
+/// select the bucket. As in section 5.1 of C. Lever, "Linux Kernel Hash Table Behavior" (2000), the
+/// command derives as multiplier the prime nearest to the golden ratio of the word size. For comparison,
+/// the command also measures the published 2654435761, the odd number nearest to the golden ratio, and
+/// the constant of Linux.
+///
+/// Each multiplier is rated by the spectral test, by the largest gap between the products of consecutive
+/// keys and, for words of at least 32 bits, by the links that a lookup follows. A link is an entry of a
+/// hash chain that a lookup compares with its key. For words of 64 bits, the results answer a question
+/// that the paper left open: whether another constant is needed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,27 +30,28 @@ Examples:
   larder lab constant --trace keys.parquet --table-bits 16
   larder lab constant --json | jq -r .multiplier_hex
 
-JSON: bits, golden_ratio, multiplier, multiplier_hex, nearest_primes [{prime, difference}],
-multiplications [{name, about, multiplier, shift, quality {prime, difference, spectral,
-worst_gap}}], table_bits, key_sets [{keys, objects, chance_links, measured [{multiplication, links,
-longest_chain, empty, chi_square, degrees_of_freedom}]}], answer [sentences]")]
+JSON: bits, golden_ratio, multiplier, multiplier_hex, nearest_primes [{prime, difference (from the
+golden ratio)}], multiplications [{name, about, multiplier, shift, quality {prime, difference,
+spectral, worst_gap}}], table_bits, key_sets [{keys, objects, chance_links (links of a lookup if the
+keys were distributed at random), measured [{multiplication, links, longest_chain, empty (buckets),
+chi_square, degrees_of_freedom}]}], answer [sentences]")]
 pub(crate) struct ConstantArgs {
     /// Size of the word in bits: 8 to 64
     #[arg(long, value_name = "N", default_value_t = 64)]
     #[arg(value_parser = count::within(WORD_BITS))]
     pub bits: u32,
-    /// Measure tables of 2^N buckets and keys: 4 to 24
+    /// Measure tables of 2^N buckets with 2^N keys: 4 to 24
     #[arg(long, value_name = "N", default_value_t = 14)]
     #[arg(value_parser = count::within(TABLE_BITS))]
     pub table_bits: u32,
-    /// Measure the first keys of each cache in this trace
+    /// Measure with the first keys of each cache in FILE
     ///
-    /// By default, generated keys are measured.
+    /// By default, keys are generated.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Accept a trace that was cut short
     ///
-    /// It is read up to its last complete row group.
+    /// The trace is read up to its last complete row group.
     #[arg(long, requires = "trace")]
     pub salvage: bool,
     /// Write one JSON object instead of tables

@@ -17,8 +17,9 @@ use std::process::ExitCode;
 /// Export the lookups of a trace to libCacheSim's oracleGeneral format
 ///
 /// Each lookup of one cache becomes a record of 24 bytes: seconds, object, size, and the number of the
-/// next lookup of the same object. The object is the key as one number: a key of one number is kept, two
-/// numbers below 2^32 are written side by side, and all others are hashed.
+/// next lookup of the same object. The object is a number that stands for the key. A key of one number
+/// is that number. In a key of two numbers below 2^32, the first number is the upper half of the object,
+/// and the second the lower half. Every other key is hashed to one number.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,7 +27,7 @@ Examples:
   larder lab export trace.parquet names.oracleGeneral --cache dentry
   cachesim names.oracleGeneral oracleGeneral lru,s3fifo 0.1
 
-JSON: output, records")]
+JSON: output (the new file), records (how many)")]
 pub(crate) struct ExportArgs {
     /// Trace to export
     pub trace: PathBuf,
@@ -34,12 +35,12 @@ pub(crate) struct ExportArgs {
     ///
     /// The file must not exist yet.
     pub output: PathBuf,
-    /// Cache to export [default: the only one with lookups]
+    /// Cache to export [default: the only cache with lookups]
     #[arg(long, value_name = "NAME")]
     pub cache: Option<Cache>,
     /// Accept a trace that was cut short
     ///
-    /// It is read up to its last complete row group.
+    /// The trace is read up to its last complete row group.
     #[arg(long)]
     pub salvage: bool,
     /// Write one JSON object instead of the summary

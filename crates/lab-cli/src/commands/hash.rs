@@ -15,25 +15,46 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Compare hash functions and table sizes with a trace
+/// Compare hash functions and table sizes by replaying a trace
 ///
-/// Replays the trace in the hash table of the caches, once with each function and size. Prints for each
-/// cache one row for each combination: the links that lookups follow if they hit and if they miss; how
-/// many more links that is than with random distribution (excess); the longest chain; the probability
-/// that random distribution is at least as uneven (p); and the nanoseconds of a lookup on one processor,
-/// as the median of seven runs with the median absolute deviation of the runs. An asterisk marks rows
-/// that are statistically tied for fastest: no row is faster by more than 3% plus 4.5 times the combined
-/// deviation of both.
+/// The command replays the trace in the hash tables of larder's caches, once with each combination of
+/// hash function and table size. A link is an entry of a hash chain that a lookup compares with its key,
+/// so a lookup that follows fewer links is faster. For each cache, the command prints one row for each
+/// combination:
+///
+/// hit, miss: mean links of a lookup that finds its object, and of a lookup that does not;
+///
+/// excess: how many more links a lookup follows than if the keys were distributed over the buckets at
+/// random;
+///
+/// longest: length of the longest chain;
+///
+/// p: probability that keys that are distributed at random give chains at least as uneven;
+///
+/// ns: nanoseconds of a lookup on one processor, the median of seven runs with the median absolute
+/// deviation. An asterisk marks the rows that are statistically tied for fastest: no other row is faster
+/// by more than 3% plus 4.5 times the combined deviation of both rows.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-`larder lab list` prints the names of the functions. The name of the cache can be omitted (mult for
-page-mult). published, today and all are sets of the functions for the cache. A function for another
-cache is compared only if its full name is given. larder is the default function of a mount. rbtree
-looks up pages in red-black trees; its figures are compared pages instead of links.
+Values of --functions:
+  NAME       a function that larder lab list prints; the name of its cache can be omitted (mult for
+             page-mult), but a function that was designed for another cache needs its full name
+  larder     the function that a mount uses by default
+  rbtree     red-black trees instead of a hash table, for pages; its links are tree nodes
+  published  the functions that were designed for this cache, as in Lever 2000, and rbtree
+  today      larder and the functions that were designed for all caches
+  all        published and today
+
+Values of --keys:
+  sequential  consecutive numbers, such as inodes in the order of their creation
+  strided     numbers 64 apart, such as the first blocks of file system structures
+  pages       pages of files of 1 to 10000 pages, with nearby inode numbers
+  blocks      blocks of one device, in runs of 1 to 1000 with gaps between the runs
+  names       names in directories of 1 to 1000 names, with uniformly distributed hashes
 
 Objects are inserted and removed as recorded. If the trace has only lookups, or if --memory or
---objects is given, each miss inserts an object. If there is no room, the clock hand evicts an
-object that was not used since its last pass.
+--objects is given, each lookup that misses inserts an object. If the cache is full, an object that
+was not used since the eviction scan last passed it is evicted.
 
 Examples:
   larder lab hash --keys pages                         generated keys, without a trace
@@ -43,27 +64,36 @@ Examples:
       | jq '.caches[].rows[] | select(.is_fastest).function'
   larder lab hash --trace mount.parquet --output report
 
-JSON: source, losses {events, is_cut_short, reason}, is_completed, caches [{cache, survey, rows
-[{function, bits, lookups, hits, links_on_hits, links_on_misses, links {hit, miss, lookup}, objects,
-over_chance, longest_chain, empty_buckets, share_in_mean_chains, chi_square, degrees_of_freedom,
-p_value, lookup_ns, mad_ns, lookups_s, is_fastest, table_bytes}]}], costs, uncounted. rbtree has no
-fields from over_chance to p_value. Times that could not be measured are null.")]
+JSON:
+  source            origin of the keys
+  losses            {events (missing from the trace), is_cut_short, reason}
+  is_completed      whether insertions and removals were derived from the lookups
+  caches            [{cache, survey (properties of the trace alone), rows}]
+  caches[].rows     [{function, bits, lookups, hits, links_on_hits, links_on_misses, links (means:
+                    hit, miss, lookup), objects, over_chance (excess, as a fraction), longest_chain,
+                    empty_buckets, share_in_mean_chains (of objects, in chains no longer than the
+                    mean), chi_square, degrees_of_freedom, p_value, lookup_ns, mad_ns (the median
+                    absolute deviation), lookups_s (per second), is_fastest, table_bytes}]
+  costs             time of each hash function alone
+  uncounted         what the measurement does not count, and why
+A row of rbtree has none of the keys from over_chance to p_value. Times that could not be measured
+are null.")]
 pub(crate) struct HashArgs {
     #[command(flatten)]
     pub keys: KeysArgs,
     /// Caches, separated by commas [default: all in the trace]
     #[arg(long, value_name = "CACHE,...", value_delimiter = ',', value_parser = choice(&CacheKind::ALL, CacheKind::as_str))]
     pub cache: Vec<CacheKind>,
-    /// Functions: names separated by commas, published, today, or all
+    /// Functions, separated by commas: see below
     #[arg(long, value_name = "NAMES", default_value = "all")]
     pub functions: Functions,
-    /// Table sizes, 2^BITS buckets: numbers, ranges, or auto
+    /// Table sizes, as powers of two: numbers, ranges, or auto
     ///
-    /// Numbers and ranges are separated by commas. auto uses at least as many buckets as there are
-    /// objects.
+    /// Numbers and ranges are separated by commas: 11,13..16 tests tables of 2^11 and of 2^13 to 2^16
+    /// buckets. auto tests the smallest table that has at least as many buckets as objects.
     #[arg(long, value_name = "BITS,...", default_value = "auto")]
     pub bits: Sizes,
-    /// Also print the chain lengths of each table
+    /// Also print a histogram of each table's chain lengths
     #[arg(long)]
     pub histograms: bool,
     #[command(flatten)]
@@ -79,20 +109,20 @@ pub(crate) struct KeysArgs {
     pub trace: Option<PathBuf>,
     /// Accept a trace that was cut short
     ///
-    /// It is read up to its last complete row group.
+    /// The trace is read up to its last complete row group.
     #[arg(long, requires = "trace")]
     pub salvage: bool,
-    /// Generate keys instead of reading a trace
+    /// Generate keys of this KIND instead of reading a trace
     #[arg(long, value_name = "KIND", value_parser = choice(KeyKind::ALL, KeyKind::as_str), group = "source")]
     pub keys: Option<KeyKind>,
     /// Seed of the generated keys
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: u64,
-    /// Memory for the objects of each cache
+    /// Limit each cache to the objects that fit in SIZE
     #[arg(long, value_name = "SIZE", value_parser = parse_memory, conflicts_with = "objects")]
     pub memory: Option<u64>,
-    /// Objects in each cache, or number of generated keys
+    /// Limit each cache to N objects, or generate N keys
     ///
     /// By default, 100000 keys are generated, and a trace is replayed without a limit.
     #[arg(long, value_name = "N", value_parser = count::within(1..=100_000_000_u32))]

@@ -15,25 +15,31 @@ use std::process::ExitCode;
 
 /// Convert another program's recording to a trace
 ///
-/// Lines of INPUT without a lookup are skipped and counted by reason, with the number of the first one.
-/// If no line contains a lookup, no trace is written. docs/traces.md lists what each format does not
-/// record.
+/// The command skips lines of INPUT that contain no lookup. For each reason, it prints how many lines
+/// were skipped, and the number of the first of these lines. If no line contains a lookup, no trace is
+/// written. docs/traces.md lists what each format does not record.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Formats:
-  blkparse        output of blkparse(1): blocks of 4 KiB, in the buffer cache
-  fio             write_iolog of fio, version 2 or 3: pages
-  strace          output of strace -f -ttt: pages, names and inodes
-  msr             CSV files of Microsoft Research, Cambridge: blocks of 4 KiB
-  oracle-general  records of libCacheSim, 24 bytes, uncompressed: numbers
-  keys            one key on each line: a number, two numbers, or a name
+  blkparse        output of blkparse(1); becomes lookups of blocks of 4 KiB
+  fio             log that fio writes with write_iolog, version 2 or 3;
+                  becomes lookups of pages
+  strace          output of strace -f -ttt; becomes lookups of pages, names
+                  and inodes
+  msr             block trace of Microsoft Research Cambridge as CSV; becomes
+                  lookups of blocks of 4 KiB
+  oracle-general  uncompressed records of libCacheSim, 24 bytes each; becomes
+                  lookups of numbers, in the cache of --cache
+  keys            one key on each line: a number, two numbers, or a name;
+                  becomes lookups in the cache of --cache
 
 Examples:
   strace -f -ttt -o make.txt make; larder lab import strace make.txt make.parquet
   zstd -dc w92.oracleGeneral.zst | larder lab import oracle-general - w92.parquet
   ps -eo pid= | larder lab import keys - pids.parquet
 
-JSON: output, rows {page, buffer, dentry, inode}, skipped [{reason, lines, first, text}]")]
+JSON: output (the new file), rows {page, buffer, dentry, inode}, skipped [{reason, lines (how many),
+first (its line number), text (of the first line)}]")]
 pub(crate) struct ImportArgs {
     /// Format of INPUT
     #[arg(value_name = "FORMAT", value_parser = choice(&Format::ALL, Format::as_str))]
@@ -44,9 +50,9 @@ pub(crate) struct ImportArgs {
     ///
     /// The file must not exist yet.
     pub output: PathBuf,
-    /// Cache of the keys, for keys and oracle-general
+    /// Cache of the lookups, for formats keys and oracle-general
     ///
-    /// By default, the form of a key determines its cache, and objects of oracle-general are inodes.
+    /// By default, the form of a key determines the cache, and oracle-general becomes lookups of inodes.
     #[arg(long, value_name = "NAME")]
     pub cache: Option<Cache>,
     /// Write one JSON object instead of the summary

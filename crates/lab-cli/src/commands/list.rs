@@ -19,7 +19,7 @@ Examples:
 
 JSON: workloads [{name, about, parameters [{name, default, about}]}],
 devices [{name, about}], policies [names],
-functions [{name, about, source, caches}]")]
+functions [{name, about, source (of the function), caches [names]}]")]
 pub(crate) struct ListArgs {
     /// Write one JSON object
     #[arg(long)]

@@ -41,9 +41,10 @@ use xattr_bench::XattrBenchArgs;
 
 /// Simulate, measure and tune caches and readahead
 ///
-/// readahead runs the page cache and the policies of a mount on a simulated
-/// device, in virtual time. It mounts nothing and reads no files, and the same
-/// command always prints the same figures. xattr-bench measures this machine.
+/// readahead runs the page cache and the readahead policies of a mount on a
+/// simulated device, in virtual time: it mounts nothing and reads no files, and
+/// the same command always prints the same numbers. hash and tune replay a trace
+/// of cache accesses. constant, xattr-bench and sdm measure this machine.
 #[derive(Debug, Parser)]
 #[command(
     name = "larder-lab",
@@ -56,7 +57,7 @@ Examples:
   larder lab readahead --workload interleaved:streams=64 --device nvme
   larder lab hash --keys pages             compare hash functions
   larder lab trace info disk.trace         summarize a trace
-  larder lab xattr-bench --processes 4     measure sharing of attributes
+  larder lab xattr-bench --processes 4     measure shared attributes
   larder lab reproduce wu2007              compare with published tables"
 )]
 pub(crate) struct Cli {

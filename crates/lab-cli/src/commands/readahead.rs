@@ -13,12 +13,12 @@ use larder_lab::workload::Workload;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Compare readahead policies under one workload on one device
+/// Simulate readahead policies on one workload and one device, and compare them
 ///
-/// Prints one row for each policy: throughput; latency of requests (median, 99th
-/// percentile, maximum); device reads and their mean size; pages read ahead, and how
-/// many of them were used, or evicted before use (thrashed); and the share of page
-/// lookups that hit.
+/// The command simulates the page cache, the device and time: it mounts nothing and reads no files.
+/// It prints one row for each policy: throughput; latency of requests (median, 99th percentile,
+/// maximum); number and mean size of device reads; number of pages read ahead, how many of these pages
+/// were used, and how many were evicted before use (thrashed); and the share of page lookups that hit.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,12 +28,19 @@ Examples:
   larder lab readahead --workload random --device nvme --plot random.svg --csv random.csv
   larder lab readahead --workload oltp --json | jq '.reports[] | {policy, pages_wasted}'
 
-larder lab list prints all workloads with their parameters, and all devices.")]
+larder lab list prints all workloads with their parameters.
+
+JSON: reports, one for each policy. In a report, pages_wasted is the number of pages that were read
+ahead and evicted before use.")]
 pub(crate) struct ReadaheadArgs {
     /// Workload: NAME or NAME:PARAMETER=VALUE,...
     #[arg(long, value_name = "WORKLOAD", value_parser = Workload::named)]
     pub workload: Workload,
     /// Device to simulate
+    ///
+    /// sata-2007 is a 160 GB SATA disk of 2007. nvme is an NVMe drive for data centres. network-1ms is
+    /// network storage with a latency of 1 ms, over 10 Gbit/s. object-30ms is an object store with 30 ms
+    /// to the first byte. instant completes each request at once.
     #[arg(long, value_name = "NAME", default_value = "nvme", value_parser = device_names())]
     pub device: &'static DeviceModel,
     /// Memory for cached pages
@@ -41,11 +48,15 @@ pub(crate) struct ReadaheadArgs {
     #[arg(allow_hyphen_values = true)]
     pub memory: u64,
     /// Policies, separated by commas, or all
+    ///
+    /// off reads nothing ahead. legacy is the policy of Linux 2.6.20, ondemand the policy of Linux 2.6.23,
+    /// and modern the policy of Linux 6.18.
     #[arg(long, value_name = "NAMES", default_value = "all", value_parser = NamesParser::<PolicyName>::new())]
     pub policy: Names<PolicyName>,
     /// Largest readahead window
     ///
-    /// At least one page of 4 KiB. The size is rounded up to whole pages.
+    /// A window is the range of pages that is read ahead at once. SIZE must be at least one page of 4 KiB,
+    /// and is rounded up to whole pages.
     #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = parse_window)]
     #[arg(allow_hyphen_values = true)]
     pub readahead_max: u64,

@@ -17,14 +17,15 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Record the accesses to the kernel's caches
+/// Record the accesses to the kernel's caches in a trace
 ///
-/// Requires root. Uses the tracepoints of the page cache, readahead, block devices and ext4 in a separate
-/// tracing instance, which does not affect other tracing and is removed at the end. The recording ends
-/// when COMMAND exits, after --seconds, or at Ctrl-C. The recording process itself is excluded.
+/// The command requires root. It uses the tracepoints of the page cache, readahead, block devices and ext4
+/// in a separate tracing instance, which does not affect other tracing and is removed at the end. With
+/// COMMAND, the recording ends when COMMAND exits, and without COMMAND, after --seconds. Ctrl-C ends the
+/// recording in both cases. Accesses by the recording process are not recorded.
 ///
-/// docs/traces.md describes the rows, and what the kernel does not report. To record a mount of larder,
-/// use larder mount --record FILE.
+/// docs/traces.md describes the rows of a trace (one for each recorded access), and which accesses the
+/// kernel does not report. To record a mount of larder, use larder mount --record FILE.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,10 +34,12 @@ Examples:
   larder lab record --kernel -- make -j8
   larder lab record --kernel --pid 1234 --buffer 64M --json | jq .lost
 
-JSON: output, events {page, buffer, dentry, inode}, kernel_events, lost, device {reads, read_bytes,
-writes, written_bytes}, windows {sync, async}, missing_tracepoints [names]")]
+JSON: output (the new trace), events {page, buffer, dentry, inode} (rows of the trace),
+kernel_events (received from the kernel), lost (events that the kernel discarded), device {reads, read_bytes,
+writes, written_bytes}, windows {sync, async} (readahead windows, by the kind of readahead),
+missing_tracepoints [names of tracepoints that this kernel does not have]")]
 pub(crate) struct RecordArgs {
-    /// Record the running kernel
+    /// Record the running kernel (required; there is no other source)
     #[arg(long, required = true)]
     pub kernel: bool,
     /// New trace to write
@@ -58,13 +61,15 @@ pub(crate) struct RecordArgs {
     )]
     #[arg(value_parser = count::within(1..=u32::MAX))]
     pub pid: Vec<u32>,
-    /// Duration in seconds [default: until Ctrl-C]
+    /// Stop after N seconds
+    ///
+    /// By default, without COMMAND, the recording continues until Ctrl-C.
     #[arg(long, value_name = "N", conflicts_with = "command")]
     #[arg(value_parser = count::within(1..=31_536_000_u64))]
     pub seconds: Option<u64>,
-    /// Kernel buffer for each processor
+    /// Size of the kernel's trace buffer for each processor
     ///
-    /// Increase it if events are lost.
+    /// Increase SIZE if events are lost.
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = parse_buffer)]
     pub buffer: u64,
     /// Write one JSON object instead of the summary

@@ -14,41 +14,45 @@ use std::process::ExitCode;
 
 /// Measure published tables again and compare the results
 ///
-/// Prints how far the results agree with the published ones. With --output, also writes a report as Markdown, HTML,
-/// CSV and JSON, with plots. wu2007 is simulated and takes about half a minute. kara2016 also measures
-/// this machine, and the kernel's ext4 if it can be mounted (as root); it takes about ten minutes on two
-/// processors. lever2000 replays recorded scripts on volumes in memory; it needs mke2fs and 4 GiB, and
-/// takes about three minutes on one processor.
+/// The command prints how far its results agree with the published results. With --output, it also writes
+/// a report with plots as Markdown, HTML, CSV and JSON.
+///
+/// wu2007 is simulated and takes about half a minute. kara2016 is simulated and also measured on this
+/// machine; root's run also measures the kernel's ext4, if it can be mounted. kara2016 takes about ten
+/// minutes on two processors. lever2000 replays recorded scripts on volumes in memory; it needs mke2fs and
+/// 4 GiB of memory, and takes about three minutes on one processor.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder lab reproduce wu2007
   larder lab reproduce kara2016 --output /tmp/report --quick
 
-wu2007:   F. Wu, readahead: on-demand readahead logic, Linux 2.6.23
-lever2000: C. Lever, Linux Kernel Hash Table Behavior: Analysis and Improvements, 2000
-kara2016: J. Kara, ext[24]: MBCache rewrite, linux-ext4, 22 February 2016")]
+Documents:
+  wu2007     F. Wu, readahead: on-demand readahead logic, Linux 2.6.23
+  kara2016   J. Kara, ext[24]: MBCache rewrite, linux-ext4, 22 February 2016
+  lever2000  C. Lever, Linux Kernel Hash Table Behavior: Analysis and Improvements, 2000")]
 pub(crate) struct ReproduceArgs {
     /// Document to reproduce
     #[arg(value_enum)]
     pub document: Document,
     /// Also write the report to DIR
     ///
-    /// Replaced files are reported.
+    /// The command lists the files in DIR that it replaces.
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Seed of the random numbers [default: the document's year]
+    /// Seed of the random numbers [default: year of DOCUMENT]
     #[arg(long, value_name = "N", value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: Option<u64>,
     /// Use smaller sizes or fewer cases
     ///
-    /// Takes seconds and shows the form of the report. The results are not a reproduction.
+    /// With this option, the command takes seconds and shows what the report looks like. The results do not
+    /// reproduce the published tables.
     #[arg(long)]
     pub quick: bool,
     /// wu2007: also measure processor time on this machine
     ///
-    /// Writes wu2007-timed.md to the directory of --output.
+    /// The command writes these times to wu2007-timed.md in the directory of --output.
     #[arg(long, requires = "output")]
     pub timed: bool,
 }

@@ -11,14 +11,14 @@ use std::process::ExitCode;
 
 /// Run software development commands for many concurrent users
 ///
-/// The workload resembles SPEC SDM, with which C. Lever measured hash tables in 2000: each user runs a
-/// script of real commands, and the result is scripts per hour. The script edits, compiles, links and
-/// runs a program of 13 files, edits it again, formats a manual and checks the spelling of letters. It
-/// needs gcc, ed, nroff, spell and coreutils. All files are generated from the seed, so the expected
-/// results are known. Every result is checked, and a wrong one fails the run.
+/// The workload resembles SPEC SDM, a benchmark with which C. Lever measured hash tables in 2000: each user
+/// runs a script of real commands, and the result is scripts per hour. The script edits, compiles, links
+/// and runs a program of 13 files, edits the program again, formats a manual and checks the spelling of
+/// letters. The script needs gcc, ed, nroff, spell and coreutils. All files are generated from the seed, so
+/// the expected output of each command is known. If an output is wrong, the run fails.
 ///
-/// Prints for each number of users: the mean of the runs with its standard deviation; the same without
-/// the first run, which fills the caches; the best run; and the duration of all runs.
+/// For each number of users, the command prints: the mean of the runs and its standard deviation; both
+/// numbers without the first run, which fills the caches; the best run; and the duration of all runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,17 +26,17 @@ Examples:
   larder lab sdm /dev/shm --runs 3 --json | jq '.loads[] | {users, elapsed_s}'
   larder lab sdm /mnt/disk --record sdm.operations
 
-DIR can be on any file system from which programs can be run: a larder mount, the kernel's ext4,
-tmpfs. Each user needs about 2 MB. All files are removed at the end, also after Ctrl-C.
+DIR can be on any file system that can run programs, such as a larder mount, the kernel's ext4 or
+tmpfs. Each user needs about 2 MB. All files are removed at the end, even after Ctrl-C.
 
-JSON: directory, users, runs, seed, loads [{users, elapsed_s (each run)}]")]
+JSON: directory, users, runs, seed, loads [{users, elapsed_s (seconds of each run)}]")]
 pub(crate) struct SdmArgs {
     /// Directory in which the users work
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// Numbers of concurrent users, separated by commas
     ///
-    /// Each number is one load. The loads run in the given order.
+    /// Each number is one test, called load. The loads run in the given order.
     #[arg(
         long,
         value_name = "N,...",
@@ -54,7 +54,8 @@ pub(crate) struct SdmArgs {
     pub seed: u64,
     /// Record the operations of one user to FILE
     ///
-    /// Runs the script once, under strace, and writes its operations on the files of DIR.
+    /// The command runs the script once under strace, and writes the operations of the script on the files
+    /// of DIR. It does not measure.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["users", "runs", "json", "csv", "output"])]
     pub record: Option<PathBuf>,
     #[command(flatten)]

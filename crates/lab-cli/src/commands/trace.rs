@@ -15,12 +15,13 @@ use std::time::Duration;
 
 /// Inspect a trace, or salvage a damaged one
 ///
-/// A trace is a Parquet file of accesses to caches, recorded by larder mount --record or larder lab
-/// record, or imported. pandas, Polars and Spark can read it too. docs/traces.md describes the rows, how
-/// to read them with these programs, and how other programs can rewrite a trace.
+/// A trace is a Parquet file of accesses to caches. larder mount --record and larder lab record write
+/// traces, and larder lab import converts recordings of other programs. pandas, Polars and Spark can read
+/// traces. docs/traces.md describes the rows (one for each access), how to read them with these programs,
+/// and how other programs can rewrite a trace.
 ///
-/// The recording of a mount is written every 5 seconds. It has no footer until the mount ends; other
-/// programs cannot read it before that.
+/// While a mount is recorded, events are appended to the trace every 5 seconds. The trace has no footer
+/// until the mount ends, so other programs can only read it after that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,8 +31,9 @@ Examples:
   duckdb -c \"SELECT cache, operation, count(*) FROM 'disk.trace' GROUP BY ALL\"
 
 Columns: time (nanoseconds), cache (0 page, 1 buffer, 2 dentry, 3 inode), operation (0 lookup,
-1 insert, 2 remove), device, inode, index (page: its index; buffer: block; dentry: directory),
-name_hash, hit. An inode that changes on the image is recorded as a removal and an insertion.")]
+1 insert, 2 remove), device, inode, index (for a page: its index in the file; for a buffer: its
+block; for a dentry: the inode number of its directory), name_hash, hit. When an inode changes on
+the image, the trace has a removal and an insertion of the inode.")]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
     pub command: TraceCommand,
@@ -46,15 +48,17 @@ pub(crate) enum TraceCommand {
 
 /// Summarize a trace: events by cache, time, losses
 ///
-/// Reads the whole trace. If it is cut short or damaged, it is read up to its last complete row group,
-/// and the exit code is 1.
+/// The command reads the whole trace. If the trace is cut short or damaged, the command reads it up to the
+/// last complete row group, and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder lab trace info disk.trace
   larder lab trace info disk.trace --json | jq '.caches.dentry'
 
-JSON: info {source, began_unix_s, tells_changes, tables, lost, is_cut_short}, shortened, is_summed,
+JSON: info {source, began_unix_s, tells_changes (whether insertions and removals were recorded),
+tables (of the caches), lost (events), is_cut_short (whether the trace was salvaged)}, shortened
+(why the end of the trace is missing), is_summed (whether all row groups have checksums),
 row_groups, events, first_ns, last_ns, caches {name: {lookups, hits, inserts, removals}}")]
 pub(crate) struct TraceInfoArgs {
     /// Trace to read
@@ -80,8 +84,8 @@ pub(crate) struct TraceShowArgs {
 
 /// Copy the readable part of a trace to a new one
 ///
-/// Copies all events up to the last complete row group. A row group has half a million events, or the
-/// events of 5 seconds.
+/// The copy has all events up to the last complete row group. A row group has up to half a million
+/// events, and in the trace of a mount the events of at most 5 seconds.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

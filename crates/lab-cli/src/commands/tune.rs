@@ -9,21 +9,27 @@ use larder_lab::tune::{Conditions, tune};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Recommend hash functions, table sizes and shrinking for a trace
+/// Recommend tables and an eviction rule for the caches of a mount
 ///
-/// Replays the first half of the trace in tables of every function and several sizes. For each cache,
-/// selects among the tables that are statistically tied for fastest: the current table of a mount if it
-/// is one of them, otherwise the smallest. Then replays the second half in the selected table and in the
-/// current one.
+/// The command replays the first half of the trace in tables of every hash function and several sizes,
+/// and selects one table for each cache. If the current table, which a mount uses by default, is
+/// statistically tied for fastest, the command selects the current table, otherwise the smallest of the
+/// tied tables. To confirm the selection, the command then replays the second half of the trace in the
+/// selected table and in the current table.
 ///
-/// Prints for both tables the nanoseconds and links of a lookup, and the links that random distribution
-/// would give. For a change, prints the gain, the share of pairs of timed runs in which the new table was
-/// faster, and the interval of the change in links in 95% of 1000 random samples of the second half. A
-/// change is recommended only if the new table is faster by more than 3% plus 4.5 times the combined
-/// deviation of both, and in at least 95% of the pairs.
+/// For both tables, the command prints the nanoseconds and the links of a lookup, and the links that a
+/// lookup would follow if the keys were distributed at random. A link is an entry of a hash chain that a
+/// lookup compares with its key. If the selected table differs from the current table, the command also
+/// prints how much faster a lookup is, the share of pairs of timed runs in which the selected table was
+/// faster, and the 95% confidence interval of the change in links, from 1000 random samples of the second
+/// half. A change is recommended only if the selected table is faster by more than 3% plus 4.5 times the
+/// combined deviation of both tables, and in at least 95% of the pairs.
 ///
-/// The last line is the mount option. Links are the same in every run, times are not: if a gain is close
-/// to the noise, another run can give another recommendation.
+/// The command also replays the lookups of names in a table with room for half as many names, which is
+/// what shrink=eager of larder mount -o tables= can cost: chains are shorter, but more lookups miss.
+///
+/// The last line of the output is the option for larder mount. Links are the same in every run, but times
+/// vary: if a change is close to the noise, another run can give another recommendation.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,28 +37,45 @@ Examples:
   larder mount -o $(larder lab tune --trace mount.parquet --memory 256M --json \\
       | jq -r .mount_option) disk.img /mnt/disk
 
-JSON: source, losses {events, is_cut_short, reason}, memory_bytes, mount_option, caches [{cache,
-best and today {function, bits, links, chance_links, lookup_ns, mad_ns}, lookups, gain_links
-{value, low, high}, gain_time, certainty, is_worth_it}], shrinking {lookups, misses_normal,
-misses_eager, saved_ns, certainty, break_even_ns, assumed_miss_ns, is_worth_it}. Gains and certainty
-are fractions of 1. Null: lookup_ns, mad_ns and gain_time if there were too few lookups to measure
-times; low and high with fewer than 10000 lookups in the second half; saved_ns if it is within the
-noise; break_even_ns if no misses are added; shrinking if the trace has no names.")]
+JSON:
+  source                  origin of the trace
+  losses                  {events (missing from the trace), is_cut_short, reason}
+  memory_bytes            value of --memory
+  mount_option            recommended option of larder mount
+  caches [{
+    cache
+    best, today           the selected table and the current table: {function, bits, links (of a
+                          lookup), chance_links (with random distribution), lookup_ns, mad_ns}
+    lookups               number of lookups in the second half
+    gain_links            decrease in links, as a fraction of 1: {value, low, high}
+    gain_time             decrease in time, as a fraction of 1
+    certainty             share of pairs of timed runs in which best was faster
+    is_worth_it           whether the change is recommended
+  }]
+  shrinking               effect of shrink=eager: {lookups (of names), misses_normal, misses_eager,
+                          saved_ns (of a lookup), certainty, break_even_ns (the largest cost of a
+                          miss at which eager is faster), assumed_miss_ns (value of --miss-ns),
+                          is_worth_it}
+
+These values can be null: lookup_ns, mad_ns and gain_time if there were too few lookups to measure
+times; low and high if the second half has fewer than 10000 lookups; saved_ns if the saved time is
+within the noise; break_even_ns if eager adds no misses; shrinking if the trace has no names.")]
 pub(crate) struct TuneArgs {
     /// Trace to replay
     #[arg(long, value_name = "FILE")]
     pub trace: PathBuf,
     /// Accept a trace that was cut short
     ///
-    /// It is read up to its last complete row group.
+    /// The trace is read up to its last complete row group.
     #[arg(long)]
     pub salvage: bool,
-    /// Memory of the mount's caches, as in --cache-size
+    /// Memory of the caches, as larder mount --cache-size
     #[arg(long, value_name = "SIZE", value_parser = size::parse_cache)]
     pub memory: u64,
-    /// Cost of a missed lookup of a name, in nanoseconds
+    /// Time that a lookup of a name costs if it misses
     ///
-    /// A trace does not contain this cost. The default is a read from a flash disk.
+    /// In nanoseconds. A trace does not contain this time. The default is the time of a read from a
+    /// flash disk.
     #[arg(long, value_name = "N", default_value_t = Conditions::MISS_NS)]
     pub miss_ns: u32,
     /// Seed of the random samples

@@ -16,24 +16,39 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Measure how fast processes set shared attributes
+/// Measure how fast processes set extended attributes that files share
 ///
-/// Each of P processes sets the attribute of its F files, one after the other, N times, to values drawn
-/// from V. J. Kara compared versions of mbcache with this benchmark in 2016. The same seed gives the same
-/// operations on every target. After each run, every file is checked for the value that was set last.
+/// ext4 stores an extended attribute block once for several files, if they have equal attributes. mbcache
+/// is the cache that finds these blocks. This benchmark, with which J. Kara compared implementations of
+/// mbcache in 2016, runs P processes. Each process calls setxattr N times, on each of its own F files in
+/// turn. The values are drawn at random from V different values. If --target is engine or volume, threads
+/// take the part of the processes. The same seed gives the same calls on every target. After each run, the
+/// command checks that every file has the value that was set last.
 ///
-/// Prints the mean of the runs, their deviation, and counters of the cache: files that got an existing
-/// block (shares), lookups, hits, and entries dropped because of the limit. For several cases, prints one
-/// row of medians for each case. The report of --output then has the tables of the published letter, one
-/// for each V: the means in seconds, in the order old,lru,list-lru,referenced,off,clock.
+/// For one combination of P, F and V (a case), the command prints one row for each variant: the mean
+/// and standard deviation of the runs; the calls per second (sets/s); the number of calls that used an existing
+/// block (shares); the lookups and hits of the cache; and the entries that were evicted because the cache
+/// was full (dropped_by_limit). For several cases, the command prints one row of median times for each
+/// case, with one column for each variant. The report of --output then has the tables in the form of
+/// J. Kara's letter, one for each V. A cell contains the mean seconds of all variants, always in the order
+/// old, lru, list-lru, referenced, off, clock.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Targets:
-  engine  the cache alone, used by threads; blocks are numbers
-  volume  an ext4 volume without a journal in memory, used by threads; needs mke2fs
-  DIR     a directory of any mounted file system, with setxattr(2) in processes. The variant is an
-          option of its mount: larder mount -o mbcache=NAME, or no_mbcache for the kernel's ext4.
-          Each file needs two free blocks and an inode. (./engine is a directory.)
+  engine  only the cache, in memory: block numbers without blocks; used by threads
+  volume  a larder volume in memory, without a journal; used by threads; needs mke2fs
+  DIR     a directory of any mounted file system; processes call setxattr(2). The variant is an
+          option of the mount: larder mount -o mbcache=NAME, or mount -o no_mbcache for the kernel's
+          ext4. Each file needs two free blocks and an inode. Write ./engine for a directory named
+          engine.
+
+Variants:
+  old         mbcache of Linux before 2016: several indexes, one lock
+  lru         J. Kara's rewrite with one LRU list
+  list-lru    the rewrite with an LRU list for each processor
+  referenced  the rewrite with a referenced bit, which Linux uses; the default of a mount
+  clock       larder's own: no list, lookups without a lock
+  off         no mbcache: files share no blocks
 
 Examples:
   larder lab xattr-bench --processes 4 --files 100 --values 1000
@@ -41,37 +56,39 @@ Examples:
   larder lab xattr-bench --target /mnt/disk --processes 4 --json | jq '.measured[0].sets_s'
   larder lab xattr-bench --matrix --variant all --ops 5000 --output report
 
-The complete matrix has 476 million sets for each variant. On two processors, it takes one or two
-minutes with --target engine and about an hour with volume. --ops and --runs shorten it, but the
-files are always created for each case.
+With --matrix and the default --ops and --runs, there are 476 million calls for each variant. On two
+processors, they take one or two minutes with --target engine, and about an hour with volume.
+Smaller --ops and --runs shorten this time, but not the creation of the files for each case.
 
-JSON: target, operations, runs, seed, measured [{processes, files, values, variant, mean_s,
-deviation_s, sets_s, seconds (each run), stats}]")]
+JSON: target, operations (N), runs, seed, measured [{processes, files, values, variant, mean_s,
+deviation_s, sets_s (calls per second), seconds (of each run), stats (of the cache, as attributes in
+larder stats --json)}]")]
 pub(crate) struct XattrBenchArgs {
     /// Numbers of processes or threads [default: 1]
     ///
-    /// Numbers are separated by commas, and 50k is 50000. This also applies to --files and --values.
+    /// For --processes, --files and --values, numbers are separated by commas, and 50k is 50000. All
+    /// combinations of these three options are measured.
     #[arg(long, value_name = "P,...", value_delimiter = ',', value_parser = count::within(1..=1024_u32))]
     pub processes: Vec<u32>,
-    /// Numbers of files of each process [default: 100]
+    /// Numbers of files for each process [default: 100]
     #[arg(long, value_name = "F,...", value_delimiter = ',', value_parser = count::within(1..=100_000_u32))]
     pub files: Vec<u32>,
     /// Numbers of different values [default: 1000]
     #[arg(long, value_name = "V,...", value_delimiter = ',', value_parser = count::within(1..=100_000_000_u32))]
     pub values: Vec<u32>,
-    /// Use the published numbers where none are given
+    /// Use the published numbers for options not given
     ///
-    /// These are 1 to 64 processes, 10 to 1000 files, and 10 to 100000 values.
+    /// The published numbers are 1 to 64 processes, 10 to 1000 files, and 10 to 100000 values.
     #[arg(long)]
     pub matrix: bool,
-    /// Number of sets by each process
+    /// Number of setxattr calls by each process
     ///
-    /// 50k is 50000, 2m is 2 million.
+    /// 50k is 50000, and 2m is 2 million.
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = count::within(1..=u32::MAX))]
     pub ops: u32,
     /// Number of runs of each case
     ///
-    /// The variants run in turn.
+    /// The variants take turns: the next run of a variant follows a run of each other variant.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = count::within(1..=1000_u32))]
     pub runs: u32,
     /// Variants of mbcache, separated by commas, or all [default: all]
@@ -86,7 +103,7 @@ pub(crate) struct XattrBenchArgs {
     pub seed: u64,
     #[command(flatten)]
     pub results: ResultArgs,
-    /// Also write a plot of time over processes to FILE
+    /// Also plot time against number of processes in FILE
     ///
     /// Requires a single number of files and of values.
     #[arg(long, value_name = "FILE.svg")]
