@@ -1,7 +1,7 @@
-//! Reading content through the page cache.
+//! Reads content through the page cache.
 //!
-//! Model: `filemap_read`. A cached page is pinned, copied and released, without a lock. The
-//! handling of misses and readahead markers is in [`streamed_file`].
+//! Model: `filemap_read`. A cached page is pinned, copied and released, without a lock.
+//! [`streamed_file`] handles misses and readahead markers.
 
 mod queue;
 mod share;
@@ -25,8 +25,8 @@ pub(crate) use stream::{Stream, StreamRef};
 use streamed_file::{BATCH_PAGES, StreamedFile};
 use threads::ReadaheadThreads;
 
-/// Reads the content of a volume's files. It writes nothing: if no page is free, it bypasses the
-/// cache.
+/// Reads the content of files. If no page is free, the reader does not write back dirty pages, but
+/// reads without the cache.
 #[derive(Debug)]
 pub(crate) struct Reader {
     inodes: Arc<Inodes>,
@@ -35,21 +35,23 @@ pub(crate) struct Reader {
     readahead: ReadaheadThreads,
 }
 
-/// Pages that stay cached after a read.
+/// Which pages stay cached after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// All pages, until their memory is needed.
+    /// All pages stay cached until their memory is needed.
     All,
-    /// All except those that were returned completely, at their first use. The caller keeps their
-    /// content, and their frames, which are still in the processor's cache, are filled next.
+    /// A page is evicted if the read returned all of its content and the page was not used before.
+    /// The caller caches the content. The next page can then use the same frame, which is still in
+    /// the cache of the processor.
     UsedAgain,
-    /// Only pages that were cached before. From the first other page on, everything is read
-    /// directly into the buffer, in one read.
+    /// Only pages that were cached before the read stay cached. Starting with the first page that
+    /// is not cached, everything is read directly into the buffer, if possible.
     Cached,
 }
 
 impl Reader {
-    /// Starts the readahead threads. No window has more than `max_pages`.
+    /// Creates a reader, and starts `threads` readahead threads. No window has more than
+    /// `max_pages`, unless [`Advice::Sequential`] doubles the limit.
     pub(crate) fn start(
         inodes: &Arc<Inodes>,
         filler: PageFiller,
@@ -67,7 +69,7 @@ impl Reader {
         })
     }
 
-    /// Returns the streams.
+    /// Returns the readahead states of all readers.
     pub(crate) fn streams(&self) -> &Streams {
         &self.streams
     }
@@ -86,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// Returns the file of `inode`, as the readahead driver reads it through `stream`.
+    /// Returns the file of `inode` for the readahead driver, with the readahead state `stream`.
     fn streamed_file<'r>(&'r self, inode: &'r Inode, stream: StreamRef<'r>) -> StreamedFile<'r> {
         let queue = self.readahead.queue();
         StreamedFile::new(inode, stream, &self.streams, &self.filler, queue)
@@ -94,8 +96,8 @@ impl Reader {
 
     /// Applies `advice` to the bytes of `range`.
     ///
-    /// Model: `posix_fadvise(2)` on Linux. The modes apply to the stream; `WillNeed` and `DontNeed`
-    /// act on the page cache at once.
+    /// Model: `posix_fadvise(2)` on Linux. `Normal`, `Sequential` and `Random` change the stream.
+    /// `WillNeed` and `DontNeed` change only the page cache, immediately.
     pub(crate) fn advise(
         &self,
         inode: &Inode,
@@ -107,8 +109,8 @@ impl Reader {
         let page_bytes = self.inodes.page_bytes();
         let size_bytes = inode.size_bytes();
         let len_bytes = range.end.saturating_sub(range.start);
-        // For `pages_touched` and `pages_inside`, a length of 0 means the whole file. Here it means
-        // an empty range.
+        // For `pages_touched` and `pages_inside`, a length of 0 means the whole file. For this
+        // function, it means an empty range.
         if len_bytes == 0 || inode.has_inline_data() {
             return;
         }
@@ -129,7 +131,8 @@ impl Reader {
         }
     }
 
-    /// Fills `buf` from `offset_bytes` of the file; less only at its end.
+    /// Reads from `offset_bytes` of the file into `buf`. Returns the number of bytes, which is less
+    /// than the length of `buf` only at the end of the file.
     pub(crate) fn read(
         &self,
         inode: &Inode,
@@ -150,7 +153,8 @@ impl Reader {
         Ok(buf.len())
     }
 
-    /// Reads like [`Reader::read_pages`], with [`Keep::Cached`].
+    /// Copies cached pages into `buf` up to the first page that is not cached, and reads everything
+    /// after that without the cache.
     fn read_past_cache(
         &self,
         inode: &Inode,
@@ -177,12 +181,13 @@ impl Reader {
         if is_read {
             return Ok(());
         }
-        // Read page by page, so that a damaged block affects only its own page.
+        // Read the remaining bytes page by page, so that an unreadable block affects only its own
+        // page.
         self.read_pages(inode, stream, rest, at, Keep::UsedAgain)
     }
 
-    /// Reads into `buf` from the device. Returns false if that failed, or if the cache has newer
-    /// content.
+    /// Reads from the device into `buf`. Returns false if the read failed, or if the page cache has
+    /// newer content.
     fn fill_past_cache(&self, inode: &Inode, at_bytes: u64, buf: &mut [u8]) -> bool {
         let bytes = at_bytes..at_bytes + buf.len() as u64;
         let is_dirty =
@@ -194,7 +199,8 @@ impl Reader {
                 .is_ok()
     }
 
-    /// Reads content that is stored in the inode. Returns false if it is not stored there.
+    /// Reads content that is stored in the inode (inline data). Returns false if the content is not
+    /// stored in the inode.
     fn read_inline(&self, inode: &Inode, buf: &mut [u8], offset_bytes: u64) -> Result<bool> {
         if !inode.has_inline_data() {
             return Ok(false);
@@ -205,7 +211,7 @@ impl Reader {
         }
         self.inodes.with_inode(inode.ino(), |present| {
             check_same_file(inode, present)?;
-            // The content may have moved out of the inode in the meantime.
+            // A write may have moved the content out of the inode since `inode` was loaded.
             if present.has_inline_data() {
                 self.copy_inline(present, buf, offset_bytes)?;
             }
@@ -216,7 +222,7 @@ impl Reader {
     fn copy_inline(&self, inode: &Inode, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         let data = self.inodes.fs.inline_data(inode)?;
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
-        // The part of the file past the stored content reads as zeros.
+        // The part of the file after the stored content reads as zeros.
         buf.fill(0);
         if let Some(stored) = data.get(start..) {
             let len = stored.len().min(buf.len());
@@ -276,7 +282,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads a part of page `index` past the cache.
+    /// Reads a part of page `index` without the cache.
     fn read_uncached(&self, inode: &Inode, index: u64, part: &mut [u8], from: usize) -> Result<()> {
         let mut page = vec![0; self.filler.pages().page_bytes()];
         let start_bytes = index * self.inodes.page_bytes();
@@ -289,7 +295,7 @@ impl Reader {
     }
 }
 
-/// Checks that the file has content, and that it can be read.
+/// Checks that the inode is a regular file that is not encrypted.
 pub(crate) fn check_content(inode: &Inode) -> Result<()> {
     match inode.kind() {
         FileKind::Regular => {}
@@ -302,7 +308,7 @@ pub(crate) fn check_content(inode: &Inode) -> Result<()> {
     Ok(())
 }
 
-/// Returns the part of `buf` that content at `offset_bytes` can fill.
+/// Returns the start of `buf` that the content from `offset_bytes` to the end of the file can fill.
 fn content_within<'b>(inode: &Inode, buf: &'b mut [u8], offset_bytes: u64) -> Result<&'b mut [u8]> {
     check_content(inode)?;
     let left = inode.size_bytes().saturating_sub(offset_bytes);

@@ -1,7 +1,7 @@
-//! The jobs that wait for the readahead threads.
+//! The queue of pages that the readahead threads must read.
 //!
-//! Locking: the queue has one lock, acquired for each run of pages, never during a read. The number of
-//! waiting pages can be read without it.
+//! Locking: the queue has one lock. It is acquired once for each job, and is not held during a
+//! device read. The number of waiting pages is read without the lock.
 
 use crate::fill::PageFiller;
 use larder_cache::page::NewPage;
@@ -10,22 +10,23 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The pages of the cache divided by the maximum number of pages that may wait for a thread. Above
-/// that number, the device is congested, and asynchronous readahead stops, because pages that are
-/// read ahead must not evict pages that are in use.
+/// The maximum number of waiting pages is the number of pages in the cache divided by this
+/// constant. Above the maximum, the device counts as congested, and asynchronous readahead stops.
+/// Otherwise, pages that are read ahead would evict pages that are in use.
 const QUEUE_SHARE: usize = 4;
 
-/// Contiguous pages that a thread must read.
+/// Consecutive pages of a file that a thread must read.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) inode: Inode,
-    /// Index of the first page.
+    /// The index of the first page.
     pub(crate) first: u64,
     pub(crate) pages: Vec<NewPage>,
 }
 
 impl Job {
-    /// Reads the pages. An error is reported to the reader that requests the page.
+    /// Reads the pages. An error is only logged: a reader that requests the page reads it again,
+    /// and gets the error.
     pub(super) fn run(self, filler: &PageFiller) {
         let done = filler.fill_run(&self.inode, self.first, self.pages, NewPage::complete);
         if let Err(error) = done {
@@ -34,12 +35,12 @@ impl Job {
     }
 }
 
-/// Jobs that wait for the threads.
+/// The jobs that wait for the readahead threads.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     state: Mutex<QueueState>,
     ready: Condvar,
-    /// Pages of all jobs.
+    /// The number of pages in all waiting jobs.
     waiting_pages: AtomicUsize,
     most_pages: usize,
     threads: usize,
@@ -52,8 +53,8 @@ struct QueueState {
 }
 
 impl Queue {
-    /// Creates a queue for `threads` threads, in a cache of `cache_pages` pages. Without threads,
-    /// it accepts no jobs.
+    /// Creates a queue for `threads` threads and a cache of `cache_pages` pages. If `threads` is 0,
+    /// the queue is closed.
     pub(crate) fn new(threads: usize, cache_pages: usize) -> Self {
         let queue = Self {
             most_pages: cache_pages / QUEUE_SHARE,
@@ -64,7 +65,7 @@ impl Queue {
         queue
     }
 
-    /// Returns whether so many pages wait that more would only accumulate.
+    /// Returns whether too many pages wait, so that asynchronous readahead must stop.
     pub(crate) fn is_congested(&self) -> bool {
         self.waiting_pages.load(Relaxed) > self.most_pages
     }
@@ -74,14 +75,13 @@ impl Queue {
         self.threads
     }
 
-    /// Returns whether no thread takes jobs from the queue, because none was started or it was
-    /// closed.
+    /// Returns whether the queue is closed: there are no readahead threads, or [`Queue::close`] was
+    /// called.
     pub(crate) fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 
-    /// Adds a job. After [`Queue::close`] it is dropped, and its pages are treated as if they had
-    /// never been requested.
+    /// Adds a job. If the queue is closed, drops the job, which removes its pages from the cache.
     pub(crate) fn push(&self, job: Job) {
         let mut state = self.state.lock();
         if !state.closed {
@@ -91,7 +91,7 @@ impl Queue {
         }
     }
 
-    /// Waits for the next job. Returns `None` once the queue is closed.
+    /// Waits for the next job and removes it from the queue. Returns `None` if the queue is closed.
     pub(crate) fn pop(&self) -> Option<Job> {
         let mut state = self.state.lock();
         loop {

@@ -1,28 +1,31 @@
-//! The limit of windows, so that the windows of all streams fit into the cache.
+//! Limits the readahead windows, so that the windows of all streams fit into the cache.
 //!
-//! Model: none in Linux, whose windows grow to `read_ahead_kb` however many streams share the
-//! memory. With enough streams, pages are then evicted before they are read (thrashing). A volume
-//! knows the size of its cache and the active streams, and a policy accepts any limit. Therefore
-//! the limit of every stream is a third of its share of the cache: one third for a window that is
-//! read, one for a window in flight, and one for pages that have been read already.
+//! A stream is the readahead state of one reader of a file. Linux has no counterpart to this limit:
+//! its windows grow to `read_ahead_kb` regardless of the number of streams that share the memory.
+//! With enough streams, pages are evicted before they are used (thrashing). Larder divides its
+//! cache equally among the active streams, and limits a window to a third of the share of a stream:
+//! one third for the window that the reader uses, one third for the next window, which is being
+//! read, and one third for pages that have been used already.
 //!
-//! Active streams are counted by turns. A turn ends when as many pages were read ahead as the cache
-//! has, because the pages of a stream from before are then evicted. A stream takes part in a turn
-//! by reading ahead. The streams of the previous turn, or of this one if they are more, share the
-//! cache. Files that are open and idle, or read at random, take no share.
+//! Active streams are counted in periods called turns. A turn ends when as many pages have been
+//! read ahead as fit into the cache, because all pages from before the turn have then been evicted.
+//! A stream is counted in a turn when it first reads ahead in the turn. The number of active
+//! streams is the count of the current turn or of the previous turn, whichever is larger. Files
+//! that are idle or are read at random are not counted.
 //!
-//! Locking: one lock, taken when a window is read.
+//! Locking: one lock protects the counts. It is held briefly when a window is read.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The smallest limit: 16 KiB in pages of 4 KiB, the minimum window of Linux 2.6.20.
+/// The minimum of the limit, which is 16 KiB with pages of 4 KiB: the minimum window of Linux
+/// 2.6.20.
 const MIN_PAGES: u32 = 4;
 
-/// The number of windows that a stream may have in the cache.
+/// The number of windows of the maximum size that fit into the share of a stream.
 const WINDOWS: u64 = 3;
 
-/// The limit of windows, by the number of active streams.
+/// The limit of windows, computed from the number of active streams.
 #[derive(Debug)]
 pub(crate) struct Shares {
     cache_pages: u64,
@@ -33,21 +36,22 @@ pub(crate) struct Shares {
 
 #[derive(Debug)]
 struct Turn {
-    /// The number of the turn, from 1.
+    /// The number of the turn. The first turn has number 1.
     number: u64,
-    /// Pages read ahead in this turn.
+    /// The number of pages that were read ahead in this turn.
     pages: u64,
     streams: u64,
-    /// Streams of the previous turn.
+    /// The number of streams that read ahead in the previous turn.
     streams_before: u64,
 }
 
-/// The last turn in which a stream took part; 0 before the first.
+/// The last turn in which a stream read ahead, or 0 if there is none.
 #[derive(Debug, Default)]
 pub(crate) struct LastTurn(AtomicU64);
 
 impl Shares {
-    /// Creates the shares of a cache of `cache_pages`. No window gets more than `max_pages`.
+    /// Creates the limit for a cache of `cache_pages` pages. The limit is never more than
+    /// `max_pages`.
     pub(crate) fn new(cache_pages: u32, max_pages: u32) -> Self {
         let shares = Self {
             cache_pages: cache_pages.into(),
@@ -64,12 +68,13 @@ impl Shares {
         shares
     }
 
-    /// Returns the largest window that a stream may have now.
+    /// Returns the current maximum size of a window.
     pub(crate) fn limit_pages(&self) -> u32 {
         self.limit_pages.load(Relaxed)
     }
 
-    /// Records that `pages` were read ahead for the stream of `last_turn`.
+    /// Records that `pages` pages were read ahead for the stream with `last_turn`, and updates the
+    /// limit.
     pub(crate) fn read_ahead(&self, last_turn: &LastTurn, pages: u32) {
         let mut turn = self.turn.lock();
         if turn.pages >= self.cache_pages {

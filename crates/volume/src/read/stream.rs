@@ -1,14 +1,16 @@
-//! The position of each reader in its stream, and the policy for all streams.
+//! Streams: the readahead state of each reader, and the policy for all of them.
 //!
-//! Model: `struct file_ra_state`. An open file has its own stream. Reads by inode number alone
-//! share one of [`STREAMS`] streams, direct-mapped by inode. Two files with the same stream disturb
-//! each other's ramp, not their data.
+//! Model: `struct file_ra_state`. An open file has its own stream. Readers that use only an inode
+//! number share one of [`STREAMS`] streams, which the inode number modulo [`STREAMS`] selects. If
+//! two files use the same stream, each file resets the window growth of the other. The data that is
+//! read is not affected.
 //!
-//! Locking: each stream has its own lock, taken on a miss and at a marker. A hit stores the end of
-//! the read in an atomic and takes no lock. The next thread that locks the state updates it. Only
-//! under a policy that observes every page does each page take the lock.
+//! Locking: each stream has its own lock, which is taken on a miss and at a readahead marker (the
+//! page that starts the next window). A hit stores the end of the read in an atomic variable,
+//! without the lock. The next thread that locks the state copies this value into it. With a policy
+//! that observes every page, the lock is also taken for each hit.
 //!
-//! Cost: at most 144 bytes per stream.
+//! Cost: at most 144 bytes for each stream.
 
 use super::share::{LastTurn, Shares};
 use larder_ext4::Ino;
@@ -17,21 +19,22 @@ use larder_readahead::{Advice, FileState, PageIndex, Policy, PolicyName};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The number of streams of files that are read by inode number.
+/// The number of streams for files that are read by inode number.
 const STREAMS: usize = 1024;
 
 /// The state of one stream of reads.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// The inode of the stream; 0 before the first. Changes only under `state`'s lock.
+    /// The inode number of the file that uses the stream, or 0 before the first use. Changes only
+    /// with `state` locked.
     ino: AtomicU32,
-    /// The end of the last read, packed by [`End`].
+    /// The end of the last read, as [`End`] packs it.
     end: AtomicU64,
     last_turn: LastTurn,
     state: Mutex<FileState>,
 }
 
-/// A stream, and the file that is read through it.
+/// A stream, and the inode number of the file that is read through it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamRef<'s> {
     stream: &'s Stream,
@@ -39,7 +42,7 @@ pub(crate) struct StreamRef<'s> {
 }
 
 impl StreamRef<'_> {
-    /// Records the end of a request, without a lock, for the next decision.
+    /// Records the end of a read without the lock, for the next readahead decision.
     pub(crate) fn set_end(self, end: End) {
         if self.stream.ino.load(Relaxed) == self.ino.0 {
             self.stream.end.store(end.packed(), Relaxed);
@@ -47,7 +50,7 @@ impl StreamRef<'_> {
     }
 }
 
-/// The end of a read: its last page, and whether it ended inside that page.
+/// The end of a read: the last page, and whether the read ended before the end of this page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) page: PageIndex,
@@ -55,11 +58,11 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// The value before the first read.
+    /// The packed value before the first read.
     const NONE: u64 = u64::MAX;
 
-    /// Packs the end into one word. No file has enough pages to lose a bit here, or to equal
-    /// [`End::NONE`].
+    /// Packs the end into one word. A page index is small enough that no bit is lost, and that the
+    /// result never equals [`End::NONE`].
     fn packed(self) -> u64 {
         self.page.0 << 1 | u64::from(self.is_inside)
     }
@@ -84,8 +87,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Creates streams whose windows have at most `max_pages`, and at most their share of a cache
-    /// of `cache_pages`, on a device that accepts `io_pages` at once.
+    /// Creates the streams. A window has at most `max_pages`, and fewer if many streams share a
+    /// cache of `cache_pages`. A device read has at most `io_pages`.
     pub(crate) fn new(
         policy: &'static dyn Policy,
         max_pages: u32,
@@ -104,24 +107,24 @@ impl Streams {
         }
     }
 
-    /// Returns the stream of all callers that read `ino` by its number.
+    /// Returns the stream that all readers of `ino` by inode number share.
     pub(crate) fn by_ino(&self, ino: Ino) -> StreamRef<'_> {
         let stream = &self.by_ino[ino.0 as usize % STREAMS];
         StreamRef { stream, ino }
     }
 
-    /// Returns a stream for a reader that opens `ino`.
+    /// Returns a new stream for an open file of `ino`.
     pub(crate) fn open(&self, ino: Ino) -> Stream {
         Stream::new(ino, self.initial)
     }
 
-    /// Returns the driver that reads through the streams.
+    /// Returns the readahead driver, with the policy for all streams.
     #[inline]
     pub(crate) fn driver(&self) -> Driver {
         self.driver
     }
 
-    /// Records that `pages` of a window for this stream are being read ahead.
+    /// Records that `pages` pages of a window are being read ahead for the stream.
     pub(crate) fn read_ahead(&self, of: StreamRef<'_>, pages: u32) {
         if pages > 0 {
             self.windows.fetch_add(1, Relaxed);
@@ -129,7 +132,7 @@ impl Streams {
         }
     }
 
-    /// Applies advice to the stream's reads. Returns the resulting state.
+    /// Applies `advice` to the stream, and returns the resulting state.
     pub(crate) fn advise(&self, of: StreamRef<'_>, advice: Advice) -> FileState {
         let mut state = self.lock(of);
         state.advise(advice);
@@ -141,17 +144,18 @@ impl Streams {
         self.driver.policy().name()
     }
 
-    /// Returns the largest window of a stream without advice.
+    /// Returns the maximum window of a stream without advice, and without the limit for many
+    /// streams.
     pub(crate) fn max_pages(&self) -> u32 {
         self.initial.max_pages()
     }
 
-    /// Returns the number of windows of which pages were read ahead.
+    /// Returns the number of windows for which pages were read ahead.
     pub(crate) fn windows(&self) -> u64 {
         self.windows.load(Relaxed)
     }
 
-    /// Locks the state of the stream of `of`. It is reset if another file used it.
+    /// Locks the state of the stream. If another file used the stream last, resets the state.
     pub(crate) fn lock<'s>(&self, of: StreamRef<'s>) -> MutexGuard<'s, FileState> {
         let StreamRef { stream, ino } = of;
         let mut state = stream.state.lock();
@@ -177,7 +181,8 @@ impl Stream {
         }
     }
 
-    /// Returns this stream as a reference for `ino`, which was opened with it.
+    /// Returns a reference to this stream for reads of `ino`, the file for which the stream was
+    /// created.
     pub(crate) fn of(&self, ino: Ino) -> StreamRef<'_> {
         StreamRef { stream: self, ino }
     }

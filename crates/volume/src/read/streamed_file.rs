@@ -1,9 +1,10 @@
 //! The page cache and the device of a file, as the readahead driver sees them.
 //!
-//! Model: `page_cache_ra_unbounded`. After a miss, the reader reads the window that contains the
-//! page, in one device read of at most [`BATCH_PAGES`], up to the first page that is resident. It
-//! also reads the pages of the other window that its request covers. The rest is queued for the
-//! readahead threads.
+//! Model: `page_cache_ra_unbounded`. A window is the range of pages that one readahead decision
+//! reads. After a miss, the reader itself reads the window that contains the page, in one device
+//! read of at most [`BATCH_PAGES`], up to the first page that is already cached. If the request
+//! extends into the next window, the reader also reads that part. The other pages of both windows
+//! are queued for the readahead threads.
 //!
 //! ```text
 //!   request:                 |-----------|
@@ -12,12 +13,12 @@
 //!   read by:                 |     reader      |    threads ...       |
 //! ```
 //!
-//! Therefore the reader waits for some pages that it did not request. An alternative was tried, in
-//! which a thread reads those pages separately. It costs a second device read for each miss, which
-//! on a disk is a second seek.
+//! Therefore the reader waits for some pages that it did not request. The alternative is that a
+//! readahead thread reads these pages separately. It was tried and rejected, because it costs a
+//! second device read, and on a disk a second seek, for each miss.
 //!
-//! Locking: a reader never waits for a page while it holds locked pages of its own, so that no two
-//! readers wait for each other.
+//! Locking: a reader never waits for a page while it has other pages locked. Therefore no two
+//! readers can wait for each other.
 
 use super::queue::{Job, Queue};
 use super::stream::{StreamRef, Streams};
@@ -30,16 +31,17 @@ use larder_readahead::driver::{CachedFile, Claim, Found, Insert, Run, start_page
 use larder_readahead::{FileState, PageIndex, Read, Residency, Trigger, Window};
 use std::ops::Range;
 
-/// The maximum number of pages that one reader reads at once.
+/// The maximum number of pages that a reader reads with one device read.
 pub(crate) const BATCH_PAGES: u32 = 256;
 
-/// Pages that a reader reads itself, locked: the requested page, and those that follow. Empty if
-/// the page is cached.
+/// The pages that a reader has locked and reads itself: the requested page, and the pages that
+/// follow. Empty if the requested page is cached.
 #[derive(Default)]
 struct OwnPages {
     first: u64,
     pages: Vec<NewPage>,
-    /// Whether the first page carries the marker.
+    /// Whether the first page has the readahead marker. A read of a marked page starts the next
+    /// window.
     is_marked: bool,
 }
 
@@ -62,7 +64,7 @@ impl OwnPages {
     }
 }
 
-/// A file that is read through one stream.
+/// A file, and the readahead state (stream) through which it is read.
 pub(super) struct StreamedFile<'r> {
     inode: &'r Inode,
     stream: StreamRef<'r>,
@@ -70,10 +72,11 @@ pub(super) struct StreamedFile<'r> {
     pages: &'r PageCache,
     /// Fills the pages that the reader reads itself.
     filler: &'r PageFiller,
-    /// The queue of the other pages, for the readahead threads.
+    /// The queue of the pages that the readahead threads read.
     queue: &'r Queue,
     own: OwnPages,
-    /// A page that another reader or a thread is reading.
+    /// A page that another reader or a readahead thread is reading, and for which this reader
+    /// waits.
     in_flight: Option<PageWait<'r>>,
 }
 
@@ -101,8 +104,8 @@ impl<'r> StreamedFile<'r> {
         key(self.inode.ino(), index)
     }
 
-    /// Queues those of `pages` that are neither resident nor in flight, and returns their number.
-    /// Queues none once the queue is closed.
+    /// Queues the pages in `pages` that are neither cached nor being read, and returns their
+    /// number. If the queue is closed, queues no pages.
     pub(super) fn queue(&mut self, pages: Range<u64>, marker: Option<PageIndex>) -> u32 {
         if self.queue.is_closed() {
             return 0;
@@ -110,8 +113,8 @@ impl<'r> StreamedFile<'r> {
         start_pages(self, pages, marker)
     }
 
-    /// Adds to `own` the contiguous `pages` that follow, up to the first that is cached. Returns
-    /// the first page that was not tried.
+    /// Extends `own` with the pages that follow and are in `pages`, up to the first page that is
+    /// cached. Returns the first page of `pages` that is not in `own`.
     fn extend_own(&mut self, read: &Read, pages: &Range<u64>, marker: Option<PageIndex>) -> u64 {
         if !pages.contains(&self.own.indexes().end) {
             return self.own.indexes().end.clamp(pages.start, pages.end);
@@ -134,12 +137,12 @@ impl<'r> StreamedFile<'r> {
         self.own.indexes().end
     }
 
-    /// Starts reads of the pages of `window` that are neither cached nor being read. Pages that
-    /// follow `own` are added to it, and the others are queued for the threads. Returns their
-    /// number, and the number of those that are read ahead.
+    /// Starts to read the pages of `window` that are neither cached nor being read. Adds the pages
+    /// that directly follow `own` to `own`, and queues all other pages for the readahead threads.
+    /// Returns the number of these pages, and how many of them are read ahead of the request.
     ///
-    /// A policy that answers a miss with the request itself (no asynchronous part) is consulted
-    /// again at the next miss. Pages of such a request after `own` are left until then.
+    /// If the window has no asynchronous part, the policy reads only the request, and is called
+    /// again at the next miss. In this case the pages of the request after `own` are not queued.
     fn start_with_own(&mut self, read: &Read, window: Window) -> (u32, u32) {
         let pages = window.start.0..window.end().0;
         let marker = window.marker();
@@ -168,7 +171,7 @@ impl<'r> StreamedFile<'r> {
 }
 
 impl<'r> CachedFile for StreamedFile<'r> {
-    /// `None` if the cache has no room for it.
+    /// `None` if no page is free in the cache.
     type Page = Result<Option<Page<'r>>>;
     type NewPage = NewPage;
 
@@ -214,8 +217,8 @@ impl<'r> CachedFile for StreamedFile<'r> {
 
     fn wait(&mut self, _: PageIndex) -> Option<Found<Self::Page>> {
         if let Some(in_flight) = self.in_flight.take() {
-            // No page means that its read failed and it was removed, so this reader tries to read
-            // it.
+            // If there is no page, the other thread failed to read it, and removed it. This reader
+            // then tries to read the page.
             return in_flight.wait().map(found);
         }
         let OwnPages { first, pages, .. } = std::mem::take(&mut self.own);
@@ -282,13 +285,13 @@ fn found(page: Page<'_>) -> Found<Result<Option<Page<'_>>>> {
     }
 }
 
-/// Returns the number of `pages`, which is at most that of a window.
+/// Returns the number of pages in `pages`, which must not be more than a window can have.
 fn count(pages: &Range<u64>) -> u32 {
     u32::try_from(pages.end - pages.start).unwrap_or(u32::MAX)
 }
 
-/// Returns the part of `pages` within `window`. If there is none, returns an empty range at the
-/// nearer end.
+/// Returns the part of `pages` that is in `window`. If the ranges do not overlap, returns an empty
+/// range at the end of `window` that is nearer to `pages`.
 fn overlap(pages: &Range<u64>, window: &Range<u64>) -> Range<u64> {
     let start = pages.start.clamp(window.start, window.end);
     start..pages.end.clamp(start, window.end)

@@ -6,8 +6,8 @@ use crate::{Error, Result};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Closes the queue if its thread panics, so that no page waits for a thread that has ended.
-/// Readers then work without readahead.
+/// Closes the queue if the thread that owns this guard panics. Otherwise, queued pages could wait
+/// for a thread that has ended. Readers then continue without readahead.
 struct CloseOnPanic(Arc<Queue>);
 
 impl Drop for CloseOnPanic {
@@ -18,7 +18,7 @@ impl Drop for CloseOnPanic {
     }
 }
 
-/// The readahead threads, joined on drop.
+/// The readahead threads. Dropping this closes the queue and waits for the threads.
 #[derive(Debug)]
 pub(super) struct ReadaheadThreads {
     queue: Arc<Queue>,
@@ -26,7 +26,7 @@ pub(super) struct ReadaheadThreads {
 }
 
 impl ReadaheadThreads {
-    /// Starts as many threads as `queue` is for.
+    /// Starts the number of threads that `queue` specifies.
     pub(super) fn start(queue: Queue, filler: &PageFiller) -> Result<Self> {
         let mut started = Self {
             queue: Arc::new(queue),
@@ -58,7 +58,7 @@ impl Drop for ReadaheadThreads {
     fn drop(&mut self) {
         self.queue.close();
         for thread in self.threads.drain(..) {
-            // A panic was reported by the thread; dropping a volume does not repeat it.
+            // The thread has already reported its panic. Dropping a volume must not panic again.
             let _ = thread.join();
         }
     }

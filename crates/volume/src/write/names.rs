@@ -239,8 +239,8 @@ fn check_node(parent: Ino, kind: FileKind, device: Option<DeviceNumber>) -> Resu
     Ok(())
 }
 
-/// Adds one subdirectory to the link count of `dir`. Above [`MAX_LINKS`], subdirectories are no
-/// longer counted.
+/// Adds one subdirectory to the link count of `dir`. At [`MAX_LINKS`], counting of subdirectories
+/// stops for good.
 pub(super) fn add_subdirectory(dir: &mut Inode) {
     match dir.links() {
         UNCOUNTED_LINKS => {}
