@@ -1,7 +1,7 @@
-//! Changes of trees of indirect blocks.
+//! Changes of mappings by indirect blocks.
 //!
-//! An indirect block is allocated when the first of its numbers is set, and freed when the last is
-//! cleared.
+//! An indirect block is an array of block numbers. It is allocated when its first number is set,
+//! and freed when its last number is cleared.
 
 use super::FileBlocks;
 use super::change::MapChange;
@@ -13,20 +13,20 @@ use zerocopy::little_endian::U32;
 /// The number of slots in the inode for data blocks.
 const DIRECT_SLOTS: usize = 12;
 
-/// The progress of unmapping a range, which starts at its end.
+/// The progress of unmapping a range of file blocks from its end to its start.
 struct Cut {
-    /// The first block to be unmapped.
+    /// The first file block to be unmapped.
     start: u64,
-    /// The block from which on everything is unmapped.
+    /// The end of the range that is still to be unmapped.
     end: u64,
-    /// The number of runs and of indirect blocks that were freed.
+    /// The number of runs and indirect blocks that were freed.
     runs: u32,
-    /// Whether the handle cannot free any more.
+    /// Whether unmapping has stopped because the handle has too few credits left.
     has_stopped: bool,
 }
 
-/// An indirect block: its location, its level (1: its numbers refer to data blocks), and the first
-/// block of the file below it.
+/// An indirect block: its location, its level (1 if its numbers refer to data blocks), and the
+/// first file block that it maps.
 #[derive(Clone, Copy)]
 struct Numbers {
     block: FsBlock,
@@ -35,19 +35,19 @@ struct Numbers {
 }
 
 impl Filesystem {
-    /// Returns how many numbers fit into a block, as a binary logarithm.
+    /// Returns the binary logarithm of the number of block numbers that fit into a block.
     pub(super) fn numbers_log2(&self) -> u32 {
         u32::from(self.superblock().block_size_log2) - 2
     }
 
-    /// Returns the numbers in `block`, an indirect block of `inode`.
+    /// Returns the block numbers in `block`, an indirect block of `inode`.
     fn numbers_in(&self, block: FsBlock, inode: &Inode) -> Result<Vec<U32>> {
         let buffer = self.metadata_block(block, inode.ino(), |_| Ok(()))?;
         Ok(indirect::numbers(&buffer).to_vec())
     }
 
-    /// Returns the preferred location of the file's block at `start`, from the blocks mapped before
-    /// it.
+    /// Returns the preferred location of the file block `start`, based on the blocks that are
+    /// mapped before it.
     pub(super) fn goal_by_indirect(
         &self,
         inode: &Inode,
@@ -78,7 +78,7 @@ impl Filesystem {
 }
 
 impl MapChange<'_, '_> {
-    /// Maps a hole of the file from `start` on.
+    /// Maps the file blocks from `start` on, which must be a hole.
     pub(super) fn insert_indirect(
         &mut self,
         start: FileBlock,
@@ -118,7 +118,7 @@ impl MapChange<'_, '_> {
     }
 
     /// Returns the indirect block that contains the last number of `path`, and the index of that
-    /// number. Allocates missing blocks of the path.
+    /// number. Allocates the indirect blocks of the path that do not exist.
     fn make_indirect_blocks(&mut self, path: &Path, near: FsBlock) -> Result<(FsBlock, usize)> {
         let mut parent = None;
         let mut slot = path.slot;
@@ -202,8 +202,8 @@ impl MapChange<'_, '_> {
         Ok(cut.start..cut.end)
     }
 
-    /// Unmaps what is below an indirect block, as far as the credits allow. Frees the block if it
-    /// is then empty, and returns whether it is.
+    /// Unmaps the file blocks that the indirect block `of` maps, as far as the credits allow. If
+    /// the block is then empty, frees it and returns true.
     fn cut_below(&mut self, cut: &mut Cut, of: Numbers) -> Result<bool> {
         if !self.may_free(cut.runs) {
             cut.has_stopped = true;
@@ -217,8 +217,8 @@ impl MapChange<'_, '_> {
         Ok(is_empty)
     }
 
-    /// Unmaps what is below an indirect block, starting at the end. Returns whether the block is
-    /// then empty.
+    /// Unmaps the file blocks that the indirect block `of` maps, starting at the end. Returns
+    /// whether the block is then empty.
     fn cut_numbers(&mut self, cut: &mut Cut, of: Numbers) -> Result<bool> {
         let before = self.fs.numbers_in(of.block, self.inode)?;
         let mut numbers = before.clone();
@@ -261,8 +261,8 @@ impl MapChange<'_, '_> {
         Ok(false)
     }
 
-    /// Frees the data blocks in `numbers`, which map the file from `first` on, as far as they are
-    /// to be unmapped and the credits allow.
+    /// Unmaps and frees the data blocks in `numbers`, which map the file from `first` on, if they
+    /// are in the range of `cut` and the credits allow.
     fn cut_runs(&mut self, cut: &mut Cut, numbers: &mut [U32], first: u64) -> Result<()> {
         let index_of = |file_block: u64| {
             usize::try_from(file_block.saturating_sub(first))
@@ -288,7 +288,7 @@ impl MapChange<'_, '_> {
         Ok(())
     }
 
-    /// Sets a number in `block`, or in the inode.
+    /// Sets the number `slot` in the indirect `block`, or in the inode if `block` is `None`.
     fn set_number(&mut self, block: Option<FsBlock>, slot: usize, number: u32) -> Result<()> {
         let set = |bytes: &mut [u8]| {
             if let Some(place) = indirect::numbers_mut(bytes).get_mut(slot) {

@@ -3,7 +3,7 @@
 use crate::journal::Handle;
 use crate::{Filesystem, Inode};
 
-/// A change of the mapping of one inode, under a handle.
+/// A change of the mapping of one inode with a handle.
 pub(super) struct MapChange<'c, 'f> {
     pub(super) fs: &'c Filesystem,
     pub(super) handle: &'c mut Handle<'f>,

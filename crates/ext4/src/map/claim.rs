@@ -8,20 +8,21 @@ use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, FsBlock, Ino, Inode, Result};
 use std::ops::Range;
 
-/// The size from which on a file is a stream: written sequentially, and kept apart.
+/// The size in bytes from which on a file is considered a stream, which is allocated apart from
+/// small files.
 const STREAM_BYTES: u64 = 1 << 20;
 
-/// The maximum number of indirect blocks that are filled at once.
+/// The maximum number of indirect blocks that the blocks of one claim may fill.
 const NUMBER_BLOCKS_MAX: u64 = 8;
 
 impl Filesystem {
-    /// Claims adjacent blocks for the blocks of the file from `start` on: at least one and at most
-    /// `want`, all of which must be holes. The claim is near the blocks that are mapped before
-    /// them, or near the inode.
+    /// Claims at least one and at most `want` adjacent blocks for the file blocks from `start` on,
+    /// which must be holes. The claim is near the blocks of the preceding file blocks, or near the
+    /// inode.
     ///
-    /// With bigalloc, the rest of a cluster that the file already has is used first; such a claim
-    /// holds no cluster. Blocks that were claimed in a cluster must therefore be mapped before more
-    /// blocks of that cluster are claimed.
+    /// With bigalloc, unused blocks of a cluster that the file already has are used first. A claim
+    /// of such blocks reserves no cluster. The caller must map the claimed blocks of a cluster
+    /// before it claims more blocks of that cluster.
     ///
     /// # Errors
     /// [`crate::Error::NoSpace`], [`crate::Error::FileTooLarge`], or corruption of the image.
@@ -47,7 +48,7 @@ impl Filesystem {
                 let blocks = small(end.min(cluster.end) - first);
                 return self.own_cluster_claim(FsBlock(own.0 + skip), blocks);
             }
-            // The file may already have the last cluster.
+            // The file may already have the cluster of the last file block.
             let last = self.cluster_around(end - 1);
             if last.start > first && self.maps_any(inode, end..last.end)? {
                 end = last.start;
@@ -69,7 +70,7 @@ impl Filesystem {
         Ok(claim)
     }
 
-    /// Returns the maximum number of blocks to claim at once, so that one handle can map them.
+    /// Returns the maximum number of blocks that one handle can map.
     fn claim_blocks_max(&self, inode: &Inode) -> u64 {
         if inode.flags().contains(InodeFlags::EXTENTS) {
             Extent::blocks_max(true)
@@ -78,7 +79,8 @@ impl Filesystem {
         }
     }
 
-    /// Returns the cluster that the file's `cluster` is mapped to, if any part of it is mapped.
+    /// Returns the cluster that any of the file blocks in `cluster` is mapped to, or `None` if none
+    /// of them is mapped.
     fn own_cluster(&self, inode: &Inode, cluster: &Range<u64>) -> Result<Option<FsBlock>> {
         let Some((file_block, block)) = self.first_mapped(inode, cluster.clone())? else {
             return Ok(None);
@@ -89,8 +91,8 @@ impl Filesystem {
         Ok(Some(FsBlock(start)))
     }
 
-    /// Returns the preferred location of the file's block at `start`, from the blocks mapped near
-    /// it.
+    /// Returns the preferred location of the file block `start`, based on the blocks that are
+    /// mapped near it.
     fn goal_for(&self, inode: &Inode, start: FileBlock) -> Result<Option<FsBlock>> {
         let by_mapping = if inode.flags().contains(InodeFlags::EXTENTS) {
             self.goal_by_extents(inode, u64::from(start.0))?
@@ -101,7 +103,7 @@ impl Filesystem {
     }
 }
 
-/// Converts a number of blocks that is not larger than one that the caller passed.
+/// Converts a number of blocks that is bounded by a `u32`.
 fn small(blocks: u64) -> u32 {
     u32::try_from(blocks).unwrap_or(u32::MAX)
 }

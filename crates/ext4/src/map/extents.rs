@@ -11,8 +11,8 @@ use std::ops::Range;
 pub(super) const END: u64 = FILE_BLOCKS - 1;
 
 impl Filesystem {
-    /// Returns whether any of `wanted` is mapped, in the leaf of `walk` as it is in memory, or in
-    /// another leaf.
+    /// Returns whether any of the file blocks `wanted` is mapped, by the changed leaf of `walk` in
+    /// memory or by another leaf.
     fn is_mapped_beside(&self, inode: &Inode, walk: &Walk, wanted: Range<u64>) -> Result<bool> {
         if !leaf::is_hole(&walk.extents, &wanted) {
             return Ok(true);
@@ -22,7 +22,7 @@ impl Filesystem {
         Ok(self.maps_any(inode, before)? || self.maps_any(inode, after)?)
     }
 
-    /// Returns whether any of `wanted` is mapped.
+    /// Returns whether any of the file blocks `wanted` is mapped.
     pub(super) fn maps_any(&self, inode: &Inode, wanted: Range<u64>) -> Result<bool> {
         Ok(self.first_mapped(inode, wanted)?.is_some())
     }
@@ -46,7 +46,8 @@ impl Filesystem {
         Ok(None)
     }
 
-    /// Returns an error unless `blocks` can be moved by `by`: whole clusters, to a hole.
+    /// Returns an error if `blocks` cannot be moved by `by` blocks: they must be whole clusters and
+    /// must be moved to a hole.
     fn check_shift(&self, inode: &Inode, blocks: &FileBlocks, by: i64) -> Result<()> {
         let distance = by.unsigned_abs();
         let cluster = self.cluster_blocks();
@@ -72,8 +73,8 @@ impl Filesystem {
         }
     }
 
-    /// Returns the preferred location of the file's block at `start`, from the blocks mapped around
-    /// it.
+    /// Returns the preferred location of the file block `start`, based on the blocks that are
+    /// mapped around it.
     pub(super) fn goal_by_extents(&self, inode: &Inode, start: u64) -> Result<Option<FsBlock>> {
         let walk = self.walk_to(inode, start)?;
         Ok(leaf::goal_for(&walk.extents, start).or(walk.block))
@@ -81,7 +82,7 @@ impl Filesystem {
 }
 
 impl MapChange<'_, '_> {
-    /// Maps a hole of the file from `start` on.
+    /// Maps the file blocks from `start` on, which must be a hole.
     pub(super) fn insert_extent(
         &mut self,
         start: FileBlock,
@@ -151,7 +152,7 @@ impl MapChange<'_, '_> {
             let first = walk.file_blocks.start.max(blocks.start);
             let (runs_before, was_empty) = (runs, walk.extents.is_empty());
             let done = self.unmap_leaf(&mut walk, first..end, &mut runs)?;
-            // Removing an empty leaf takes as many credits as freeing a run.
+            // Removing an empty leaf needs as many credits as freeing a run.
             runs += u32::from(was_empty);
             if runs > runs_before {
                 self.store(walk, end)?;
@@ -164,8 +165,9 @@ impl MapChange<'_, '_> {
         Ok(blocks.start..end.max(blocks.start))
     }
 
-    /// Frees the blocks that the leaf of `walk` maps in `blocks`, starting at the end, as far as
-    /// the credits allow, and counts the runs. Returns the block from which on everything is freed.
+    /// Frees the blocks to which the leaf of `walk` maps `blocks`, starting at the end, as far as
+    /// the credits allow. Adds the number of freed runs to `runs`. Returns the file block from
+    /// which on everything is freed.
     fn unmap_leaf(&mut self, walk: &mut Walk, blocks: Range<u64>, runs: &mut u32) -> Result<u64> {
         let longest = u64::from(self.fs.superblock().blocks_per_group);
         let mut end = blocks.end;

@@ -1,8 +1,9 @@
-//! Allocation and freeing of the blocks of a mapping: its own blocks, and those of the file's
-//! content.
+//! Allocation and freeing of the blocks of a file: the blocks that store its mapping, and the
+//! blocks of its content.
 //!
-//! The inode counts its space in whole clusters. With bigalloc, a cluster of content belongs to the
-//! same blocks of the file as long as any of them is mapped to it, and is freed with the last one.
+//! The inode counts whole clusters as used space. With bigalloc, a cluster of file blocks is mapped
+//! to one cluster of content. That cluster is allocated when the first of the file blocks is
+//! mapped, and freed when the last of them is unmapped.
 
 use super::change::MapChange;
 use crate::error::Place;
@@ -11,15 +12,16 @@ use crate::ondisk::inode::InodeFlags;
 use crate::{FileKind, Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
 
-/// The error of a block whose offset in its cluster differs from the offset in the file's cluster.
+/// The message of the error if a block and the file block that it is mapped to have different
+/// offsets in their clusters.
 pub(super) const MISPLACED: &str =
     "offset in its cluster differs from the offset in the file's cluster";
 
-/// The maximum number of runs of blocks, and of blocks of the mapping, that a handle frees. This
-/// takes a few milliseconds, during which all other operations wait.
+/// The maximum number of runs of blocks and blocks of the mapping that one handle frees. Freeing
+/// this many takes a few milliseconds, during which all other handles wait.
 const RUNS_MAX: u32 = 4096;
 
-/// Bitmaps and descriptors of two groups.
+/// The credits for freeing a run: the bitmaps and descriptors of two groups.
 const FREE_CREDITS: u32 = 4;
 
 impl Filesystem {
@@ -28,15 +30,15 @@ impl Filesystem {
         1 << self.superblock().cluster_blocks_log2
     }
 
-    /// Returns the cluster of the file that contains `file_block`.
+    /// Returns the cluster of file blocks that contains `file_block`.
     pub(super) fn cluster_around(&self, file_block: u64) -> Range<u64> {
         let blocks = self.cluster_blocks();
         let start = file_block & !(blocks - 1);
         start..start + blocks
     }
 
-    /// Returns whether the content is journaled, so that neither a checkpoint nor a replay may
-    /// restore it after it is freed. A file's own flag has no effect here.
+    /// Returns whether the content is journaled. Then neither a checkpoint nor a replay may write
+    /// old content to a freed block. The inode flag for journaled content has no effect here.
     fn is_journaled(&self, inode: &Inode) -> bool {
         self.journals_content()
             || inode.kind() != FileKind::Regular
@@ -45,16 +47,16 @@ impl Filesystem {
 }
 
 impl MapChange<'_, '_> {
-    /// Returns whether the handle may free another run, no longer than a group, and then still
-    /// finish. `runs` is the number of runs and of blocks of the mapping, which take as many
-    /// credits, that it has already freed. The first run is always allowed, so that each handle
-    /// makes progress.
+    /// Returns whether the handle has enough credits to free another run, which must not be longer
+    /// than a group, and to complete the change of the mapping. `runs` is the number of runs and
+    /// blocks of the mapping that the handle has already freed. The first run is always allowed, so
+    /// that each handle makes progress.
     pub(super) fn may_free(&self, runs: u32) -> bool {
         let needed = FREE_CREDITS + self.fs.map_credits(self.inode, 1);
         runs == 0 || (runs < RUNS_MAX && self.handle.credits() >= needed)
     }
 
-    /// Adds blocks to the space that the inode uses.
+    /// Adds `blocks`, which may be negative, to the space that the inode uses.
     pub(super) fn count_blocks(&mut self, blocks: i64) {
         let sb = self.fs.superblock();
         let may_be_huge = sb.ro_compat.contains(RoCompat::HUGE_FILE);
@@ -62,7 +64,7 @@ impl MapChange<'_, '_> {
             .add_blocks(blocks, sb.block_size_bytes(), may_be_huge);
     }
 
-    /// Allocates a block for the mapping itself; with bigalloc, it uses a whole cluster.
+    /// Allocates a block for the mapping itself; with bigalloc, a whole cluster.
     pub(super) fn allocate_mapping_block(&mut self, near: FsBlock) -> Result<FsBlock> {
         let block = if self.inode.kind() == FileKind::Regular {
             self.fs.allocate_mapping(self.handle, near)?
@@ -80,8 +82,9 @@ impl MapChange<'_, '_> {
         self.free_clusters(&cluster)
     }
 
-    /// Frees `blocks` blocks of content from `block` on, which were mapped by the file's blocks
-    /// from `file_block` on. `is_mapped` returns whether the file still maps any block of a range.
+    /// Frees the `blocks` blocks of content from `block` on, to which the file blocks from
+    /// `file_block` on were mapped. `is_mapped` must return whether any file block of a range is
+    /// still mapped.
     pub(super) fn free_content(
         &mut self,
         (file_block, block, blocks): (u64, FsBlock, u64),
@@ -92,7 +95,7 @@ impl MapChange<'_, '_> {
         }
         let end = block.0 + blocks;
         if self.fs.is_journaled(self.inode) {
-            // A block that is not dirty is at home and no longer in the log.
+            // A block that is not dirty is durable in its final location, and no longer in the log.
             (block.0..end)
                 .filter(|&block| self.fs.buffers().dirty(block).is_some())
                 .for_each(|block| self.handle.forget(FsBlock(block)));
@@ -107,7 +110,7 @@ impl MapChange<'_, '_> {
         if block.0 - first.start != file_block - self.fs.cluster_around(file_block).start {
             return Err(Place::Block(block, self.inode.ino()).corrupt(MISPLACED));
         }
-        // The file's blocks in the first and the last cluster, except for those that are freed.
+        // The file blocks in the first and the last cluster, except for those that are freed.
         let file_end = file_block + blocks;
         let before = self.fs.cluster_around(file_block).start..file_block;
         let after = file_end..self.fs.cluster_around(file_end - 1).end;
@@ -127,7 +130,7 @@ impl MapChange<'_, '_> {
             return Ok(());
         }
         let count = blocks.end - blocks.start;
-        // The file system may end within its last cluster.
+        // The last cluster may extend past the end of the file system.
         let end = blocks.end.min(self.fs.superblock().blocks_count);
         let present = u32::try_from(end.saturating_sub(blocks.start)).unwrap_or(u32::MAX);
         self.fs.free_blocks(
@@ -141,7 +144,7 @@ impl MapChange<'_, '_> {
     }
 }
 
-/// Converts a number of blocks that an inode can have.
+/// Converts a number of blocks that is within the limits of an inode.
 pub(super) fn signed(blocks: u64) -> i64 {
     i64::try_from(blocks).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,7 @@
-//! The extents of one leaf of an extent tree, changed in memory.
+//! Changes of the extents of one leaf of an extent tree in memory.
 //!
-//! Invariants, before and after each function: extents are sorted, do not overlap, and are not
-//! longer than the format allows. Adjacent extents are merged where that is allowed.
+//! Invariants, before and after each function: the extents are sorted, do not overlap, and are not
+//! longer than the format allows. Adjacent extents are merged if the format allows it.
 
 use crate::FsBlock;
 use crate::ondisk::extent::Extent;
@@ -12,14 +12,15 @@ fn first_ending_after(extents: &[Extent], at: u64) -> usize {
     extents.partition_point(|extent| extent.file_blocks.end <= at)
 }
 
-/// Returns whether no block of `file_blocks` is mapped here.
+/// Returns whether `extents` map no block of `file_blocks`.
 pub(super) fn is_hole(extents: &[Extent], file_blocks: &Range<u64>) -> bool {
     extents
         .get(first_ending_after(extents, file_blocks.start))
         .is_none_or(|extent| extent.file_blocks.start >= file_blocks.end)
 }
 
-/// Maps a hole. Returns false, and does nothing, if the range is not a hole.
+/// Adds the extent `new`. Returns false, and changes nothing, if any of its file blocks is already
+/// mapped.
 pub(super) fn insert(extents: &mut Vec<Extent>, new: Extent) -> bool {
     if !is_hole(extents, &new.file_blocks) {
         return false;
@@ -31,7 +32,7 @@ pub(super) fn insert(extents: &mut Vec<Extent>, new: Extent) -> bool {
     true
 }
 
-/// Merges the extent at `at` into the one before it if that is allowed.
+/// Merges the extent at index `at` into the preceding extent if the format allows it.
 fn merge_at(extents: &mut Vec<Extent>, at: usize) {
     let Some(before) = at.checked_sub(1) else {
         return;
@@ -47,7 +48,7 @@ fn merge_at(extents: &mut Vec<Extent>, at: usize) {
     }
 }
 
-/// Merges all extents that may be merged.
+/// Merges all adjacent extents that the format allows to merge.
 pub(super) fn merge(extents: &mut Vec<Extent>) {
     extents.dedup_by(|right, left| {
         let merges = left.can_merge(right);
@@ -58,7 +59,7 @@ pub(super) fn merge(extents: &mut Vec<Extent>) {
     });
 }
 
-/// Splits the extent that has blocks on both sides of `at`.
+/// Splits the extent that contains blocks on both sides of `at`, if there is one.
 pub(super) fn split_at(extents: &mut Vec<Extent>, at: u64) {
     let index = first_ending_after(extents, at);
     if let Some(extent) = extents.get_mut(index)
@@ -70,7 +71,7 @@ pub(super) fn split_at(extents: &mut Vec<Extent>, at: u64) {
     }
 }
 
-/// Returns the last blocks, at most `max`, that one extent maps in `file_blocks`.
+/// Returns the part of the last extent that is in `file_blocks`, limited to its last `max` blocks.
 pub(super) fn last_in(extents: &[Extent], file_blocks: &Range<u64>, max: u64) -> Option<Extent> {
     let next = extents.partition_point(|extent| extent.file_blocks.start < file_blocks.end);
     let extent = extents.get(next.checked_sub(1)?)?;
@@ -80,7 +81,7 @@ pub(super) fn last_in(extents: &[Extent], file_blocks: &Range<u64>, max: u64) ->
     (start < end).then(|| extent.part(start..end))
 }
 
-/// Makes `file_blocks` a hole.
+/// Unmaps `file_blocks`.
 pub(super) fn remove(extents: &mut Vec<Extent>, file_blocks: &Range<u64>) {
     split_at(extents, file_blocks.start);
     split_at(extents, file_blocks.end);
@@ -89,8 +90,8 @@ pub(super) fn remove(extents: &mut Vec<Extent>, file_blocks: &Range<u64>) {
     extents.drain(first..next.max(first));
 }
 
-/// Marks the mapped blocks in `file_blocks` as written or unwritten. Returns whether that changed
-/// anything.
+/// Marks the mapped blocks in `file_blocks` as written or unwritten. Returns whether any extent
+/// changed.
 pub(super) fn set_written(
     extents: &mut Vec<Extent>,
     file_blocks: &Range<u64>,
@@ -112,7 +113,7 @@ pub(super) fn set_written(
             changed.push(extent);
             continue;
         }
-        // A written extent may be a block longer than an unwritten one.
+        // A written extent may be one block longer than an unwritten extent.
         let max = Extent::blocks_max(is_written);
         let mut start = extent.file_blocks.start;
         while start < extent.file_blocks.end {
@@ -128,8 +129,8 @@ pub(super) fn set_written(
     true
 }
 
-/// Moves the mapped blocks in `file_blocks` by `by` blocks. Returns `None` if there is no room for
-/// them, and otherwise whether anything changed.
+/// Moves the mapping of `file_blocks` by `by` blocks. Returns `None` if extents would then overlap
+/// or exceed `limit`, and otherwise whether any extent changed.
 pub(super) fn shift(
     extents: &mut Vec<Extent>,
     file_blocks: &Range<u64>,
@@ -160,8 +161,8 @@ pub(super) fn shift(
     Some(changed)
 }
 
-/// Returns the preferred location of a block near `file_block`: where it would be if the
-/// surrounding file were contiguous.
+/// Returns the preferred location of `file_block`: its location if the file were contiguous with
+/// the extents around it.
 pub(super) fn goal_for(extents: &[Extent], file_block: u64) -> Option<FsBlock> {
     let next = extents.partition_point(|extent| extent.file_blocks.start <= file_block);
     if let Some(before) = next.checked_sub(1).and_then(|index| extents.get(index)) {
@@ -293,7 +294,7 @@ mod tests {
                     Step::Insert(start, blocks, is_written) => {
                         let range = start..start + blocks;
                         let free = model.range(range.clone()).next().is_none();
-                        // Near the blocks that are mapped already, so that extents merge.
+                        // Near the blocks that are already mapped, so that extents merge.
                         let block = 1000 + start;
                         prop_assert_eq!(is_hole(&extents, &range), free);
                         prop_assert_eq!(insert(&mut extents, extent(range.clone(), block, is_written)), free);
@@ -323,8 +324,8 @@ mod tests {
                             || (start.checked_add_signed(by).is_some() && is_hole(&extents, &back));
                         let done = shift(&mut extents, &(start..1 << 32), by, 1 << 32);
                         if !fits {
-                            // Refused, or the blocks mapped in the hole are only at its start, so that
-                            // nothing overlaps.
+                            // Either the shift was refused, or the blocks before `start` that are
+                            // mapped do not overlap the moved extents.
                             extents = before;
                             continue;
                         }

@@ -3,22 +3,22 @@
 use crate::{FileBlock, FsBlock};
 use std::ops::Range;
 
-/// Blocks of a file, from its start; up to 2^32.
+/// A range of file blocks, counted from the start of the file; the end is at most 2^32.
 pub type FileBlocks = Range<u64>;
 
-/// The kind of blocks that a run of a file's blocks is mapped to.
+/// The blocks that a run of file blocks is mapped to, and their state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingKind {
-    /// No blocks: reads as zeros.
+    /// The run is not mapped, and is read as zeros.
     Hole,
-    /// Blocks that were never written, starting at this block: reads as zeros.
+    /// The run is mapped to blocks from this block on that were never written. It is read as zeros.
     Unwritten(FsBlock),
-    /// Content, starting at this block.
+    /// The run is mapped to content in the blocks from this block on.
     Written(FsBlock),
 }
 
 impl MappingKind {
-    /// Returns the kind for blocks starting at `block`.
+    /// Returns the mapping to the blocks from `block` on.
     pub(crate) fn mapped(block: FsBlock, is_written: bool) -> Self {
         if is_written {
             Self::Written(block)
@@ -27,7 +27,7 @@ impl MappingKind {
         }
     }
 
-    /// Returns the mapping of the block that is `blocks` further in the run.
+    /// Returns the mapping of the run without its first `blocks` blocks.
     pub(crate) fn skip(self, blocks: u32) -> Self {
         self.block().map_or(Self::Hole, |(block, is_written)| {
             let later = FsBlock(block.0.saturating_add(u64::from(blocks)));
@@ -35,7 +35,8 @@ impl MappingKind {
         })
     }
 
-    /// Returns the block that the run is mapped to, and whether it was written.
+    /// Returns the first block that the run is mapped to, and whether it was written; `None` for a
+    /// hole.
     pub(crate) fn block(self) -> Option<(FsBlock, bool)> {
         match self {
             Self::Hole => None,
@@ -48,7 +49,7 @@ impl MappingKind {
 /// A run of a file's blocks with the same kind of mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// The first block of the run: the requested block.
+    /// The first file block of the run, which is the requested block.
     pub start: FileBlock,
     /// The number of blocks of the run: at least 1.
     pub blocks: u32,

@@ -1,11 +1,11 @@
-//! Mapping of a file's blocks to blocks of the file system: extent trees,
-//! indirect blocks, and the changes of either in fast commits.
+//! Mapping of file blocks to blocks of the file system, by extent trees or indirect blocks, and by
+//! the mappings that fast commits logged.
 //!
-//! Model: the kernel's `ext4_map_blocks`, without its extent status tree. A walk
-//! costs one lookup in the buffer cache for each level, and callers map a whole
-//! window at once.
+//! Model: the kernel's `ext4_map_blocks`, without its extent status tree. Mapping a run costs one
+//! lookup in the buffer cache for each level of the tree, and callers map a whole readahead window
+//! at once.
 //!
-//! Cost: no allocation; at most five metadata blocks for each walk.
+//! Cost: no memory allocation; at most five metadata blocks are read for each run.
 
 mod blocks;
 mod change;
@@ -27,15 +27,13 @@ use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
 use larder_cache::buffer::Buffer;
 use std::ops::Range;
 
-/// The kind of mapping of a run, and the number of its blocks before any limit is
-/// applied.
+/// The mapping of a run, and the number of its blocks before any limit is applied.
 type Run = (MappingKind, u64);
 
 impl Filesystem {
-    /// Returns the run of blocks from `start` on with the same kind of mapping,
-    /// truncated to `max_blocks` (0 is treated as 1). A hole extends to the next
-    /// mapped block; a run of content may be followed by another one that
-    /// continues it.
+    /// Returns the mapping of a run of file blocks from `start` on, which has at most `max_blocks`
+    /// blocks (0 is treated as 1). A hole extends to the next mapped block. A run of content may
+    /// end although the next run continues it.
     ///
     /// # Errors
     /// [`Error::InlineData`] if the content is stored in the inode,
@@ -48,8 +46,8 @@ impl Filesystem {
             blocks: first.1,
             kind: first.0,
         };
-        // A hole may continue in the next node. Corruption of that node is
-        // reported when a caller requests its blocks.
+        // A hole may continue in the next node. If the next node is corrupt, the hole ends there,
+        // and the error is returned when a caller requests the blocks of that node.
         while mapping.kind == MappingKind::Hole && mapping.blocks < max_blocks {
             let Some(next) = start.0.checked_add(mapping.blocks) else {
                 break;
@@ -63,8 +61,8 @@ impl Filesystem {
         Ok(mapping)
     }
 
-    /// Maps like [`Filesystem::map`], but a hole may end at the end of its node.
-    /// Returns 1 to `max_blocks` blocks.
+    /// Returns the mapping of a run like [`Filesystem::map`], except that a hole may end at the end
+    /// of its node. Returns 1 to `max` blocks.
     fn map_once(&self, inode: &Inode, start: FileBlock, max: u32) -> Result<(MappingKind, u32)> {
         let (logged, max) = match self.overlay() {
             Some(overlay) => overlay.range(inode.ino(), start, max),
@@ -129,8 +127,8 @@ impl Filesystem {
         }
     }
 
-    /// Returns the extent node in `block`, after the checks that need only the
-    /// block: its checksum and the order of its entries.
+    /// Returns the extent node in `block`, after verifying its checksum and the order of its
+    /// entries.
     fn extent_block(&self, inode: &Inode, block: FsBlock) -> Result<Buffer<'_>> {
         self.metadata_block(block, inode.ino(), |bytes| {
             let place = Place::Block(block, inode.ino());
@@ -153,8 +151,7 @@ impl Filesystem {
         }
         let mut block = in_inode.get(path.slot).map_or(0, |number| number.get());
         for level in (1..=path.levels).rev() {
-            // The number of the file's blocks below `block`, and of those before
-            // `start`.
+            // `block` maps `1 << span_log2` file blocks, `before` of which precede `start`.
             let span_log2 = numbers_log2 * level;
             let before = path.offset & ((1 << span_log2) - 1);
             if block == 0 {
@@ -172,7 +169,7 @@ impl Filesystem {
         Ok((MappingKind::Hole, 1))
     }
 
-    /// Returns the run, truncated to the file system.
+    /// Returns the run, truncated at the end of the file system.
     fn indirect_run(
         &self,
         inode: &Inode,
@@ -189,8 +186,8 @@ impl Filesystem {
         Ok((MappingKind::Written(block), blocks))
     }
 
-    /// Returns the first byte of content at or after `offset_bytes`; `None` if
-    /// only a hole follows. Unwritten blocks count as a hole.
+    /// Returns the offset of the first byte of content at or after `offset_bytes`; `None` if only a
+    /// hole follows. Unwritten blocks count as a hole.
     ///
     /// # Errors
     /// As [`Filesystem::map`].
@@ -203,8 +200,8 @@ impl Filesystem {
         })
     }
 
-    /// Returns the first byte of a hole at or after `offset_bytes`. The end of
-    /// the file counts as a hole. `None` if the offset is at or past the end.
+    /// Returns the offset of the first byte of a hole at or after `offset_bytes`; `None` if
+    /// `offset_bytes` is at or past the end of the file. The end of the file counts as a hole.
     ///
     /// # Errors
     /// As [`Filesystem::map`].
@@ -222,8 +219,8 @@ impl Filesystem {
         Ok(Some(hole.unwrap_or(size_bytes)))
     }
 
-    /// Returns the first byte at or after `offset_bytes`, and before the end,
-    /// whose mapping is `wanted`.
+    /// Returns the offset of the first byte at or after `offset_bytes`, and before the end of the
+    /// file, for whose mapping `wanted` returns true.
     fn seek(
         &self,
         inode: &Inode,
@@ -237,8 +234,8 @@ impl Filesystem {
         let sb = self.superblock();
         let end = size_bytes.div_ceil(u64::from(sb.block_size_bytes()));
         let mut block = offset_bytes >> sb.block_size_log2;
-        // Each run with content has at least one block, and at most one hole
-        // follows each run.
+        // Each run of content has at least one block, and at most one hole follows each run, so a
+        // valid file cannot have more runs.
         let mut runs_left = self.present_blocks().saturating_mul(2).saturating_add(2);
         while block < end {
             runs_left = runs_left.checked_sub(1).ok_or_else(|| {
@@ -246,7 +243,7 @@ impl Filesystem {
                 place.corrupt("file has more runs of blocks than the file system has blocks")
             })?;
             let Ok(start) = u32::try_from(block) else {
-                // Past the largest possible file: a hole.
+                // Blocks past the size limit of a file are a hole.
                 return Ok(wanted(MappingKind::Hole).then_some(block << sb.block_size_log2));
             };
             let max_blocks = u32::try_from(end - block).unwrap_or(u32::MAX);

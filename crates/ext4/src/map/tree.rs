@@ -1,14 +1,15 @@
 //! Extent trees: loading the path to a leaf into memory, and writing it back.
 //!
-//! A change of a tree is a change of one leaf's extents in memory ([`super::leaf`]) between
-//! [`Filesystem::walk_to`] and [`MapChange::store`]. The latter writes the leaf back: into several
-//! nodes if it has grown too large, or removes it if it is empty. Then it does the same with the
-//! nodes above. If the root has no room, the tree grows by a level; [`MapChange::shrink_root`]
-//! removes a level if the root's only child fits into the root.
+//! To change a tree, a caller loads a leaf with [`Filesystem::walk_to`], changes its extents in
+//! memory ([`super::leaf`]), and writes it back with [`MapChange::store`]. `store` splits a leaf
+//! that has grown too large, and removes an empty leaf. Then it updates the index nodes above in
+//! the same way. If the entries do not fit into the root, the tree grows by a level.
+//! [`MapChange::shrink_root`] removes a level if the root's only child fits into the root.
 //!
 //! # Invariants
-//! 1. The key of an index entry is the start of its child's first entry.
-//! 2. A node in a block has room for as many entries as fit there, whatever its header said before.
+//! 1. The key of an index entry is the key of the first entry in its child node.
+//! 2. The header of a written node gives as its capacity the number of entries that fit into its
+//!    block, even if the previous header gave another number.
 //! 3. No node except for the root is empty.
 
 use super::change::MapChange;
@@ -22,25 +23,25 @@ use std::ops::Range;
 pub(super) struct Walk {
     /// The index nodes, from the root on.
     above: Vec<IndexNode>,
-    /// The leaf's block; `None` if it is the root.
+    /// The block of the leaf; `None` if the leaf is the root, in the inode.
     pub(super) block: Option<FsBlock>,
     /// The extents of the leaf.
     pub(super) extents: Vec<Extent>,
-    /// The blocks of the file that the leaf may map.
+    /// The file blocks that the leaf may map.
     pub(super) file_blocks: Range<u64>,
 }
 
 #[derive(Debug)]
 struct IndexNode {
-    /// `None` for the root.
+    /// The block of the node; `None` for the root, in the inode.
     block: Option<FsBlock>,
     entries: Vec<Index>,
-    /// The index of the entry that leads to the leaf.
+    /// The index of the entry that refers to the next node on the path.
     at: usize,
 }
 
 impl Filesystem {
-    /// Returns the leaf that maps `target`, or would map it.
+    /// Returns the leaf that maps the file block `target`, or to which its mapping would be added.
     pub(super) fn walk_to(&self, inode: &Inode, target: u64) -> Result<Walk> {
         let root_place = inode.place();
         let root = Node::parse_sorted(inode.i_block()).at(root_place)?;
@@ -90,8 +91,9 @@ impl Filesystem {
         })
     }
 
-    /// Returns the entries of the child node of `index`. The node must have the depth `depth`, and
-    /// must not map anything before the index entry or from `end` on.
+    /// Returns the entries of the child node of `index`. Returns
+    /// [`Error::Corrupt`](crate::Error::Corrupt) if the node does not have the depth `depth`, or
+    /// maps file blocks before the key of `index` or from `end` on.
     fn child_node(
         &self,
         inode: &Inode,
@@ -101,8 +103,8 @@ impl Filesystem {
     ) -> Result<(Vec<Index>, Vec<Extent>)> {
         let place = Place::Block(index.block, inode.ino());
         let buffer = self.extent_block(inode, index.block)?;
-        // Verified again: a dirty block may have been written through another inode that also
-        // refers to it.
+        // The node is verified again, because on a damaged image another inode may also refer to
+        // the block, and may have changed it.
         let node = Node::parse_sorted(&buffer).at(place)?;
         place.ensure(node.depth() == depth, "extent node has the wrong depth")?;
         let (indexes, extents) = (node.indexes(), node.extents());
@@ -121,8 +123,9 @@ impl Filesystem {
         Ok((indexes, extents))
     }
 
-    /// Splits the entries into one part for each block that they need. The parts are full if the tree
-    /// grows at its end, and otherwise of equal size, with room for more entries.
+    /// Splits the entries into one part for each block that they need. If the tree grows at its
+    /// end, all parts except the last are full. Otherwise, the parts have equal sizes, so that each
+    /// block has room for more entries.
     fn split<'e, E>(&self, entries: &'e [E], is_at_end: bool) -> std::slice::Chunks<'e, E> {
         let capacity = extent::capacity(self.buffers().block_size_bytes());
         let parts = entries.len().div_ceil(capacity).max(1);
@@ -136,8 +139,8 @@ impl Filesystem {
 }
 
 impl MapChange<'_, '_> {
-    /// Writes back the leaf of `walk`, whose extents were changed at `changed`, and the resulting
-    /// changes of the nodes above.
+    /// Writes back the leaf of `walk`, whose extents were changed at the file block `changed`, and
+    /// updates the index nodes above.
     pub(super) fn store(&mut self, walk: Walk, changed: u64) -> Result<()> {
         let is_at_end = walk
             .extents
@@ -163,8 +166,8 @@ impl MapChange<'_, '_> {
         Ok(())
     }
 
-    /// Writes a node's entries into `block`, and the entries that do not fit there into new blocks.
-    /// Frees the block if there are no entries. Returns the index entries of the written blocks.
+    /// Writes a node's entries to `block`, and the entries that do not fit there to new blocks. If
+    /// there are no entries, frees the block. Returns the index entries for the written blocks.
     fn store_node<E: Entry>(
         &mut self,
         block: FsBlock,
@@ -197,7 +200,7 @@ impl MapChange<'_, '_> {
         Ok(indexes)
     }
 
-    /// Writes the root's entries. If they do not fit into the inode, the tree grows by a level.
+    /// Writes the root's entries to the inode. If they do not fit, adds a level to the tree.
     fn store_root<E: Entry>(&mut self, depth: u16, entries: &[E], is_at_end: bool) -> Result<()> {
         let mut bytes = *self.inode.i_block();
         if entries.len() <= extent::capacity(bytes.len()) {
@@ -231,7 +234,7 @@ impl MapChange<'_, '_> {
         Ok(())
     }
 
-    /// Removes levels as long as the root's only child fits into the root.
+    /// Removes levels as long as the root has only one child, which fits into the root.
     pub(super) fn shrink_root(&mut self) -> Result<()> {
         loop {
             let mut bytes = *self.inode.i_block();

@@ -1,15 +1,15 @@
 //! Changes of a file's mapping: extent trees and indirect blocks.
 //!
-//! Model: `ext4_ext_insert_extent`, `ext4_ext_remove_space` and their indirect counterparts, with a
-//! common interface for both kinds of mapping. All functions change the inode in memory (`i_block`,
-//! `i_blocks`). The caller writes the inode in the same handle, and restores the previous inode if
-//! a function fails.
+//! Model: `ext4_ext_insert_extent`, `ext4_ext_remove_space` and their counterparts for indirect
+//! blocks, with a common interface for both kinds of mapping. All functions change `i_block` and
+//! `i_blocks` of the inode in memory. The caller must write the inode with the same handle, or
+//! restore the previous inode if a function fails.
 //!
 //! # Long operations
 //! A function that may change many blocks of metadata stops while the handle still has the credits
 //! that its caller needs ([`Filesystem::map_credits`] for one block), and returns the remaining
-//! range. The caller continues in another handle. Each step leaves a consistent mapping. A handle
-//! with `map_credits` for one block always makes progress.
+//! range. The caller continues with another handle. The mapping is consistent after each handle. A
+//! handle that was opened with `map_credits` for one block always makes progress.
 
 use super::FileBlocks;
 use super::change::MapChange;
@@ -26,19 +26,19 @@ use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
 /// The number of extents in the inode itself.
 const ROOT_EXTENTS: u64 = 4;
 
-/// One level of the blocks of a mapping.
+/// One level of the tree of indirect blocks or extent nodes, for the reservation of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingLevel {
-    /// The first block of the file that needs a block of this level.
+    /// The first file block that needs a block of this level.
     pub first: u64,
-    /// The number of the file's blocks that share a block of this level, counted from `first`, as a
-    /// binary logarithm.
+    /// The binary logarithm of the number of file blocks that share a block of this level, counted
+    /// from `first`.
     pub span_log2: u32,
 }
 
 impl Filesystem {
-    /// Maps the file's blocks from `start` on, which must be holes, to those of `claim`, as content
-    /// or as unwritten blocks.
+    /// Maps the file blocks from `start` on, which must be holes, to the blocks of `claim`, as
+    /// written or as unwritten.
     pub fn map_claim(
         &self,
         handle: &mut Handle<'_>,
@@ -59,8 +59,8 @@ impl Filesystem {
         change.insert_run(start, run, is_written)
     }
 
-    /// Maps blocks like [`Filesystem::map_claim`], to a run of blocks that the bitmaps already mark
-    /// as used.
+    /// Maps file blocks like [`Filesystem::map_claim`], but to a run of blocks that the bitmaps
+    /// already mark as used.
     pub(crate) fn map_used(
         &self,
         handle: &mut Handle<'_>,
@@ -73,7 +73,7 @@ impl Filesystem {
         let first = u64::from(start.0);
         let end = first + u64::from(run.1);
         let (head, tail) = (self.cluster_around(first), self.cluster_around(end - 1));
-        // The file may already have the first and the last cluster.
+        // Other file blocks may already be mapped to the first and the last cluster of the run.
         let has_head = self.maps_any(change.inode, head.start..first)?;
         let has_tail = self.maps_any(change.inode, end..tail.end)?;
         let owned = if head == tail {
@@ -86,10 +86,10 @@ impl Filesystem {
         change.insert_run(start, run, is_written)
     }
 
-    /// Marks those of `blocks` that are mapped as written or unwritten, starting at the first
-    /// block, as far as the handle's credits allow. Returns the remaining range, up to the end of
-    /// `blocks`, which is empty when all is done. Indirect mappings have no unwritten blocks: for
-    /// them, `is_written` must be true.
+    /// Marks the mapped blocks in `blocks` as written or unwritten, starting at the first block, as
+    /// far as the handle's credits allow. Returns the remaining end of `blocks`, which is empty
+    /// when all blocks are done. Indirect mappings have no unwritten blocks: for them, `is_written`
+    /// must be true.
     pub fn set_written(
         &self,
         handle: &mut Handle<'_>,
@@ -107,9 +107,9 @@ impl Filesystem {
         Ok(blocks.end..blocks.end)
     }
 
-    /// Makes `blocks` a hole and frees the blocks that they were mapped to. Starts at the end, and
-    /// stops when the handle runs out of credits or has taken too long. Returns the remaining
-    /// range, from the start of `blocks` on, which is empty when all is done.
+    /// Unmaps the file blocks `blocks`, and frees the blocks that they were mapped to. Starts at
+    /// the end, and stops when the handle runs out of credits or has freed many runs. Returns the
+    /// remaining start of `blocks`, which is empty when all blocks are done.
     pub fn unmap(
         &self,
         handle: &mut Handle<'_>,
@@ -127,10 +127,10 @@ impl Filesystem {
         }
     }
 
-    /// Moves the mapping of `blocks` by `by` blocks: towards the start over a hole that was made
-    /// before, or towards the end. In the second case, `blocks` must include the last mapped block.
-    /// Stops when the handle runs out of credits. Returns the remaining range, which is empty when
-    /// all is done. Supports only extents.
+    /// Moves the mapping of `blocks` by `by` blocks. If `by` is negative, the blocks move to a hole
+    /// before them, which the caller must have made. If `by` is positive, `blocks` must include the
+    /// last mapped block. Stops when the handle runs out of credits. Returns the remaining range,
+    /// which is empty when all blocks are moved. Supports only extents.
     ///
     /// # Errors
     /// [`crate::Error::NotSupported`] without extents, [`crate::Error::FileTooLarge`], or
@@ -150,8 +150,8 @@ impl Filesystem {
         change.shift_extents(blocks, by)
     }
 
-    /// Returns the credits that a handle needs to map `blocks` more adjacent blocks, including its
-    /// inode. The same number is enough for one step of a long operation.
+    /// Returns the number of credits that a handle needs to map `blocks` more adjacent blocks and
+    /// to write the inode. The same number is enough for one step of a long operation.
     #[must_use]
     pub fn map_credits(&self, inode: &Inode, blocks: u32) -> u32 {
         let sb = self.superblock();
@@ -159,8 +159,8 @@ impl Filesystem {
         let groups = (blocks / sb.blocks_per_group.max(1)).saturating_add(2);
         let nodes = if has_extents(inode) {
             let depth = Node::parse(inode.i_block()).map_or(0, |root| root.depth());
-            // One node that is split at each level, and a new one below the root. Twice as many if
-            // a cluster that moves is mapped in two leaves.
+            // One node may be split at each level, and one node may be added below the root. Twice
+            // as many nodes change if two leaves map a cluster that is moved.
             let leaves = 1 + u32::from(self.cluster_blocks() > 1);
             u32::from(depth).saturating_add(2) * leaves
         } else {
@@ -169,18 +169,19 @@ impl Filesystem {
                 .map(|level| (blocks >> (numbers_log2 * level).min(31)).saturating_add(2))
                 .fold(0, u32::saturating_add)
         };
-        // Each node is changed, and the new ones beside them are allocated from a group.
+        // Four blocks for each node: the node, a new node beside it, and the bitmap and the
+        // descriptor of the group in which the new node is allocated.
         nodes
             .saturating_mul(4)
             .saturating_add(groups.saturating_mul(2))
             .saturating_add(INODE_CREDITS)
     }
 
-    /// Returns how many of the file's blocks one block of each level of the mapping covers, for the
-    /// reservation of mapping blocks before content is mapped: at worst, one block is needed for
-    /// each span that contains content. For extents, a span is half of what a node can hold,
-    /// because a full node is split into halves. Content that the inode itself can always map needs
-    /// no blocks.
+    /// Returns, for each level of the mapping, the number of file blocks that one block of the
+    /// level maps at least, its span. A caller reserves one mapping block for each span that will
+    /// contain content. For extents, a span is half of the capacity of a node, because a full node
+    /// is split into halves. Content that the inode can always map without other blocks needs no
+    /// reservation.
     #[must_use]
     pub fn mapping_levels(&self, inode: &Inode) -> [MappingLevel; 3] {
         let numbers_log2 = self.numbers_log2();
@@ -209,12 +210,13 @@ impl Filesystem {
         })
     }
 
-    /// Returns the maximum size in bytes of a file with this inode's kind of mapping.
+    /// Returns the maximum size in bytes of a file with the kind of mapping that `inode` has.
     #[must_use]
     pub fn max_file_bytes(&self, inode: &Inode) -> u64 {
         let sb = self.superblock();
         let numbers_log2 = self.numbers_log2();
-        // The inode counts sectors in 32 bits, or blocks in 48 bits.
+        // The size is also limited by the block count of the inode: sectors in 32 bits, or blocks
+        // in 48 bits.
         let counted = if sb.ro_compat.contains(RoCompat::HUGE_FILE) {
             (1 << 48) - 1
         } else {
@@ -280,7 +282,7 @@ impl MapChange<'_, '_> {
     }
 }
 
-/// The inode's block, and its entry in the orphan file or list.
+/// The credits for the block of the inode, and for its entry in the orphan file or list.
 const INODE_CREDITS: u32 = 3;
 
 fn has_extents(inode: &Inode) -> bool {
