@@ -1,8 +1,9 @@
-//! Moving into the background after mounting.
+//! Runs the server of a mount as a background process.
 //!
-//! The command starts itself again as a child that mounts. The child's standard output is a pipe to the
-//! parent. The child reports failures on the shared standard error, and ends. After a successful mount,
-//! it writes a line to the pipe and leaves its terminal, and the parent ends.
+//! The command starts itself again as a child process, which mounts the image. The standard output of the
+//! child is a pipe to the parent. If the mount fails, the child reports the failure on standard error, which
+//! it shares with the parent, and ends. If the mount succeeds, the child writes a line to the pipe and
+//! detaches from the terminal, and the parent ends.
 
 use larder_console::{Failure, Result};
 use rustix::process::setsid;
@@ -17,28 +18,28 @@ use std::process::{Command, Stdio};
 /// The default name of the program.
 pub(crate) const NAME: &str = "larder";
 
-/// The environment variable that identifies the child.
+/// The environment variable that is set only in the child process.
 const CHILD_VARIABLE: &str = "_LARDER_BACKGROUND";
 const READY: &[u8] = b"ready\n";
 
-/// Returns whether this process is the child.
+/// Returns whether this process is the child process that mounts.
 pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD_VARIABLE).is_some()
 }
 
-/// Sets the name of the process to the name of the program. The kernel named it `exe`, after the last
-/// part of the path from which it was started.
+/// Sets the name of this process to the name of the program. Without this, the name is `exe`, because the
+/// child is started from `/proc/self/exe`.
 pub(crate) fn set_process_name() {
     let program = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&program).file_name().unwrap_or(NAME.as_ref());
     if let Ok(name) = CString::new(name.as_bytes()) {
-        // The name is informational: the server runs without it too.
+        // The name is only shown to users, so a failure to set it is ignored.
         let _ = rustix::thread::set_name(&name);
     }
 }
 
-/// Runs the same command line in a child. Returns 0 once the child serves, or the exit code of a child
-/// that failed and has reported why.
+/// Runs the same command line in a child process. Returns 0 when the child serves the mount. If the child
+/// fails, returns its exit code; the child has then reported the failure.
 pub(crate) fn run_child() -> io::Result<u8> {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_else(|| OsString::from(NAME));
@@ -63,12 +64,12 @@ pub(crate) fn run_child() -> io::Result<u8> {
         )));
     }
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    // A child that ends without the ready line has failed, whatever its exit code is.
+    // A child that ended without the ready line has failed, even if its exit code is 0.
     Ok(code.unwrap_or(1).max(1))
 }
 
-/// The resources that the child needs to leave its terminal. They are acquired before it mounts,
-/// because a server that cannot leave must not mount.
+/// The resources that the child needs to detach from its terminal. They are acquired before it mounts,
+/// because a server that cannot detach must not mount.
 #[derive(Debug)]
 pub(crate) struct Detach {
     null: File,
@@ -81,14 +82,14 @@ impl Detach {
         Ok(Self { null })
     }
 
-    /// Leaves the terminal and the current directory, and lets the parent end. An earlier failure is
-    /// returned, because the parent reports it; then the child must end.
+    /// Detaches this process from its terminal and its current directory, and signals to the parent that the
+    /// mount is served. On failure, this process must end, so that the parent reports the failure.
     pub(crate) fn detach(self) -> io::Result<()> {
-        // This fails only if the process is already a group leader, which is sufficient.
+        // `setsid` fails only if the process already leads a process group. A failure is ignored.
         let _ = setsid();
         std::env::set_current_dir("/")?;
         let mut stdout = io::stdout();
-        // The mount is served even if the parent was killed.
+        // This write fails if the parent was killed. The failure is ignored, and the mount is served.
         let _ = stdout.write_all(READY).and_then(|()| stdout.flush());
         rustix::stdio::dup2_stdin(&self.null)?;
         rustix::stdio::dup2_stdout(&self.null)?;

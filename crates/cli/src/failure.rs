@@ -1,4 +1,4 @@
-//! Failures of images and of paths inside them, with messages for the user.
+//! Converts errors of images, and of paths inside images, to messages for the user.
 
 use crate::opening;
 use larder_console::{Failure, name};
@@ -12,13 +12,14 @@ const READ_IT: &str =
 /// The access for which an image is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Read only.
+    /// Reading only.
     Read,
-    /// Read and write.
+    /// Reading and writing.
     Write,
 }
 
-/// Returns the failure for an image that cannot be opened: what is wrong with it, and which flag helps.
+/// Returns the failure for an image that cannot be opened. The message says what is wrong, and the hint names
+/// the option that helps.
 pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> Failure {
     use larder_block::Error as Device;
     use larder_ext4::Error as Ext4;
@@ -92,7 +93,7 @@ pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> F
     }
 }
 
-/// Returns the failure for an image that another process uses.
+/// Returns the failure for an image that is locked by another process.
 fn of_lock(image: &Path, access: Access) -> Failure {
     let path = image.display();
     let holder = larder_block::lock_holder(image);
@@ -145,8 +146,8 @@ pub(crate) fn of_path(path: &[u8], error: &larder::Error) -> Failure {
     }
 }
 
-/// Returns the error's message for users who named the path. They need the inode number only for a
-/// damaged image.
+/// Returns the message of `error`, without the inode number with which it may begin. The number is left out
+/// because the message is shown after the path. If the image is damaged, the number is kept.
 pub(crate) fn without_inode(error: &larder::Error) -> String {
     use larder_ext4::Error as Ext4;
     let message = error.to_string();

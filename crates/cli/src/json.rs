@@ -1,4 +1,5 @@
-//! The output of `--json`: one object with stable keys.
+//! The values that `--json` prints. Each command prints one object, and its keys do not change between
+//! versions.
 
 use crate::mode;
 use larder::tables::TreeDepths;
@@ -6,12 +7,12 @@ use larder::{FileKind, HistogramReport, Metadata, Timestamp};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// A name as text, and its bytes if they are not UTF-8.
+/// The name of a file, as text. If the name is not UTF-8, its bytes are included.
 #[derive(Debug, Serialize)]
 pub(crate) struct Name {
-    /// The name, with U+FFFD for bytes that are not UTF-8.
+    /// The name, in which U+FFFD replaces bytes that are not UTF-8.
     name: String,
-    /// The bytes in hexadecimal, if they are not UTF-8.
+    /// The bytes of the name in hexadecimal, if the name is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     name_hex: Option<String>,
 }
@@ -22,7 +23,7 @@ impl Name {
             name: String::from_utf8_lossy(name).into_owned(),
             name_hex: std::str::from_utf8(name).is_err().then(|| {
                 name.iter().fold(String::new(), |mut hex, byte| {
-                    // Writing to a string does not fail.
+                    // Writing to a string cannot fail.
                     let _ = write!(hex, "{byte:02x}");
                     hex
                 })
@@ -76,7 +77,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Returns the attributes; `target` is the target of a symbolic link.
+    /// Creates the object from the attributes of a file. `target` must be given for a symbolic link.
     pub(crate) fn new(metadata: &Metadata, target: Option<&[u8]>) -> Self {
         let is_device = mode::is_device(metadata.kind);
         Self {
@@ -105,7 +106,8 @@ impl File {
     }
 }
 
-/// The chain lengths of a cache's table, with those that a random distribution would give.
+/// The number of chains of each length in a cache's hash table, and the number that a random distribution
+/// would give.
 #[derive(Debug, Serialize)]
 pub(crate) struct Histogram {
     cache: &'static str,
@@ -121,7 +123,7 @@ pub(crate) struct Histogram {
     trees: Option<Trees>,
 }
 
-/// Red-black trees, which have no chains.
+/// The depths of a cache's red-black trees, which take the place of chains.
 #[derive(Debug, Serialize)]
 struct Trees {
     count: u64,
@@ -129,17 +131,17 @@ struct Trees {
     rows: Vec<DepthRow>,
 }
 
-/// The objects at one depth.
+/// The number of objects at one depth.
 #[derive(Debug, Serialize)]
 struct DepthRow {
     depth: u64,
     objects: u64,
 }
 
-/// The buckets with chains of one length.
+/// The number of buckets whose chains have one length.
 #[derive(Debug, Serialize)]
 struct HistogramRow {
-    /// Null in the last row, which counts all longer chains.
+    /// The length. It is null in the last row, which counts all longer chains.
     length: Option<u64>,
     buckets: u64,
     objects: u64,

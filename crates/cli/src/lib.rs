@@ -1,12 +1,13 @@
 //! The command `larder`: arguments and output, nothing else.
 //!
-//! It is a library, so that the manual pages and the shell completions are generated from the
-//! definition that also parses: [`command`].
+//! The command is a library, so that the manual pages and the shell completions are generated from
+//! [`command`], the same definition that parses the arguments.
 //!
-//! Exit codes: 0 for success, 1 for failure, 2 for invalid arguments. When called as `mount.larder` by
-//! mount(8), those that mount(8) documents: 1 for invalid arguments, 32 for a failed mount. `fuse2fs`
-//! uses the same codes. A failure prints a line `error:` and, if the user can do something about it, a
-//! line `hint:` to standard error. A reader that closes the pipe early is not a failure.
+//! The exit code is 0 for success, 1 for failure, and 2 for invalid arguments. If the program is called as
+//! `mount.larder` or as `fuse2fs`, it uses the exit codes of mount(8): 1 for invalid arguments, and 32 for a
+//! failed mount. A failure prints a line that begins with `error:` to standard error. If the user can do
+//! something about the failure, a line that begins with `hint:` follows. If the reader of the output closes
+//! the pipe early, the command succeeds.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +32,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The definition of the command line, for manual pages and completions.
+/// Returns the definition of the command line, for manual pages and completions.
 #[must_use]
 pub fn command() -> clap::Command {
     args::Cli::command()
@@ -47,7 +48,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if program == Some(OsStr::new(commands::fuse2fs::NAME)) {
         return commands::fuse2fs::run_standalone(args);
     }
-    // larder-lab prints the output of `larder help lab`.
+    // `larder help lab` is passed to larder-lab, which has its own help.
     let done = if let [_, help, name, rest @ ..] = &*args
         && help == "help"
         && name == lab::NAME

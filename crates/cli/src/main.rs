@@ -1,4 +1,4 @@
-//! The command `larder`, also installed as `mount.larder`.
+//! The program `larder`, which is also installed under the name `mount.larder`.
 
 #![forbid(unsafe_code)]
 

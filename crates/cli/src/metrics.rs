@@ -1,10 +1,10 @@
-//! The address where the metrics of a mount are served.
+//! Parses and binds the address at which the metrics of a mount are served.
 
 use larder_console::{Result, print_note};
 use larder_observe::Metrics;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Parses an address, or only a port, which is then on this machine's loopback.
+/// Parses `ADDRESS:PORT`, or only a port, to which the loopback address is added.
 pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:").unwrap_or(text);
     if let Ok(port) = port.parse() {
@@ -17,8 +17,8 @@ pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Binds the address, and prints a note with the port that was chosen, and a note if other
-/// machines can connect.
+/// Binds the address `wanted`. If its port is 0, prints the port that was chosen. If other machines can
+/// connect, prints a note about that.
 pub(crate) fn bind(wanted: SocketAddr) -> Result<Metrics> {
     let metrics = Metrics::bind(wanted)?;
     let address = metrics.address();

@@ -1,8 +1,8 @@
-//! Types and permissions: `drwxr-xr-x`, `755`.
+//! Formats the types and permissions of files, as in `drwxr-xr-x`, and parses permissions, as in `755`.
 
 use larder::{FileKind, Metadata};
 
-/// Returns the type and permissions in the ten characters of `ls -l`.
+/// Returns the type and permissions as ten characters, in the format of `ls -l`.
 pub(crate) fn string(metadata: &Metadata) -> String {
     let bits = metadata.permissions;
     let mut text = String::with_capacity(10);
@@ -37,7 +37,7 @@ fn letter(kind: FileKind) -> char {
     }
 }
 
-/// Returns the type as a word, as in JSON.
+/// Returns the word for a file type that is used in JSON.
 pub(crate) fn word(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Regular => "regular",
@@ -50,12 +50,12 @@ pub(crate) fn word(kind: FileKind) -> &'static str {
     }
 }
 
-/// Returns whether the file is a device.
+/// Returns whether files of type `kind` are devices.
 pub(crate) fn is_device(kind: FileKind) -> bool {
     matches!(kind, FileKind::CharDevice | FileKind::BlockDevice)
 }
 
-/// Parses permissions in octal.
+/// Parses octal permissions.
 pub(crate) fn parse(text: &str) -> Result<u16, String> {
     match u16::from_str_radix(text, 8) {
         Ok(permissions) if permissions <= 0o7777 => Ok(permissions),

@@ -1,7 +1,7 @@
-//! `mount.larder`, with the arguments of mount(8):
+//! The program `mount.larder`, which mount(8) calls:
 //! `mount.larder SPEC DIR [-sfnv] [-N namespace] [-o options] [-t type]`.
 //!
-//! With it in `/sbin`, `mount -t larder` and lines of fstab(5) work.
+//! If `/sbin/mount.larder` exists, `mount -t larder` and entries of type larder in fstab(5) use it.
 
 use crate::commands::mount;
 use crate::failure::Access;
@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The name under which it is called.
+/// The program name under which mount(8) calls larder.
 pub(crate) const NAME: &str = "mount.larder";
 
 /// The exit code that mount(8) expects for a failed mount.
@@ -69,14 +69,15 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
 /// Mounts the image, or only checks the arguments. Returns the exit code.
 fn mounted(args: &HelperArgs) -> Result<u8> {
     let mut options = Options::default();
-    // mount(8) passes the differences from its defaults, which are suid and dev.
+    // mount(8) passes only options that differ from its defaults. The defaults include suid and dev.
     let is_root = rustix::process::geteuid().is_root();
     options.mount.suid = is_root;
     options.mount.dev = is_root;
     for list in &args.options {
         options.add_list(list, args.sloppy)?;
     }
-    // mount(8) passes `rw` even if it was not requested, and then falls back to read-only itself.
+    // mount(8) passes `rw` even if the user did not request it. Therefore `rw` is ignored, and an image that
+    // cannot be written is mounted read-only.
     options.access = options.access.filter(|access| *access == Access::Read);
     if args.verbose > 0 && (args.no_mtab || args.namespace.is_some() || args.fs_type.is_some()) {
         print_note("-n, -N and -t have no effect");
@@ -84,5 +85,5 @@ fn mounted(args: &HelperArgs) -> Result<u8> {
     if args.fake {
         return Ok(0);
     }
-    mount::in_background(&args.image, &args.mountpoint, options, None)
+    mount::run_in_background(&args.image, &args.mountpoint, options, None)
 }

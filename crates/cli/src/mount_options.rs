@@ -1,4 +1,4 @@
-//! The options of a mount: from `-o`, in the style of mount(8), and from flags.
+//! The settings of a mount, from `-o` options in the style of mount(8), and from command-line flags.
 
 use crate::args::{MountArgs, VolumeArgs};
 use crate::failure::Access;
@@ -13,8 +13,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Options that mount(8), fstab(5) and libfuse pass, and that have no effect here: reads never change
-/// access times, and the others are always on or handled by other programs.
+/// Options of mount(8), fstab(5) and libfuse that are accepted and have no effect. Some concern access times,
+/// which reads never change. The others are always on, or are handled by other programs.
 const IGNORED: &[&str] = &[
     "defaults",
     "auto",
@@ -75,14 +75,14 @@ const VALUED: &[&str] = &[
     "tables",
 ];
 
-/// The note on an option that would weaken guarantees for speed.
+/// The note for `nobarrier` and `barrier=0`, which would weaken the guarantees of a sync for speed.
 const NO_BARRIER: &str =
     "nobarrier and barrier=0 have no effect: synced data is always flushed to the device";
 
-/// The maximum time between commits.
+/// The maximum time between two commits, in seconds.
 const MAX_COMMIT_SECONDS: u32 = 24 * 3600;
 
-/// Options with a value that have no effect either.
+/// The prefixes of options that have a value, and that are accepted and have no effect.
 const IGNORED_PREFIXES: &[&str] = &["x-", "X-", "comment=", "user=", "loop="];
 
 /// All settings of a mount.
@@ -101,7 +101,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns the settings of `-o` and of the flags, which take precedence.
+    /// Returns the settings from the `-o` options and from the flags. Flags take precedence.
     pub(crate) fn of(args: &MountArgs) -> Result<Self> {
         let mut options = Self::default();
         for list in &args.options {
@@ -132,7 +132,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Sets the options that depend on others. A mount that ignores the journal cannot be written.
+    /// Sets the options that follow from other options. A mount is read-only with `ro`, and with `noload`,
+    /// because a journal that is ignored cannot protect writes.
     fn resolve_dependent(&mut self) {
         let read_write = self.access != Some(Access::Read) && !self.volume.noload;
         self.volume.read_write = read_write;
@@ -140,7 +141,7 @@ impl Options {
         self.mount.kernel_readahead_bytes = self.volume.readahead_max_bytes;
     }
 
-    /// Adds a list in the format of `-o`. With `is_sloppy`, unknown options are ignored.
+    /// Adds a list of options in the format of `-o`. If `is_sloppy`, unknown options are ignored.
     pub(crate) fn add_list(&mut self, list: &OsStr, is_sloppy: bool) -> Result<()> {
         for option in split(list) {
             if option.is_empty() {
@@ -194,7 +195,7 @@ impl Options {
             "direct_device" => self.volume.direct_device = true,
             "noload" | "norecovery" => self.volume.noload = true,
             "nobarrier" => print_note(NO_BARRIER),
-            // ext4's names for this option.
+            // These are ext4's names for `mbcache=off`.
             "no_mbcache" | "nombcache" => self.volume.mbcache = MbCacheVariant::Off,
             "suid" => self.mount.suid = true,
             "nosuid" => self.mount.suid = false,
@@ -248,7 +249,7 @@ fn apply_volume(options: &mut OpenOptions, args: &VolumeArgs) {
     options.noload |= args.noload;
 }
 
-/// Sets an option if its flag was given.
+/// Sets `option` to the value of `flag`, if the flag was given.
 fn replace<T>(option: &mut T, flag: Option<T>) {
     if let Some(value) = flag {
         *option = value;
@@ -260,7 +261,8 @@ pub(crate) fn is_among(option: &str, names: &[&str], prefixes: &[&str]) -> bool 
     names.contains(&option) || prefixes.iter().any(|prefix| option.starts_with(prefix))
 }
 
-/// Splits a list at commas. A backslash removes the special meaning of the next character.
+/// Splits a list of options at commas. A backslash makes the following character a part of the
+/// option.
 fn split(list: &OsStr) -> Vec<OsString> {
     let mut options = vec![Vec::new()];
     let mut bytes = list.as_bytes().iter().copied();
@@ -288,14 +290,14 @@ fn parsed<T>(key: &str, value: &OsStr, parse: fn(&str) -> Result<T, String>) -> 
     parse(text(key, value)?).map_err(|error| refused(format!("option {key}: {error}")))
 }
 
-/// Parses the name of one of several values.
+/// Parses the value of the option `key`, which must be one of the names of `T`.
 fn named<T: FromStr<Err: Display>>(key: &str, value: &OsStr) -> Result<T> {
     text(key, value)?
         .parse()
         .map_err(|error| refused(format!("option {key}: {error}")))
 }
 
-/// Parses a commit interval. As for the kernel, 0 means the default.
+/// Parses the interval between commits, in seconds. As in the kernel, 0 stands for the default.
 fn commit_seconds(value: &OsStr) -> Result<u32> {
     let seconds = text("commit", value)?
         .parse()
@@ -318,7 +320,8 @@ fn data_mode(value: &OsStr) -> Result<DataMode> {
     }
 }
 
-/// Parses `errors=`. A mount must not stop its machine: the kernel's `panic` is treated as `abort`.
+/// Parses the value of `errors=`. The value `panic`, with which the kernel stops the machine, is treated as
+/// `abort`.
 fn errors_mode(value: &OsStr) -> Result<ErrorsMode> {
     match value.to_str() {
         Some("continue") => Ok(ErrorsMode::Continue),
@@ -336,7 +339,7 @@ fn bad_value(key: &str, wanted: &str) -> Failure {
     refused(format!("option {key} must be {wanted}"))
 }
 
-/// Returns the failure for an invalid option.
+/// Returns the failure for an invalid option, with a hint where the options are listed.
 fn refused(message: impl Into<String>) -> Failure {
     Failure::Usage {
         message: message.into(),
@@ -345,7 +348,7 @@ fn refused(message: impl Into<String>) -> Failure {
 }
 
 fn unknown(option: &OsStr) -> Failure {
-    /// The minimum similarity of a suggested name: 1 is equality.
+    /// The minimum similarity of a name that is suggested. Equal names have a similarity of 1.
     const SIMILAR: f64 = 0.8;
     let option = option.to_string_lossy();
     let name = option.split('=').next().unwrap_or_default();
@@ -363,8 +366,9 @@ fn unknown(option: &OsStr) -> Failure {
     ))
 }
 
-/// Checks the subtype. It becomes part of the kernel's name of the type, where blanks and dots would
-/// confuse programs that parse the list of mounts.
+/// Checks the subtype, and returns `None` if it is empty. The subtype becomes a part of the type that the
+/// kernel lists for the mount. Blanks and dots are rejected, because they would confuse programs that parse
+/// this list.
 fn checked_subtype(subtype: &str) -> Result<Option<String>> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     match subtype {

@@ -1,4 +1,5 @@
-//! Opening images: waits for a server that is about to end, and falls back to read-only access.
+//! Opens images for all commands. If a server that was unmounted still uses the image, waits until it ends.
+//! If the image cannot be written, can fall back to read-only access.
 
 use crate::commands::fuse2fs;
 use crate::failure::{self, Access};
@@ -12,9 +13,9 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a command waits for a server that was unmounted.
+/// The maximum time for which a command waits until a server that was unmounted ends.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The interval between attempts.
+/// The interval between attempts to open the image.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Opens `image` with `options`.
@@ -22,9 +23,9 @@ pub(crate) fn open(image: &Path, options: &OpenOptions) -> Result<Volume> {
     open_when_free(image, options).map_err(|error| describe(image, options, &error))
 }
 
-/// Opens `image` as [`open`] does, but opens an image that cannot be written read-only, with a warning,
-/// and changes `options` accordingly.
-pub(crate) fn open_or_read(image: &Path, options: &mut OpenOptions) -> Result<Volume> {
+/// Opens `image` with `options`. If `options` request writing and the image cannot be written, prints a
+/// warning, opens the image read-only, and changes `options` to read-only.
+pub(crate) fn open_or_fall_back(image: &Path, options: &mut OpenOptions) -> Result<Volume> {
     let error = match open_when_free(image, options) {
         Ok(volume) => return Ok(volume),
         Err(error) => error,
@@ -50,7 +51,8 @@ fn describe(image: &Path, options: &OpenOptions, error: &larder::Error) -> Failu
     failure::of_image(image, access, error)
 }
 
-/// Opens `image`, after a server that was unmounted has written everything to it.
+/// Opens `image`. If a server that was unmounted still writes to the image, waits until the server ends, at
+/// most [`TIMEOUT`].
 fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume> {
     let start = Instant::now();
     let mut has_noted = false;
@@ -66,7 +68,7 @@ fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume>
             return opened;
         }
         match lock_holder(image) {
-            // The holder may have just ended.
+            // The process that held the lock may have ended after the first attempt.
             None => return Volume::open(image, options),
             Some(holder) if !is_ending(image, &holder) => return opened,
             Some(holder) if !has_noted => {
@@ -84,8 +86,8 @@ fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume>
     }
 }
 
-/// Returns whether `holder` is larder without a mount of `image`: a server that was unmounted, and that
-/// still writes or waits for open files, or a command that does not mount.
+/// Returns whether the process `holder` is larder, and `image` is not mounted. The process is then a server
+/// that was unmounted and still writes or waits for open files, or it is a command that does not mount.
 pub(crate) fn is_ending(image: &Path, holder: &LockHolder) -> bool {
     let names = [background::NAME, mount_helper::NAME, fuse2fs::NAME];
     let source = fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
@@ -93,7 +95,7 @@ pub(crate) fn is_ending(image: &Path, holder: &LockHolder) -> bool {
         && larder_fuse::is_mounted(source.as_os_str()).is_ok_and(|is_mounted| !is_mounted)
 }
 
-/// Returns why an image can only be read, if `error` has that cause.
+/// Returns the reason why an image can be read but not written, or `None` if `error` has another cause.
 fn read_only_reason(error: &larder::Error) -> Option<&str> {
     let larder::Error::Ext4(error) = error else {
         return None;

@@ -1,4 +1,4 @@
-//! The recording of a mount: `--record`.
+//! Records the cache operations of a mount to a trace, for the option `--record`.
 
 use larder::{OpenOptions, Stats};
 use larder_console::{Failure, Result};
@@ -7,12 +7,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file of a recording whose mount is not served yet. It is empty, and removed when this is
-/// dropped.
+/// A guard for the trace file until the mount is served. Dropping the guard removes the file, which is empty
+/// at that time.
 pub(crate) struct PendingFile(Option<PathBuf>);
 
 impl PendingFile {
-    /// Keeps the file, because the mount is served.
+    /// Consumes the guard and keeps the file. This is called when the mount is served.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
@@ -28,17 +28,18 @@ impl Drop for PendingFile {
     }
 }
 
-/// A recording in progress. When it is dropped, the trace contains what was recorded until then.
+/// A recording in progress. Dropping it ends the recording; the trace contains all events recorded before.
 pub(crate) struct Recording {
     path: PathBuf,
     recorder: TraceRecorder,
 }
 
 impl Recording {
-    /// Starts to record the cache operations of `image` to a new file at `path`, which must not be
-    /// inside `mountpoint`.
+    /// Starts a recording of the cache operations of `image`. Creates the trace file at `path`, which must not
+    /// exist and must not be inside `mountpoint`.
     pub(crate) fn start(path: &Path, image: &Path, mountpoint: &Path) -> Result<Self> {
-        // Programs with other working directories receive this path.
+        // The path is made absolute because programs with other working directories, such as larder stats,
+        // receive it.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         if is_inside(&path, mountpoint) {
             return Err(Failure::with_hint(
@@ -50,24 +51,25 @@ impl Recording {
             ));
         }
         let source = format!("mount of {}", image.display());
-        // A mount continues even if its recording fails.
+        // `Overflow::Lose` drops events that cannot be written in time, so that the mount never waits for
+        // the recording.
         match TraceRecorder::start(&path, &source, Overflow::Lose) {
             Ok(recorder) => Ok(Self { path, recorder }),
             Err(error) => Err(cannot_record(&path, &error)),
         }
     }
 
-    /// Returns a guard for the file until the mount is served.
+    /// Returns a guard that removes the trace file if the mount fails.
     pub(crate) fn pending_file(&self) -> PendingFile {
         PendingFile(Some(self.path.clone()))
     }
 
-    /// Records a volume that is opened with `options`.
+    /// Changes `options` so that the volume that is opened with them is recorded.
     pub(crate) fn attach(&self, options: &mut OpenOptions) {
         options.tape = Some(self.recorder.tape());
     }
 
-    /// Writes the description of the recorded tables to the trace. Trees are not hash tables, so they
+    /// Writes the hash function and the size of each recorded hash table to the trace. Caches with trees
     /// are left out.
     pub(crate) fn describe(&self, stats: &Stats) {
         let tables = stats.caches().into_iter().filter(|(_, of)| of.buckets > 0);
@@ -79,7 +81,8 @@ impl Recording {
         self.recorder.set_tables(described.collect());
     }
 
-    /// Ends the recording, and reports lost events. Returns the reason if it had ended early.
+    /// Ends the recording, and logs the number of recorded and lost events. If the recording failed before,
+    /// returns the reason.
     pub(crate) fn finish(self) -> Option<String> {
         let Self { path, recorder } = self;
         let (path, tape) = (path.display(), recorder.tape());

@@ -1,10 +1,10 @@
-//! The system's clock for opening images for writing: it reports waits.
+//! The clock with which images are opened for writing. It prints a note before it waits.
 
 use larder::{Clock, SystemClock, Timestamp};
 use larder_console::print_note;
 use std::time::Duration;
 
-/// Works as [`SystemClock`], and prints on the terminal why it waits.
+/// A [`SystemClock`] that prints why it waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReportingClock;
 

@@ -1,4 +1,4 @@
-//! Numbers of threads on the command line.
+//! Parses the numbers of threads on the command line.
 
 use larder::OpenOptions;
 use larder_fuse::MountOptions;

@@ -141,7 +141,7 @@ fn view_shows_activity_and_accepts_keys() {
     terminal.press("Up");
     terminal.wait_for(&["> inode", "inode: "]);
     terminal.press("?");
-    terminal.wait_for(&["return to the figures"]);
+    terminal.wait_for(&["close this help"]);
     terminal.press("?");
     terminal.wait_for(&["> inode"]);
 

@@ -1,4 +1,4 @@
-//! `larder cat`.
+//! The command `larder cat`: writes files of an image to standard output.
 
 use super::open;
 use crate::args::CatArgs;
@@ -9,16 +9,16 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
-/// The size of one read and write in bytes.
-const PIECE_BYTES: usize = 1 << 20;
+/// The size of the buffer for one read and one write, in bytes.
+const BUFFER_BYTES: usize = 1 << 20;
 
 pub(super) fn run(args: &CatArgs) -> Result<ExitCode> {
     let volume = open(&args.files.source)?;
     let mut out = io::stdout().lock();
-    let mut piece = vec![0; PIECE_BYTES];
+    let mut buffer = vec![0; BUFFER_BYTES];
     let mut code = ExitCode::SUCCESS;
     for path in &args.files.paths {
-        match write_file(&volume, path.as_bytes(), &mut piece, &mut out) {
+        match write_file(&volume, path.as_bytes(), &mut buffer, &mut out) {
             Ok(()) => {}
             Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
             Err(failure) => code = failure.print(1),
@@ -28,15 +28,15 @@ pub(super) fn run(args: &CatArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-fn write_file(volume: &Volume, path: &[u8], piece: &mut [u8], out: &mut impl Write) -> Result<()> {
+fn write_file(volume: &Volume, path: &[u8], buffer: &mut [u8], out: &mut impl Write) -> Result<()> {
     let failed = |error| of_path(path, &error);
     let ino = volume.resolve(path).map_err(failed)?;
     let mut offset_bytes = 0;
     loop {
-        let len = volume.read_at(ino, piece, offset_bytes).map_err(failed)?;
-        out.write_all(&piece[..len])?;
+        let len = volume.read_at(ino, buffer, offset_bytes).map_err(failed)?;
+        out.write_all(&buffer[..len])?;
         offset_bytes += len as u64;
-        if len < piece.len() {
+        if len < buffer.len() {
             return Ok(());
         }
     }

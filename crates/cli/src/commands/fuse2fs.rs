@@ -1,8 +1,9 @@
-//! `larder fuse2fs`, also called as `fuse2fs`: accepts the arguments of that program, for its callers.
+//! The command `larder fuse2fs`: mounts an image with the arguments of fuse2fs. A link with the name
+//! `fuse2fs` to larder runs this command, so that programs that call fuse2fs can use larder.
 //!
-//! Model: fuse2fs of e2fsprogs. Options in its `--help` are accepted; options without an effect here
-//! are ignored. Differences: the kernel checks permissions unless `fakeroot` is given, the journal is
-//! written, and the image is locked.
+//! Model: fuse2fs of e2fsprogs. All options in its `--help` are accepted, and those that have no effect in
+//! larder are ignored. There are three differences: the kernel checks permissions unless `fakeroot` is given,
+//! changes are written through the journal, and the image is locked.
 
 use super::mount;
 use crate::mount_options::{Options, is_among};
@@ -14,14 +15,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The name under which it is called.
+/// The program name that runs this command.
 pub(crate) const NAME: &str = "fuse2fs";
 
-/// The exit codes for a failed mount, and for invalid arguments.
+/// The exit code for a failed mount.
 const MOUNT_FAILED: u8 = 32;
+/// The exit code for invalid arguments.
 const USAGE_FAILED: u8 = 1;
 
-/// Options of fuse2fs and of libfuse that have no effect here.
+/// Options of fuse2fs and of libfuse that are accepted and have no effect.
 const IGNORED: [&str; 17] = [
     "debug",
     "fuse2fs_debug",
@@ -42,7 +44,7 @@ const IGNORED: [&str; 17] = [
     "clone_fd",
 ];
 
-/// Options with values that have no effect here.
+/// Prefixes of options with values that are accepted and have no effect.
 const IGNORED_VALUES: [&str; 6] = [
     "max_read=",
     "max_write=",
@@ -138,7 +140,7 @@ pub(super) fn run(args: &Fuse2fsArgs) -> Result<ExitCode> {
             Err(failure) => Err(failure),
         };
     }
-    let code = mount::in_background(&args.image, &args.mountpoint, options, None)?;
+    let code = mount::run_in_background(&args.image, &args.mountpoint, options, None)?;
     Ok(ExitCode::from(if code == 0 { 0 } else { MOUNT_FAILED }))
 }
 

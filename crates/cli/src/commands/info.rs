@@ -1,4 +1,4 @@
-//! `larder info`.
+//! The command `larder info`: shows the label, features, sizes and journal state of an image.
 
 use super::open;
 use crate::args::InfoArgs;

@@ -1,4 +1,4 @@
-//! `larder lab`: runs the program larder-lab, as git does with its subcommands.
+//! The command `larder lab`: runs the separate program larder-lab, as git runs some of its subcommands.
 
 use larder_console::{Failure, Result};
 use std::ffi::OsString;
@@ -11,7 +11,8 @@ pub(crate) const NAME: &str = "lab";
 
 const PROGRAM: &str = "larder-lab";
 
-/// Replaces this process by larder-lab, from this program's directory or else from PATH.
+/// Replaces this process by larder-lab, which is searched in the directory of this program, and then in
+/// PATH.
 pub(crate) fn run(args: &[OsString]) -> Result<ExitCode> {
     let beside = std::env::current_exe()?.with_file_name(PROGRAM);
     for program in [beside.as_os_str(), PROGRAM.as_ref()] {

@@ -1,4 +1,4 @@
-//! `larder ls`.
+//! The command `larder ls`: lists a directory of an image.
 
 use super::open;
 use crate::args::LsArgs;
@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
-/// A listed file. Attributes that cannot be read are left unknown, and the failure is reported.
+/// A listed file. If its attributes cannot be read, they are unknown, and the failure is reported.
 struct Entry {
     name: Vec<u8>,
     ino: Ino,
@@ -25,7 +25,8 @@ pub(super) fn run(args: &LsArgs) -> Result<ExitCode> {
     let volume = open(&args.source)?;
     let path = args.path.as_bytes();
     let failed = |error| of_path(path, &error);
-    // As in ls(1), a link named on the command line is followed, except where it would be shown.
+    // As in ls(1), a symbolic link named on the command line is followed, unless the output shows
+    // attributes: it then shows those of the link itself.
     let shows_links = (args.long || args.json) && !path.ends_with(b"/");
     let ino = if shows_links {
         volume.resolve_no_follow(path)

@@ -1,6 +1,6 @@
-//! `larder mkdir`.
+//! The command `larder mkdir`: creates directories in an image.
 
-use super::place::{self, Target, new_file};
+use super::image_path::{self, Target, new_file};
 use crate::args::MkdirArgs;
 use crate::failure::of_path;
 use larder::{FileKind, Ino, Volume};
@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &MkdirArgs) -> Result<ExitCode> {
-    let permissions = args.mode.unwrap_or(0o777 & !place::umask());
-    place::change(&args.files.source, |volume| {
+    let permissions = args.mode.unwrap_or(0o777 & !image_path::umask());
+    image_path::change(&args.files.source, |volume| {
         let mut code = ExitCode::SUCCESS;
         for path in &args.files.paths {
             let path = path.as_bytes();
@@ -62,7 +62,7 @@ fn make_all(volume: &Volume, path: &[u8], permissions: u16) -> Result<()> {
     Ok(())
 }
 
-/// Returns the offsets where the names of a path end.
+/// Returns the offset of the end of each name in a path.
 fn ends(path: &[u8]) -> impl Iterator<Item = usize> {
     (1..=path.len())
         .filter(|&end| path[end - 1] != b'/' && path.get(end).is_none_or(|&byte| byte == b'/'))

@@ -3,13 +3,13 @@
 mod cat;
 mod copy;
 pub(crate) mod fuse2fs;
+mod image_path;
 mod info;
 pub(crate) mod lab;
 mod ls;
 mod mkdir;
 pub(crate) mod mount;
 mod mv;
-mod place;
 mod put;
 mod rm;
 mod stat;
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 /// Runs one subcommand.
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
-    // A server and larder-lab configure their logs themselves.
+    // The commands that mount, and larder-lab, configure their logs themselves.
     if !matches!(
         command,
         Command::Mount(_) | Command::Fuse2fs(_) | Command::Lab(_)
@@ -52,7 +52,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
-/// Opens an image for the commands that do not mount.
+/// Opens an image read-only, for the commands that do not mount.
 fn open(args: &ImageArgs) -> Result<Volume> {
     opening::open(&args.image, &mount_options::open_options(&args.volume))
 }

@@ -1,4 +1,4 @@
-//! `larder mount`.
+//! The command `larder mount`: mounts an image, and serves the mount until it is unmounted.
 
 use crate::args::MountArgs;
 use crate::background::{self, Detach};
@@ -24,11 +24,13 @@ pub(crate) fn run(args: &MountArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let log = args.log.as_deref();
-    in_background(&args.image, &args.mountpoint, options, log).map(ExitCode::from)
+    run_in_background(&args.image, &args.mountpoint, options, log).map(ExitCode::from)
 }
 
-/// Starts a child that mounts, and returns when the child serves; in that child, serves.
-pub(crate) fn in_background(
+/// Starts this command again as a child process that mounts the image in the background. Returns the exit
+/// code when the child serves requests or has failed. When this function is called in the child, it
+/// mounts, and returns after the unmount.
+pub(crate) fn run_in_background(
     image: &Path,
     mountpoint: &Path,
     options: Options,
@@ -44,12 +46,12 @@ pub(crate) fn in_background(
         .map_err(|error| Failure::new(format!("cannot start the server: {error}")))
 }
 
-/// Mounts a volume, and serves it until it is unmounted.
+/// Mounts an image, and serves it until it is unmounted.
 pub(super) fn serve(
     image: &Path,
     mountpoint: &Path,
     options: Options,
-    in_background: bool,
+    is_background: bool,
 ) -> Result<()> {
     let Options {
         mut volume,
@@ -63,7 +65,7 @@ pub(super) fn serve(
             .unwrap_or_else(|_| image.to_owned())
             .into_os_string();
     }
-    let detach = in_background.then(Detach::prepare).transpose()?;
+    let detach = is_background.then(Detach::prepare).transpose()?;
     // Opening for writing changes the image, so check first whether it can be mounted.
     check_mount(mountpoint, &mount)?;
     let metrics = metrics.map(metrics::bind).transpose()?;
@@ -77,29 +79,33 @@ pub(super) fn serve(
     }
     let opened = match access {
         Some(_) => opening::open(image, &volume)?,
-        None => opening::open_or_read(image, &mut volume)?,
+        None => opening::open_or_fall_back(image, &mut volume)?,
     };
     mount.read_write = volume.read_write;
     let volume = Arc::new(opened);
     if let Some(recording) = &recording {
         recording.describe(&volume.stats());
     }
-    // From here on, a signal unmounts, so that no mount without a server remains.
+    // Signals are caught before the mount exists: a signal then unmounts, instead of ending the server
+    // and leaving a mount without a server.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let figures = Arc::downgrade(&volume);
+    let weak_volume = Arc::downgrade(&volume);
     let server = Server::mount(volume, mountpoint, &mount)?;
-    let at = server.mountpoint().to_owned();
+    let mounted_at = server.mountpoint().to_owned();
     unmount_on_signal(signals, server.unmounter())?;
     let mut recording_failure = None;
     let ready = || {
-        let stats = move || Some(figures.upgrade()?.stats());
+        let stats = move || Some(weak_volume.upgrade()?.stats());
         let exporter = metrics
-            .map(|metrics| metrics.serve(&at, stats))
+            .map(|metrics| metrics.serve(&mounted_at, stats))
             .transpose()?;
         if let Some(detach) = detach {
             detach.detach()?;
         } else if io::stderr().is_terminal() {
-            print_note(&format!("mounted on {}; Ctrl-C unmounts", at.display()));
+            print_note(&format!(
+                "mounted on {}; Ctrl-C unmounts",
+                mounted_at.display()
+            ));
         }
         if let Some(pending_file) = pending_file {
             pending_file.keep();
@@ -117,8 +123,8 @@ pub(super) fn serve(
     })
 }
 
-/// Unmounts at the first signal. A second signal, while files are still open, ends the server and with
-/// it the mount.
+/// Starts a thread that unmounts at the first signal. If files are still open then, the server runs on
+/// until they are closed; a second signal ends the server at once, and with the server the mount.
 fn unmount_on_signal(mut signals: Signals, unmounter: Unmounter) -> io::Result<()> {
     std::thread::Builder::new()
         .name("larder-signals".to_owned())

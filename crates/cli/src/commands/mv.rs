@@ -1,6 +1,6 @@
-//! `larder mv`.
+//! The command `larder mv`: moves or renames files in an image.
 
-use super::place::{self, Target, directory};
+use super::image_path::{self, Target, directory};
 use crate::args::MvArgs;
 use crate::failure::of_path;
 use larder::{RenameFlags, Volume};
@@ -13,7 +13,7 @@ pub(super) fn run(args: &MvArgs) -> Result<ExitCode> {
     let Some((destination, sources)) = args.paths.split_last() else {
         return Err(Failure::usage("mv needs a path and a destination"));
     };
-    place::change(&args.source, |volume| {
+    image_path::change(&args.source, |volume| {
         move_all(volume, args, sources, destination.as_bytes())
     })
 }

@@ -1,9 +1,9 @@
-//! `larder put`: writes the content of one file, or of standard input, into an image.
+//! The command `larder put`: writes the content of one file, or of standard input, into an image.
 //!
-//! The content is written to a file without a name, which gets the name when it is complete. A failure
-//! or an interruption before that leaves the image unchanged.
+//! The content is written to a new file without a name. When the new file is complete, it gets the name of
+//! the destination. If the command fails or is interrupted before that, the image is unchanged.
 
-use super::place::{self, Place, Target, new_file};
+use super::image_path::{self, ImagePath, Target, new_file};
 use super::unnamed::Unnamed;
 use crate::args::PutArgs;
 use crate::failure::of_path;
@@ -18,10 +18,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The size of one read and write in bytes.
-const PIECE_BYTES: usize = 1 << 20;
+/// The size of the buffer for one read and one write, in bytes.
+const BUFFER_BYTES: usize = 1 << 20;
 
-/// Flags that chattr(1) sets, except those that forbid replacing the file.
+/// The flags that a new file takes from the file that it replaces: those that chattr(1) can set, except
+/// those that forbid replacing a file.
 const KEPT_FLAGS: InodeFlags = InodeFlags::SECRM
     .union(InodeFlags::UNRM)
     .union(InodeFlags::COMPR)
@@ -34,16 +35,16 @@ const KEPT_FLAGS: InodeFlags = InodeFlags::SECRM
 /// The source of the content.
 struct Source {
     input: Box<dyn Read>,
-    /// The name of the source, if it has one.
+    /// The name of the source; `None` for standard input.
     name: Option<Vec<u8>>,
     permissions: u16,
 }
 
 pub(super) fn run(args: &PutArgs) -> Result<ExitCode> {
-    let place = Place::required(&args.destination)?;
+    let image_path = ImagePath::required(&args.destination)?;
     let source = Source::open(&args.file)?;
-    place::change(&place.source(&args.volume), |volume| {
-        put(volume, source, place.path)?;
+    image_path::change(&image_path.source(&args.volume), |volume| {
+        put(volume, source, image_path.path)?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -54,7 +55,7 @@ impl Source {
             return Ok(Self {
                 input: Box::new(io::stdin()),
                 name: None,
-                permissions: 0o666 & !place::umask(),
+                permissions: 0o666 & !image_path::umask(),
             });
         }
         let failed = |error| Failure::new(format!("cannot read {}: {error}", path.display()));
@@ -74,8 +75,8 @@ impl Source {
     }
 }
 
-/// Writes `source` to `path`. A replaced file passes its owner, permissions and attributes to the new
-/// one.
+/// Writes `source` to `path`. If a file exists there, the new file replaces it, and takes its owner,
+/// permissions and attributes.
 fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
     let failed = |error: larder::Error| of_path(path, &error);
     let target = match volume.resolve(path) {
@@ -136,7 +137,8 @@ fn keep(volume: &Volume, replaced: &Metadata, new: Ino) -> larder::Result<()> {
     };
     volume.set_attributes(new, &owner)?;
     let names = volume.xattrs(replaced.ino)?;
-    // Attributes that it inherited from the directory.
+    // The new file has inherited some attributes from its directory. Remove those that the replaced file
+    // does not have.
     for name in volume.xattrs(new)? {
         if !names.contains(&name) {
             volume.remove_xattr(new, &name)?;
@@ -163,20 +165,20 @@ fn fill(
     mut input: impl Read,
     failed: impl Fn(larder::Error) -> Failure,
 ) -> Result<()> {
-    let mut piece = Vec::with_capacity(PIECE_BYTES);
+    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
     let mut offset_bytes = 0;
     loop {
-        piece.clear();
+        buffer.clear();
         let len = input
             .by_ref()
-            .take(PIECE_BYTES as u64)
-            .read_to_end(&mut piece)
+            .take(BUFFER_BYTES as u64)
+            .read_to_end(&mut buffer)
             .map_err(|error| Failure::new(format!("cannot read the source: {error}")))?;
         volume
-            .write_all_at(ino, &piece, offset_bytes)
+            .write_all_at(ino, &buffer, offset_bytes)
             .map_err(&failed)?;
         offset_bytes += len as u64;
-        if len < PIECE_BYTES {
+        if len < BUFFER_BYTES {
             return Ok(());
         }
     }

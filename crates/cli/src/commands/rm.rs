@@ -1,6 +1,6 @@
-//! `larder rm`.
+//! The command `larder rm`: removes files from an image.
 
-use super::place::{self, split};
+use super::image_path::{self, split};
 use crate::args::RmArgs;
 use crate::failure::of_path;
 use larder::{FileKind, Ino, Volume};
@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &RmArgs) -> Result<ExitCode> {
-    place::change(&args.files.source, |volume| {
+    image_path::change(&args.files.source, |volume| {
         let mut code = ExitCode::SUCCESS;
         for path in &args.files.paths {
             match remove(volume, args, path.as_bytes()) {
@@ -24,7 +24,8 @@ pub(super) fn run(args: &RmArgs) -> Result<ExitCode> {
     })
 }
 
-/// Removes the file at `path`. Returns false if a part of it remains; the reason was reported.
+/// Removes the file or directory at `path`. Returns false if a part of a directory could not be removed; the
+/// reason was already reported.
 fn remove(volume: &Volume, args: &RmArgs, path: &[u8]) -> Result<bool> {
     let failed = |error| of_path(path, &error);
     let Some((directory, name)) = split(path) else {
@@ -63,8 +64,8 @@ struct Level {
     left: Vec<(Vec<u8>, Ino)>,
 }
 
-/// Removes a tree, depth first. Files that cannot be removed are reported and left. No directory is
-/// entered twice, so loops in a damaged image end.
+/// Removes a directory with its content, depth first. A file that cannot be removed is reported and remains.
+/// No directory is entered twice, so a loop in a damaged image does not make the removal endless.
 fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8]) -> bool {
     let mut is_complete = true;
     let mut report = |path: &[u8], error: &larder::Error| {

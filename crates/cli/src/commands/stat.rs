@@ -1,4 +1,4 @@
-//! `larder stat`.
+//! The command `larder stat`: shows the attributes of a file in an image.
 
 use super::open;
 use crate::args::StatArgs;

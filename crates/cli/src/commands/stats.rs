@@ -1,4 +1,4 @@
-//! `larder stats`.
+//! The command `larder stats`: shows the cache statistics of a mount.
 
 use crate::args::StatsArgs;
 use crate::json;
@@ -39,7 +39,7 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a note on why there were no lookups, or no lookups of pages, yet.
+/// If no cache, or not the page cache, has had lookups yet, prints a note that explains why.
 fn note_no_lookups(stats: &Stats) {
     if stats.caches().iter().all(|(_, cache)| cache.lookups == 0) {
         print_note(
@@ -126,7 +126,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Prints why something ended, if it did.
+/// If there is a reason `why` something ended, prints it after the label `what`.
 fn print_end(out: &mut dyn Write, what: &str, why: Option<&String>) -> io::Result<()> {
     match why {
         Some(why) => writeln!(out, "           {what}: {}", name::escaped(why.as_bytes())),
@@ -225,7 +225,7 @@ fn print_cache(out: &mut dyn Write, name: &str, cache: &CacheStats) -> io::Resul
     )
 }
 
-/// Returns a quotient with some decimals; `None` if `whole` is 0.
+/// Returns `part` divided by `whole`, with `decimals` decimals, or `None` if `whole` is 0.
 #[expect(clippy::cast_precision_loss, reason = "shown with two decimals")]
 fn ratio(part: u64, whole: u64, decimals: usize) -> Option<String> {
     (whole > 0).then(|| format!("{:.decimals$}", part as f64 / whole as f64))

@@ -1,4 +1,4 @@
-//! `larder umount`.
+//! The command `larder umount`: unmounts an image.
 
 use crate::args::UmountArgs;
 use larder_console::{Result, print_note};

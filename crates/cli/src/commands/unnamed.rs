@@ -1,10 +1,10 @@
 //! Files of an image that have no name until they are complete.
 
-use super::place::Target;
+use super::image_path::Target;
 use larder::{Ino, Metadata, Volume};
 
-/// A file without a name. If it does not get one, it is deleted when this is dropped or, after a crash,
-/// when the image is next opened for writing.
+/// A file without a name. Dropping this value deletes the file, unless it has been given a name. After a
+/// crash, the file is deleted when the image is next opened for writing.
 #[derive(Debug)]
 pub(super) struct Unnamed<'a> {
     volume: &'a Volume,
@@ -12,7 +12,7 @@ pub(super) struct Unnamed<'a> {
 }
 
 impl<'a> Unnamed<'a> {
-    /// Holds the file that `make` creates.
+    /// Creates a file without a name, by calling `make`.
     pub(super) fn new(
         volume: &'a Volume,
         make: impl FnOnce(&Volume) -> larder::Result<Metadata>,
@@ -26,7 +26,7 @@ impl<'a> Unnamed<'a> {
         self.ino
     }
 
-    /// Gives the file the name of `target`, and replaces the file that has it, if any.
+    /// Gives the file the name `target`. A file that already has that name is replaced.
     pub(super) fn link_as(&self, target: &Target) -> larder::Result<()> {
         self.volume
             .link_replacing(self.ino, target.parent, &target.name)

@@ -1,8 +1,10 @@
-//! The metadata that a copy keeps of a file: owner, attributes, permissions, times. They are set in
-//! this order, since each may change the earlier ones.
+//! The metadata that a copy out of an image keeps: owner, attributes, permissions and times. They are set in
+//! this order, because setting the owner clears set-id bits and capabilities, and setting an access control
+//! list changes the permissions.
 //!
-//! Owners and some attributes need root. What is not permitted is left out; without the owner, set-id
-//! bits are left out too. An attribute that does not fit is reported after everything else is set.
+//! Setting owners and some attributes requires root. Metadata that this user may not set is left out. If the
+//! owner is left out, the set-id bits are left out as well. An attribute that cannot be set for another
+//! reason, such as its size, is reported after all other metadata is set.
 
 use super::content::written;
 use larder::{FileKind, Metadata, Timestamp, Volume};
@@ -16,12 +18,13 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// Messages about attributes that could not be set, kept until everything else is set.
+/// The messages about attributes that could not be set. They are kept until all other metadata is set.
 #[derive(Debug, Default)]
 struct Failed(Vec<String>);
 
 impl Failed {
-    /// Records a failure, unless the destination or the user's rights do not allow the attribute.
+    /// Records a failure to set the attribute `name`. A failure is only logged if the destination does not
+    /// support the attribute, or the user may not set it.
     fn note(&mut self, name: &[u8], set: Result<(), Errno>) {
         let name = name::escaped(name);
         match set {
@@ -87,8 +90,8 @@ pub(super) fn set_unopened(
     failed.result()
 }
 
-/// Returns the attributes that can be read. Damage in the image is reported, and does not stop the
-/// copy.
+/// Returns the extended attributes of a file. If one of them cannot be read, logs a warning and returns
+/// none, so that the file is copied without attributes.
 fn attributes(volume: &Volume, metadata: &Metadata) -> Vec<(Vec<u8>, Vec<u8>)> {
     let read = volume.xattrs(metadata.ino).and_then(|names| {
         names
@@ -109,7 +112,7 @@ fn attributes(volume: &Volume, metadata: &Metadata) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn owner(metadata: &Metadata) -> Option<Uid> {
-    // All ones would mean "unchanged".
+    // In chown(2), an ID of all ones means "unchanged".
     (metadata.uid != u32::MAX).then(|| Uid::from_raw(metadata.uid))
 }
 
@@ -137,11 +140,11 @@ fn times(metadata: &Metadata) -> Timestamps {
     }
 }
 
-/// Returns true if the call succeeded, false if it is not permitted.
+/// Converts the result of a system call: true if the call succeeded, false if it is not permitted.
 fn permitted(result: Result<(), Errno>) -> Result<bool> {
     match result {
         Ok(()) => Ok(true),
-        // `EINVAL`: this user namespace does not map the owner.
+        // `EINVAL` means that this user namespace does not map the owner.
         Err(Errno::PERM | Errno::INVAL) => Ok(false),
         Err(errno) => Err(written(errno)),
     }

@@ -1,16 +1,17 @@
-//! `larder cp` into an image: copies files of the system with their metadata.
+//! The command `larder cp` into an image: copies files of the host, with their metadata.
 //!
 //! Invariants:
-//! 1. A symbolic link of the source is copied, never followed, except for one named on the command line
-//!    without `-r`.
-//! 2. A file is created without a name, and gets it when it is complete, including its attributes. It
-//!    then replaces the file that has the name. An existing directory is entered instead.
+//! 1. A symbolic link is copied as a link and not followed. The exception is a link that is named on the
+//!    command line without `-r`.
+//! 2. A new file has no name until its content and metadata are complete. It then gets its name, and replaces
+//!    the file that had the name before. A directory that exists already is kept, and files are copied into
+//!    it.
 //! 3. The image is not copied into itself.
 
 use super::metadata;
 use super::progress;
 use crate::args::CpArgs;
-use crate::commands::place::{self, Place, Target, directory};
+use crate::commands::image_path::{self, ImagePath, Target, directory};
 use crate::commands::unnamed::Unnamed;
 use crate::failure::without_inode;
 use indicatif::ProgressBar;
@@ -27,18 +28,19 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The size of one read and write in bytes.
-const PIECE_BYTES: usize = 1 << 20;
+/// The size of the buffer for one read and one write, in bytes.
+const BUFFER_BYTES: usize = 1 << 20;
 
 /// A copy in progress.
 struct InwardCopy<'a> {
     volume: &'a Volume,
     progress: &'a ProgressBar,
-    /// The image file, by device and inode.
+    /// The device and inode number of the image file.
     image: Option<(u64, u64)>,
-    /// Files with several names, and their copies, which remain whatever happens to the names.
+    /// The copies of files with several hard links, by the device and inode number of the source. A copy is
+    /// kept here so that it is not deleted if its name is replaced during the copy.
     linked: HashMap<(u64, u64), Unnamed<'a>>,
-    piece: Vec<u8>,
+    buffer: Vec<u8>,
     has_failed: bool,
     has_filled_image: bool,
 }
@@ -51,11 +53,15 @@ struct Level {
     left: fs::ReadDir,
 }
 
-/// Copies `sources` to `place`.
-pub(super) fn run(args: &CpArgs, sources: &[OsString], place: Place<'_>) -> Result<ExitCode> {
+/// Copies `sources` of the host to `image_path`.
+pub(super) fn run(
+    args: &CpArgs,
+    sources: &[OsString],
+    image_path: ImagePath<'_>,
+) -> Result<ExitCode> {
     super::raise_descriptor_limit();
-    place::change(&place.source(&args.volume), |volume| {
-        copy_all(volume, args, sources, place)
+    image_path::change(&image_path.source(&args.volume), |volume| {
+        copy_all(volume, args, sources, image_path)
     })
 }
 
@@ -63,13 +69,13 @@ fn copy_all(
     volume: &Volume,
     args: &CpArgs,
     sources: &[OsString],
-    place: Place<'_>,
+    image_path: ImagePath<'_>,
 ) -> Result<ExitCode> {
-    if sources.len() > 1 && directory(volume, place.path).is_none() {
+    if sources.len() > 1 && directory(volume, image_path.path).is_none() {
         return Err(Failure::with_hint(
             format!(
                 "{} in the image is not a directory",
-                name::escaped(place.path)
+                name::escaped(image_path.path)
             ),
             "to copy several files, DEST must be an existing directory; larder mkdir creates one",
         ));
@@ -83,15 +89,17 @@ fn copy_all(
     let mut copy = InwardCopy {
         volume,
         progress: &progress,
-        image: fs::metadata(place.image).ok().map(|image| identity(&image)),
+        image: fs::metadata(image_path.image)
+            .ok()
+            .map(|image| identity(&image)),
         linked: HashMap::new(),
-        piece: vec![0; PIECE_BYTES],
+        buffer: vec![0; BUFFER_BYTES],
         has_failed: false,
         has_filled_image: false,
     };
     for source in sources {
         let source = Path::new(source);
-        if let Err(failure) = copy.source(source, place.path, args.recursive) {
+        if let Err(failure) = copy.source(source, image_path.path, args.recursive) {
             copy.report(source, &failure);
         }
     }
@@ -118,7 +126,7 @@ impl Level {
 }
 
 impl<'a> InwardCopy<'a> {
-    /// Copies one source; a directory with everything in it.
+    /// Copies one source. A directory is copied with its content.
     fn source(&mut self, source: &Path, destination: &[u8], is_recursive: bool) -> Result<()> {
         let metadata = if is_recursive {
             fs::symlink_metadata(source)
@@ -133,7 +141,8 @@ impl<'a> InwardCopy<'a> {
             ));
         }
         let name = own_name(source);
-        // A tree without a name, such as `.`, is copied into the directory itself.
+        // If the source is a directory without a name, such as `.`, its content is copied into the
+        // destination itself.
         let into =
             directory(self.volume, destination).filter(|_| metadata.is_dir() && name.is_none());
         let first = if let Some(copy) = into {
@@ -175,7 +184,8 @@ impl<'a> InwardCopy<'a> {
         }
     }
 
-    /// Copies one file. A directory is created and returned, to be walked.
+    /// Copies one file. For a directory, creates only the directory and returns it; the caller copies its
+    /// content.
     fn entry(
         &mut self,
         path: &Path,
@@ -227,7 +237,8 @@ impl<'a> InwardCopy<'a> {
         Ok(None)
     }
 
-    /// Creates a directory with the metadata of the one at `path`; on failure, removes it.
+    /// Creates a directory with the metadata of the directory at `path`. If the metadata cannot be set,
+    /// removes the new directory.
     fn directory(&mut self, path: &Path, metadata: &Metadata, target: &Target) -> Result<Ino> {
         let made = self
             .volume
@@ -253,7 +264,7 @@ impl<'a> InwardCopy<'a> {
         Err(Failure::new(what.message))
     }
 
-    /// Finishes a directory: creating its entries has changed its times.
+    /// Sets the times of a directory again, because creating its entries has changed them.
     fn leave(&mut self, level: &Level) {
         if let Err(error) = metadata::set_times(self.volume, level.copy, &level.metadata) {
             let failure = self.written(&error);
@@ -261,7 +272,7 @@ impl<'a> InwardCopy<'a> {
         }
     }
 
-    /// Creates any file except a directory, without a name.
+    /// Creates a copy of any file that is not a directory. The copy has no name yet.
     fn file(&mut self, path: &Path, metadata: &Metadata, parent: Ino) -> Result<Unnamed<'a>> {
         let new = new(metadata);
         let kind = metadata.file_type();
@@ -287,16 +298,17 @@ impl<'a> InwardCopy<'a> {
         made.map_err(|error| self.written(&error))
     }
 
-    /// Creates a regular file with the data and holes of another.
+    /// Creates a regular file with the data and holes of the file at `path`.
     fn regular(&mut self, path: &Path, parent: Ino, new: &NewFile) -> Result<Unnamed<'a>> {
-        // Without NONBLOCK, opening a FIFO that replaced the file would wait for a writer.
+        // The file may have been replaced by a FIFO. Without NONBLOCK, opening the FIFO would wait for a
+        // writer.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = File::options()
             .read(true)
             .custom_flags(flags.bits().cast_signed())
             .open(path)
             .or_else(|error| match Errno::from_io_error(&error) {
-                // A link named on the command line is followed.
+                // A symbolic link that is named on the command line is followed.
                 Some(Errno::LOOP) => File::open(path),
                 _ => Err(error),
             })
@@ -316,7 +328,7 @@ impl<'a> InwardCopy<'a> {
             let (start_bytes, end_bytes) = match data_run(file, at_bytes, size_bytes) {
                 Ok(Some(run)) => run,
                 Ok(None) => {
-                    // The file ends in a hole.
+                    // If the file ends in a hole, writing the data has not set its size.
                     at_bytes = size_bytes;
                     let grown = self.volume.truncate(copy, size_bytes);
                     grown.map_err(|error| self.written(&error))?;
@@ -326,27 +338,27 @@ impl<'a> InwardCopy<'a> {
             };
             at_bytes = self.run(file, copy, start_bytes, end_bytes)?;
             if at_bytes < end_bytes {
-                // The source became shorter.
+                // The source was truncated during the copy.
                 return Ok(());
             }
         }
-        // There may be more data: the file grows, or its size is not known, as for files in /proc.
+        // There may be more data: the file may have grown, or its size is not known, as in /proc.
         self.run(file, copy, at_bytes, u64::MAX).map(drop)
     }
 
-    /// Copies a run of data, and returns where it ended.
+    /// Copies a run of data. Returns the offset where the copy ended.
     fn run(&mut self, file: &File, copy: Ino, start_bytes: u64, end_bytes: u64) -> Result<u64> {
         let mut at_bytes = start_bytes;
         while at_bytes < end_bytes {
             let left = usize::try_from(end_bytes - at_bytes).unwrap_or(usize::MAX);
-            let piece = &mut self.piece[..left.min(PIECE_BYTES)];
-            let len = match file.read_at(piece, at_bytes) {
+            let buffer = &mut self.buffer[..left.min(BUFFER_BYTES)];
+            let len = match file.read_at(buffer, at_bytes) {
                 Ok(0) => break,
                 Ok(len) => len,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(unreadable(&error)),
             };
-            let written = self.volume.write_all_at(copy, &piece[..len], at_bytes);
+            let written = self.volume.write_all_at(copy, &buffer[..len], at_bytes);
             written.map_err(|error| self.written(&error))?;
             at_bytes += len as u64;
             self.progress.inc(len as u64);
@@ -367,8 +379,8 @@ impl<'a> InwardCopy<'a> {
     }
 }
 
-/// Returns the next run of data at or after `at_bytes`. If the file system does not report holes,
-/// everything is data.
+/// Returns the next run of data at or after `at_bytes`. If the host's file system does not report holes,
+/// the run is the rest of the file.
 fn data_run(file: &File, at_bytes: u64, size_bytes: u64) -> Result<Option<(u64, u64)>, Errno> {
     let start_bytes = match rustix::fs::seek(file, SeekFrom::Data(at_bytes)) {
         Ok(start_bytes) => start_bytes,
@@ -380,7 +392,8 @@ fn data_run(file: &File, at_bytes: u64, size_bytes: u64) -> Result<Option<(u64, 
     Ok(Some((start_bytes, end_bytes.min(size_bytes))).filter(|(start, end)| start < end))
 }
 
-/// Returns the name of a source; `None` if it means the content of a directory, such as `.`.
+/// Returns the last name of the path `source`, or `None` if the path has no last name, such as `.`, and so
+/// stands for the content of a directory.
 fn own_name(source: &Path) -> Option<&[u8]> {
     let bytes = source.as_os_str().as_bytes();
     let name = bytes
@@ -389,7 +402,8 @@ fn own_name(source: &Path) -> Option<&[u8]> {
     (!matches!(name, b"." | b"..")).then_some(name)
 }
 
-/// Returns the attributes of a new file. Other users have no access until its metadata is complete.
+/// Returns the attributes with which a copy is created. Only its owner has access until its metadata is
+/// complete.
 fn new(metadata: &Metadata) -> NewFile {
     NewFile {
         permissions: if metadata.is_dir() { 0o700 } else { 0o600 },
@@ -415,7 +429,7 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Returns the bytes of data in a tree, as far as they can be counted.
+/// Returns the number of bytes of data below `root`. Files and directories that cannot be read count as 0.
 fn tree_bytes(root: &Path) -> u64 {
     let mut total_bytes = 0_u64;
     let mut left = vec![root.to_owned()];

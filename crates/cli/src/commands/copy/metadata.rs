@@ -1,7 +1,7 @@
-//! The metadata that a copy in an image keeps of a file of the system: owner, attributes, permissions,
-//! times. They are set in this order, since each may change the earlier ones.
+//! The metadata that a copy into an image keeps: owner, attributes, permissions and times. They are set in
+//! this order, because a later step may change what an earlier step has changed, but must not be undone by it.
 //!
-//! No privilege is required: a user who may write an image may set any owner in it.
+//! No privilege is required: a user who may write to the image file may set any owner in the image.
 
 use crate::failure::without_inode;
 use larder::{Ino, SetAttributes, SetTime, Timestamp, Volume, XattrMode};
@@ -14,14 +14,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Linux's maximum length of a list of names, and of a value.
+/// The maximum length in bytes of a list of attribute names, and of an attribute's value, in Linux.
 const MAX_XATTR_BYTES: usize = 64 << 10;
 
 /// Metadata that could not be kept.
 #[derive(Debug)]
 pub(super) struct NotKept {
     pub message: String,
-    /// The image has no space for it.
+    /// Whether the reason is that the image has no space.
     pub is_no_space: bool,
 }
 
@@ -37,7 +37,7 @@ impl NotKept {
 /// Sets the metadata of `copy` to that of the file at `path`.
 ///
 /// # Errors
-/// The metadata that could not be kept; all other metadata is set.
+/// Returns what could not be set. If only attributes could not be set, all other metadata is set.
 pub(super) fn set(
     volume: &Volume,
     copy: Ino,
@@ -82,7 +82,8 @@ pub(super) fn set_times(volume: &Volume, copy: Ino, metadata: &Metadata) -> lard
     volume.set_attributes(copy, &times).map(drop)
 }
 
-/// Sets all attributes that can be read. Returns those that could not be set.
+/// Copies the extended attributes of the file at `path` to `copy`. Skips attributes that this user may not
+/// read. Returns a message for each other attribute that could not be read or set.
 fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<NotKept> {
     let mut names = vec![0; MAX_XATTR_BYTES];
     let len = match llistxattr(path, names.as_mut_slice()) {
@@ -103,7 +104,7 @@ fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<NotKept> {
     {
         let len = match lgetxattr(path, OsStr::from_bytes(name), value.as_mut_slice()) {
             Ok(len) => len,
-            // The attribute was removed in the meantime, or this user may not read it.
+            // The attribute was removed after the names were listed, or this user may not read it.
             Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::NOTSUP) => continue,
             Err(errno) => {
                 not_kept.push(NotKept {

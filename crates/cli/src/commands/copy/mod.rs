@@ -1,16 +1,18 @@
-//! `larder cp`: copies files out of an image into the system's file system. The other direction is
-//! [`inward`].
+//! The command `larder cp`: copies files out of an image to the host. The module [`inward`] copies files into
+//! an image.
 //!
-//! The image is hostile: its names, links and loops must not lead outside the destination or to an
-//! endless copy.
+//! The image may be hostile: its names and links must not lead outside the destination, and loops in its
+//! directories must not make the copy endless.
 //!
 //! Invariants:
-//! 1. Everything below the destination is reached from an open directory by one name, never through a
-//!    symbolic link. The name is not empty, `.` or `..`, and contains no slash.
-//! 2. An existing file is replaced by a complete copy, never written into. An existing directory is
-//!    entered only if it really is one. The destination itself is the user's choice: a device, a FIFO
-//!    or a symbolic link there is written into, as cp(1) does, and never replaced by a regular file.
-//! 3. No directory of the image is entered twice, so loops end.
+//! 1. Each file below the destination is created or opened relative to the descriptor of its directory, by a
+//!    single name, and no symbolic link is followed. The name is not empty, `.` or `..`, and contains no
+//!    slash.
+//! 2. Below the destination, an existing file is replaced by a complete copy and never written into. Files
+//!    are copied into an existing directory, but not through a symbolic link to a directory. The destination
+//!    itself is the user's choice: if it is a device, a FIFO or a symbolic link, the content is written to
+//!    it, as cp(1) does, and a regular file never replaces it.
+//! 3. No directory of the image is entered twice, so a loop does not make the copy endless.
 
 mod attributes;
 mod content;
@@ -20,7 +22,7 @@ mod progress;
 mod special;
 mod tree;
 
-use super::place::Place;
+use super::image_path::ImagePath;
 use crate::args::CpArgs;
 use crate::failure::of_path;
 use crate::{mount_options, opening};
@@ -35,11 +37,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use tree::TreeCopy;
 
-/// The target of one source.
+/// The path on the host to which one source is copied.
 struct Target<'a> {
-    /// The directory that contains it.
+    /// The directory that contains the target.
     parent: OwnedFd,
-    /// The name in the directory; `None` for the directory itself.
+    /// The name of the target in the directory; `None` if the target is the directory itself.
     name: Option<&'a OsStr>,
 }
 
@@ -49,8 +51,10 @@ pub(super) fn run(args: &CpArgs) -> Result<ExitCode> {
         hint: Some("larder cp --help shows examples".to_owned()),
     };
     let (destination, sources) = args.paths.split_last().ok_or_else(wanted)?;
-    if let Some(place) = Place::parse(destination).filter(|place| !place.image.is_dir()) {
-        return inward::run(args, sources, place);
+    if let Some(image_path) =
+        ImagePath::parse(destination).filter(|image_path| !image_path.image.is_dir())
+    {
+        return inward::run(args, sources, image_path);
     }
     match sources.split_first() {
         Some((image, paths)) if !paths.is_empty() => {
@@ -107,7 +111,7 @@ fn outward(
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
-/// Copies one source. Returns false if some of it could not be copied; the reason was reported.
+/// Copies one source. Reports each file that could not be copied, and returns false if there was one.
 fn copy_one(
     volume: &Volume,
     source: &[u8],
@@ -148,8 +152,8 @@ fn copy_one(
     Ok(!copy.has_failed())
 }
 
-/// Resolves a source. As in cp(1), links named on the command line are followed, except when trees are
-/// copied.
+/// Returns the inode of a source. As in cp(1), a symbolic link that is named on the command line is followed
+/// unless the copy is recursive.
 fn resolve(volume: &Volume, source: &[u8], is_recursive: bool) -> Result<Ino> {
     if is_recursive {
         volume.resolve_no_follow(source)
@@ -159,7 +163,8 @@ fn resolve(volume: &Volume, source: &[u8], is_recursive: bool) -> Result<Ino> {
     .map_err(|error| of_path(source, &error))
 }
 
-/// Returns the target as cp(1) does: in the destination if it is a directory, otherwise in its place.
+/// Returns the target of `source`, as cp(1) chooses it: a file in `destination` if that is a directory,
+/// otherwise `destination` itself.
 fn target<'a>(source: &'a [u8], destination: &'a Path) -> Result<Target<'a>> {
     if destination.is_dir() {
         return Ok(Target {
@@ -183,8 +188,9 @@ fn target<'a>(source: &'a [u8], destination: &'a Path) -> Result<Target<'a>> {
     })
 }
 
-/// Fails if the target is a device or FIFO in a directory. It is not replaced by a regular file, since
-/// it may be the system's, and not written into, since it may come from the image.
+/// Fails if the target is a device or FIFO in the destination directory. A regular file must not replace
+/// such a target, which may belong to the host, as in `/dev`. Content must not be written to it either,
+/// because the image may have determined its name.
 fn check_not_special(target: &Target<'_>) -> Result<()> {
     let Some(name) = target.name else {
         return Ok(());
@@ -210,7 +216,8 @@ fn open_directory(path: &Path) -> Result<OwnedFd> {
         .map_err(|errno| Failure::new(format!("cannot open directory {}: {errno}", path.display())))
 }
 
-/// Returns the last name of a path inside the image; `None` for the root, and for names such as `..`.
+/// Returns the last name of a path inside the image, or `None` for the root and for paths that end in `.` or
+/// `..`.
 fn last_name(path: &[u8]) -> Option<&OsStr> {
     path.split(|&byte| byte == b'/')
         .rfind(|name| !name.is_empty())
@@ -218,7 +225,8 @@ fn last_name(path: &[u8]) -> Option<&OsStr> {
         .map(OsStr::from_bytes)
 }
 
-/// Raises the limit of open files to the maximum: a tree keeps one descriptor open for each level.
+/// Raises the limit of open files to the maximum, because a recursive copy keeps a descriptor open for each
+/// level of directories.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

@@ -1,4 +1,4 @@
-//! The progress bar: on standard error, and only on a terminal.
+//! The progress bar of a copy. It is shown on standard error, and only if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use larder::{FileKind, Ino, Volume};
@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 
-/// Returns a progress bar, hidden unless standard error is a terminal. `total_bytes` walks the tree, so
-/// it is called only for a visible bar.
+/// Returns a progress bar, which is hidden unless standard error is a terminal. `total_bytes` reads all
+/// directories of the source, so it is called only if the bar is visible.
 pub(super) fn bar(total_bytes: impl FnOnce() -> u64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -20,7 +20,7 @@ pub(super) fn bar(total_bytes: impl FnOnce() -> u64) -> ProgressBar {
     }
 }
 
-/// Returns the bytes of data below an inode, as far as they can be counted.
+/// Returns the number of bytes of data below `root`. Files and directories that cannot be read count as 0.
 pub(super) fn tree_bytes(volume: &Volume, root: Ino) -> u64 {
     let mut total_bytes = 0_u64;
     let mut seen = HashSet::from([root]);

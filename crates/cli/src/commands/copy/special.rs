@@ -1,8 +1,8 @@
-//! Destinations that the user named and that are not regular files, such as `/dev/stdout`. They are
-//! written into, never removed, and keep their owner, permissions and times.
+//! Copies to a destination that is not a regular file, such as `/dev/stdout`. The content is written to the
+//! existing file, which keeps its owner, permissions and times and is never removed.
 //!
-//! This applies only to a destination that the user chose: files that a copy created, or found below a
-//! directory, may come from the image.
+//! This applies only to a path that the user gave as the destination. A file below a destination directory is
+//! never written into, because the image may have determined its name.
 
 use super::content;
 use indicatif::ProgressBar;
@@ -13,14 +13,14 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens the destination of `source`, if it is to be written into: a device, a FIFO, or a symbolic link
-/// to anything except a directory.
+/// Opens the destination for writing, if it is a device, a FIFO, or a symbolic link to anything except a
+/// directory. Otherwise returns `None`.
 ///
 /// # Errors
-/// If it cannot be opened, or if `source` is not a regular file and would replace a file of another
-/// kind.
+/// Fails if the destination cannot be opened, or if `source` is not a regular file and the destination has
+/// another type.
 pub(super) fn opened(source: &Metadata, destination: &Path) -> Result<Option<File>> {
-    // A destination that cannot be examined is reported when the copy is made.
+    // If the destination cannot be examined, creating the copy fails and reports the error.
     let Ok(present) = fs::symlink_metadata(destination) else {
         return Ok(None);
     };
@@ -54,23 +54,30 @@ pub(super) fn opened(source: &Metadata, destination: &Path) -> Result<Option<Fil
     })
 }
 
-/// Writes the content of a regular file into the file from [`opened`].
+/// Writes the content of a regular file of the image to the file that [`opened`] returned.
 pub(super) fn write(
     volume: &Volume,
     source: &Metadata,
     output: &File,
     progress: &ProgressBar,
 ) -> Result<()> {
-    let mut piece = vec![0; content::PIECE_BYTES];
+    let mut buffer = vec![0; content::BUFFER_BYTES];
     let ino = source.ino;
     if output.metadata()?.is_file() {
-        content::copy(volume, ino, source.size_bytes, output, &mut piece, progress)
+        content::copy(
+            volume,
+            ino,
+            source.size_bytes,
+            output,
+            &mut buffer,
+            progress,
+        )
     } else {
-        content::stream(volume, ino, output, &mut piece, progress)
+        content::stream(volume, ino, output, &mut buffer, progress)
     }
 }
 
-/// Fails if the destination is the image that is read.
+/// Fails if the destination is the image from which files are copied.
 pub(super) fn check_not_image(image: &Path, destination: &Path) -> Result<()> {
     let (Ok(image), Ok(present)) = (fs::metadata(image), fs::metadata(destination)) else {
         return Ok(());

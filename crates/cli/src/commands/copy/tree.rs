@@ -1,4 +1,5 @@
-//! Copies a tree, directory by directory, depth first, without recursion.
+//! Copies a directory with its content out of an image: depth first, with a list of levels instead of
+//! recursion.
 
 use super::attributes;
 use super::content::{self, failure, written};
@@ -17,7 +18,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// The maximum number of entries of a directory in memory.
+/// The number of entries of a directory that are read at once.
 const BATCH: usize = 1024;
 
 /// A copy in progress.
@@ -25,14 +26,14 @@ const BATCH: usize = 1024;
 pub(super) struct TreeCopy<'a> {
     volume: &'a Volume,
     progress: &'a ProgressBar,
-    /// The directory that receives the whole copy.
+    /// The directory on the host that receives the copy.
     root: BorrowedFd<'a>,
-    /// The directories that were entered: none is entered twice.
+    /// The directories of the image that were entered. No directory is entered twice.
     entered: HashSet<Ino>,
-    /// Files with several names, and the path from the root of their first copy.
+    /// For each copied file with several hard links, the path of its first copy, relative to `root`.
     linked: HashMap<Ino, Vec<u8>>,
-    /// The buffer for content.
-    piece: Vec<u8>,
+    /// The buffer for file content.
+    buffer: Vec<u8>,
     has_failed: bool,
 }
 
@@ -42,17 +43,17 @@ struct Level {
     copy: OwnedFd,
     /// The path in the image, for messages.
     source: Vec<u8>,
-    /// The path from the copy's root.
+    /// The path of the copy, relative to the root.
     target: Vec<u8>,
     batch: VecDeque<(Vec<u8>, Ino)>,
     next_cookie: u64,
     is_listed: bool,
 }
 
-/// Whether all metadata of a copied file was kept.
+/// The result of setting the metadata of a copied file. An error does not make the copy invalid.
 type Kept = Result<()>;
 
-/// Returns whether a file with this name can be created in a directory, and is in that directory.
+/// Returns whether a file that is created with this name is in the directory in which it is created.
 pub(super) fn is_plain_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
 }
@@ -65,17 +66,17 @@ impl<'a> TreeCopy<'a> {
             root,
             entered: HashSet::new(),
             linked: HashMap::new(),
-            piece: vec![0; content::PIECE_BYTES],
+            buffer: vec![0; content::BUFFER_BYTES],
             has_failed: false,
         }
     }
 
-    /// Returns whether something could not be copied; the reason was reported.
+    /// Returns whether a file could not be copied. The reason was already reported.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// Copies `ino`, which is `source` in the image, to `name` in the root.
+    /// Copies the file `ino`, whose path in the image is `source`, to the name `name` in the root.
     pub(super) fn copy(&mut self, ino: Ino, name: &OsStr, source: &[u8]) {
         let first = self.entry(ino, self.root, name, source, name.as_bytes());
         self.walk(first, source);
@@ -146,7 +147,8 @@ impl<'a> TreeCopy<'a> {
                 ControlFlow::Break(())
             }
         });
-        // A listing without progress is treated as complete, because it would never end.
+        // If a damaged directory returns the same position again, its listing would never end. It is
+        // treated as complete.
         level.is_listed = level.batch.len() < BATCH || level.next_cookie == from;
         if let Err(error) = listed {
             level.is_listed = true;
@@ -154,7 +156,8 @@ impl<'a> TreeCopy<'a> {
         }
     }
 
-    /// Copies one file. A directory is created and returned, to be walked.
+    /// Copies one file. For a directory, creates only the directory and returns it; the caller copies its
+    /// content.
     fn entry(
         &mut self,
         ino: Ino,
@@ -213,16 +216,16 @@ impl<'a> TreeCopy<'a> {
         })
     }
 
-    /// Sets the metadata of a finished directory. Before this, it must be writable, and its times
-    /// change.
+    /// Sets the metadata of a directory whose content is copied. The metadata cannot be set earlier, because
+    /// the directory must be writable, and creating its entries changes its times.
     fn leave(&mut self, level: &Level) {
         if let Err(error) = attributes::set_open(self.volume, &level.metadata, &level.copy) {
             self.report(&level.source, &error);
         }
     }
 
-    /// Creates another name for a file that was copied before. Returns false if there was none, or if
-    /// the destination does not support it.
+    /// Creates a hard link to the copy of the file `ino`. Returns false if the file has not been copied
+    /// before, or if the link cannot be created.
     fn link(&self, ino: Ino, parent: BorrowedFd<'_>, name: &OsStr) -> bool {
         let Some(first) = self.linked.get(&ino) else {
             return false;
@@ -257,7 +260,7 @@ impl<'a> TreeCopy<'a> {
             metadata.ino,
             metadata.size_bytes,
             &file,
-            &mut self.piece,
+            &mut self.buffer,
             self.progress,
         )?;
         Ok(attributes::set_open(self.volume, metadata, &file))
@@ -302,7 +305,7 @@ impl<'a> TreeCopy<'a> {
     }
 }
 
-/// Creates a directory, or enters an existing one.
+/// Returns the directory `name` in `parent`, and creates it if it does not exist.
 fn made_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
     match mkdirat(parent, name, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -318,15 +321,15 @@ fn made_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
     })
 }
 
-/// A file with a temporary name until it is complete. It is removed when dropped, unless it was
-/// renamed.
+/// A file that has a temporary name until it is complete. Dropping this value removes the file, unless it
+/// was renamed.
 struct Unfinished<'d> {
     parent: BorrowedFd<'d>,
     name: OsString,
 }
 
 impl<'d> Unfinished<'d> {
-    /// Returns a name that no file in `parent` has.
+    /// Chooses a temporary name that no file in `parent` has.
     fn new(parent: BorrowedFd<'d>) -> Self {
         let process = std::process::id();
         let mut number = 0_u32;
@@ -339,7 +342,7 @@ impl<'d> Unfinished<'d> {
         }
     }
 
-    /// Renames the file to its final name, and replaces the file that has it.
+    /// Renames the file to its final name, and replaces an existing file of that name.
     fn rename_to(self, name: &OsStr) -> Result<()> {
         renameat(self.parent, &self.name, self.parent, name).map_err(|errno| match errno {
             Errno::ISDIR => replaces_directory(),
@@ -350,12 +353,13 @@ impl<'d> Unfinished<'d> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        // After the rename, the name does not exist, except if both names were links to the same file.
+        // After a rename, the temporary name usually does not exist. But if both names were links to the
+        // same file, rename(2) has no effect, and the temporary name must still be removed.
         let _ = unlinkat(self.parent, &self.name, AtFlags::empty());
     }
 }
 
-/// Fails if a file would replace a directory, before anything is copied.
+/// Fails if `name` is a directory, which a file cannot replace. This is checked before content is copied.
 fn check_replaceable(parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
     match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(present) if FileType::from_raw_mode(present.st_mode).is_dir() => {

@@ -1,11 +1,11 @@
-//! The difference between two replies of a server.
+//! The changes of a mount's counts between two replies of its server.
 
 use super::Sample;
 use larder::{CacheKind, CacheStats, Stats};
 use serde::Serialize;
 use std::time::Duration;
 
-/// A reply, and the previous one for comparison.
+/// The last reply of the server, and an earlier reply with which it is compared, if there is one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change<'a> {
     before: Option<&'a Sample>,
@@ -23,8 +23,8 @@ impl<'a> Change<'a> {
         (!elapsed.is_zero()).then_some(elapsed)
     }
 
-    /// Returns the growth of a count. The counts of a new mount start at 0, so a smaller count is
-    /// returned as a growth of 0.
+    /// Returns how much a count has grown between the two replies. If the count is smaller than before,
+    /// because the image was mounted again, returns 0.
     fn growth(&self, count: impl Fn(&Stats) -> u64) -> Option<u64> {
         let before = count(&self.before?.stats);
         Some(count(&self.now.stats).saturating_sub(before))
@@ -64,13 +64,14 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The activity of one cache between two replies; a value is `None` if its divisor is 0.
+/// The activity of one cache between two replies. A value is `None` if there is no earlier reply, or if its
+/// divisor is 0.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct CacheChange {
     /// Lookups per second.
     #[serde(rename = "lookups_s")]
     pub rate: Option<f64>,
-    /// 0 to 1.
+    /// The share of lookups that were hits, from 0 to 1.
     pub hit_rate: Option<f64>,
     pub links_per_hit: Option<f64>,
     pub links_per_miss: Option<f64>,

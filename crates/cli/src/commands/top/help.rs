@@ -1,10 +1,10 @@
-//! The text that `?` shows.
+//! The help of `larder top`.
 
-/// It fits into the smallest screen.
+/// The text that the key `?` shows. It must fit into the smallest screen.
 pub(super) const HELP: &str = "\
 q, Esc, Ctrl-C  quit
 arrow keys      choose the cache whose histogram is shown (marked with >)
-?               return to the figures
+?               close this help
 
 lookups/s       lookups per second since the last refresh
 hits            lookups that found their object: since the last refresh (now),

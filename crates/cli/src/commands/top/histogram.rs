@@ -1,4 +1,4 @@
-//! The histogram of a cache, or the depths of its trees, as bars.
+//! Draws the histogram of a cache, or of the depths of its trees, with bars.
 
 use super::change::as_f64;
 use super::screen::short;
@@ -6,13 +6,13 @@ use larder::HistogramReport;
 use larder::tables::TreeDepths;
 use ratatui::text::Line;
 
-/// Columns before the bars.
+/// The number of columns before the bars of chain lengths.
 const LABEL_COLUMNS: usize = 24;
-/// Columns before the bars of depths.
+/// The number of columns before the bars of depths.
 const DEPTH_LABEL_COLUMNS: usize = 15;
 
-/// Returns at most `most` rows of chain lengths, each `width` columns wide. The last row includes all
-/// longer chains.
+/// Returns a histogram of chain lengths, at most `most` rows of `width` columns. The last row counts the
+/// chains of all remaining lengths.
 pub(super) fn bars(report: &HistogramReport, most: usize, width: usize) -> Vec<Line<'static>> {
     draw(&visible_rows(report, most), width, LABEL_COLUMNS, |row| {
         let (buckets, poisson) = (short(row.buckets), short(row.poisson));
@@ -20,14 +20,14 @@ pub(super) fn bars(report: &HistogramReport, most: usize, width: usize) -> Vec<L
     })
 }
 
-/// Returns at most `most` rows of depths, each `width` columns wide. The first row includes all smaller
-/// depths.
+/// Returns a histogram of the depths of pages in trees, at most `most` rows of `width` columns. If there are
+/// more depths, the first row counts the pages of the smallest depths.
 pub(super) fn depth_bars(trees: &TreeDepths, most: usize, width: usize) -> Vec<Line<'static>> {
     let all: Vec<(u64, f64)> = trees
         .rows()
         .map(|(depth, pages)| (depth, as_f64(pages)))
         .collect();
-    // The lowest levels contain half of all pages, so the upper ones are combined.
+    // Most pages are at the greatest depths, so the smallest depths are combined in one row.
     let combined = match all.len() {
         depths if depths > most => depths - most.saturating_sub(1),
         _ => 0,
@@ -51,7 +51,7 @@ pub(super) fn depth_bars(trees: &TreeDepths, most: usize, width: usize) -> Vec<L
     })
 }
 
-/// Draws rows `width` columns wide, each a label and a bar.
+/// Draws each row as a label and a bar, together `width` columns wide.
 fn draw(
     rows: &[Row],
     width: usize,
@@ -71,16 +71,18 @@ fn draw(
     rows.iter().map(line).collect()
 }
 
-/// The buckets with chains of one length, or of all longer ones; or the pages at one depth, or at all
-/// smaller ones.
+/// A row of a histogram. It counts the buckets whose chains have a certain length, or the pages at a certain
+/// depth. The last row of lengths and the first row of depths may cover several values.
 struct Row {
+    /// The label: a length or depth, such as `3`, or a range, such as `>7`.
     length: String,
     buckets: f64,
-    /// The count that a random distribution would give.
+    /// The number of buckets that a random distribution would give; 0 for trees.
     poisson: f64,
 }
 
-/// Returns the rows up to the longest chain, or to the longest of a random distribution.
+/// Returns the rows up to the longest chain, or up to the longest chain of a random distribution if that is
+/// longer. If there are more than `most` rows, combines the last rows in one.
 fn visible_rows(report: &HistogramReport, most: usize) -> Vec<Row> {
     let all: Vec<(Option<u64>, f64, f64)> = report
         .histogram
@@ -117,8 +119,8 @@ fn visible_rows(report: &HistogramReport, most: usize) -> Vec<Row> {
     rows
 }
 
-/// Draws `#` for the count, `:` for a larger count of the random distribution, and `|` where the latter
-/// count ends.
+/// Draws a bar: `#` up to the actual count, `|` at the count of a random distribution, and `:` between them
+/// if the count of the random distribution is larger.
 fn bar(found: f64, by_chance: f64, columns: usize) -> String {
     let (found, by_chance) = (cells(found, columns), cells(by_chance, columns));
     let cell = |at| match at {
@@ -134,7 +136,8 @@ fn bar(found: f64, by_chance: f64, columns: usize) -> String {
         .to_owned()
 }
 
-/// Returns how many of `columns` a share takes: at least one if it is not 0.
+/// Returns the number of columns for `share`, where a share of 1 fills `columns`. A share above 0 gets at
+/// least one column.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! A refresh as one line of JSON.
+//! Writes each refresh of `larder top --json` as one line of JSON.
 
 use super::change::{CacheChange, Change};
 use crate::json;
@@ -26,7 +26,7 @@ struct Rates {
     device: Fields<5>,
 }
 
-/// An object: its keys and values, in this order.
+/// A JSON object, as a list of its keys and values in the order in which they are written.
 #[derive(Debug)]
 struct Fields<const N: usize>([(&'static str, Option<f64>); N]);
 

@@ -1,13 +1,15 @@
-//! `larder top`: cache activity of a mount, now and since it was mounted.
+//! The command `larder top`: shows the cache activity of a mount, since the last refresh and since the image
+//! was mounted.
 //!
 //! # Model
-//! top(1), for a mount. [`poller`] queries the mount's server, [`change`] compares two replies,
-//! [`screen`] lays them out, and [`view`] shows the result on a terminal. Without a terminal, the same
-//! screen is written as text.
+//! The command works as top(1), for a mount. [`poller`] queries the mount's server. [`change`] compares two
+//! replies. [`screen`] lays out the result, and [`view`] shows it on a terminal. If the output is not a
+//! terminal, the same layout is printed as text.
 //!
 //! # Cost
-//! A refresh queries all counts and one histogram. The histogram dominates the cost: the server visits
-//! every bucket of that cache. It visits the buckets of the other caches only occasionally.
+//! A refresh queries all counts and the histogram of the chosen cache. The histogram dominates the cost,
+//! because the server visits every bucket of that cache. The histogram of another cache is queried at every
+//! tenth refresh.
 
 mod change;
 mod help;
@@ -57,7 +59,7 @@ pub(super) fn run(args: &TopArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the screen as text.
+/// Prints the layout of the screen as text.
 fn print(args: &TopArgs, change: &Change<'_>, is_next: bool) -> Result<()> {
     let screen = Screen {
         mountpoint: &args.mountpoint,
@@ -81,7 +83,7 @@ fn print(args: &TopArgs, change: &Change<'_>, is_next: bool) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Returns the rows of a buffer as text, without trailing blanks.
+/// Returns each row of `buffer` as text, without trailing blanks.
 fn lines(buffer: &Buffer) -> Vec<String> {
     let row = |y| {
         let cells = buffer

@@ -1,4 +1,4 @@
-//! Queries to the server of a mount.
+//! Queries the server of a mount for `larder top`.
 
 use larder::{CacheKind, HistogramReport, Stats};
 use larder_fuse::{Result, find_mount};
@@ -7,26 +7,26 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The number of refreshes after which the histogram of another cache is queried as well.
+/// The interval, in refreshes, at which the histogram of a cache that is not chosen is queried.
 const OTHER_CACHE_INTERVAL: u64 = 10;
 
-/// A reply of the server, and its time.
+/// The counts and the histogram of one refresh.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub at: Instant,
-    /// The counts of all caches. Longest chains and depths of trees are always known; those of caches
-    /// that were not queried in this refresh are older.
+    /// The counts of all caches. The longest chains and the depths of trees come from the last histogram of
+    /// each cache, which may be older than the other counts.
     pub stats: Stats,
     /// The histogram of the chosen cache.
     pub report: HistogramReport,
 }
 
-/// Queries the server repeatedly, and keeps the values that it does not query each time.
+/// A client of a mount's server. It keeps the values that not every refresh queries.
 #[derive(Debug)]
 pub(super) struct Poller {
     mountpoint: PathBuf,
     queries: u64,
-    /// The longest chain of each cache.
+    /// The length of each cache's longest chain, from the last histogram of that cache.
     longest_chains: HashMap<CacheKind, u64>,
 }
 
@@ -76,7 +76,7 @@ impl Poller {
         })
     }
 
-    /// Returns the mount, if it still exists.
+    /// Finds the mount and connects to its server. Fails if the mount no longer exists.
     fn mount(&self) -> Result<Mount> {
         find_mount(&self.mountpoint)?.server()
     }

@@ -1,4 +1,4 @@
-//! The layout of the screen.
+//! The layout of the screen of `larder top`.
 
 use super::change::{Change, as_f64, misses, ratio};
 use super::help::HELP;
@@ -14,12 +14,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// The smallest size in columns and rows into which everything fits.
+/// The smallest terminal, in columns and rows, into which the screen fits.
 pub(super) const SMALLEST: Size = Size::new(80, 24);
 
-/// Columns of the figures to the right of the histogram.
+/// The width of the column to the right of the histogram.
 const RIGHT_COLUMNS: u16 = 34;
-/// Columns of the memory's bar.
+/// The width of the bar that shows the memory in use.
 const MEMORY_COLUMNS: usize = 16;
 
 /// The content of the screen.
@@ -28,12 +28,12 @@ pub(super) struct Screen<'a> {
     pub mountpoint: &'a Path,
     pub interval: Duration,
     pub change: &'a Change<'a>,
-    /// Why the figures are old.
+    /// The reason why the values could not be updated, if the last query failed.
     pub notice: Option<&'a str>,
     pub shows_help: bool,
-    /// Whether keys are accepted.
+    /// Whether keys have an effect. Their help line is shown only then.
     pub has_keys: bool,
-    /// Whether colours are used. They only emphasize what the text says.
+    /// Whether colours are used. The text contains everything that the colours show.
     pub has_colours: bool,
 }
 
@@ -100,7 +100,8 @@ impl Screen<'_> {
         let tables = self.stats().tables.to_string();
         let base = tables.split('+').next().unwrap_or_default();
         let interval = format!("every {} s", self.interval.as_secs_f64());
-        // What does not fit is left out. The mount point distinguishes the views.
+        // The mount point is shown in any case, because it identifies this view. The tables and the
+        // interval are shown only if they fit.
         let available = usize::from(area.width).saturating_sub(title.width() + 2);
         let texts = [
             format!("tables {tables}, {interval}"),
@@ -132,7 +133,8 @@ impl Screen<'_> {
         ))
     }
 
-    /// Returns the line for a condition that the figures do not show.
+    /// Returns the line for a problem of the query, the volume or the recording, or for the progress of a
+    /// recording. The line is empty if there is none of these.
     fn notice(&self) -> Line<'static> {
         let writing = self.stats().writing.as_ref();
         let read_only = writing.and_then(|writing| writing.read_only_because.as_deref());
@@ -148,7 +150,7 @@ impl Screen<'_> {
         Line::raw(text).style(self.alarm())
     }
 
-    /// Returns the table of caches.
+    /// Returns the table with one row for each cache.
     fn caches(&self) -> Vec<Line<'static>> {
         let head = format!(
             "  {:<7}{:>9}{:>10}{:>9}{:>11}{:>12}{:>9}{:>11}",
@@ -185,7 +187,7 @@ impl Screen<'_> {
         lines
     }
 
-    /// Returns the chosen cache and its histogram.
+    /// Returns the totals and the histogram of the chosen cache.
     fn histogram(&self, area: Rect) -> Vec<Line<'static>> {
         let report = &self.change.now.report;
         let cache = self.stats().cache(report.cache);
@@ -283,7 +285,7 @@ impl Screen<'_> {
         Line::raw(format!("{label:<12}{rate:>11}{total:>11}"))
     }
 
-    /// Returns the share of wasted pages among those that are known to be used or wasted.
+    /// Returns the share of wasted pages among the pages read ahead that were already used or evicted.
     fn wasted(&self) -> Line<'static> {
         let wasted = |stats: &Stats| stats.readahead.pages_wasted;
         let decided = |stats: &Stats| stats.readahead.pages_used + stats.readahead.pages_wasted;
@@ -320,7 +322,7 @@ impl Screen<'_> {
     }
 }
 
-/// Returns the progress of a recording. The file is at the end, since its name may be long.
+/// Returns the progress of a recording. The name of its file is last, because a long name may be cut off.
 fn progress(recording: &RecordingStats) -> String {
     format!(
         "recording {}, {} lost, to {}",
@@ -338,7 +340,7 @@ fn or_none(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), shown)
 }
 
-/// Returns a share as a percentage, rounded down: only the whole is 100%.
+/// Returns a share as a percentage, rounded down, so that only a share of 1 is shown as 100%.
 fn percent(share: f64) -> String {
     format!("{:.1}%", (share * 1000.0).floor() / 10.0)
 }
@@ -353,7 +355,7 @@ fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", short(as_f64(count)))
 }
 
-/// Returns a count in at most seven columns: `0.3`, `123`, `45.6k`.
+/// Returns a count as at most seven characters, such as `0.3`, `123` or `45.6k`.
 pub(super) fn short(count: f64) -> String {
     if count < 9.95 && count.fract() != 0.0 {
         return format!("{count:.1}");

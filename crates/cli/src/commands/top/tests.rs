@@ -1,4 +1,4 @@
-//! Screens of made-up figures, on a backend that keeps the drawn cells.
+//! Compares screens of invented values with stored screens. The backend keeps the drawn cells in memory.
 
 use super::change::Change;
 use super::lines;
@@ -15,7 +15,7 @@ use ratatui::style::{Color, Modifier};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Returns the figures `seconds` after the first ones.
+/// Returns the values `seconds` after the first sample.
 pub(super) fn sample(seconds: u64, cache: &str) -> Sample {
     let counted = |a_second: u64| a_second * (seconds + 100);
     let mut stats = Stats::default();

@@ -1,8 +1,9 @@
-//! The view on a terminal.
+//! The view of `larder top` on a terminal.
 //!
 //! # Model
-//! One thread draws. Three other threads send it keys, replies of the server, and signals. It therefore
-//! handles keys while the server is slow. [`Restored`] restores the terminal however the view ends.
+//! One thread draws the screen. Three other threads send keys, replies of the server and signals to the
+//! drawing thread, which can therefore handle keys while it waits for the server. [`RestoreOnDrop`] restores
+//! the terminal when the view ends, even in a panic.
 
 use super::change::Change;
 use super::poller::{Poller, Sample};
@@ -28,12 +29,12 @@ enum Message {
     Signal(i32),
 }
 
-/// The action of a key.
+/// The action that a key requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Leave,
     Help,
-    /// Choose the cache this many places further down, and wrap around at the end.
+    /// Choose the cache that is this number of rows below the chosen cache. The first row follows the last.
     Choose(usize),
 }
 
@@ -41,7 +42,7 @@ enum Action {
 pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitCode> {
     let (sender, receiver) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
-    let restored = Restored;
+    let restored = RestoreOnDrop;
     let mut terminal = ratatui::try_init()?;
     start("larder-keys", &sender, |send| {
         while send(Message::Input(event::read())) {}
@@ -65,7 +66,8 @@ pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitC
                 Some(Action::Help) => view.shows_help = !view.shows_help,
                 Some(Action::Choose(step)) => {
                     view.chosen = next_cache(view.chosen, step);
-                    // The polling thread ends only with this process.
+                    // Sending fails only if the receiver was dropped, but the polling thread keeps it until
+                    // the process ends.
                     let _ = choose.send(view.chosen);
                 }
                 None => {}
@@ -74,7 +76,7 @@ pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitC
             Ok(Message::Signal(signal)) => {
                 return Ok(ExitCode::from(128 | u8::try_from(signal).unwrap_or(0)));
             }
-            // This cannot happen: this thread also has a sender of the channel.
+            // This cannot happen, because this thread keeps a sender of the channel.
             Err(_) => break,
         }
     }
@@ -82,16 +84,17 @@ pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitC
     view.outcome()
 }
 
-/// Restores the terminal when dropped, also during a panic.
-struct Restored;
+/// Restores the terminal when it is dropped, even during a panic.
+struct RestoreOnDrop;
 
-impl Drop for Restored {
+impl Drop for RestoreOnDrop {
     fn drop(&mut self) {
         ratatui::restore();
     }
 }
 
-/// Starts a thread that sends messages until the receiver is dropped.
+/// Starts a thread that runs `run`. It passes to `run` a function that sends a message, and that returns
+/// false after the receiver was dropped.
 fn start(
     name: &str,
     sender: &Sender<Message>,
@@ -105,7 +108,7 @@ fn start(
         .map(drop)
 }
 
-/// Queries the server at each interval, and immediately when another cache is chosen.
+/// Queries the server once in each interval, and immediately when another cache is chosen.
 fn poll_server(
     mut poller: Poller,
     mut cache: CacheKind,
@@ -146,17 +149,17 @@ fn next_cache(cache: CacheKind, step: usize) -> CacheKind {
     from_here.nth(step).unwrap_or(cache)
 }
 
-/// The current figures and settings of the view.
+/// The current values and settings of the view.
 #[derive(Debug)]
 struct View<'a> {
     args: &'a TopArgs,
-    /// The reply with which the last one is compared.
+    /// The earlier reply with which `now` is compared.
     before: Option<Sample>,
     now: Sample,
     refreshes: u64,
     chosen: CacheKind,
-    /// Why the last query failed.
-    lost: Option<Error>,
+    /// The error of the last query, if it failed.
+    last_error: Option<Error>,
     shows_help: bool,
     has_colours: bool,
 }
@@ -169,7 +172,7 @@ impl<'a> View<'a> {
             now: first,
             refreshes: 0,
             chosen: args.cache.into(),
-            lost: None,
+            last_error: None,
             shows_help: false,
             has_colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         }
@@ -180,20 +183,21 @@ impl<'a> View<'a> {
         match answer {
             Ok(sample) => {
                 let last = std::mem::replace(&mut self.now, sample);
-                // A reply between two refreshes covers too short a time to compute rates per second.
+                // After a key press, the server is queried before the interval has passed. The time since
+                // the last reply is then too short for rates per second, so the comparison is not changed.
                 let is_regular = self.now.at.duration_since(last.at) > self.args.interval / 2;
                 if is_regular || self.before.is_none() {
                     self.before = Some(last);
                 }
-                self.lost = None;
+                self.last_error = None;
             }
-            Err(error) => self.lost = Some(error),
+            Err(error) => self.last_error = Some(error),
         }
     }
 
     fn draw(&self, frame: &mut Frame<'_>) {
         let notice = self
-            .lost
+            .last_error
             .as_ref()
             .map(|error| format!("not updated: {error}"));
         let screen = Screen {
@@ -208,9 +212,10 @@ impl<'a> View<'a> {
         frame.render_widget(screen, frame.area());
     }
 
-    /// Reports a lost mount, after the view has ended. If the mount was unmounted, that is a success.
+    /// Returns the result of the command after the view has ended. A failed query is a failure, unless it
+    /// failed because the image was unmounted.
     fn outcome(self) -> Result<ExitCode> {
-        match self.lost {
+        match self.last_error {
             None => Ok(ExitCode::SUCCESS),
             Some(error @ (Error::NotMounted(_) | Error::Absent(_))) => {
                 print_note(&error.to_string());

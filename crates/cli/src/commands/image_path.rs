@@ -1,4 +1,4 @@
-//! Places in an image, as `IMAGE:/path`, and functions that the commands that change images share.
+//! Paths of the form `IMAGE:/path`, and functions shared by the commands that change images.
 
 use crate::args::{ImageArgs, VolumeArgs};
 use crate::failure::of_path;
@@ -12,16 +12,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// A path inside an image.
+/// The path of an image, and a path inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place<'a> {
-    /// The image.
+pub(super) struct ImagePath<'a> {
+    /// The path of the image file.
     pub image: &'a Path,
-    /// The path, which begins with a slash.
+    /// The path inside the image, which begins with a slash.
     pub path: &'a [u8],
 }
 
-impl<'a> Place<'a> {
+impl<'a> ImagePath<'a> {
     /// Parses `IMAGE:/path`. The path begins after the first colon that is followed by a slash.
     pub(super) fn parse(text: &'a OsStr) -> Option<Self> {
         let bytes = text.as_bytes();
@@ -32,7 +32,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Returns the image, with the options `volume` to open it.
+    /// Returns the arguments that open the image with the options `volume`.
     pub(super) fn source(&self, volume: &VolumeArgs) -> ImageArgs {
         ImageArgs {
             volume: volume.clone(),
@@ -40,7 +40,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Parses an argument as [`Place::parse`] does, and fails if it is not a place.
+    /// Parses an argument with [`ImagePath::parse`]. Fails if the argument has not the form `IMAGE:/path`.
     pub(super) fn required(text: &'a OsStr) -> Result<Self> {
         Self::parse(text).ok_or_else(|| Failure::Usage {
             message: format!(
@@ -52,8 +52,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Opens an image, runs `change`, and writes all changes to the image. A failure of that last step is a
-/// failure of the command.
+/// Opens an image, runs `change`, and writes all changes to the image. If the changes cannot be written, the
+/// command fails.
 pub(super) fn change(
     args: &ImageArgs,
     change: impl FnOnce(&Volume) -> Result<ExitCode>,
@@ -86,15 +86,15 @@ pub(super) fn new_file(permissions: u16) -> NewFile {
     }
 }
 
-/// Returns the caller's umask. It can only be read by setting it, so this is called once, before other
-/// threads start.
+/// Returns the umask of this process. The umask can be read only by setting it, so this function must be
+/// called once, before other threads start.
 pub(super) fn umask() -> u16 {
     let present = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(present);
     u16::try_from(present.bits() & 0o777).unwrap_or(0o022)
 }
 
-/// A name in a directory of the image.
+/// A directory of the image, and a name in it at which a file is created, replaced or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// The directory.
@@ -104,7 +104,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Returns the target at `path`: its last name in the directory before it, which must exist.
+    /// Returns the target at `path`. The directory that is to contain the last name must exist.
     pub(super) fn of(volume: &Volume, path: &[u8]) -> Result<Self> {
         let (directory, name) = split(path).ok_or_else(|| {
             Failure::new(format!(
@@ -121,8 +121,8 @@ impl Target {
         })
     }
 
-    /// Returns the target as cp(1) and mv(1) do: `name` in `path` if that is a directory, otherwise
-    /// `path` itself.
+    /// Returns the target for the destination `path`, as cp(1) and mv(1) choose it: `name` in `path` if
+    /// `path` is a directory, otherwise `path` itself.
     pub(super) fn in_or_at(volume: &Volume, path: &[u8], name: Option<&[u8]>) -> Result<Self> {
         match (directory(volume, path), name) {
             (Some(parent), Some(name)) => Ok(Self {
@@ -133,10 +133,12 @@ impl Target {
         }
     }
 
-    /// Returns the target of `path`, an existing file, after following symbolic links at its end.
+    /// Returns the target at `path`, which must exist. If the last name is a symbolic link, returns the
+    /// target to which the link leads.
     pub(super) fn followed(volume: &Volume, path: &[u8]) -> Result<Self> {
         let mut path = path.to_vec();
-        // The number of links is limited, because resolving the path has followed them before.
+        // This loop ends: the caller has already resolved the path, which fails if there are too many
+        // links.
         loop {
             let target = Self::of(volume, &path)?;
             let present = target.present(volume);
@@ -154,7 +156,7 @@ impl Target {
         }
     }
 
-    /// Returns the file that exists at the target.
+    /// Returns the metadata of the file at the target, or `None` if the target does not exist.
     pub(super) fn present(&self, volume: &Volume) -> larder::Result<Option<larder::Metadata>> {
         match volume.lookup(self.parent, &self.name) {
             Ok(ino) => volume.metadata(ino).map(Some),
@@ -171,8 +173,8 @@ pub(super) fn directory(volume: &Volume, path: &[u8]) -> Option<Ino> {
     (metadata.kind == FileKind::Directory).then_some(ino)
 }
 
-/// Splits a path into its directory and last name; `None` if the last name cannot be created or
-/// removed.
+/// Splits a path into its directory and its last name. Returns `None` if the last name is `.` or `..`, or
+/// if the path has none, because such a name cannot be created or removed.
 pub(super) fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = path.iter().rposition(|&byte| byte != b'/')? + 1;
     let start = path[..end]
@@ -188,20 +190,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn place_is_split_at_the_first_colon_before_a_slash() {
+    fn image_path_is_split_at_the_first_colon_before_a_slash() {
         for (text, image, path) in [
             ("disk.img:/", "disk.img", "/"),
             ("a:b.img:/etc/x:/y", "a:b.img", "/etc/x:/y"),
             ("/srv/disk.img://etc", "/srv/disk.img", "//etc"),
         ] {
-            let place = Place::parse(OsStr::new(text)).unwrap();
+            let image_path = ImagePath::parse(OsStr::new(text)).unwrap();
             assert_eq!(
-                (place.image, place.path),
+                (image_path.image, image_path.path),
                 (Path::new(image), path.as_bytes())
             );
         }
         for text in ["disk.img", "disk.img:etc", ":/etc", "/etc", ""] {
-            assert_eq!(Place::parse(OsStr::new(text)), None, "{text:?}");
+            assert_eq!(ImagePath::parse(OsStr::new(text)), None, "{text:?}");
         }
     }
 
