@@ -113,11 +113,11 @@ fn strided_blocks_get_a_function_that_distributes_them() {
         &source,
         &surveys,
         Function::BufferReference.into(),
-        of.best.bits,
+        of.selected.bits,
     );
-    assert!(links(&terrible) > 4.0 * of.best.chance_links, "{of:?}");
-    assert_ne!(of.best.function, Function::BufferReference.into());
-    assert!(of.best.links < 1.5 * of.best.chance_links, "{of:?}");
+    assert!(links(&terrible) > 4.0 * of.selected.chance_links, "{of:?}");
+    assert_ne!(of.selected.function, Function::BufferReference.into());
+    assert!(of.selected.links < 1.5 * of.selected.chance_links, "{of:?}");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn second_half_is_judged_independently_of_the_first() {
     let wanted = Wanted::default().with(CACHE, Capacity::AsRecorded);
     let alone = survey(&second, wanted).unwrap();
     assert_eq!(of.lookups, alone[&CACHE].lookups);
-    for table in [of.best, of.current] {
+    for table in [of.selected, of.current] {
         let outcome = replayed(&second, &alone, table.function, table.bits);
         assert!((links(&outcome) - table.links).abs() < 1e-9, "{table:?}");
         let chance = alone[&CACHE].chance(table.bits).lookup;
@@ -246,8 +246,8 @@ fn volume_opens_with_the_recommended_tables() {
     };
     for ((cache, stats), advice) in volume.stats().caches().into_iter().zip(&advice.caches) {
         assert_eq!(cache, advice.cache);
-        assert_eq!(stats.finder, advice.best.function, "{cache:?}");
+        assert_eq!(stats.finder, advice.selected.function, "{cache:?}");
         // Long names have a separate table with an eighth of the buckets.
-        assert_eq!(stats.buckets.ilog2(), advice.best.bits, "{cache:?}");
+        assert_eq!(stats.buckets.ilog2(), advice.selected.bits, "{cache:?}");
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct TuneArgs {
     ///
     /// In nanoseconds. A trace does not contain this time. The default is the time of a read from a
     /// flash disk.
-    #[arg(long, value_name = "N", default_value_t = Conditions::MISS_NS)]
+    #[arg(long, value_name = "N", default_value_t = Conditions::DEFAULT_MISS_NS)]
     pub miss_ns: u32,
     /// Seed of the random samples
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_seed)]

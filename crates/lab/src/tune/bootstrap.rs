@@ -1,4 +1,4 @@
-//! Estimates how much a gain depends on the particular lookups of a trace.
+//! Estimates how much a gain depends on the particular lookups of a trace, by resampling its segments.
 
 use crate::run_report::ratio;
 use crate::workload::chance::generator;
@@ -6,52 +6,59 @@ use rand::Rng;
 use serde::Serialize;
 
 /// Number of random samples.
-const DRAWS: usize = 1000;
+const SAMPLES: usize = 1000;
 
-/// Number of samples that are discarded at either end of the interval: 95% remain.
-const DISCARDED: usize = DRAWS / 40;
+/// Number of samples that are discarded at each end of the sorted samples, so that 95% remain.
+const DISCARDED: usize = SAMPLES / 40;
 
-/// Minimum number of parts with lookups. With fewer, the samples do not represent other lookups.
-const MIN_PARTS: usize = 8;
+/// Minimum number of segments with lookups. Samples of fewer segments vary too little to represent other
+/// lookups.
+const MIN_SEGMENTS: usize = 8;
 
-/// A figure, with the interval that contains it in 95% of the samples.
+/// A gain, and the interval that contains the gains of 95% of the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// The figure over all parts.
+    /// The gain over all segments.
     pub value: f64,
-    /// The lower end; `None` if there are too few parts.
+    /// The lower end of the interval; `None` if there are too few segments or lookups.
     pub low: Option<f64>,
-    /// The upper end.
+    /// The upper end of the interval; `None` if `low` is.
     pub high: Option<f64>,
 }
 
-/// Returns the relative decrease of the sum of the first figures compared with the second: over all
-/// parts, and over random samples of the same number of parts, drawn with replacement. Parts whose
-/// second figure is 0 are omitted.
-pub(super) fn bootstrap(parts: &[(f64, f64)], seed: u64) -> Interval {
-    let gain = |parts: &mut dyn Iterator<Item = (f64, f64)>| {
-        let (less, more) = parts.fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+/// Returns the relative decrease from the sum of the second numbers to the sum of the first numbers. Each
+/// pair is a segment. The interval is computed from random samples of as many segments, drawn with
+/// replacement. Segments whose second number is 0 are omitted.
+pub(super) fn bootstrap(segments: &[(f64, f64)], seed: u64) -> Interval {
+    let gain = |segments: &mut dyn Iterator<Item = (f64, f64)>| {
+        let (less, more) = segments.fold((0.0, 0.0), |sum, segment| {
+            (sum.0 + segment.0, sum.1 + segment.1)
+        });
         ratio(more - less, more)
     };
-    let parts: Vec<_> = parts.iter().copied().filter(|part| part.1 > 0.0).collect();
-    let value = gain(&mut parts.iter().copied());
-    if parts.len() < MIN_PARTS {
+    let segments: Vec<_> = segments
+        .iter()
+        .copied()
+        .filter(|segment| segment.1 > 0.0)
+        .collect();
+    let value = gain(&mut segments.iter().copied());
+    if segments.len() < MIN_SEGMENTS {
         let (low, high) = (None, None);
         return Interval { value, low, high };
     }
     let mut random = generator(seed, 2);
-    let mut gains: Vec<f64> = (0..DRAWS)
+    let mut gains: Vec<f64> = (0..SAMPLES)
         .map(|_| {
-            let drawn = |_| parts[random.random_range(0..parts.len())];
-            gain(&mut (0..parts.len()).map(drawn))
+            let drawn = |_| segments[random.random_range(0..segments.len())];
+            gain(&mut (0..segments.len()).map(drawn))
         })
         .collect();
     gains.sort_by(f64::total_cmp);
-    let at = |place: usize| gains.get(place).copied();
+    let at = |index: usize| gains.get(index).copied();
     Interval {
         value,
         low: at(DISCARDED),
-        high: at(DRAWS - 1 - DISCARDED),
+        high: at(SAMPLES - 1 - DISCARDED),
     }
 }
 
@@ -62,12 +69,12 @@ mod tests {
     #[test]
     fn interval_contains_the_gain_and_is_a_point_for_equal_parts() {
         let ends = |interval: Interval| (interval.low.unwrap(), interval.high.unwrap());
-        let (low, high) = ends(bootstrap(&[(9.0, 10.0); MIN_PARTS], 1));
+        let (low, high) = ends(bootstrap(&[(9.0, 10.0); MIN_SEGMENTS], 1));
         assert!((low - 0.1).abs() < 1e-12 && (high - 0.1).abs() < 1e-12);
-        let parts: Vec<_> = (0..16)
-            .map(|part| (5.0 + f64::from(part % 4), 10.0))
+        let segments: Vec<_> = (0..16)
+            .map(|segment| (5.0 + f64::from(segment % 4), 10.0))
             .collect();
-        let interval = bootstrap(&parts, 1);
+        let interval = bootstrap(&segments, 1);
         let (low, high) = ends(interval);
         assert!(low < interval.value && interval.value < high);
         assert!(low > 0.2 && high < 0.5, "{interval:?}");
@@ -75,9 +82,9 @@ mod tests {
 
     #[test]
     fn interval_of_too_few_parts_with_lookups_has_no_ends() {
-        let mut parts = vec![(9.0, 10.0); MIN_PARTS - 1];
-        parts.extend([(0.0, 0.0); MIN_PARTS]);
-        let interval = bootstrap(&parts, 1);
+        let mut segments = vec![(9.0, 10.0); MIN_SEGMENTS - 1];
+        segments.extend([(0.0, 0.0); MIN_SEGMENTS]);
+        let interval = bootstrap(&segments, 1);
         assert!((interval.value - 0.1).abs() < 1e-12);
         assert_eq!((interval.low, interval.high), (None, None));
         assert!(bootstrap(&[], 1).value.abs() < 1e-12);

@@ -1,4 +1,4 @@
-//! The tables that are tried, the table that a mount uses now, and the choice among them.
+//! The tables that are compared, the table that a mount uses by default, and the selection of one table.
 
 use crate::hash::{
     BUCKET_BYTES, Combination, Functions, Outcome, Row, Survey, Surveys, own_function,
@@ -8,30 +8,30 @@ use larder_cache::inode::{InodeCache, RAW_INODE_WORDS};
 use larder_cache::tables::{Finder, TableSize};
 use larder_cache::tape::CacheKind;
 
-/// The largest size that is tried has this many bits more than the current table, or than the smallest
-/// table with at least as many buckets as objects.
+/// The largest size that is compared has this many bits more than the current table, or than the smallest
+/// table with at least as many buckets as objects, whichever is larger.
 const EXTRA_BITS: u32 = 1;
 
-/// The buckets of a cache may take at most one part in this many of the memory.
+/// Divisor of the memory: the buckets of a table may take at most 1/128 of it.
 const BUCKETS_OF_MEMORY: u64 = 128;
 
-/// Block size of the mount: the default of `mke2fs`.
+/// Assumed block size of the mounted image: the default of `mke2fs`.
 const BLOCK_BYTES: usize = 4096;
 
-/// Returns the tables that are tried.
+/// Returns the tables that are compared.
 pub(super) fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combination> {
     let division = division(memory_bytes);
-    let most = (memory_bytes / BUCKETS_OF_MEMORY / BUCKET_BYTES)
+    let max_bits = (memory_bytes / BUCKETS_OF_MEMORY / BUCKET_BYTES)
         .max(2)
         .ilog2();
-    let most = most.min(TableSize::MAX_BITS);
+    let max_bits = max_bits.min(TableSize::MAX_BITS);
     let of_cache = |(cache, survey): (&CacheKind, &Survey)| {
         let fitting = survey.fitting_bits();
         let cache = *cache;
-        let least = current_table(cache, &division).bits.clamp(1, most);
-        let sizes = least..=(least.max(fitting) + EXTRA_BITS).min(most);
-        // Larder's own function is included under its own name. Trees are never recommended, because they
-        // lock.
+        let min_bits = current_table(cache, &division).bits.clamp(1, max_bits);
+        let sizes = min_bits..=(min_bits.max(fitting) + EXTRA_BITS).min(max_bits);
+        // `Finder::Larder` already includes Larder's own function, so that function is not listed again.
+        // Trees are never recommended, because their lookups take locks.
         let own = Finder::from(own_function(cache));
         let functions = Functions::all().of(cache).into_iter();
         let functions = functions.filter(move |one| *one != own && *one != Finder::RedBlackTrees);
@@ -46,13 +46,13 @@ pub(super) fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combinatio
     surveys.iter().flat_map(of_cache).collect()
 }
 
-/// Returns the division of the memory on a mount with Larder's default tables.
+/// Returns how a mount with Larder's default tables divides the memory among its caches.
 pub(super) fn division(memory_bytes: u64) -> Division {
     let config = BudgetConfig::new(memory_bytes, BLOCK_BYTES);
     Division::new(&config, InodeCache::<RAW_INODE_WORDS>::SLOT_BYTES)
 }
 
-/// Returns the table that a mount uses now.
+/// Returns the table that a mount uses by default. For names, returns the table of short names.
 pub(super) fn current_table(cache: CacheKind, division: &Division) -> Combination {
     let bits = match cache {
         CacheKind::Page => division.frames.page_bits,
@@ -67,9 +67,10 @@ pub(super) fn current_table(cache: CacheKind, division: &Division) -> Combinatio
     }
 }
 
-/// Selects among the tables that the fastest one does not significantly beat: the current table if it is
-/// one of them, otherwise the smallest, with Larder's own function or otherwise with the fewest links.
-pub(super) fn choose(
+/// Selects one of the tables that are not significantly slower than the fastest one. Selects the current
+/// table if it is among them. Otherwise selects the smallest; of several tables of this size, the one with
+/// Larder's own function, or else the one with the fewest links.
+pub(super) fn select(
     outcomes: &[Outcome],
     survey: &Survey,
     current: Combination,
@@ -82,18 +83,18 @@ pub(super) fn choose(
         .collect();
     let times = rows.iter().filter_map(|(_, row)| row.time());
     let fastest = times.min_by(|a, b| a.median_ns.total_cmp(&b.median_ns));
-    let is_as_fast = |row: &Row| {
+    let is_tied_with_fastest = |row: &Row| {
         let times = fastest.zip(row.time());
         times.is_none_or(|(fastest, time)| !fastest.is_significantly_less(time))
     };
-    let as_fast = rows.iter().filter(|(_, row)| is_as_fast(row));
-    let best = as_fast.min_by(|(a, of_a), (b, of_b)| {
-        let simplest =
+    let tied = rows.iter().filter(|(_, row)| is_tied_with_fastest(row));
+    let selected = tied.min_by(|(a, of_a), (b, of_b)| {
+        let preference =
             |one: &Combination| (*one != current, one.bits, one.function != Finder::Larder);
         let links = of_a.links.lookup.total_cmp(&of_b.links.lookup);
-        simplest(a).cmp(&simplest(b)).then(links)
+        preference(a).cmp(&preference(b)).then(links)
     });
-    best.map(|(combination, _)| *combination)
+    selected.map(|(combination, _)| *combination)
 }
 
 #[cfg(test)]
@@ -105,7 +106,8 @@ mod tests {
     use larder_testkit::{Random, Seed};
     use std::time::Duration;
 
-    /// Returns a table whose runs took about `ns` for a lookup of one link, within 2%.
+    /// Returns the outcome of a table in which a lookup took `ns` nanoseconds, with a deviation of at most 2%
+    /// in each run.
     fn outcome(function: Finder, bits: u32, ns: u32, random: &mut Random) -> Outcome {
         let mut run = || {
             let permille = 980 + u32::try_from(random.below(41)).unwrap();
@@ -151,7 +153,7 @@ mod tests {
             ];
             let tables =
                 tables.map(|(function, bits, ns)| outcome(function, bits, ns, &mut random));
-            let chosen = |current| choose(&tables, &Survey::default(), current).unwrap();
+            let chosen = |current| select(&tables, &Survey::default(), current).unwrap();
             assert_eq!(chosen(current(13)), current(13), "seed {seed}");
             assert_eq!(chosen(current(10)), current(12), "seed {seed}");
         }

@@ -1,24 +1,33 @@
-//! Selects the tables that suit a trace on its first half, and judges them on the second.
+//! Recommends, for each cache, the hash table (hash function and number of buckets) that suits a trace.
 //!
 //! # Model
-//! Every function and some sizes are replayed with the first half of the trace. Sizes below the current one
-//! are excluded, since a trace need not have filled the memory as later work will. Among the tables that the
-//! fastest one does not beat by more than noise, the current table of a mount is selected if it is one of
-//! them. Otherwise the smallest is selected, with Larder's own function if that is available. Therefore noise
-//! alone changes nothing, and the same trace gives the same advice, unless the advantage of a table is close
-//! to the noise. The second half, which did not influence the selection, is then replayed with the selected
-//! table and with the current one. The gain there is an estimate of the gain to expect. Links are those of
-//! the second half's lookups alone. Times are of the last lookups before the number of objects was largest in
-//! the second half.
+//! The current table of a cache is the table that a mount with the given memory and the default options would
+//! use. A link is an entry that a lookup compares with the key.
 //!
-//! The second half consists of parts. Random samples of these, drawn with replacement, show how much the gain
-//! depends on the particular lookups (bootstrap).
+//! 1. Selection. The first half of the trace is replayed in a table of each function and of several sizes. No
+//!    size is below the current one, because a later workload may fill the memory more than the trace did.
+//!    The tables are timed, and those that are slower than the fastest table by more than the noise are
+//!    excluded. If the current table remains, it is selected. Otherwise the smallest remaining table is
+//!    selected; of several tables of this size, the one with Larder's own function, or else the one with the
+//!    fewest links.
+//! 2. Measurement. The whole trace is replayed in the selected table and in the current one. Links are
+//!    counted for the lookups of the second half only, which did not influence the selection. The timed
+//!    lookups are the last ones before the number of objects reached its maximum in the second half. The gain
+//!    estimates what another trace of the same workload would gain.
+//! 3. Recommendation. The current table is replaced only if the selected table is faster by more than the
+//!    noise in the second half also.
 //!
-//! The current table has the size that the caches choose for the given memory. A mount hashes names with a
-//! secret key, from the names themselves, which a trace does not contain. A mixer represents that function,
-//! because it is equally close to chance, and one table represents the tables of short and of long names.
+//! Therefore noise alone seldom changes a table, and the advice for a trace is the same in every run, unless
+//! the advantage of a table is close to the noise.
 //!
-//! A table is changed only if it is faster beyond noise on the second half as well.
+//! The second half consists of 16 segments. The decrease in links is also computed for random samples of
+//! these segments, drawn with replacement (bootstrap). The range of the results shows how much the decrease
+//! depends on the particular lookups of the trace.
+//!
+//! A mount hashes the characters of names with a secret seed. A trace contains neither, so Larder's function
+//! for names cannot be replayed. The mixer `xxh3-avalanche` is replayed instead: it distributes keys as
+//! evenly, at a similar cost. A mount has one table for short names and one for long names; the replay has a
+//! single table, with the size of the table for short names.
 
 mod bootstrap;
 mod candidates;
@@ -36,60 +45,60 @@ use crate::hash::{
 use crate::run_report::{as_f64, quotient, ratio};
 use crate::trace::Losses;
 use bootstrap::bootstrap;
-use candidates::{candidates, choose, current_table, division};
+use candidates::{candidates, current_table, division, select};
 use larder_cache::table::Counts;
 use larder_cache::tables::Finder;
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// The share of all pairs of runs in which a table must be faster.
-const MIN_CERTAINTY: f64 = 0.95;
+/// The selected table must be faster than the current one in at least this share of all pairs of timed runs.
+const MIN_FASTER_SHARE: f64 = 0.95;
 
-/// The minimum number of lookups in the second half for a judgement.
-const MIN_LOOKUPS: u64 = 10_000;
+/// The minimum number of lookups in the second half for a recommendation.
+const MIN_SECOND_HALF_LOOKUPS: u64 = 10_000;
 
-/// The conditions for which tables are selected.
+/// The properties of the mount for which tables are recommended, and the seed of the bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
-    /// Memory of the mount's caches, in bytes.
+    /// Memory of all caches of the mount, in bytes.
     pub memory_bytes: u64,
-    /// Cost of a missed lookup of a name, in nanoseconds, which a trace does not contain.
+    /// Cost of a missed lookup of a name, in nanoseconds. A trace does not contain this cost.
     pub miss_ns: f64,
     /// Seed of the random samples.
     pub seed: u64,
 }
 
 impl Conditions {
-    /// The default cost of a miss, in nanoseconds: a read from a flash disk. It is an assumption, not a
-    /// measurement.
-    pub const MISS_NS: u32 = 100_000;
+    /// The default of `miss_ns`: the assumed time of a read from a flash disk.
+    pub const DEFAULT_MISS_NS: u32 = 100_000;
 
-    /// Returns the conditions of a mount whose caches have `memory_bytes`, with defaults for the rest.
+    /// Returns the conditions of a mount whose caches have `memory_bytes`, with the default cost of a miss
+    /// and the default seed.
     #[must_use]
     pub fn new(memory_bytes: u64) -> Self {
         Self {
             memory_bytes,
-            miss_ns: Self::MISS_NS.into(),
+            miss_ns: Self::DEFAULT_MISS_NS.into(),
             seed: 1,
         }
     }
 }
 
-/// A recommendation.
+/// The recommendations for the caches of a mount.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// Origin of the keys.
+    /// Description of the trace, or of the generated keys.
     pub source: String,
     /// Events that are missing from the source.
     pub losses: Losses,
-    /// Memory of the caches, in bytes.
+    /// Memory of all caches, in bytes.
     pub memory_bytes: u64,
     /// The recommended value of `-o`: `tables=...`.
     pub mount_option: String,
     /// The recommendation for each cache.
     pub caches: Vec<CacheAdvice>,
-    /// The recommendation for shrinking dentries, if the trace has any.
+    /// The recommendation for eager shrinking of the dentry cache; `None` if the trace has no dentries.
     pub shrinking: Option<ShrinkingAdvice>,
 }
 
@@ -98,43 +107,44 @@ pub struct Advice {
 pub struct CacheAdvice {
     /// The cache.
     pub cache: CacheKind,
-    /// The selected table.
-    pub best: Judged,
-    /// The table that a mount uses now.
+    /// The result of the table that was selected on the first half.
+    #[serde(rename = "best")]
+    pub selected: SecondHalfResult,
+    /// The result of the table that a mount uses by default.
     #[serde(rename = "today")]
-    pub current: Judged,
+    pub current: SecondHalfResult,
     /// Number of lookups in the second half.
     pub lookups: u64,
-    /// Relative decrease in links of a lookup in the second half, compared with the current table.
+    /// Relative decrease in the links that a lookup walks, compared with the current table.
     pub gain_links: Interval,
     /// Relative decrease in time of a lookup, compared with the current table; `None` if there are too few
     /// lookups.
     pub gain_time: Option<f64>,
-    /// The share of all pairs of timed runs in which the selected table was faster.
-    pub certainty: f64,
-    /// Whether to replace the current table.
+    /// The share of all pairs of timed runs, one run of each table, in which the selected table was faster.
+    #[serde(rename = "certainty")]
+    pub faster_share: f64,
+    /// Whether the selected table should replace the current one.
     pub is_worth_it: bool,
 }
 
-/// Results of a table on the second half.
+/// Results of a table in the second half of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Judged {
+pub struct SecondHalfResult {
     /// The function that distributes the keys.
     pub function: Finder,
     /// The table has 2^`bits` buckets.
     pub bits: u32,
-    /// Mean links of a lookup.
+    /// Mean number of links that a lookup walks.
     pub links: f64,
-    /// Mean links of a lookup if chance distributed the keys.
+    /// Expected mean number of links if the keys were distributed over the buckets at random.
     pub chance_links: f64,
-    /// Nanoseconds of a lookup at the largest number of objects, in the median run; `None` if there are too
-    /// few lookups.
+    /// Time of a lookup in the median run, in nanoseconds; `None` if no lookup could be timed.
     pub lookup_ns: Option<f64>,
-    /// The median absolute deviation of the runs from this.
+    /// The median absolute deviation of the runs from `lookup_ns`.
     pub mad_ns: Option<f64>,
 }
 
-impl Judged {
+impl SecondHalfResult {
     fn new(outcome: &Outcome, parts: &[Counts], survey: &Survey) -> Self {
         let Combination { function, bits, .. } = outcome.combination;
         let parts = parts.iter().copied();
@@ -156,10 +166,10 @@ impl Judged {
     }
 }
 
-/// Selects tables for the caches in `source` under `conditions`. Calls `tick` as [`replay`] does.
+/// Recommends tables for the caches whose lookups are in `source`. Calls `tick` as [`replay`] does.
 ///
 /// # Errors
-/// As [`replay`]; also if the trace has no lookups.
+/// Returns the errors of [`replay`], and [`Error::Empty`] if the first half of the trace has no lookups.
 pub fn tune(
     source: &dyn Source,
     conditions: Conditions,
@@ -171,46 +181,50 @@ pub fn tune(
         seed,
     } = conditions;
     let events = segment_end(SEGMENTS / 2 - 1, source.events()).unwrap_or(0);
-    let half = Prefix::new(source, events);
+    let first_half = Prefix::new(source, events);
     let wanted = wanted(source, memory_bytes);
-    let fitted = survey(&half, wanted)?;
-    if fitted.is_empty() {
+    let first_half_surveys = survey(&first_half, wanted)?;
+    if first_half_surveys.is_empty() {
         return Err(Error::Empty);
     }
-    let tried = candidates(&fitted, memory_bytes);
-    let outcomes = replay(&half, wanted, &fitted, &tried, tick)?;
-    let all = survey_from(source, wanted, events)?;
+    let candidates = candidates(&first_half_surveys, memory_bytes);
+    let outcomes = replay(&first_half, wanted, &first_half_surveys, &candidates, tick)?;
+    let surveys = survey_from(source, wanted, events)?;
     let division = division(memory_bytes);
     let mut caches = Vec::new();
-    for (cache, of_half) in &fitted {
-        let Some(of_all) = all.get(cache) else {
+    for (cache, first_half_survey) in &first_half_surveys {
+        let Some(whole_survey) = surveys.get(cache) else {
             continue;
         };
         let current = current_table(*cache, &division);
-        let later = of_all.since(of_half);
-        // A table without lookups in the second half cannot be judged.
-        let chosen = match later.lookups {
+        let second_half_survey = whole_survey.since(first_half_survey);
+        // Without lookups in the second half, the gain is unknown: the current table is kept.
+        let selection = match second_half_survey.lookups {
             0 => Some(current),
-            _ => choose(&outcomes, of_half, current),
+            _ => select(&outcomes, first_half_survey, current),
         };
-        let Some(best) = chosen else {
+        let Some(selected) = selection else {
             continue;
         };
-        let pair = [current, best];
-        let tables = if best == current {
+        let pair = [current, selected];
+        let tables = if selected == current {
             &pair[..1]
         } else {
             &pair[..]
         };
-        let judged = replay(source, wanted, &all, tables, tick)?;
-        if let [current, ..] = &judged[..]
-            && let Some(best) = judged.last()
+        let outcomes_of_pair = replay(source, wanted, &surveys, tables, tick)?;
+        if let [current, ..] = &outcomes_of_pair[..]
+            && let Some(selected) = outcomes_of_pair.last()
         {
-            caches.push(judge([best, current], &later, seed));
+            caches.push(compare_on_second_half(
+                [selected, current],
+                &second_half_survey,
+                seed,
+            ));
         }
     }
-    let names = current_table(CacheKind::Dentry, &division);
-    let shrinking = shrinking::advise(source, names, &all, miss_ns, tick)?;
+    let dentry_table = current_table(CacheKind::Dentry, &division);
+    let shrinking = shrinking::advise(source, dentry_table, &surveys, miss_ns, tick)?;
     Ok(Advice {
         source: source.title(),
         losses: source.losses(),
@@ -221,8 +235,8 @@ pub fn tune(
     })
 }
 
-/// Returns all caches, with the recorded objects, or with the number of objects that fit in an equal share of
-/// the memory.
+/// Returns the rule for the objects of each cache: the recorded insertions and removals, or, if the source
+/// has none, the number of objects that fit in an equal share of the memory.
 fn wanted(source: &dyn Source, memory_bytes: u64) -> Wanted {
     let each = memory_bytes / CacheKind::ALL.len() as u64;
     let capacity = |cache| {
@@ -238,66 +252,74 @@ fn wanted(source: &dyn Source, memory_bytes: u64) -> Wanted {
     })
 }
 
-/// Compares the selected table with the current one, on the second half, which `survey` describes.
-fn judge([best, current]: [&Outcome; 2], survey: &Survey, seed: u64) -> CacheAdvice {
+/// Compares the selected table with the current one. `survey` describes the second half.
+fn compare_on_second_half(
+    [selected, current]: [&Outcome; 2],
+    survey: &Survey,
+    seed: u64,
+) -> CacheAdvice {
     let parts = |outcome: &Outcome| -> Vec<Counts> {
         let segments = (0..).zip(&outcome.segments);
         let second = segments.filter(|(number, _)| *number >= SEGMENTS / 2);
         second.map(|(_, counts)| *counts).collect()
     };
-    let (of_best, of_current) = (parts(best), parts(current));
+    let (selected_counts, current_counts) = (parts(selected), parts(current));
     let links = |counts: &Counts| as_f64(counts.links());
-    let pairs = of_best.iter().zip(&of_current);
+    let pairs = selected_counts.iter().zip(&current_counts);
     let pairs: Vec<_> = pairs
-        .map(|(best, current)| (links(best), links(current)))
+        .map(|(selected, current)| (links(selected), links(current)))
         .collect();
-    let lookups = of_best.iter().map(Counts::lookups).sum();
+    let lookups = selected_counts.iter().map(Counts::lookups).sum();
     let mut gain_links = bootstrap(&pairs, seed);
-    if lookups < MIN_LOOKUPS {
+    if lookups < MIN_SECOND_HALF_LOOKUPS {
         (gain_links.low, gain_links.high) = (None, None);
     }
-    let certainty = certainty(best, current);
-    let cache = best.combination.cache;
-    let best = Judged::new(best, &of_best, survey);
-    let current = Judged::new(current, &of_current, survey);
-    let times = best.time().zip(current.time());
-    let is_faster = times.is_some_and(|(best, current)| best.is_significantly_less(current));
+    let faster_share = faster_share(selected, current);
+    let cache = selected.combination.cache;
+    let selected = SecondHalfResult::new(selected, &selected_counts, survey);
+    let current = SecondHalfResult::new(current, &current_counts, survey);
+    let times = selected.time().zip(current.time());
+    let is_faster =
+        times.is_some_and(|(selected, current)| selected.is_significantly_less(current));
     let is_long_enough = gain_links.low.is_some();
     CacheAdvice {
         cache,
-        best,
+        selected,
         current,
         lookups,
         gain_links,
-        gain_time: times.map(|(best, current)| 1.0 - ratio(best.median_ns, current.median_ns)),
-        certainty,
-        is_worth_it: is_long_enough && is_faster && certainty >= MIN_CERTAINTY,
+        gain_time: times
+            .map(|(selected, current)| 1.0 - ratio(selected.median_ns, current.median_ns)),
+        faster_share,
+        is_worth_it: is_long_enough && is_faster && faster_share >= MIN_FASTER_SHARE,
     }
 }
 
-/// Returns the share of all pairs of timed runs, one of each table, in which `best` was faster than `current`.
-fn certainty(best: &Outcome, current: &Outcome) -> f64 {
-    let (best, current) = (runs(best), runs(current));
-    let pairs = best.len() * current.len();
-    let faster = best.iter().map(|best| {
-        let slower = current.iter().filter(|current| best < current);
+/// Returns the share of all pairs of timed runs, one run of each table, in which `selected` was faster than
+/// `current`.
+fn faster_share(selected: &Outcome, current: &Outcome) -> f64 {
+    let (selected, current) = (runs(selected), runs(current));
+    let pairs = selected.len() * current.len();
+    let faster = selected.iter().map(|selected| {
+        let slower = current.iter().filter(|current| selected < current);
         slower.count()
     });
     quotient(faster.sum::<usize>() as u64, pairs as u64)
 }
 
-/// Returns the seconds of the runs of a table's lookups.
+/// Returns the duration of each timed run of a table, in seconds.
 fn runs(outcome: &Outcome) -> Vec<f64> {
     let runs = outcome.timing.iter().flat_map(|timing| &timing.runs);
     runs.map(std::time::Duration::as_secs_f64).collect()
 }
 
-/// Returns the value of `-o` for these tables, in the syntax of [`Tables`](larder_cache::tables::Tables).
+/// Returns the value of `-o` that makes a mount use the recommended tables: `tables=` and the text form of
+/// [`Tables`](larder_cache::tables::Tables).
 #[must_use]
 pub fn mount_option(caches: &[CacheAdvice], shrinking: Option<&ShrinkingAdvice>) -> String {
     let mut option = "tables=larder".to_owned();
     for advice in caches.iter().filter(|advice| advice.is_worth_it) {
-        let Judged { function, bits, .. } = advice.best;
+        let SecondHalfResult { function, bits, .. } = advice.selected;
         let cache = advice.cache.as_str();
         // Writing to a string does not fail.
         let _ = write!(option, "+{cache}={function}/{bits}");
@@ -316,7 +338,7 @@ mod tests {
     use larder_cache::tables::Tables;
 
     fn advice(cache: CacheKind, function: Finder, is_worth_it: bool) -> CacheAdvice {
-        let table = Judged {
+        let table = SecondHalfResult {
             function,
             bits: 14,
             links: 1.0,
@@ -326,12 +348,12 @@ mod tests {
         };
         CacheAdvice {
             cache,
-            best: table,
+            selected: table,
             current: table,
             lookups: 1,
             gain_links: bootstrap(&[], 1),
             gain_time: None,
-            certainty: 1.0,
+            faster_share: 1.0,
             is_worth_it,
         }
     }
@@ -343,7 +365,7 @@ mod tests {
             misses_normal: 0,
             misses_eager: 0,
             saved_ns: Some(1.0),
-            certainty: 1.0,
+            faster_share: 1.0,
             break_even_ns: Some(1e6),
             assumed_miss_ns: 1e5,
             is_worth_it: true,

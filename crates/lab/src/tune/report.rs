@@ -1,18 +1,18 @@
-//! Output of a recommendation for people and programs.
+//! Output of the recommendations: Markdown, a table for the terminal, CSV and a plot.
 
-use super::{Advice, CacheAdvice, Judged};
+use super::{Advice, CacheAdvice, SecondHalfResult};
 use crate::output::{BarPlot, Report, ReportFile, Series, Table, csv_text, text_or};
 use std::io;
 
-/// Explanation of the figures.
-const JUDGED: &str = "\
+/// Explanation of the columns.
+const ABOUT_COLUMNS: &str = "\
 Tables are selected in the first half of the trace, and measured in the second. The time of a lookup is the \
-median of seven runs, with their median absolute deviation. Links are the mean of a lookup; by chance, they are \
-the expected mean if the keys were distributed at random.";
+median of seven runs, with their median absolute deviation. Links are the mean number of entries that a lookup \
+compares with its key; links by chance are the expected mean if the keys were distributed at random.";
 
 impl Advice {
-    /// Returns a table with two rows for each cache: the table that a mount uses now, and the selected
-    /// one if it differs.
+    /// Returns a table with one or two rows for each cache: the table that a mount uses by default, and the
+    /// selected table if it differs.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut table =
@@ -20,8 +20,8 @@ impl Advice {
         for advice in &self.caches {
             let cache = advice.cache.as_str();
             table.push(row(cache, "current", &advice.current));
-            if advice.is_another() {
-                table.push(row(cache, "selected", &advice.best));
+            if advice.differs_from_current() {
+                table.push(row(cache, "selected", &advice.selected));
             }
         }
         table
@@ -38,9 +38,9 @@ impl Advice {
                 .map(|advice| advice.cache.as_str().to_owned())
                 .collect(),
             series: vec![
-                series("selected", |advice| advice.best.links),
+                series("selected", |advice| advice.selected.links),
                 series("current", |advice| advice.current.links),
-                series("chance", |advice| advice.best.chance_links),
+                series("chance", |advice| advice.selected.chance_links),
             ],
         }
     }
@@ -52,7 +52,7 @@ impl Report for Advice {
 
     fn body(&self) -> String {
         format!(
-            "{}, {} bytes of memory. {JUDGED}\n\n{}\n![links of a lookup](links.svg)\n\n{}",
+            "{}, {} bytes of memory. {ABOUT_COLUMNS}\n\n{}\n![links of a lookup](links.svg)\n\n{}",
             self.source,
             self.memory_bytes,
             self.table().to_markdown(),
@@ -68,7 +68,7 @@ impl Report for Advice {
         let known = |figure: Option<f64>| text_or(figure, "");
         let line = |advice: &CacheAdvice| {
             let mut line = vec![advice.cache.as_str().to_owned()];
-            for table in [advice.best, advice.current] {
+            for table in [advice.selected, advice.current] {
                 line.extend([table.function.to_string(), table.bits.to_string()]);
                 line.extend([table.links, table.chance_links].map(|links| links.to_string()));
                 line.extend([table.lookup_ns, table.mad_ns].map(known));
@@ -76,7 +76,7 @@ impl Report for Advice {
             let gain = advice.gain_links;
             line.push(advice.lookups.to_string());
             line.extend([Some(gain.value), gain.low, gain.high].map(known));
-            line.extend([advice.gain_time, Some(advice.certainty)].map(known));
+            line.extend([advice.gain_time, Some(advice.faster_share)].map(known));
             line.push(advice.is_worth_it.to_string());
             line
         };
@@ -88,7 +88,7 @@ impl Report for Advice {
     }
 }
 
-fn row(cache: &str, choice: &str, table: &Judged) -> [String; 6] {
+fn row(cache: &str, choice: &str, table: &SecondHalfResult) -> [String; 6] {
     let time = table.lookup_ns.zip(table.mad_ns);
     [
         cache.to_owned(),

@@ -1,48 +1,51 @@
-//! Decides whether to shrink dentries eagerly: fewer names make chains shorter and misses more frequent.
+//! Recommends eager or normal shrinking of the dentry cache. Eager shrinking (`shrink=eager`) leaves fewer
+//! names in the cache, which makes chains shorter and misses more frequent.
 //!
 //! # Model
 //! "Some may argue that shrinking the dcache unnecessarily might lower the overall effectiveness of the
-//! cache" (Lever 2000, section 3.3). Both effects are measured: the trace's names are replayed in a table
-//! with room for their largest number, and in the same table with room for half as many, which corresponds
-//! to pressure on all objects at every shortage. The time saved on all lookups, divided by the number of
-//! additional misses, is the maximum cost of a miss at which eager shrinking pays. The actual cost is not
-//! in the trace: the user specifies it, or it is assumed to be a read from a disk, the worst case, so that
-//! eager shrinking is recommended only where it pays even then.
+//! cache" (Lever 2000, section 3.3). Both effects are measured. The trace's names are replayed twice in the
+//! same table: with capacity for their maximum number, and with capacity for half of that number. The second
+//! replay represents eager shrinking, which evicts from all names at every shortage of memory. The time saved
+//! on all lookups, divided by the number of additional misses, is the maximum cost of a miss at which eager
+//! shrinking pays. The trace does not contain the actual cost of a miss. The user can specify it; the default
+//! is the time of a read from a disk. That is the worst case, so eager shrinking is recommended only if it
+//! pays even in the worst case.
 
-use super::{MIN_CERTAINTY, certainty};
+use super::{MIN_FASTER_SHARE, faster_share};
 use crate::hash::{Capacity, Combination, Error, Outcome, Source, Surveys, Wanted, replay, survey};
 use crate::run_report::{as_f64, ratio};
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
 
-/// Minimum relative decrease in the time of a lookup. The two tables are timed one after the other, and
-/// the speed of the machine varies by some hundredths meanwhile.
+/// Minimum relative decrease in the time of a lookup. The two tables are timed one after the other, and the
+/// speed of the machine varies by several percent between the two.
 const MIN_SAVED_SHARE: f64 = 0.1;
 
-/// Results of eager shrinking.
+/// The recommendation for eager shrinking, and the measurements that it is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ShrinkingAdvice {
     /// Number of lookups of names.
     pub lookups: u64,
     /// Number of misses with normal shrinking.
     pub misses_normal: u64,
-    /// Number of misses with half as many names.
+    /// Number of misses with eager shrinking.
     pub misses_eager: u64,
-    /// Decrease in the time of a lookup with half as many names, in nanoseconds; `None` if it is within
-    /// the noise.
+    /// Decrease in the time of a lookup due to eager shrinking, in nanoseconds; `None` if it is within the
+    /// noise.
     pub saved_ns: Option<f64>,
-    /// The share of all pairs of timed runs in which half as many names were faster.
-    pub certainty: f64,
+    /// The share of all pairs of timed runs, one run of each replay, in which eager shrinking was faster.
+    #[serde(rename = "certainty")]
+    pub faster_share: f64,
     /// The maximum cost of a miss, in nanoseconds, at which eager shrinking pays; `None` if there are no
     /// additional misses.
     pub break_even_ns: Option<f64>,
-    /// The assumed cost of a miss.
+    /// The assumed cost of a miss, in nanoseconds.
     pub assumed_miss_ns: f64,
-    /// Whether eager shrinking pays.
+    /// Whether the mount should use eager shrinking.
     pub is_worth_it: bool,
 }
 
-/// Measures eager shrinking in `table`, if the trace has names.
+/// Measures normal and eager shrinking in `table`. Returns `None` if the trace has no names.
 pub(super) fn advise(
     source: &dyn Source,
     table: Combination,
@@ -54,20 +57,21 @@ pub(super) fn advise(
     let Some(all) = surveys.get(&cache) else {
         return Ok(None);
     };
-    let mut with_room = |objects: u64| -> Result<Outcome, Error> {
+    let mut replay_with_capacity = |objects: u64| -> Result<Outcome, Error> {
         let wanted = Wanted::default().with(cache, Capacity::Objects(objects.max(1)));
         let surveys = survey(source, wanted)?;
         let mut outcomes = replay(source, wanted, &surveys, &[table], tick)?;
         Ok(outcomes.remove(0))
     };
-    let normal = with_room(all.peak_objects)?;
-    let eager = with_room(all.peak_objects / 2)?;
+    let normal = replay_with_capacity(all.peak_objects)?;
+    let eager = replay_with_capacity(all.peak_objects / 2)?;
     let time = |outcome: &Outcome| Some(outcome.timing.as_ref()?.lookup().median_ns);
-    let certainty = certainty(&eager, &normal);
+    let faster_share = faster_share(&eager, &normal);
     let times = time(&normal).zip(time(&eager));
     let saved_ns = times.and_then(|(normal, eager)| {
-        let is_sure = normal - eager >= MIN_SAVED_SHARE * normal && certainty >= MIN_CERTAINTY;
-        is_sure.then_some(normal - eager)
+        let is_significant =
+            normal - eager >= MIN_SAVED_SHARE * normal && faster_share >= MIN_FASTER_SHARE;
+        is_significant.then_some(normal - eager)
     });
     let lookups = normal.counts.lookups();
     let added = eager.counts.misses.saturating_sub(normal.counts.misses);
@@ -78,7 +82,7 @@ pub(super) fn advise(
         misses_normal: normal.counts.misses,
         misses_eager: eager.counts.misses,
         saved_ns,
-        certainty,
+        faster_share,
         break_even_ns,
         assumed_miss_ns: miss_ns,
         is_worth_it: saved_ns.is_some() && break_even_ns.is_some_and(|cost| cost >= miss_ns),

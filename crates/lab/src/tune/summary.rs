@@ -1,4 +1,4 @@
-//! Text of a recommendation: what to change, the gain, and its certainty.
+//! Text of the recommendations: the table to use for each cache, and the measured gain.
 
 use super::{Advice, CacheAdvice, Interval, ShrinkingAdvice};
 use crate::hash::own_function;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 impl Advice {
-    /// Returns the recommendation as text.
+    /// Returns the recommendations as text.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = String::new();
@@ -31,11 +31,11 @@ impl Advice {
         if let Some(names) = names {
             let _ = writeln!(
                 text,
-                "The seed of larder's function for names is secret, so {} was measured instead. All names \
+                "larder's function for names uses a secret seed, so {} was measured instead. All names \
                  were in one table, with the size of the table for short names.",
                 own_function(CacheKind::Dentry)
             );
-            if names.is_worth_it && names.best.function != Finder::Larder {
+            if names.is_worth_it && names.selected.function != Finder::Larder {
                 text.push_str(
                     "Warning: only larder's function for names resists names that are chosen to share a \
                      bucket.\n",
@@ -49,29 +49,29 @@ impl Advice {
 
 impl CacheAdvice {
     /// Returns whether the table that was selected on the first half differs from the current one.
-    pub(super) fn is_another(&self) -> bool {
-        let table = |judged: &super::Judged| (judged.function, judged.bits);
-        table(&self.best) != table(&self.current)
+    pub(super) fn differs_from_current(&self) -> bool {
+        let table = |judged: &super::SecondHalfResult| (judged.function, judged.bits);
+        table(&self.selected) != table(&self.current)
     }
 }
 
 /// Returns the recommendation for a cache's table, with its reason.
 fn verdict(advice: &CacheAdvice) -> String {
     let CacheAdvice {
-        best,
+        selected,
         lookups,
-        certainty,
+        faster_share,
         ..
     } = advice;
-    let table = format!("{}/{}", best.function, best.bits);
+    let table = format!("{}/{}", selected.function, selected.bits);
     let pairs = format!(
         "It was faster in {:.0}% of the pairs of runs.",
-        certainty * 100.0
+        faster_share * 100.0
     );
     if *lookups == 0 {
         return "keep the current table: the second half has no lookups.".to_owned();
     }
-    if !advice.is_another() {
+    if !advice.differs_from_current() {
         return "keep the current table: no other was measurably faster.".to_owned();
     }
     if advice.gain_links.low.is_none() {
@@ -105,9 +105,9 @@ fn speed_change(gain: f64) -> String {
 
 /// Formats the time that the selected table saves; empty if it was not measured.
 fn time_saved(advice: &CacheAdvice) -> String {
-    let times = advice.current.lookup_ns.zip(advice.best.lookup_ns);
-    times.map_or_else(String::new, |(current, best)| {
-        let each_ns = current - best;
+    let times = advice.current.lookup_ns.zip(advice.selected.lookup_ns);
+    times.map_or_else(String::new, |(current, selected)| {
+        let each_ns = current - selected;
         let total = Duration::try_from_secs_f64(each_ns * as_f64(advice.lookups) / 1e9);
         format!(
             " ({each_ns:.1} ns each, {} over the second half)",
@@ -143,7 +143,7 @@ fn shrinking_verdict(shrinking: &ShrinkingAdvice) -> String {
     let added = misses_eager.saturating_sub(*misses_normal);
     let added = counted(added, "miss", "misses");
     let lookups = counted(*lookups, "lookup", "lookups");
-    let subject = "Eager shrinking (shrink=eager, half as many names)";
+    let subject = "Eager shrinking (shrink=eager, measured with half as many names)";
     let Some(saved_ns) = shrinking.saved_ns else {
         return format!("{subject} adds {added} to {lookups} and is not measurably faster.");
     };
