@@ -3,13 +3,14 @@
 use larder_cache::inode::{InodeCache, RAW_INODE_WORDS};
 use larder_cache::tape::CacheKind;
 
-/// A page and its slot.
+/// Memory for a page or buffer and its slot, in bytes. The memory of a buffer is assumed to be as large as a
+/// page.
 const PAGE_BYTES: u64 = 32 + 4096;
 
-/// A slot of a name of typical length.
+/// Memory for the slot of a name of typical length, in bytes.
 const DENTRY_BYTES: u64 = 64;
 
-/// A slot of a raw inode.
+/// Memory for the slot of a raw inode, in bytes.
 const INODE_BYTES: u64 = InodeCache::<RAW_INODE_WORDS>::SLOT_BYTES as u64;
 
 /// Returns the number of objects of `cache` that fit in `bytes` of memory.

@@ -1,4 +1,4 @@
-//! User-facing names of the functions and sizes to compare.
+//! Parses the functions and table sizes that the user selects for a comparison.
 
 use super::survey::Survey;
 use larder_cache::hash::Function;
@@ -6,15 +6,15 @@ use larder_cache::tables::Finder;
 use larder_cache::tape::CacheKind;
 use std::str::FromStr;
 
-/// Names that are accepted besides functions.
+/// Names that are accepted in addition to the names of functions, as text for an error message.
 const OTHERS: &str =
     "larder, the built-in function; rbtree, for pages; or a group: published, today, all";
 
-/// Largest number of bits of a table.
+/// The largest table that can be selected has 2^28 buckets.
 const MAX_BITS: u32 = 28;
 
-/// The selected ways to find a cache's objects: functions by name, groups of functions, Larder's own
-/// function, red-black trees, or all of these.
+/// The functions that the user selected: names, and groups of functions. The name `larder` selects the
+/// function that a mount uses by default, and `rbtree` selects red-black trees instead of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Functions(Vec<Choice>);
 
@@ -34,8 +34,8 @@ impl Functions {
         Self(vec![Choice::All])
     }
 
-    /// Returns the selected functions for `cache`, each once. A function of another cache is included if its
-    /// full name is given.
+    /// Returns the selected functions for `cache`, each once. A function that was designed for another cache
+    /// is included only if its full name was given.
     #[must_use]
     pub fn of(&self, cache: CacheKind) -> Vec<Finder> {
         let mut finders = Vec::new();
@@ -66,7 +66,8 @@ fn fitting(cache: CacheKind, wanted: impl Fn(Finder) -> bool) -> Vec<Finder> {
         .collect()
 }
 
-/// Returns the function with that `name` that applies to `cache`.
+/// Returns the function that `name` denotes for `cache`: a full name, or a name without the prefix of the
+/// cache.
 fn named(cache: CacheKind, name: &str) -> Option<Finder> {
     match name.parse() {
         Ok(Finder::RedBlackTrees) if cache != CacheKind::Page => None,
@@ -75,7 +76,8 @@ fn named(cache: CacheKind, name: &str) -> Option<Finder> {
     }
 }
 
-/// Returns whether it was designed for one cache, as all published ones were.
+/// Returns whether `finder` is in the group `published`: functions that were designed for a particular cache,
+/// and red-black trees.
 fn is_published(finder: Finder) -> bool {
     match finder {
         Finder::Larder => false,
@@ -84,9 +86,10 @@ fn is_published(finder: Finder) -> bool {
     }
 }
 
-/// Returns the function that represents Larder's own function of a cache in a replay. This is the same
-/// function, except for names: their hash has a secret key, which is not in a trace. A mixer replaces it, as
-/// it is equally close to chance and also costs one multiplication.
+/// Returns the function that is replayed for Larder's own function of a cache. For all caches but the dentry
+/// cache, this is the same function. Larder's function for names uses a secret seed, which is not in a trace.
+/// A mixer replaces this function, because the mixer distributes keys as evenly and also costs one
+/// multiplication.
 pub fn own_function(cache: CacheKind) -> Function {
     match cache {
         CacheKind::Page | CacheKind::Buffer | CacheKind::Inode => Function::Golden,
@@ -115,7 +118,8 @@ impl FromStr for Functions {
     }
 }
 
-/// Sizes of tables: bits, and whether the fitting size is included.
+/// The table sizes that the user selected, as the log2 of the number of buckets. `auto` selects the fitting
+/// size: the smallest table with at least as many buckets as objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     bits: Vec<u32>,
@@ -123,7 +127,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Returns the sizes for the table that `survey` describes, in ascending order.
+    /// Returns the selected sizes for the cache that `survey` describes, in ascending order.
     #[must_use]
     pub fn of(&self, survey: &Survey) -> Vec<u32> {
         let mut bits = self.bits.clone();
@@ -135,7 +139,7 @@ impl Sizes {
         bits
     }
 
-    /// Returns the fitting size.
+    /// Returns the log2 of the number of buckets of the fitting size.
     #[must_use]
     pub fn fitting(survey: &Survey) -> u32 {
         survey.fitting_bits().clamp(1, MAX_BITS)

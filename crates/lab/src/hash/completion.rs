@@ -1,20 +1,22 @@
-//! Insertions and removals for a trace that only has lookups. Each miss inserts its object. If the
-//! cache has no room, the clock hand evicts an object that was not used since its last pass, as in
-//! the caches.
+//! Derives insertions and removals from the lookups of a trace, by simulating a cache with a given capacity.
+//!
+//! # Model
+//! Each miss inserts its object. If the cache is full, the clock hand first evicts an object that was not
+//! used since the hand last passed it, as in Larder's caches.
 //!
 //! # Cost
-//! One map lookup for each lookup; one map entry and one key for each object.
+//! A lookup costs a map lookup. An object takes a map entry and a copy of its key.
 
 use super::step::{Key, Step};
 use larder_cache::number_hash::NumberHash;
 use larder_cache::tape::Operation;
 use std::collections::HashMap;
 
-/// The objects of a cache with a given capacity.
+/// The simulated cache.
 #[derive(Debug)]
 pub(super) struct Completion {
     capacity: usize,
-    places: HashMap<Key, usize, NumberHash>,
+    indices: HashMap<Key, usize, NumberHash>,
     objects: Vec<Object>,
     hand: usize,
 }
@@ -22,57 +24,58 @@ pub(super) struct Completion {
 #[derive(Debug)]
 struct Object {
     key: Key,
-    /// Whether it was used since the hand passed.
+    /// Whether the object was looked up since the hand last passed it.
     is_referenced: bool,
 }
 
 impl Completion {
-    /// Creates a cache with room for `capacity` objects, at least one.
+    /// Creates an empty cache with room for `capacity` objects, or for one object if `capacity` is 0.
     pub(super) fn new(capacity: u64) -> Self {
         Self {
             capacity: usize::try_from(capacity).unwrap_or(usize::MAX).max(1),
-            places: HashMap::default(),
+            indices: HashMap::default(),
             objects: Vec::new(),
             hand: 0,
         }
     }
 
-    /// Appends the lookup of `key` to `steps`, with the insertion and the removal that it causes.
+    /// Appends the lookup of `key` to `steps`. If the lookup misses, also appends the removal of the evicted
+    /// object, if any, and the insertion of `key`.
     pub(super) fn look_up(&mut self, key: Key, steps: &mut Vec<Step>) {
         let mut push = |key, operation| steps.push(Step { key, operation });
-        let place = self.places.get(&key);
-        let hit = place.is_some();
+        let index = self.indices.get(&key);
+        let hit = index.is_some();
         push(key, Operation::Lookup { hit });
-        if let Some(place) = place {
-            self.objects[*place].is_referenced = true;
+        if let Some(index) = index {
+            self.objects[*index].is_referenced = true;
             return;
         }
         let object = Object {
             key,
             is_referenced: false,
         };
-        let place = if self.objects.len() < self.capacity {
+        let index = if self.objects.len() < self.capacity {
             self.objects.push(object);
             self.objects.len() - 1
         } else {
-            let place = self.pass();
-            let victim = std::mem::replace(&mut self.objects[place], object).key;
-            self.places.remove(&victim);
+            let index = self.advance_to_victim();
+            let victim = std::mem::replace(&mut self.objects[index], object).key;
+            self.indices.remove(&victim);
             push(victim, Operation::Remove);
-            place
+            index
         };
-        self.places.insert(key, place);
+        self.indices.insert(key, index);
         push(key, Operation::Insert);
     }
 
-    /// Moves the hand past the next object to evict, and returns the place of that object.
-    fn pass(&mut self) -> usize {
+    /// Moves the hand past the next object to evict, and returns the index of that object.
+    fn advance_to_victim(&mut self) -> usize {
         loop {
-            let place = self.hand;
-            self.hand = (place + 1) % self.objects.len();
-            let object = &mut self.objects[place];
+            let index = self.hand;
+            self.hand = (index + 1) % self.objects.len();
+            let object = &mut self.objects[index];
             if !std::mem::take(&mut object.is_referenced) {
-                return place;
+                return index;
             }
         }
     }

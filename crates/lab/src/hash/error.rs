@@ -13,7 +13,7 @@ pub enum Error {
     /// The trace cannot be read.
     #[error("{}: {source}", path.display())]
     Trace {
-        /// The trace.
+        /// The path of the trace.
         path: PathBuf,
         /// The cause.
         source: trace::Error,
@@ -23,7 +23,7 @@ pub enum Error {
     Memory {
         /// The table.
         combination: Combination,
-        /// The number of objects that it must hold.
+        /// The number of objects for which the table needs room.
         objects: u64,
         /// The cause.
         source: io::Error,

@@ -1,5 +1,5 @@
-//! Generated keys, for use without a trace: drawn from a seed, with distributions typical of the
-//! caches.
+//! Generates keys for a comparison without a trace. The keys are computed from a seed, with distributions
+//! that are typical of the caches.
 
 use super::error::Error;
 use super::source::{BatchConsumer, Source};
@@ -18,7 +18,7 @@ const LOOKUPS_PER_OBJECT: u64 = 4;
 /// Number of events in one batch.
 const BATCH: usize = 1 << 16;
 
-/// The stride of strided keys: blocks of 4 KiB in groups whose tables start 64 apart.
+/// The distance between two consecutive strided keys, in blocks.
 const STRIDE: u64 = 64;
 
 /// The first partition of the first disk: `major << 20 | minor`.
@@ -49,7 +49,7 @@ impl KeyKind {
         Self::Names,
     ];
 
-    /// Returns the name by which users select it.
+    /// Returns the name of the distribution, as on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl KeyKind {
         }
     }
 
-    /// Returns the cache that has such keys.
+    /// Returns the cache whose keys typically have this distribution.
     #[must_use]
     pub fn cache(self) -> CacheKind {
         match self {
@@ -92,8 +92,8 @@ impl FromStr for KeyKind {
     }
 }
 
-/// Keys of one distribution. Each is looked up once, misses, and is inserted. Then all of them are
-/// looked up in random order.
+/// A source of lookups of generated keys. Each key is first looked up once, which misses and inserts its
+/// object. Then random keys are looked up, four lookups for each key on average.
 #[derive(Clone, Debug)]
 pub struct Keys {
     kind: KeyKind,
@@ -156,8 +156,8 @@ impl Keys {
     }
 }
 
-/// Returns `count` places in runs of 1 to `longest`, each as the number of the run and the place in
-/// it. The lengths are distributed evenly over orders of magnitude.
+/// Returns `count` positions in runs of 1 to `longest`. Each is a pair of the number of its run and the
+/// position within the run. The lengths are distributed evenly over orders of magnitude.
 fn runs(random: &mut Pcg64Mcg, longest: u32, count: usize) -> impl Iterator<Item = (u64, u64)> {
     let lengths = std::iter::repeat_with(move || length(random, longest));
     let runs = (0_u64..).zip(lengths);
@@ -177,7 +177,8 @@ fn length(random: &mut Pcg64Mcg, longest: u32) -> u64 {
     length
 }
 
-/// Returns blocks in runs, with gaps as long as runs between them.
+/// Returns `count` block numbers in runs. The gaps between runs have the same distribution of lengths as the
+/// runs.
 fn blocks(random: &mut Pcg64Mcg, count: usize) -> impl Iterator<Item = u64> {
     let mut next = 1;
     let starts = std::iter::repeat_with(move || {

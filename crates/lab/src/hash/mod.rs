@@ -1,9 +1,12 @@
-//! Hash functions with the keys that caches really see: replayed from a trace, measured and compared.
+//! Compares hash functions on the keys that caches look up: replays a trace with each function and measures
+//! it.
 //!
 //! # Model
-//! "One should always test with actual data before deciding on a hash function" (Lever 2000). A [`Source`] of
-//! events is surveyed once for the figures that do not depend on the function ([`Survey`]), then replayed in
-//! the caches' own table for each function and size ([`replay()`]). [`HashReport`] compares the results.
+//! "One should always test with actual data before deciding on a hash function" (Lever 2000). The events of a
+//! [`Source`] (a trace, or generated keys) are read once to compute the properties that do not depend on the
+//! function ([`Survey`]). Then they are replayed for each function and table size, in the table
+//! implementation that the caches use ([`replay()`]). [`HashReport`] compares the results. A link is an entry
+//! that a lookup compares with its key.
 
 mod capacity;
 mod choice;

@@ -1,4 +1,4 @@
-//! Plots of a sweep: links walked by function, time of lookups, and lengths of chains.
+//! Plots of a comparison: links by function, time of lookups, and lengths of chains.
 
 use super::report::CacheReport;
 use super::row::Row;
@@ -7,10 +7,10 @@ use crate::run_report::as_f64;
 use larder_cache::tables::Finder;
 use std::collections::BTreeMap;
 
-/// Number of functions in a plot of lines: those with the fewest links.
+/// Maximum number of functions in the plot of times. The functions with the fewest links are shown.
 const LINES: usize = 6;
 
-/// Number of chain lengths that are shown.
+/// Number of chain lengths in the plot of chains, from 0.
 const LENGTHS: u64 = 16;
 
 /// Returns the plots of a cache.
@@ -27,7 +27,7 @@ pub(super) fn of_cache(of: &CacheReport) -> Vec<ReportFile> {
     plots.into_iter().filter_map(file).collect()
 }
 
-/// Plots links of a lookup by function and by size, as bars.
+/// Plots the mean links of a lookup by function and size, as bars.
 fn links(of: &CacheReport) -> Option<String> {
     let functions = functions(of);
     let value = |function, bits| {
@@ -52,7 +52,8 @@ fn links(of: &CacheReport) -> Option<String> {
     (!functions.is_empty()).then(|| plot.to_svg())
 }
 
-/// Plots nanoseconds of a lookup over the number of buckets, as lines, if there are several sizes.
+/// Plots the time of a lookup over the number of buckets, as lines. Returns `None` unless there are several
+/// sizes.
 fn times(of: &CacheReport) -> Option<String> {
     if sizes(of).len() < 2 {
         return None;
@@ -75,8 +76,9 @@ fn times(of: &CacheReport) -> Option<String> {
     Some(plot.to_svg())
 }
 
-/// Plots the number of objects in chains of each length, as lines: with the fewest and with the most
-/// links in a table of the largest size, and according to Poisson's distribution.
+/// Plots the number of objects in chains of each length, as lines, for tables of the largest size: with the
+/// function that has the fewest links, with the function that has the most links, and as expected from the
+/// Poisson distribution. Returns `None` if there is no table.
 fn chains(of: &CacheReport) -> Option<String> {
     let tables = of.rows.iter().filter(|row| row.chains.is_some());
     let largest = tables.clone().map(|row| row.bits).max()?;
@@ -111,7 +113,7 @@ fn chains(of: &CacheReport) -> Option<String> {
     Some(plot.to_svg())
 }
 
-/// Returns the functions, each once, in ascending order of links.
+/// Returns the functions, each once, in ascending order of links in the tables of the largest size.
 fn functions(of: &CacheReport) -> Vec<Finder> {
     let mut functions = Vec::new();
     for row in of.rows.iter().rev() {

@@ -1,16 +1,18 @@
-//! Counts the objects of a table that were inserted after a given one.
+//! Counts the objects of a table that were inserted after a given object.
 //!
 //! # Model
-//! Chains grow at the front. With a hash function that is independent of the keys, each object that
-//! was inserted after the one sought is in its chain, before it, with a probability of one divided by
-//! the number of buckets.
+//! The count is needed to compute the expected links of a hit. New objects are inserted at the front of a
+//! chain. If a hash function is independent of the keys, each object that was inserted after the object
+//! sought precedes this object in the same chain with a probability of one divided by the number of buckets.
 //!
-//! Objects are numbered in order of insertion (stamps), and a bit records which are present. The bits
-//! of 512 stamps form a block, and a Fenwick tree sums up the blocks' counts.
+//! Each object gets a stamp, a number in order of insertion. A bit for each stamp records whether its object
+//! is present. The bits of 512 stamps form a block, and a Fenwick tree contains the sums of the blocks'
+//! counts.
 //!
 //! # Cost
-//! One step of the tree for each doubling of the number of blocks, and 8 words; one or two bits for
-//! each object.
+//! An operation reads at most 8 words of a block, and takes at most log2(number of blocks) + 1 steps in the
+//! tree. Each stamp takes one bit; there are at least twice as many stamps as objects when the set is
+//! created.
 
 const BLOCK_WORDS: usize = 8;
 const BLOCK_BITS: usize = BLOCK_WORDS * 64;
@@ -26,7 +28,7 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// Creates a set in which the stamps below `present` are present, with room for as many again.
+    /// Creates a set that contains the stamps below `present`, with room for at least as many further stamps.
     pub(super) fn new(present: u32) -> Self {
         let blocks = (present as usize * 2).div_ceil(BLOCK_BITS).max(2);
         let mut ranks = Self {
@@ -41,17 +43,18 @@ impl Ranks {
         ranks
     }
 
-    /// Returns whether no stamps are left.
+    /// Returns whether all stamps have been assigned. Then the caller must create a new set before the next
+    /// [`Self::push`].
     pub(super) fn is_full(&self) -> bool {
         self.next as usize == self.words.len() * 64
     }
 
-    /// Returns the number of objects present.
+    /// Returns the number of objects that are present.
     pub(super) fn present(&self) -> u32 {
         self.present
     }
 
-    /// Inserts an object and returns its stamp.
+    /// Inserts an object and returns its stamp. The set must not be full.
     pub(super) fn push(&mut self) -> u32 {
         let stamp = self.next;
         self.next += 1;
@@ -60,7 +63,7 @@ impl Ranks {
         stamp
     }
 
-    /// Removes the object of `stamp`, which must be present.
+    /// Removes the object with this stamp. The object must be present.
     pub(super) fn remove(&mut self, stamp: u32) {
         self.present -= 1;
         // Wrapping addition of `u32::MAX` subtracts one.
@@ -76,7 +79,7 @@ impl Ranks {
         }
     }
 
-    /// Returns the number of objects present that were inserted before `stamp`.
+    /// Returns the number of present objects that were inserted before the object with this stamp.
     pub(super) fn older(&self, stamp: u32) -> u32 {
         let word = stamp as usize / 64;
         let block = word / BLOCK_WORDS;
@@ -91,8 +94,8 @@ impl Ranks {
         older
     }
 
-    /// Returns the number of objects present that were inserted after `stamp`, which must be present
-    /// itself.
+    /// Returns the number of present objects that were inserted after the object with this stamp. That object
+    /// must be present.
     pub(super) fn younger(&self, stamp: u32) -> u32 {
         self.present - self.older(stamp) - 1
     }

@@ -1,10 +1,10 @@
-//! Replays a trace in the caches' own table, compiled for one hash function, or in the page cache's
-//! trees.
+//! Replays events in the table implementation that the caches use, compiled for one hash function, or in the
+//! page cache's red-black trees.
 //!
 //! # Model
-//! With the recorded function and size, the table walks the same links as the recorded one: objects are
-//! inserted at the front of their chains, and removed when they were removed. Links are counted as on a
-//! mount.
+//! A replay inserts each object at the front of its chain and removes it, at the same points in the sequence
+//! of events as in the recording. So a replay with the function and size of the recorded table walks the same
+//! links as that table. Links are counted as on a mount.
 //!
 //! # Cost
 //! 32 bytes for each object and 4 for each bucket.
@@ -23,11 +23,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Words of a key in a slot.
+/// Number of words of a slot, all of which store the key.
 const WORDS: usize = 2;
 
-/// Number of steps between one prefetch and the next, and between the last one and the lookup. A replay
-/// knows the next steps, and so avoids waiting for memory.
+/// Number of steps between two prefetches for a key, and between the last prefetch and the lookup of the key.
+/// A replay knows the following steps, so it prefetches their memory instead of waiting for it.
 const AHEAD: usize = 12;
 
 /// Memory for an object, in bytes.
@@ -36,18 +36,18 @@ pub(super) const OBJECT_BYTES: u64 = size_of::<Slot<WORDS>>() as u64;
 /// Memory for a bucket, in bytes.
 pub(crate) const BUCKET_BYTES: u64 = 4;
 
-/// A structure in which events are replayed: a table of one function and size, or trees.
+/// A structure in which the events of one cache are replayed: a table of one function and size, or trees.
 pub(super) trait Replay: Debug + Send {
     /// Executes `steps`.
     fn follow(&mut self, steps: &[Step]);
     /// Returns the counts of the lookups so far.
     fn counts(&self) -> Counts;
-    /// Returns the number of objects.
+    /// Returns the number of objects that are present.
     fn objects(&self) -> u64;
     /// Returns the chain lengths; empty for trees.
     fn histogram(&self) -> Histogram;
-    /// Looks up all of `keys`, and returns the time that this takes and the number of hits. The lookups
-    /// are not counted.
+    /// Looks up all of `keys`, and returns the duration and the number of hits. [`Self::counts`] does not
+    /// include these lookups.
     fn time(&mut self, keys: &[Key]) -> (Duration, u64);
 }
 
@@ -65,26 +65,26 @@ pub(super) trait Index: Debug + Send {
     fn objects(&self) -> u64;
     /// See [`Replay::histogram`].
     fn histogram(&self) -> Histogram;
-    /// Prefetches the head of the chain of `key`, before a lookup.
+    /// Prefetches the head of the chain of `key`. This is the first prefetch for a key.
     fn prefetch_bucket(&self, _key: &Key) {}
-    /// Prefetches the first object of the chain of `key`, shortly before a lookup.
+    /// Prefetches the first object of the chain of `key`. This is the second prefetch for a key.
     fn prefetch_entry(&self, _key: &Key) {}
-    /// Prefetches the second object of the chain of `key`, if necessary, immediately before a lookup.
+    /// Prefetches the second object of the chain of `key`, if the first object has another key. This is the
+    /// last prefetch for a key.
     fn prefetch_next(&self, _key: &Key) {}
 }
 
 /// Creates the structure that finds objects of `cache` by `finder`, with room for `objects`: a table of
 /// 2^`bits` buckets, or trees whose roots are in 2^`bits` chains.
 ///
-/// # Errors
-/// The kernel's, if there is not enough memory.
+/// # Errors Returns the kernel's error if there is not enough memory.
 pub(super) fn open(
     cache: CacheKind,
     finder: Finder,
     bits: u32,
     objects: u64,
 ) -> io::Result<Box<dyn Replay>> {
-    // Slots are assigned to threads in groups of eight.
+    // The arena assigns slots to threads in groups of eight, so some slots can be unavailable to this thread.
     let slots = u32::try_from(objects + 64).unwrap_or(NUMBERS).min(NUMBERS);
     let function = match finder {
         Finder::Larder => own_function(cache),
@@ -109,7 +109,8 @@ impl FunctionVisitor for Open {
     }
 }
 
-/// The layout of an entry that consists of a key: both numbers that the function uses, and the device.
+/// The layout of an entry that consists of a key only: the two numbers that the function hashes, and the
+/// device.
 #[derive(Debug)]
 struct KeyLayout;
 
@@ -150,7 +151,7 @@ impl<H: HashFunction<HashKey>> Index for Table<KeyLayout, H, WORDS> {
     }
 
     fn insert(&self, key: &Key) {
-        // There is room for the largest number of objects.
+        // The arena has room for the largest number of objects, so this always succeeds.
         if let Some(vacant) = self.take() {
             self.get_or_insert(key, vacant, 0, |_| {});
         }
@@ -188,11 +189,11 @@ impl<H: HashFunction<HashKey>> Index for Table<KeyLayout, H, WORDS> {
     }
 }
 
-/// An index in which a trace is replayed.
+/// A structure in which a trace is replayed, and the counts that `counts` must omit.
 #[derive(Debug)]
 struct Replayed<I> {
     index: I,
-    /// Counts of the lookups that were timed.
+    /// Counts of the lookups that `time` made.
     timed: Counts,
 }
 
@@ -219,7 +220,7 @@ impl<I: Index> Replay for Replayed<I> {
             match operation {
                 Operation::Lookup { hit } => {
                     if !self.index.look_up(key) && *hit {
-                        // It was inserted before the recording began, or its insertion was lost.
+                        // The object was inserted before the recording began, or its insertion was lost.
                         self.index.insert(key);
                     }
                 }

@@ -1,5 +1,5 @@
-//! Output of a sweep for people and programs: tables, histograms in the published form, CSV, JSON,
-//! plots and an HTML page.
+//! Output of a comparison of hash functions: tables, histograms in the form of Lever 2000, CSV, JSON, plots
+//! and an HTML page.
 
 use super::choice::own_function;
 use super::cost::Costs;
@@ -24,24 +24,24 @@ use std::io;
 /// Size of the tables for which functions are timed on their own, in bits.
 const COST_BITS: u32 = 14;
 
-/// Results of a sweep.
+/// Results of a comparison of hash functions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HashReport {
     /// Origin of the keys.
     pub source: String,
     /// Events that are missing from the source.
     pub losses: Losses,
-    /// Whether insertions and removals were derived from the lookups.
+    /// Whether insertions and removals were derived from the lookups, instead of being taken from the trace.
     pub is_completed: bool,
     /// Results of each cache.
     pub caches: Vec<CacheReport>,
-    /// Costs of the functions themselves.
+    /// Costs of computing the functions, without a table.
     pub costs: Costs,
-    /// What is not counted, and why.
+    /// A sentence that explains why processor-cache misses are not counted.
     pub uncounted: &'static str,
 }
 
-/// Results of a sweep for one cache.
+/// Results of the comparison for one cache.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheReport {
     pub cache: CacheKind,
@@ -51,14 +51,16 @@ pub struct CacheReport {
     pub rows: Vec<Row>,
 }
 
-/// Limit for Larder's own functions: they are to walk at most this share more links than chance.
+/// The requirement for Larder's own functions: the links of a lookup must exceed chance by at most this
+/// share.
 const OWN_OVER_CHANCE: f64 = 0.02;
 
-/// With fewer objects, random functions deviate this far from chance.
+/// The minimum number of objects for a reliable verdict. With fewer objects, the links of a random function
+/// can exceed chance by [`OWN_OVER_CHANCE`].
 const MIN_OBJECTS: u64 = 5000;
 
-/// The remark in that case.
-const FEW_OBJECTS: &str = " (with so few objects, chance varies as much)";
+/// The remark if the requirement is missed with fewer than [`MIN_OBJECTS`] objects.
+const FEW_OBJECTS: &str = " (with so few objects, random functions also exceed this limit)";
 
 impl HashReport {
     /// Creates the report of a trace from `outcomes`.
@@ -168,7 +170,7 @@ impl Report for HashReport {
 /// A column's title, and the function that formats its cells.
 type Column = (&'static str, fn(&Row) -> String);
 
-/// The columns of figures. A terminal has room for some of them.
+/// The columns of measurements and statistics. Output to a terminal contains only some of them.
 const COLUMNS: [Column; 12] = [
     ("hit", |row| format!("{:.3}", row.links.hit)),
     ("miss", |row| format!("{:.3}", row.links.miss)),
@@ -208,13 +210,13 @@ not. For red-black trees, they count the pages that are compared with the key. `
 with chance: the mean over all possible functions for this trace. `longest`, `empty`, `in mean chains` (the \
 share of the objects in chains no longer than the mean, rounded up) and the chi-square test against the \
 Poisson distribution describe the table when it holds the most objects. `ns` is the time of a lookup: the \
-median of seven runs, which repeat the last lookups before that moment with nothing else running, and the \
-median absolute deviation of the runs. * = no other row is significantly faster, that is, by more than 3% \
-plus 4.5 times the combined deviation of both rows.\n";
+median of seven runs, and the median absolute deviation of the runs. Each run repeats the last lookups before \
+the table held the most objects, with nothing else running. * = no other row is significantly faster, that \
+is, by more than 3% plus 4.5 times the combined deviation of both rows.\n";
 
 const ABOUT_COSTS: &str = "\
-## Functions\n\nProcessor cycles to compute a bucket, inlined into a loop and called from it. For the latency, \
-the next key depends on the result; for the throughput, it does not. `bytes` is the size of the instructions.\n\n";
+## Functions\n\nProcessor cycles to compute a bucket, with the function inlined into a loop or called from the \
+loop. For the latency, the next key depends on the result; for the throughput, it does not. `bytes` is the size of the instructions.\n\n";
 
 const COMPLETED: &str = "\nInsertions and removals were derived from the lookups: each miss inserts its \
 object; if the cache is full, the clock hand evicts an object that was not used since its last pass.\n";
@@ -316,7 +318,7 @@ impl CacheReport {
         };
         let is_significant = most <= OWN_OVER_CHANCE || self.survey.peak_objects >= MIN_OBJECTS;
         let remark = if is_significant { "" } else { FEW_OBJECTS };
-        // The hash of names has a secret key.
+        // The hash of names has a secret seed, so a mixer was replayed instead.
         let replayed_as = match self.cache {
             CacheKind::Dentry => "replayed as ",
             _ => "",
@@ -366,7 +368,7 @@ impl CacheReport {
         cells
     }
 
-    /// Returns each table's histogram in the published form, with its name.
+    /// Returns the name and the histogram of each table, in the form of Lever 2000.
     pub fn histograms(&self) -> impl Iterator<Item = (String, PublishedForm)> + '_ {
         let tables = self.rows.iter().filter(|row| row.chains.is_some());
         tables.map(|row| {
@@ -376,7 +378,7 @@ impl CacheReport {
     }
 }
 
-/// Formats a figure of a table's chains; trees have none.
+/// Formats a statistic of a table's chains, or `-` for trees, which have no chains.
 fn of_chains(row: &Row, cell: impl Fn(&Chains) -> String) -> String {
     text_or(row.chains.as_ref().map(cell), "-")
 }

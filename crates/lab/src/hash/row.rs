@@ -1,4 +1,4 @@
-//! The figures of one table.
+//! The measurements and statistics of one table, as a row of the report.
 
 use super::replay::BUCKET_BYTES;
 use super::survey::{Links, Survey};
@@ -12,7 +12,7 @@ use larder_cache::tables::Finder;
 use serde::Serialize;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// The figures of one combination. Its JSON omits the chain lengths.
+/// The measurements of one combination of function and size. The JSON form omits `histogram`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The function that distributes the keys.
@@ -27,41 +27,42 @@ pub struct Row {
     pub links_on_hits: u64,
     /// Links walked by all misses.
     pub links_on_misses: u64,
-    /// Mean links of a lookup.
+    /// Mean numbers of links of hits, of misses and of all lookups.
     pub links: Links,
-    /// The largest number of objects.
+    /// The largest number of objects at any time.
     pub objects: u64,
     /// Statistics of the chains; `None` for trees.
     #[serde(flatten)]
     pub chains: Option<Chains>,
     /// Nanoseconds of a lookup in the median run; `None` if the trace is too short to time lookups.
     pub lookup_ns: Option<f64>,
-    /// The median absolute deviation of the runs from this.
+    /// The median absolute deviation of the runs from `lookup_ns`.
     pub mad_ns: Option<f64>,
-    /// Lookups per second on one processor.
+    /// Lookups per second of one thread, computed from `lookup_ns`.
     pub lookups_s: Option<f64>,
     /// Whether no other row's lookups are significantly faster.
     pub is_fastest: bool,
-    /// Memory for buckets, links and nodes with that number of objects, in bytes.
+    /// Memory for buckets, links and tree nodes with `objects` objects, in bytes.
     pub table_bytes: u64,
-    /// Chain lengths at the largest number of objects.
+    /// Chain lengths when the number of objects was largest.
     #[serde(skip)]
     pub histogram: Histogram,
 }
 
-/// Distribution of the objects over chains.
+/// Distribution of the objects over chains when the number of objects was largest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
 pub struct Chains {
-    /// Links of a lookup in excess of chance, as a share of chance.
+    /// Relative excess of the mean links of a lookup over chance, the expected mean if the objects were
+    /// distributed at random. This includes all lookups of the trace.
     pub over_chance: f64,
-    /// Objects in the longest chain at the largest number of objects.
+    /// Number of objects in the longest chain.
     pub longest_chain: u64,
-    /// Empty buckets at that time.
+    /// Number of empty buckets.
     pub empty_buckets: u64,
-    /// The share of objects at that time in chains no longer than the mean, rounded up.
+    /// The share of the objects in chains that are at most as long as the mean, rounded up.
     pub share_in_mean_chains: f64,
-    /// Chi-square of the chain lengths at that time against Poisson's distribution.
+    /// Chi-square of the chain lengths against the Poisson distribution.
     pub chi_square: f64,
     pub degrees_of_freedom: u32,
     /// Probability that random chain lengths have a chi-square at least as large.
@@ -84,7 +85,7 @@ impl Chains {
 }
 
 impl Row {
-    /// Computes the figures of `outcome`, for a trace with this `survey`.
+    /// Computes the row of `outcome`, for a trace with this `survey`.
     pub fn new(outcome: &Outcome, survey: &Survey) -> Self {
         let Outcome {
             combination,
@@ -135,7 +136,7 @@ impl Row {
     }
 }
 
-/// Memory for a link in an object's slot.
+/// Memory for a link in an object's slot, in bytes.
 const LINK_BYTES: u64 = 4;
 
 fn links(counts: &Counts) -> Links {
@@ -146,8 +147,8 @@ fn links(counts: &Counts) -> Links {
     }
 }
 
-/// Returns the probability that random chain lengths differ from Poisson's distribution at least as
-/// much; 1 if there are too few chains for a test.
+/// Returns the probability that the chi-square of random chain lengths is at least as large as `chi`. Returns
+/// 1 if there are too few chains for a test.
 #[must_use]
 pub fn p_value(chi: ChiSquare) -> f64 {
     ChiSquared::new(chi.degrees_of_freedom.into())

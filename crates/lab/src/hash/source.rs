@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-/// Number of batches that are decoded ahead of the replay.
+/// Maximum number of decoded batches that wait for the replay.
 const AHEAD: usize = 2;
 
-/// Receives events, and returns whether to continue.
+/// A function that receives the events of a batch, and returns whether to continue.
 pub type BatchConsumer<'a> = dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool + 'a;
 
 /// Events that can be read several times, with the same result each time.
@@ -26,7 +26,7 @@ pub trait Source: Sync {
     /// Returns the number of events.
     fn events(&self) -> u64;
 
-    /// Returns whether insertions and removals are recorded. If not, they are derived from the
+    /// Returns whether the events include insertions and removals. If not, these are derived from the
     /// lookups.
     fn has_changes(&self) -> bool;
 
@@ -35,10 +35,10 @@ pub trait Source: Sync {
         Losses::default()
     }
 
-    /// Passes all events to `each` in batches, until it returns false.
+    /// Passes all events to `each` in batches, until `each` returns false.
     ///
     /// # Errors
-    /// If the events cannot be read.
+    /// Returns an error if the events cannot be read.
     fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), Error>;
 }
 
@@ -53,10 +53,11 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Opens the trace at `path`. A trace that may be cut short is read once, to find its end.
+    /// Opens the trace at `path`. If `tolerance` accepts a trace that was cut short, reads the whole trace to
+    /// count its events.
     ///
     /// # Errors
-    /// As [`TraceReader::open`].
+    /// Returns the errors of [`TraceReader::open`] and of reading the trace.
     pub fn open(path: &Path, tolerance: Tolerance) -> Result<Self, Error> {
         let mut reader = open(path, tolerance)?;
         let events = match tolerance {
@@ -75,7 +76,7 @@ impl TraceFile {
     }
 }
 
-/// Returns the number of readable events.
+/// Reads all remaining events and returns their number.
 fn count(reader: &mut TraceReader) -> Result<u64, crate::trace::Error> {
     let (mut events, mut batch) = (0, Batch::default());
     while reader.read(&mut batch)? {
@@ -171,7 +172,7 @@ impl Source for Prefix<'_> {
     }
 }
 
-/// The tables whose events are needed, and the rule for their objects.
+/// The caches whose events are needed, and for each the rule for which objects its table contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     capacities: [Option<Capacity>; CacheKind::ALL.len()],
@@ -180,15 +181,15 @@ pub struct Wanted {
 /// The rule for which objects a table contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// The objects that the trace inserts and removes, or all that it looks up, if it records no
-    /// insertions and removals.
+    /// The objects that the trace inserts and does not remove. If the trace does not record insertions and
+    /// removals, all objects that it looks up.
     AsRecorded,
-    /// A cache with room for this number of objects, in which a clock hand evicts.
+    /// The objects of a cache with this capacity, which evicts by the clock algorithm.
     Objects(u64),
 }
 
 impl Wanted {
-    /// Adds `cache`, with this rule.
+    /// Adds `cache`, whose objects follow the rule `capacity`.
     #[must_use]
     pub fn with(mut self, cache: CacheKind, capacity: Capacity) -> Self {
         self.capacities[cache as usize] = Some(capacity);
@@ -199,21 +200,21 @@ impl Wanted {
         self.capacities[cache as usize].is_some()
     }
 
-    /// Returns the tables.
+    /// Returns the caches that were added.
     pub fn caches(&self) -> impl Iterator<Item = CacheKind> + '_ {
         CacheKind::ALL.into_iter().filter(|cache| self.has(*cache))
     }
 
-    /// Returns whether insertions and removals are derived from the lookups, in all tables.
+    /// Returns whether insertions and removals are derived from the lookups in all caches that were added.
     pub(super) fn completes(&self, source: &dyn Source) -> bool {
         let mut capacities = self.capacities.iter().flatten();
         !source.has_changes() || capacities.all(|capacity| *capacity != Capacity::AsRecorded)
     }
 }
 
-/// Reads `source` from beginning to end and passes the batches to `each`, with their numbers, while a
-/// separate thread decodes the next ones. No batch contains events of two segments.
-pub(super) fn stream(
+/// Reads `source` from beginning to end, and passes each batch and its number (from 0) to `each`. A separate
+/// thread decodes the following batches meanwhile. No batch contains events of two segments.
+pub(super) fn for_each_batch(
     source: &dyn Source,
     wanted: Wanted,
     mut each: impl FnMut(u64, &Steps) -> Result<(), Error>,
@@ -236,7 +237,7 @@ pub(super) fn stream(
             })
         });
         let done = replay_all(&batches, &mut each);
-        // The reader then no longer waits for room.
+        // After an error of `each`, the reader may be blocked on the full channel. This wakes it.
         drop(batches);
         let read = reader
             .join()
@@ -245,7 +246,7 @@ pub(super) fn stream(
     })
 }
 
-/// Remaining length of the segment that is being read.
+/// The position in the sequence of segments (1/[`SEGMENTS`](super::sweep::SEGMENTS) of the trace each).
 struct Segments {
     events: u64,
     done: u64,
@@ -264,7 +265,8 @@ impl Segments {
         segments
     }
 
-    /// Returns the number of events until its end. After the last segment there is no limit.
+    /// Returns the number of events up to the end of the current segment, or `usize::MAX` after the last
+    /// segment.
     fn left(&self) -> usize {
         let end = segment_end(self.number, self.events);
         let left = end
@@ -291,7 +293,7 @@ fn replay_all(
         .try_for_each(|(number, steps)| each(number, &steps))
 }
 
-/// Sorts events by table, and adds insertions and removals if they are not recorded.
+/// Separates the events by cache, and adds derived insertions and removals where recorded ones are not used.
 struct Sorter {
     wanted: Wanted,
     completions: [Option<Completion>; CacheKind::ALL.len()],
@@ -322,7 +324,7 @@ impl Sorter {
             match (&mut self.completions[cache as usize], step.operation) {
                 (None, _) => steps.push(step),
                 (Some(completion), Operation::Lookup { .. }) => completion.look_up(step.key, steps),
-                // Recorded insertions and removals cannot be combined with derived ones.
+                // This cache uses derived insertions and removals, so recorded ones are ignored.
                 (Some(_), Operation::Insert | Operation::Remove) => {}
             }
         }

@@ -1,14 +1,19 @@
-//! Properties of a trace for one table that do not depend on the hash function and size: the number of
-//! objects over time, and the cost of lookups if chance distributed the objects.
+//! Properties of the events of one cache that do not depend on the hash function and table size: counts of
+//! events, the maximum number of objects, and the expected links of lookups if the objects were distributed
+//! over the buckets at random.
 //!
 //! # Model
-//! The expectation over all functions from keys to buckets, for this trace. A lookup that hits walks the
-//! object sought and, with a probability of one divided by the number of buckets, each object that was
-//! inserted after it. A lookup that misses walks that share of all objects. This expectation reflects that
-//! traces look up recent objects more often than old ones, so no function gains from it in the comparison.
+//! The expected number of links ("chance") is the mean over all possible functions from keys to buckets, for
+//! the lookups of this trace. A link is an entry that a lookup compares with its key. Let p be one divided by
+//! the number of buckets. A lookup that hits compares the object that it finds, and each object that was
+//! inserted after this object, with probability p, because new objects are inserted at the front of a chain.
+//! A lookup that misses compares each object with probability p. Traces look up recently inserted objects
+//! more often than old ones, which shortens walks with any function. The expectation includes this effect, so
+//! no function appears better than random because of it.
 //!
 //! # Cost
-//! A map lookup and the rank of a stamp for each event, once for all functions and sizes.
+//! Each event costs a map lookup and a lookup in [`Ranks`]. A survey is computed once for all functions and
+//! sizes.
 
 use super::ranks::Ranks;
 use super::step::{Key, Step};
@@ -18,36 +23,37 @@ use larder_cache::tape::Operation;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// Properties of a trace for one table.
+/// Properties of the events of one cache in a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Survey {
     /// Number of lookups.
     pub lookups: u64,
     /// Number of lookups that find their object.
     pub hits: u64,
-    /// Number of inserted objects.
+    /// Number of insertions.
     pub inserts: u64,
-    /// Number of removed objects.
+    /// Number of removals.
     pub removals: u64,
-    /// Number of events that contradict earlier ones: hits of absent objects, which were inserted before
-    /// the recording began or whose insertion was lost; misses of present objects; second insertions;
-    /// removals of absent objects.
+    /// Number of events that contradict earlier events: hits of absent objects, misses of present objects,
+    /// insertions of present objects, and removals of absent objects. They occur if an object was inserted
+    /// before the recording began, or if events were lost.
     pub contradictions: u64,
-    /// The largest number of objects.
+    /// The largest number of objects at any time.
     pub peak_objects: u64,
-    /// The batch of the trace, from 0, at whose end the number of objects is largest among all examined
-    /// batches; the last one if there are several.
+    /// The examined batch (numbered from 0 in the trace) at whose end the number of objects is largest; the
+    /// last such batch if there are several. [`survey_from`](super::survey_from) selects the batches to
+    /// examine.
     pub peak_batch: u64,
     /// The first examined batch.
     #[serde(skip)]
     pub first_batch: u64,
-    /// The sum over all hits of the number of objects that were inserted after the one sought.
+    /// The sum over all hits of the number of present objects that were inserted after the object found.
     pub younger_on_hits: u64,
-    /// The sum over all misses of the number of objects.
+    /// The sum over all misses of the number of present objects.
     pub objects_on_misses: u64,
 }
 
-/// Mean links that lookups walk.
+/// Mean numbers of links that lookups walk: of hits, of misses and of all lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Links {
     pub hit: f64,
@@ -62,7 +68,8 @@ impl Survey {
         self.lookups - self.hits
     }
 
-    /// Returns the counts of the lookups since `earlier`, with all other values as now.
+    /// Returns a copy of `self` in which the lookups of `earlier` are subtracted from the counts and sums of
+    /// lookups. `earlier` must be a survey of a prefix of the same trace.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -74,7 +81,8 @@ impl Survey {
         }
     }
 
-    /// Returns the mean links of lookups in 2^`bits` buckets that chance selects.
+    /// Returns the expected mean numbers of links if the objects were distributed over 2^`bits` buckets at
+    /// random.
     #[must_use]
     pub fn chance(&self, bits: u32) -> Links {
         let buckets = as_f64(1 << bits);
@@ -87,7 +95,7 @@ impl Survey {
         }
     }
 
-    /// Returns the smallest number of bits with at least as many buckets as objects.
+    /// Returns the log2 of the smallest number of buckets that is at least the largest number of objects.
     #[must_use]
     pub fn fitting_bits(&self) -> u32 {
         self.peak_objects.max(1).next_power_of_two().ilog2()
@@ -116,7 +124,7 @@ impl Surveyor {
         }
     }
 
-    /// Records the next steps.
+    /// Adds the next events to the survey.
     pub(super) fn follow(&mut self, steps: &[Step]) {
         for step in steps {
             match step.operation {
@@ -127,7 +135,7 @@ impl Surveyor {
         }
     }
 
-    /// Ends a batch.
+    /// Ends a batch. `is_examined` is whether the batch can become the peak batch.
     pub(super) fn end_batch(&mut self, is_examined: bool) {
         let objects = u64::from(self.ranks.present());
         if is_examined && self.peak_at_end.is_none_or(|most| objects >= most) {

@@ -1,18 +1,19 @@
-//! Replays every combination of a hash function and a size.
+//! Replays a trace in a table of each given combination of hash function and size.
 //!
 //! # Model
-//! The trace is decoded once for each group of combinations, where a group is as many as fit in memory. All
-//! tables of the group replay each batch, on all processors. The objects at each time are the same in all of
-//! them, and known from the [`Survey`]. When their number is largest, chain lengths are recorded and lookups
-//! are timed, while no table replays anything. Meanwhile the reader decodes a few batches ahead, and then
-//! waits.
+//! The combinations are divided into groups whose tables fit in memory together, and the trace is decoded
+//! once for each group. All tables of the group replay each batch in parallel, on all processors. At any
+//! time, all tables of a cache contain the same objects, and the [`Survey`] shows when their number is
+//! largest. At that time all replays pause: chain lengths are recorded and lookups are timed. The thread that
+//! decodes the trace stops when a few batches are ready, so it does not disturb the timing for long.
 //!
 //! # Cost
-//! One decoding for each group; one gigabyte for the tables, or one table if that is larger.
+//! The trace is decoded once for each group. The tables of a group take at most one gigabyte; a larger table
+//! forms a group on its own.
 
 use super::error::Error;
 use super::replay::{self, BUCKET_BYTES, OBJECT_BYTES, Replay};
-use super::source::{Source, Wanted, stream};
+use super::source::{Source, Wanted, for_each_batch};
 use super::step::{Key, Steps};
 use super::survey::{Survey, Surveyor};
 use super::timing::{TIMED_LOOKUPS, Timing};
@@ -23,12 +24,12 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-/// Number of parts of the trace whose lookups are counted separately. Their numbers of events differ by at
-/// most one.
+/// Number of segments of a trace. The lookups of each segment are counted separately. The numbers of events
+/// of two segments differ by at most one.
 pub const SEGMENTS: u64 = 32;
 
-/// Returns the event before which segment `number` (from 0) of a trace of `events` events ends, or `None` if
-/// there is no such segment.
+/// Returns the end of segment `number` (from 0) of a trace of `events` events: the number of events before
+/// the next segment. Returns `None` if there is no such segment.
 pub(crate) fn segment_end(number: u64, events: u64) -> Option<u64> {
     // Divides first: the product of the events and the number could overflow.
     let (each, more) = (events / SEGMENTS, events % SEGMENTS);
@@ -36,17 +37,17 @@ pub(crate) fn segment_end(number: u64, events: u64) -> Option<u64> {
     (number < SEGMENTS).then(end)
 }
 
-/// Memory for the tables of a group, in bytes.
+/// Maximum memory for the tables of a group with several tables, in bytes.
 const GROUP_BYTES: u64 = 1 << 30;
 
-/// A table, or trees, in which a trace is replayed.
+/// A cache, and the table (or the red-black trees) in which its events are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Combination {
     /// The cache whose keys are used.
     pub cache: CacheKind,
-    /// The function that distributes them.
+    /// The hash function, or red-black trees.
     pub function: Finder,
-    /// The table has 2^`bits` buckets; for trees, chains of roots.
+    /// The table has 2^`bits` buckets. The roots of red-black trees are stored in 2^`bits` chains.
     pub bits: u32,
 }
 
@@ -61,7 +62,7 @@ impl fmt::Display for Combination {
     }
 }
 
-/// Results of a table.
+/// Results of replaying a trace in one table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The table.
@@ -70,35 +71,37 @@ pub struct Outcome {
     pub counts: Counts,
     /// The largest number of objects.
     pub objects: u64,
-    /// Chain lengths at that time; empty for trees.
+    /// Chain lengths when the number of objects was largest; empty for trees.
     pub histogram: Histogram,
-    /// Timed lookups at that time.
+    /// Timed lookups when the number of objects was largest; `None` if there were no lookups to time.
     pub timing: Option<Timing>,
-    /// Lookups of each [part](SEGMENTS) of the trace; fewer parts if it has fewer events than it declared.
+    /// Counts of the lookups of each [segment](SEGMENTS). If the source has fewer events than it declared,
+    /// the last segments are missing.
     pub segments: Vec<Counts>,
 }
 
-/// The survey of each selected table.
+/// The survey of each cache.
 pub type Surveys = BTreeMap<CacheKind, Survey>;
 
 /// Surveys the trace.
 ///
 /// # Errors
-/// If it cannot be read.
+/// Returns an error if the trace cannot be read.
 pub fn survey(source: &dyn Source, wanted: Wanted) -> Result<Surveys, Error> {
     survey_from(source, wanted, 0)
 }
 
-/// Surveys the trace like [`survey`], but examines tables and times lookups only from event `from` on. This
-/// is rounded to batches, which never cross a segment.
+/// Surveys the whole trace like [`survey`], but determines the batch with the most objects only among the
+/// batches that start at or after event `from`. A [`replay`] with the resulting surveys examines tables and
+/// times lookups at the end of that batch.
 ///
 /// # Errors
-/// If it cannot be read.
+/// Returns an error if the trace cannot be read.
 pub fn survey_from(source: &dyn Source, wanted: Wanted, from: u64) -> Result<Surveys, Error> {
     let caches = wanted.caches();
     let mut surveyors: Vec<_> = caches.map(|cache| (cache, Surveyor::new())).collect();
     let mut done = 0;
-    stream(source, wanted, |_, steps| {
+    for_each_batch(source, wanted, |_, steps| {
         let is_examined = done >= from;
         done += steps.events;
         surveyors.par_iter_mut().for_each(|(cache, surveyor)| {
@@ -114,11 +117,11 @@ pub fn survey_from(source: &dyn Source, wanted: Wanted, from: u64) -> Result<Sur
         .collect())
 }
 
-/// Replays the trace in each table of `combinations`, whose caches must all have been surveyed. Calls `tick`
-/// after each batch of each group, with its number of events and the number of tables.
+/// Replays the trace in each table of `combinations`. `surveys` must contain all their caches. Calls `tick`
+/// after each batch of each group, with the product of the number of events and the number of tables.
 ///
 /// # Errors
-/// If the trace cannot be read, or there is not enough memory for a table.
+/// Returns an error if the trace cannot be read, or if there is not enough memory for a table.
 pub fn replay(
     source: &dyn Source,
     wanted: Wanted,
@@ -136,7 +139,7 @@ pub fn replay(
     Ok(outcomes)
 }
 
-/// Returns the number of `combinations` that fit in memory together, at least one.
+/// Returns how many of the first `combinations` fit in memory together, at least one.
 fn group_size(surveys: &Surveys, combinations: &[Combination]) -> usize {
     let mut bytes = 0_u64;
     let fitting = combinations.iter().take_while(|combination| {
@@ -157,7 +160,7 @@ fn peak_objects(surveys: &Surveys, cache: CacheKind) -> u64 {
 }
 
 /// A table, and its results so far.
-struct Tested {
+struct ReplayedTable {
     combination: Combination,
     table: Box<dyn Replay>,
     objects: u64,
@@ -167,7 +170,7 @@ struct Tested {
     counted: Counts,
 }
 
-impl Tested {
+impl ReplayedTable {
     fn open(combination: Combination, surveys: &Surveys) -> Result<Self, Error> {
         let Combination {
             cache,
@@ -192,7 +195,7 @@ impl Tested {
         })
     }
 
-    /// Ends a part of the trace.
+    /// Ends a segment: stores the counts of its lookups.
     fn end_segment(&mut self) {
         let counts = self.table.counts();
         self.segments.push(counts - self.counted);
@@ -220,11 +223,11 @@ fn replay_group(
 ) -> Result<Vec<Outcome>, Error> {
     let mut tested = group
         .iter()
-        .map(|combination| Tested::open(*combination, surveys))
+        .map(|combination| ReplayedTable::open(*combination, surveys))
         .collect::<Result<Vec<_>, _>>()?;
     let mut recent = Recent::default();
     let (mut done, mut segment) = (0, 0);
-    stream(source, wanted, |number, steps| {
+    for_each_batch(source, wanted, |number, steps| {
         tested
             .par_iter_mut()
             .for_each(|one| one.table.follow(steps.of(one.combination.cache)));
@@ -234,23 +237,23 @@ fn replay_group(
             }
             if number == survey.peak_batch {
                 let lookups = recent.take(*cache);
-                let of_cache = |one: &&mut Tested| one.combination.cache == *cache;
+                let of_cache = |one: &&mut ReplayedTable| one.combination.cache == *cache;
                 examine(tested.iter_mut().filter(of_cache).collect(), &lookups);
             }
         }
         done += steps.events;
         while segment_end(segment, source.events()).is_some_and(|end| end <= done) {
             segment += 1;
-            tested.iter_mut().for_each(Tested::end_segment);
+            tested.iter_mut().for_each(ReplayedTable::end_segment);
         }
         tick(steps.events * group.len() as u64);
         Ok(())
     })?;
-    Ok(tested.into_iter().map(Tested::finish).collect())
+    Ok(tested.into_iter().map(ReplayedTable::finish).collect())
 }
 
-/// Records chain lengths and times the latest lookups, when the number of objects is largest.
-fn examine(mut tested: Vec<&mut Tested>, recent: &[Key]) {
+/// Records the chain lengths of the tables, and times the lookups of the `recent` keys in them.
+fn examine(mut tested: Vec<&mut ReplayedTable>, recent: &[Key]) {
     for one in &mut tested {
         one.objects = one.table.objects();
         one.histogram = one.table.histogram();
@@ -264,7 +267,7 @@ fn examine(mut tested: Vec<&mut Tested>, recent: &[Key]) {
     }
 }
 
-/// The latest lookups in each table.
+/// The keys of the latest lookups of each cache.
 #[derive(Default)]
 struct Recent([VecDeque<Key>; CacheKind::ALL.len()]);
 

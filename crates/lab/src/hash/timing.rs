@@ -1,10 +1,10 @@
-//! Times lookups alone, without decoding and insertion, and with nothing else running.
+//! Times lookups in tables. Neither decoding nor other replays run meanwhile, and no objects are inserted.
 //!
 //! # Model
-//! The last lookups of the trace before the table was fullest are repeated, in order, so that the
-//! processor's caches see the recorded sequence. Objects that were missed then may be present now, so a
-//! run hits more often than the trace. A table's time is that of its median run. The median absolute
-//! deviation (MAD) of the runs shows how much of a difference is noise.
+//! When the number of objects is largest, the replay pauses and repeats the last lookups in order, so that
+//! the processor's caches see the recorded sequence. An object that a recorded lookup missed may have been
+//! inserted before the pause, so a run hits more often than the trace. A table's time is the time of its
+//! median run. The median absolute deviation (MAD) of the runs shows how large a difference can be noise.
 
 use super::replay::Replay;
 use super::step::Key;
@@ -16,28 +16,28 @@ use std::time::Duration;
 /// Maximum number of lookups in a run.
 pub(super) const TIMED_LOOKUPS: usize = 1 << 19;
 
-/// Number of runs that count, after one run for warm-up.
+/// Number of timed runs. One run for warm-up precedes them.
 const RUNS: usize = 7;
 
-/// Times that differ by less than this share are considered equal, however little runs scatter: two
-/// tables of the same function and size differ this much due to their location in memory.
-const SAME: f64 = 0.03;
+/// A significant difference between two times exceeds the noise by more than this share of the larger time.
+/// Two tables of the same function and size can differ this much due to their location in memory.
+const MARGIN_SHARE: f64 = 0.03;
 
-/// Times that differ by less than this number of MADs of both are considered equal: three standard
-/// deviations of 1.48 MADs.
+/// The noise of a difference between two times, in combined MADs: three standard deviations, at 1.48 MADs
+/// each.
 const NOISE_MADS: f64 = 4.5;
 
 /// The time of a lookup, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LookupTime {
-    /// In the median run.
+    /// The time in the median run.
     pub median_ns: f64,
-    /// The median absolute deviation of the runs.
+    /// The median absolute deviation of the runs from `median_ns`.
     pub mad_ns: f64,
 }
 
 impl LookupTime {
-    /// Computes the time from runs in which a lookup took these times.
+    /// Computes the median and its deviation from the times of a lookup in each run.
     pub fn of(runs_ns: &[f64]) -> Self {
         let median_ns = median(runs_ns);
         let distances: Vec<f64> = runs_ns.iter().map(|run| (run - median_ns).abs()).collect();
@@ -47,27 +47,28 @@ impl LookupTime {
         }
     }
 
-    /// Returns whether it is significantly less than `other`.
+    /// Returns whether `self` is significantly less than `other`: by more than the noise plus
+    /// [`MARGIN_SHARE`] of `other`.
     pub fn is_significantly_less(self, other: Self) -> bool {
         let noise = NOISE_MADS * self.mad_ns.hypot(other.mad_ns);
-        other.median_ns - self.median_ns > noise + SAME * other.median_ns
+        other.median_ns - self.median_ns > noise + MARGIN_SHARE * other.median_ns
     }
 }
 
-/// Timed lookups.
+/// The timed runs of one table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
     /// Number of lookups in a run.
     pub lookups: u64,
-    /// Number of lookups that hit.
+    /// Number of lookups in a run that hit.
     pub hits: u64,
     /// Duration of each run.
     pub runs: Vec<Duration>,
 }
 
 impl Timing {
-    /// Looks up `keys` in all of `tables`. The tables take turns, because the load and the speed of the
-    /// machine change from one run to the next.
+    /// Times the lookups of `keys` in each of `tables`. Each run of one table is followed by a run of the
+    /// next table, so that changes in the load and the speed of the machine affect all tables alike.
     pub(super) fn take(mut tables: Vec<&mut (dyn Replay + 'static)>, keys: &[Key]) -> Vec<Self> {
         let mut timings = Vec::with_capacity(tables.len());
         for table in &mut tables {
@@ -85,7 +86,7 @@ impl Timing {
         timings
     }
 
-    /// Returns the time of a lookup in nanoseconds.
+    /// Returns the mean time of a lookup, in nanoseconds.
     pub fn lookup(&self) -> LookupTime {
         let runs = self.runs.iter();
         let nanos = runs.map(|run| run.as_secs_f64() * 1e9 / as_f64(self.lookups));

@@ -1,12 +1,13 @@
-//! Replays a trace in the page cache's own red-black trees.
+//! Replays the events of pages in the red-black trees that a mount with `-o tables=larder+page=rbtree` uses.
 //!
 //! # Model
-//! The trees of a mount with `-o tables=larder+page=rbtree`. The number of links walked is the number of
-//! pages that are compared with the one sought during the descent of its inode's tree. A lookup pins the page
-//! that it finds, as on a mount. A lookup in a table copies it instead, which writes nothing.
+//! Each inode has a tree of its pages. The number of links of a lookup is the number of pages that are
+//! compared with the key during the descent of the inode's tree. A lookup pins the page that it finds, as on
+//! a mount, which writes to the page's slot. In contrast, a lookup in a table copies the entry and writes
+//! nothing.
 //!
 //! # Cost
-//! 32 bytes for the slot of a page and 12 for its node; 4 for each chain of roots.
+//! A page takes 32 bytes for its slot and 12 bytes for its node. A chain of roots takes 4 bytes.
 
 use super::replay::Index;
 use super::step::Key;
@@ -24,7 +25,7 @@ pub(super) struct Trees {
 }
 
 impl Trees {
-    /// Creates trees with `slots` slots, and roots in 2^`bits` chains.
+    /// Creates an empty set of trees with room for `slots` pages, whose roots are stored in 2^`bits` chains.
     pub(super) fn new(slots: u32, bits: u32) -> io::Result<Self> {
         let arena = Arc::new(Arena::new(slots, Growth::Prepaid)?);
         let trees = PageTrees::new(Arc::clone(&arena), bits)?;
@@ -32,8 +33,9 @@ impl Trees {
     }
 }
 
-/// Returns the key that a mount uses for the page. Inodes of other devices have separate trees.
-fn frame(key: &Key) -> PageKey {
+/// Returns the key of the page in the trees. The device is part of the inode number, so that inodes of
+/// different devices have separate trees.
+fn tree_key(key: &Key) -> PageKey {
     PageKey {
         ino: key.hashed.object ^ (u64::from(key.device) << 32),
         index: key.hashed.index,
@@ -43,18 +45,18 @@ fn frame(key: &Key) -> PageKey {
 impl Index for Trees {
     #[inline]
     fn look_up(&self, key: &Key) -> bool {
-        self.trees.get(&frame(key)).is_some()
+        self.trees.get(&tree_key(key)).is_some()
     }
 
     fn insert(&self, key: &Key) {
-        // There is room for the largest number of objects.
+        // The arena has room for the largest number of objects, so this always succeeds.
         if let Some(vacant) = self.arena.take_free() {
-            self.trees.get_or_insert(&frame(key), vacant, 0, |_| {});
+            self.trees.get_or_insert(&tree_key(key), vacant, 0, |_| {});
         }
     }
 
     fn remove(&self, key: &Key) {
-        self.trees.remove(&frame(key));
+        self.trees.remove(&tree_key(key));
     }
 
     fn counts(&self) -> Counts {

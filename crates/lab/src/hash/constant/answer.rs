@@ -1,17 +1,18 @@
-//! Conclusions from the figures of a multiplier, as sentences.
+//! Conclusions from the measurements of multipliers, as sentences.
 
 use super::{KeySetMeasured, MULTIPLIER, Multiplication, PRIME, PUBLISHED};
 use serde::Serialize;
 
-/// If one multiplier needs more than this many times the links of another, a different one is needed.
+/// Words of a size need another multiplier if lookups with the published one walk more than this many times
+/// the links of lookups with the prime.
 const NEEDED: f64 = 2.0;
 
-/// Links of the published constant and of the prime relative to chance, with the keys on which each does
-/// worst.
+/// Links of a hit with the published multiplier and with the prime, divided by the links expected by chance.
+/// Each is the maximum over all sets of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Constants {
     pub published: f64,
-    /// The prime nearest the golden ratio of the word.
+    /// The same ratio for the prime nearest to 2^(bits of the word) / golden ratio.
     pub prime: f64,
 }
 
@@ -29,11 +30,11 @@ impl Constants {
     }
 }
 
-/// The worst result of a multiplication.
+/// The result of a multiplication with the set of keys for which it walks the most links relative to chance.
 struct Worst<'a> {
     keys: &'a str,
     links: f64,
-    /// Relative to chance.
+    /// The links divided by the links expected by chance.
     times: f64,
 }
 
@@ -65,8 +66,8 @@ pub(super) fn answer(
     answer
 }
 
-/// "The tuning patch should be benchmarked on 64-bit hardware to see if another constant needs to be
-/// chosen there."
+/// Answers the question of Lever 2000: "The tuning patch should be benchmarked on 64-bit hardware to see if
+/// another constant needs to be chosen there."
 fn open_question(key_sets: &[KeySetMeasured]) -> Option<String> {
     let constants = Constants::of(key_sets)?;
     let needed = if constants.is_another_needed() {

@@ -1,4 +1,4 @@
-//! Keys, as the numbers that the published multiplicative functions multiply.
+//! Sets of keys, each key as the number that the published multiplicative functions multiply.
 
 use crate::hash::{Error, KeyKind, Keys, Source};
 use larder_cache::hash::multiplicand;
@@ -19,10 +19,10 @@ pub struct KeySet {
 }
 
 impl KeySet {
-    /// Generates keys: one set of each kind, with as many keys as a table of 2^`table_bits` has buckets.
+    /// Generates one set of keys for each [`KeyKind`], with 2^`table_bits` keys each.
     ///
     /// # Errors
-    /// None are known: generated keys can always be read.
+    /// Returns the errors of [`KeySet::read`]. None occur, since generated keys can always be read.
     pub fn generated(table_bits: u32) -> Result<Vec<Self>, Error> {
         let mut sets = Vec::new();
         for kind in KeyKind::ALL {
@@ -36,11 +36,11 @@ impl KeySet {
         Ok(sets)
     }
 
-    /// Reads the first keys of each cache in `source`, at most as many as a table of 2^`table_bits` has
-    /// buckets.
+    /// Reads the first 2^`table_bits` distinct keys of each cache in `source`, or fewer if there are not so
+    /// many.
     ///
     /// # Errors
-    /// If the source cannot be read.
+    /// Returns an error if the source cannot be read.
     pub fn read(source: &dyn Source, table_bits: u32) -> Result<Vec<Self>, Error> {
         let most = 1_usize << table_bits;
         let mut words = CacheKind::ALL.map(|_| HashSet::with_hasher(NumberHash::default()));

@@ -11,12 +11,12 @@ use serde::Serialize;
 pub struct Measured {
     /// The multiplication's name.
     pub multiplication: &'static str,
-    /// Mean links of a lookup that hits, if each key is looked up once.
+    /// Mean number of links of a hit, if each key is looked up once.
     pub links: f64,
     pub longest_chain: u64,
     /// Share of the buckets that are empty.
     pub empty: f64,
-    /// Chi-square of the chains' lengths against Poisson's distribution.
+    /// Chi-square of the chain lengths against the Poisson distribution.
     pub chi_square: f64,
     pub degrees_of_freedom: u32,
 }
@@ -24,18 +24,19 @@ pub struct Measured {
 /// Results of all multiplications with one set of keys.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeySetMeasured {
-    /// The set's name.
+    /// The name of the set.
     pub keys: String,
-    /// Number of keys, as words of the requested size.
+    /// Number of distinct keys after truncation to words of the requested size.
     pub objects: u64,
-    /// Mean links of a hit that chance gives.
+    /// Expected mean number of links of a hit if the keys were distributed at random.
     pub chance_links: f64,
-    /// One row for each multiplication.
+    /// The result of each multiplication.
     pub measured: Vec<Measured>,
 }
 
 impl KeySet {
-    /// Inserts the keys, as words of `bits`, into tables of 2^`table_bits` buckets.
+    /// Truncates the keys to words of `bits`, and measures their distribution over 2^`table_bits` buckets by
+    /// each of `multiplications`.
     pub(super) fn measure(
         &self,
         multiplications: &[Multiplication],
@@ -87,7 +88,8 @@ impl Multiplication {
         }
     }
 
-    /// Returns the product modulo the word, shifted right and masked.
+    /// Returns the bucket of `word`: the low `bits` bits of the product, shifted right and masked to
+    /// `table_bits` bits.
     fn bucket(&self, word: u64, bits: u32, table_bits: u32) -> usize {
         let product = word.wrapping_mul(self.multiplier) & u64::MAX >> (64 - bits);
         let shift = self.shift.unwrap_or(bits - table_bits);

@@ -1,10 +1,11 @@
 //! Derives and measures the multiplier of a multiplicative hash function.
 //!
 //! # Model
-//! Lever 2000, section 5.1: "our choice is based on finding a prime that is in golden ratio to the
-//! machine's word size". The product is shifted right by the word's bits minus the table's. Section 6
-//! raises the question whether 64-bit hardware needs another constant. [`Study::answer`] answers it from
-//! the measurements.
+//! Lever 2000, section 5.1: "our choice is based on finding a prime that is in golden ratio to the machine's
+//! word size". The product of the key and this prime is shifted right, by the number of bits of the word
+//! minus the number of bits of the table, so that its highest bits select the bucket. Section 6 raises the
+//! question whether 64-bit hardware needs another constant. [`Study::answer`] answers this question from the
+//! measurements.
 
 mod answer;
 mod key_set;
@@ -21,33 +22,36 @@ use larder_cache::hash::MULTIPLIER;
 use prime::Golden;
 use serde::Serialize;
 
-/// Sizes of words, in bits, for which a multiplier can be derived.
+/// The sizes of words, in bits, for which a multiplier can be derived.
 pub const WORD_BITS: std::ops::RangeInclusive<u32> = 8..=64;
 
-/// Sizes of tables, in bits, into which keys can be inserted.
+/// The sizes of tables into which keys can be inserted, as log2 of the number of buckets.
 pub const TABLE_BITS: std::ops::RangeInclusive<u32> = 4..=24;
 
-/// Smallest size of words, in bits, that is measured: sets of keys do not fit into smaller ones.
+/// The smallest size of words, in bits, for which keys are inserted into tables. Smaller words have too few
+/// values for the sets of keys.
 pub const MEASURED_BITS: u32 = 32;
 
-/// Number of primes listed besides the nearest one.
-const NEIGHBOURS: usize = 5;
+/// Number of primes that are listed, including the nearest one.
+const LISTED_PRIMES: usize = 5;
 
-/// The golden ratio's prime of Linux 2.6 to 4.6. It has few set bits, so that compilers could shift and
-/// add.
+/// The multiplier of Linux 2.6 to 4.6 for 32-bit words. It has few set bits, so that compilers could replace
+/// the multiplication by shifts and additions.
 const SPARSE_32: u64 = 0x9e37_0001;
+/// The multiplier of Linux 2.6 to 4.6 for 64-bit words.
 const SPARSE_64: u64 = 0x9e37_ffff_fffc_0001;
 
 /// A multiplication that is used as a hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Multiplication {
-    /// Its name in this report.
+    /// The name of the multiplication in this report.
     pub name: &'static str,
-    /// Its origin, in one line.
+    /// The origin of the multiplier, in one line.
     pub about: &'static str,
     /// The multiplier.
     pub multiplier: u64,
-    /// The number of bits by which the product is shifted. `None`: the word's bits minus the table's.
+    /// The number of bits by which the product is shifted. `None` means the number of bits of the word minus
+    /// the number of bits of the table.
     pub shift: Option<u32>,
     /// Quality of the multiplier.
     pub quality: Quality,
@@ -56,35 +60,36 @@ pub struct Multiplication {
 /// Properties of a multiplier that do not depend on keys.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quality {
-    /// Whether it is prime.
+    /// Whether the multiplier is prime.
     pub prime: bool,
-    /// The multiplier minus the word divided by the golden ratio.
+    /// The multiplier minus 2^`bits` / golden ratio.
     pub difference: f64,
-    /// The result of the spectral test in two dimensions: 1 is best.
+    /// The result of the spectral test in two dimensions, from 0 to 1; 1 is best.
     pub spectral: f64,
-    /// The largest gap between the products of 1, 2, 3, ..., relative to the mean gap, in the worst case.
+    /// The largest gap between products of 1, 2, 3, ... on the circle of the word, divided by the mean gap;
+    /// the maximum over the number of products.
     pub worst_gap: f64,
 }
 
-/// A prime near the word divided by the golden ratio.
+/// A prime near 2^`bits` / golden ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct NearPrime {
     /// The prime.
     pub prime: u64,
-    /// Its value minus the word divided by the golden ratio.
+    /// The prime minus 2^`bits` / golden ratio.
     pub difference: f64,
 }
 
-/// A multiplier for words of some size: derived, and measured together with others.
+/// The multiplier that was derived for words of one size, and measurements of it and of other multipliers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Study {
-    /// Bits of the word.
+    /// The size of a word, in bits.
     pub bits: u32,
-    /// The word divided by the golden ratio, rounded down.
+    /// 2^`bits` / golden ratio, rounded down.
     pub golden_ratio: u64,
-    /// The prime nearest to it.
+    /// The prime nearest to 2^`bits` / golden ratio.
     pub multiplier: u64,
-    /// The same in hexadecimal, for JSON readers that parse numbers as floating point.
+    /// The multiplier in hexadecimal, for JSON readers that parse numbers as floating point.
     pub multiplier_hex: String,
     /// The nearest primes, in order of distance.
     pub nearest_primes: Vec<NearPrime>,
@@ -94,17 +99,17 @@ pub struct Study {
     pub table_bits: u32,
     /// Distribution of the keys in these tables; empty for words below 32 bits.
     pub key_sets: Vec<KeySetMeasured>,
-    /// Conclusions from the figures, one sentence each.
+    /// Conclusions from the measurements, one sentence each.
     pub answer: Vec<String>,
 }
 
 impl Study {
-    /// Derives the multiplier for words of `bits`, one of [`WORD_BITS`], and measures it with `key_sets`
-    /// in tables of 2^`table_bits` buckets.
+    /// Derives the multiplier for words of `bits`, and measures this and other multipliers with `key_sets` in
+    /// tables of 2^`table_bits` buckets. `bits` must be in [`WORD_BITS`], `table_bits` in [`TABLE_BITS`].
     #[must_use]
     pub fn new(bits: u32, table_bits: u32, key_sets: &[KeySet]) -> Self {
         let golden = Golden::of_word(bits);
-        let primes = golden.nearest_primes(bits, NEIGHBOURS);
+        let primes = golden.nearest_primes(bits, LISTED_PRIMES);
         let multiplier = primes[0];
         let multiplications = multiplications(bits, golden, multiplier);
         let measured = key_sets.iter().filter(|_| bits >= MEASURED_BITS);
@@ -132,8 +137,7 @@ impl Study {
 }
 
 impl Study {
-    /// Returns the results of the published constant and of the prime, or `None` if no keys were
-    /// measured.
+    /// Returns the results of the published multiplier and of the prime, or `None` if no keys were measured.
     pub(crate) fn constants(&self) -> Option<Constants> {
         Constants::of(&self.key_sets)
     }

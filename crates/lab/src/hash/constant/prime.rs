@@ -1,9 +1,10 @@
-//! Primes near the golden ratio of a word.
+//! Primes near the golden ratio of a word: near 2^(bits of the word) divided by the golden ratio.
 
 /// 2^128 divided by the golden ratio.
 const GOLDEN_RATIO: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834;
 
-/// 2^`bits` divided by the golden ratio, `bits` at most 64; the lower 64 bits are its fraction.
+/// 2^`bits` divided by the golden ratio, for `bits` of at most 64. It is a fixed-point number whose lower 64
+/// bits are the fraction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Golden(u128);
 
@@ -17,7 +18,7 @@ impl Golden {
         u64::try_from(self.0 >> 64).unwrap_or(u64::MAX)
     }
 
-    /// Returns the distance of `number` from it, in units of 2^-64.
+    /// Returns the distance of `number` from this golden ratio, in units of 2^-64.
     fn distance(self, number: u64) -> u128 {
         self.0.abs_diff(u128::from(number) << 64)
     }
@@ -29,7 +30,7 @@ impl Golden {
         distance.copysign(if number > self.floor() { 1.0 } else { -1.0 })
     }
 
-    /// Returns the odd number nearest to it.
+    /// Returns the odd number nearest to this golden ratio.
     pub(super) fn nearest_odd(self) -> u64 {
         let below = (self.floor() - 1) | 1;
         let pair = [below, below + 2];
@@ -38,8 +39,7 @@ impl Golden {
             .unwrap_or(below)
     }
 
-    /// Returns the `count` primes nearest to it that fit into a word of `bits`, in order of
-    /// distance.
+    /// Returns the `count` primes below 2^`bits` that are nearest to this golden ratio, in order of distance.
     pub(super) fn nearest_primes(self, bits: u32, count: usize) -> Vec<u64> {
         let floor = self.floor();
         let below = (2..=floor).rev().filter(|number| is_prime(*number));
@@ -51,8 +51,8 @@ impl Golden {
     }
 }
 
-/// Returns whether `number` is prime. This is the Miller–Rabin test with the first twelve primes as
-/// bases, which no composite below 2^64 passes (Sorenson and Webster, 2017).
+/// Returns whether `number` is prime. Uses the Miller–Rabin test with the first twelve primes as bases, which
+/// is exact below 2^64 (Sorenson and Webster, 2017).
 pub(super) fn is_prime(number: u64) -> bool {
     const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
     if number < 2 || BASES.iter().any(|base| number.is_multiple_of(*base)) {
@@ -121,8 +121,8 @@ mod tests {
         for prime in [18_446_744_073_709_551_557, (1 << 61) - 1, 2_654_435_761] {
             assert!(is_prime(prime), "{prime}");
         }
-        // 2^64 - 1; the square of a prime; a number that passes the first nine bases and fails the
-        // tenth.
+        // 2^64 - 1, the square of a prime, and a composite that passes the test with the first nine bases but
+        // not with the tenth.
         let composites = [
             u64::MAX,
             4_294_967_291 * 4_294_967_291,

@@ -4,9 +4,9 @@
 use crate::run_report::as_f64;
 use std::collections::BTreeMap;
 
-/// Returns the length of the shortest vector between points (x, x * `multiplier` mod 2^`bits`), relative
-/// to the largest possible one: the spectral test in two dimensions (Knuth, volume 2, section 3.3.4). 1
-/// is best.
+/// Returns the length of the shortest vector between points (x, x * `multiplier` mod 2^`bits`), divided by
+/// the largest possible length: the spectral test in two dimensions (Knuth, volume 2, section 3.3.4). The
+/// best result is 1.
 pub(super) fn spectral(multiplier: u64, bits: u32) -> f64 {
     let modulus = 1_i128 << bits;
     // Euclid's algorithm maintains two vectors that span the lattice. It ends when the shorter one is at
@@ -18,7 +18,7 @@ pub(super) fn spectral(multiplier: u64, bits: u32) -> f64 {
         let times = long.0 / short.0;
         (long, short) = (short, (long.0 - times * short.0, long.1 - times * short.1));
     }
-    // Continues with Gauss' reduction.
+    // Gauss' reduction then finds the shortest vector.
     loop {
         let inner = long.0 * short.0 + long.1 * short.1;
         let square = short.0 * short.0 + short.1 * short.1;
@@ -42,17 +42,17 @@ fn word_size(bits: u32) -> f64 {
     2_f64.powi(bits.cast_signed())
 }
 
-/// Number of points whose gaps are examined.
+/// The number of points of which the gaps are examined, plus one.
 const NUMBERS: u64 = 1 << 16;
 
-/// Returns the largest gap between neighbours, relative to the mean gap, among the products of 1, 2, 3,
-/// ... as points on a circle of 2^`bits`: the maximum over the first 65536 points, as they are added.
-/// Each new point falls into a gap of one of at most three lengths (the three-gap theorem), and into a
-/// largest one if the multiplier is the golden ratio.
+/// Returns the largest ratio of the largest gap to the mean gap, while the products of 1, 2, 3, ... and
+/// `multiplier` are added as points on a circle of length 2^`bits`. At most 65535 points are added. Each new
+/// point falls into a gap of one of at most three lengths (the three-gap theorem), and into a largest one if
+/// the multiplier is the golden ratio.
 pub(super) fn worst_gap(multiplier: u64, bits: u32) -> f64 {
     let circle = 1_u128 << bits;
     let mask = u64::MAX >> (64 - bits);
-    // Points, each with the next one; and the number of gaps of each length.
+    // `points` maps each point to the next one; `gaps` maps each length to the number of gaps of this length.
     let mut points = BTreeMap::from([(0, circle)]);
     let mut gaps = BTreeMap::from([(circle, 1_u64)]);
     let mut worst = 0.0_f64;

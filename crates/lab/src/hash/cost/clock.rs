@@ -2,11 +2,11 @@
 
 use super::{fastest, nanos};
 
-/// Steps of the chain in one round.
+/// Number of steps in one timed round. Each step depends on the previous one.
 const STEPS: u64 = 4096;
 
-/// Cycles of one step: three shifts and three xors, each of which depends on the one before. On
-/// current processors each takes one cycle, and register copies take none.
+/// Cycles of one step: three shifts and three xors, each of which depends on the previous instruction. On
+/// current processors, each of these instructions takes one cycle, and register copies take none.
 const STEP_CYCLES: f64 = 6.0;
 
 /// Returns the nanoseconds of one cycle at the processor's present speed.
@@ -15,7 +15,7 @@ pub(super) fn cycle_ns() -> f64 {
     nanos(round, STEPS) / STEP_CYCLES
 }
 
-/// Executes one step of Marsaglia's xorshift, which compilers cannot shorten.
+/// Executes one step of Marsaglia's xorshift. Compilers cannot simplify a sequence of such steps.
 #[inline]
 fn step(state: u64) -> u64 {
     let state = state ^ state << 13;

@@ -5,18 +5,18 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::ops::Range;
 
-/// The program's executable file.
+/// The executable file of the running program.
 const PROGRAM: &str = "/proc/self/exe";
 
 /// The memory mappings of the process.
 const MAPPINGS: &str = "/proc/self/maps";
 
-/// The sizes of this program's functions; empty if it has no symbols.
+/// The sizes of this program's functions; empty if the executable file has no symbols.
 #[derive(Debug, Default)]
 pub(super) struct Instructions {
-    /// Sizes by offset in the file.
+    /// Sizes of functions, in bytes, by their offsets in the executable file.
     sizes: HashMap<u64, u64>,
-    /// Ranges of memory, each with its offset in the file.
+    /// Mapped ranges of addresses, each with the offset in the mapped file.
     mappings: Vec<(Range<u64>, u64)>,
 }
 
@@ -32,7 +32,7 @@ impl Instructions {
         }
     }
 
-    /// Returns the size of the function at `address`, in bytes.
+    /// Returns the size of the function at `address`, in bytes, or `None` if it is unknown.
     pub(super) fn size_of(&self, address: usize) -> Option<u64> {
         let address = address as u64;
         let mut mappings = self.mappings.iter();
@@ -63,7 +63,8 @@ fn sizes() -> Option<HashMap<u64, u64>> {
     Some(sizes.collect())
 }
 
-/// Parses `start-end permissions offset ...`, in hexadecimal.
+/// Parses a line of [`MAPPINGS`]: `start-end permissions offset ...`, with hexadecimal numbers. Returns the
+/// range of addresses and the offset.
 fn mapping(line: &str) -> Option<(Range<u64>, u64)> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;

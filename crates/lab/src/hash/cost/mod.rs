@@ -1,14 +1,17 @@
-//! The cost of computing a hash function: time, inlined and called, and bytes of instructions.
+//! Measures the cost of computing a hash function: the time when it is inlined and when it is called, and the
+//! size of its instructions.
 //!
 //! # Model
-//! Lever 2000 estimated cycles from processor tables, and examined the benefit of inlining (section 6).
-//! Here both are timed on this machine. *Latency* is the time for a bucket from which the next key is
-//! computed; *throughput* is the time for buckets that do not depend on one another. The time of the same
-//! loop with a function that does nothing is subtracted from both. The fastest of several rounds counts,
-//! since other programs can only slow a round down.
+//! Lever 2000 estimated cycles from processor tables, and examined the benefit of inlining (section 6). Here
+//! the inlined and the called function are timed on this machine. *Latency* is the time to compute a bucket
+//! if the next key depends on this bucket. *Throughput* is the time to compute a bucket if the keys do not
+//! depend on the buckets. Both are measured in a loop; the time of the same loop with a function that does
+//! nothing is subtracted. Of several rounds, the fastest one is used, since other programs can only slow a
+//! round down.
 //!
-//! Cycles are core cycles, measured with a chain of instructions that take one cycle each ([`clock`]),
-//! because the counter that programs can read runs at another frequency.
+//! Times are converted to core cycles. The duration of a cycle is measured with dependent instructions that
+//! take one cycle each ([`clock`]), because the time-stamp counter that programs can read runs at another
+//! frequency.
 
 mod clock;
 mod instructions;
@@ -21,22 +24,22 @@ use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Keys in one round.
+/// Number of keys in one round.
 const KEYS: u64 = 4096;
 
-/// Number of rounds, of which the fastest counts.
+/// Number of rounds, of which the fastest one is used.
 const ROUNDS: u32 = 25;
 
-/// Cycles for one bucket, without the loop overhead.
+/// Core cycles to compute one bucket, without the overhead of the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cycles {
-    /// Time from a key to its bucket, if the next key depends on it.
+    /// Cycles for a bucket if the next key depends on it.
     pub latency: f64,
-    /// Time from one bucket to the next, if they are independent.
+    /// Cycles for a bucket if the keys do not depend on the buckets.
     pub throughput: f64,
 }
 
-/// The cost of a function.
+/// The cost of one hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     pub function: Function,
@@ -44,8 +47,8 @@ pub struct Cost {
     pub inlined: Cycles,
     /// Cost when called.
     pub stand_alone: Cycles,
-    /// Bytes of instructions of the called function, without its callees. `None` if the executable has no
-    /// symbols.
+    /// Size of the instructions of the called function in bytes, without the functions that it calls. `None`
+    /// if the executable file has no symbols.
     pub instruction_bytes: Option<u64>,
 }
 
@@ -61,7 +64,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Times `functions` for tables of 2^`bits` buckets. Each takes about two milliseconds.
+    /// Times `functions` for tables of 2^`bits` buckets. This takes about two milliseconds for each function.
     pub fn measure(functions: &[Function], bits: u32) -> Self {
         let instructions = Instructions::of_this_program();
         let cycle_ns = clock::cycle_ns();
@@ -84,7 +87,7 @@ impl Costs {
     }
 }
 
-/// The measurements of one function.
+/// The measurements of one hash function.
 struct Measured {
     inlined: Loops,
     stand_alone: Loops,
@@ -92,7 +95,7 @@ struct Measured {
     address: usize,
 }
 
-/// A visitor that measures the function that it receives.
+/// Measures the hash function that it visits.
 struct Measure {
     bits: u32,
 }
@@ -109,7 +112,7 @@ impl FunctionVisitor for Measure {
     }
 }
 
-/// A function that does nothing.
+/// A hash function without computation, to measure the overhead of the loops.
 #[derive(Clone, Copy, Debug)]
 struct Nothing;
 
@@ -121,7 +124,7 @@ impl HashFunction<HashKey> for Nothing {
     }
 }
 
-/// A function that is called, not inlined.
+/// A hash function that is called instead of inlined.
 #[derive(Clone, Copy, Debug)]
 struct StandAlone<H>(H);
 
@@ -132,7 +135,7 @@ impl<H: HashFunction<HashKey> + Copy> HashFunction<HashKey> for StandAlone<H> {
     }
 }
 
-/// Computes a bucket. The numbers are separate arguments, so that they are passed in registers.
+/// Computes a bucket. `object` and `index` are separate arguments, so that they are passed in registers.
 #[inline(never)]
 fn stand_alone<H: HashFunction<HashKey> + Copy>(
     hash: H,
@@ -143,7 +146,7 @@ fn stand_alone<H: HashFunction<HashKey> + Copy>(
     hash.bucket(HashKey { object, index }, bits)
 }
 
-/// The fastest round of each loop around a function.
+/// The durations of the fastest round of both loops around a hash function.
 #[derive(Clone, Copy, Debug)]
 struct Loops {
     latency: Duration,
@@ -200,7 +203,7 @@ fn fastest(round: impl Fn() -> u64) -> Duration {
     rounds.min().unwrap_or_default()
 }
 
-/// Returns the nanoseconds for one of `count`.
+/// Returns the nanoseconds of one of the `count` steps of a round.
 fn nanos(round: Duration, count: u64) -> f64 {
     round.as_secs_f64() * 1e9 / as_f64(count)
 }
