@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// the [`Volume`](crate::Volume) is dropped. In the second case the image stays open. A file
 /// without names is deleted when its last `OpenFile` is dropped. If the volume was closed before
 /// that, the file is deleted when the image is next opened for writing. Threads that read through
-/// the same `OpenFile` share its readahead state.
+/// one `OpenFile` share the readahead state.
 ///
 /// ```no_run
 /// # fn main() -> larder::Result<()> {

@@ -437,7 +437,7 @@ impl Live<'_> {
             let writing = state.dirty.writing.as_ref();
             writing.is_some_and(|held| held.start <= blocks.start && blocks.end <= held.end)
         };
-        let what = "a block is marked clean that was not held by write-back";
+        let what = "a block that write-back did not write is marked as clean";
         self.inodes.fs.ensure(is_held, what)?;
         self.mark_clean(blocks);
         Ok(())

@@ -218,7 +218,8 @@ impl LiveState {
     /// Returns whether the whole state can be read from the image again, so that the inode need not
     /// stay in the table.
     fn is_idle(&self, is_held: bool) -> bool {
-        // On the image, an inode without names looks the same as a deleted one.
+        // An inode without names must stay: on the image, it cannot be distinguished from a deleted
+        // inode.
         let is_orphan = self.image.is_some_and(|image| image.links() == 0);
         self.is_clean() && !is_orphan && !(is_held && self.is_replaced)
     }

@@ -17,7 +17,7 @@ const NEW: NewFile = NewFile {
 };
 
 #[test]
-fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
+fn number_of_clean_inodes_with_holds_in_the_table_is_limited() {
     if skip(&[Requirement::Tool("mke2fs")]) {
         return;
     }
@@ -44,9 +44,9 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
     assert_eq!(
         frames(),
         frames_before - given_up,
-        "holds take frames from the pages"
+        "holds take frames from the page cache"
     );
-    assert_eq!(count(), (0, FILES), "held inodes are only counted");
+    assert_eq!(count(), (0, FILES), "a hold adds no inode to the table");
     for &ino in &inodes {
         volume
             .set_attributes(

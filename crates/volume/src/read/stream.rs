@@ -8,7 +8,7 @@
 //! Locking: each stream has its own lock, which is taken on a miss and at a readahead marker (the
 //! page that starts the next window). A hit stores the end of the read in an atomic variable,
 //! without the lock. The next thread that locks the state copies this value into it. With a policy
-//! that observes every page, the lock is also taken for each hit.
+//! that observes every page, each hit also takes the lock.
 //!
 //! Cost: at most 144 bytes for each stream.
 

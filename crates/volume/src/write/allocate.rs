@@ -1,9 +1,9 @@
-//! fallocate(2): allocating, removing and moving ranges of a file.
+//! fallocate(2): allocates, removes and moves ranges of a file.
 //!
-//! Model: `ext4_fallocate` and its callees. Dirty content in the range is written back first, so
-//! that only mappings change. One difference: when space runs out, a change is done completely or
-//! not at all. The space that it needs is reserved before its first step, and blocks are allocated
-//! before any are removed.
+//! Model: `ext4_fallocate` and its callees. The file is written back first, so that afterwards only
+//! the mapping changes. One difference: if space runs out, an operation is done either completely
+//! or not at all. To achieve this, an operation reserves its space before the first step, and
+//! allocates blocks before it removes any.
 
 use super::Fallocate;
 use super::Writer;
@@ -17,12 +17,13 @@ use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Error, FileBlock, FileBlocks, Handle, Inode, MappingKind, Reservation};
 use std::ops::Range;
 
-/// The maximum number of blocks that are claimed at once: one unwritten extent.
+/// The maximum number of blocks that are allocated in one step: the maximum length of an unwritten
+/// extent.
 const CLAIM_BLOCKS: u64 = 32767;
 
 impl Writer {
-    /// Applies `mode` to `bytes` of the file, which are not empty. The caller holds `rw`
-    /// exclusively.
+    /// Applies `mode` to the range `bytes` of the file, which must not be empty. The caller must
+    /// hold `rw` exclusively.
     pub(super) fn fallocate(
         &self,
         live: &Live<'_>,
@@ -69,22 +70,23 @@ impl Writer {
         }
     }
 
-    /// Commits a move of content. Otherwise, after a crash, a write to the new place of the content
-    /// could show in its old place. If the commit fails, nothing is written any more.
+    /// Commits the move of content by `Collapse` or `Insert`. Later writes overwrite the moved
+    /// blocks in place. After a crash before a commit, such a write would appear at the old offset.
+    /// If the commit fails, all writing stops.
     fn commit_shift(&self) -> Result<()> {
         Ok(self.fs().commit(self.fs().running_tid()?)?)
     }
 
-    /// Updates the times of the file, and extends it to at least `end_bytes` unless `keep_size` is
-    /// set.
+    /// Updates the times of the file. Unless `keep_size` is set, also extends the file to at least
+    /// `end_bytes`.
     fn end_allocation(&self, live: &Live<'_>, end_bytes: u64, keep_size: bool) -> Result<()> {
         let size_bytes = live.peek()?.size_bytes();
         let end_bytes = if keep_size { size_bytes } else { end_bytes };
         self.grow(live, size_bytes.max(end_bytes))
     }
 
-    /// Maps the holes among `blocks` to unwritten blocks; all of them, or none. Returns the former
-    /// holes.
+    /// Allocates unwritten blocks for all holes in `blocks`, and returns the runs that were holes.
+    /// After an error, allocates none of them.
     fn allocate(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<Vec<FileBlocks>> {
         self.write_back.write_file(live)?;
         let mut reservation = self.reserve_content(live, blocks.clone())?;
@@ -116,7 +118,8 @@ impl Writer {
         Ok(allocated)
     }
 
-    /// Allocates the first part of the hole that is contiguous on the image. Returns its length.
+    /// Allocates unwritten blocks for the start of a hole, in one contiguous run on the image.
+    /// Returns the number of blocks.
     fn allocate_once(
         &self,
         live: &Live<'_>,
@@ -137,7 +140,8 @@ impl Writer {
         mapped.map(|()| len)
     }
 
-    /// Unmaps blocks of an allocation that failed, the last first, and commits if that lacks space.
+    /// Undoes a failed allocation: unmaps the blocks, starting with the last run. If this needs
+    /// space and there is none, commits and tries again.
     fn unmap_allocated(&self, live: &Live<'_>, allocated: Vec<FileBlocks>) {
         for blocks in allocated.into_iter().rev() {
             let mut left = blocks;
@@ -150,15 +154,16 @@ impl Writer {
                 Ok(())
             });
             if let Err(error) = unmapped {
-                // The blocks are unwritten, and read as zeros like the hole before.
+                // This does no harm: the blocks are unwritten, so they read as zeros, as the hole
+                // did.
                 tracing::warn!(%error, "cannot undo a failed fallocate; its blocks stay allocated, unwritten");
                 return;
             }
         }
     }
 
-    /// Changes the mapping of the file, in one handle with credits for `blocks` more blocks. The
-    /// caller holds `map` exclusively.
+    /// Calls `change` to change the mapping of the file, in one handle with credits for `blocks`
+    /// additional blocks. The caller must hold `map` exclusively.
     fn change_mapping<R>(
         &self,
         live: &Live<'_>,
@@ -179,7 +184,7 @@ impl Writer {
         first..end.max(first)
     }
 
-    /// Fills the partial blocks at both ends of `bytes` with zeros.
+    /// Sets the parts of `bytes` in partial blocks, at both ends, to zero.
     fn zero_edges(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
         let block_bytes = self.inodes.block_bytes();
         let first = bytes.start.next_multiple_of(block_bytes);
@@ -191,9 +196,10 @@ impl Writer {
         self.zero_in_block(live, last..bytes.end)
     }
 
-    /// Changes the mapping of `blocks` by calls of `step`, in as many handles as necessary, and
-    /// drops the pages. If there is no space for the blocks of the mapping itself, nothing is
-    /// changed. New extents start or end only at `boundaries`. Dirty content is written back before.
+    /// Writes back the file, discards the pages of `blocks`, and changes the mapping of `blocks`.
+    /// Calls `step` in as many handles as necessary, each time with the remaining blocks. `step`
+    /// returns the blocks that remain after it, and may split extents only at `boundaries`. Fails
+    /// before the first step if there is no space for the blocks of the mapping itself.
     fn remap(
         &self,
         live: &Live<'_>,
@@ -212,12 +218,14 @@ impl Writer {
         let block_bytes = self.inodes.block_bytes();
         let bytes = blocks.start * block_bytes..blocks.end.saturating_mul(block_bytes);
         let page_bytes = self.inodes.page_bytes();
-        // Everything was written back, so the pages at the edges can be dropped too.
+        // The file was written back, so the partly affected pages at both ends can also be
+        // discarded.
         let pages = bytes.start / page_bytes..bytes.end.div_ceil(page_bytes);
         live.discard_pages(pages);
         let mut left = blocks;
         while !left.is_empty() {
-            // A commit may be necessary before reserved blocks can be claimed.
+            // Reserved space may consist of freed blocks, which can be allocated only after a
+            // commit.
             left = retry_after_commit(self.fs(), || {
                 self.change_mapping(live, 1, |handle, inode| {
                     self.stamp(inode);
@@ -258,7 +266,7 @@ impl Writer {
         self.zero_edges(live, bytes)
     }
 
-    /// Converts `blocks`, all of which are mapped, to unwritten.
+    /// Converts `blocks` to unwritten blocks. All of them must be mapped.
     fn convert_to_unwritten(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
@@ -269,9 +277,9 @@ impl Writer {
         })
     }
 
-    /// Returns the block numbers at which extents start or end after `blocks`, all of which are
-    /// mapped, are converted to unwritten. A written extent may be one block longer than an
-    /// unwritten one.
+    /// Returns the block numbers at which extents start or end after `blocks` are converted to
+    /// unwritten. All of `blocks` must be mapped. A written extent may be one block longer than an
+    /// unwritten extent, and is then split.
     fn unwritten_boundaries(&self, live: &Live<'_>, blocks: &FileBlocks) -> Result<Vec<u64>> {
         self.write_back.write_file(live)?;
         let mut boundaries = vec![blocks.start, blocks.end];
@@ -286,8 +294,8 @@ impl Writer {
         Ok(boundaries)
     }
 
-    /// Checks that `bytes` consist of whole clusters, which a move of the following content
-    /// requires.
+    /// Checks that `bytes` consists of whole clusters. A move of the content after `bytes` requires
+    /// this.
     fn check_whole(&self, live: &Live<'_>, bytes: &Range<u64>) -> Result<()> {
         let cluster_bytes = self.fs().superblock().cluster_size_bytes();
         if bytes.start.is_multiple_of(cluster_bytes) && bytes.end.is_multiple_of(cluster_bytes) {
@@ -309,7 +317,8 @@ impl Writer {
         let all = blocks.start..FILE_BLOCKS;
         let mut hole = blocks.clone();
         self.remap(live, all, &boundaries, |handle, inode, left| {
-            // The hole is removed in one handle, unless it is too large.
+            // First unmap the removed range, in this handle if the credits suffice, otherwise in
+            // several calls.
             let mut rest_of_hole = hole.clone();
             if !hole.is_empty() {
                 rest_of_hole = self.fs().unmap(handle, inode, hole.clone())?;
@@ -323,11 +332,11 @@ impl Writer {
             if rest.is_empty() {
                 inode.set_size_bytes(size_bytes);
             }
-            // Not earlier, because a step that fails is repeated.
+            // Update `hole` only when the step has succeeded, because a failed step is repeated.
             hole = rest_of_hole;
             Ok(rest)
         })?;
-        // The last page may have been filled since the shift with content past the new end.
+        // Since the shift, a reader may have filled the last page with content past the new end.
         let _map = live.map.write();
         let pages = bytes.start / self.inodes.page_bytes()..u64::MAX;
         live.discard_pages(pages);

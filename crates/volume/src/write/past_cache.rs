@@ -18,9 +18,9 @@ use crate::write_back::retry::retry_after_commit;
 use std::collections::VecDeque;
 
 impl Writer {
-    /// Writes the rest of `writing`, up to the file offset `until`. The range must consist of whole
-    /// blocks, and no other block of the same pages may be dirty. The size of the file becomes at
-    /// least `size_bytes`.
+    /// Writes the remaining bytes of `writing`, up to the file offset `until`. The range must
+    /// consist of whole blocks, and no other block of the same pages may be dirty. The size of the
+    /// file becomes at least `size_bytes`.
     ///
     /// # Errors
     /// `NoSpace`, usually before anything is written. After a part was written only if more space

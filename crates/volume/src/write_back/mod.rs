@@ -595,7 +595,7 @@ mod tests {
 
     #[test]
     fn block_marked_clean_that_was_not_held_stops_writing() {
-        assert_stops_writing("was not held by write-back", |_, live| {
+        assert_stops_writing("that write-back did not write", |_, live| {
             live.mark_written_back(0..1)
         });
     }
