@@ -43,7 +43,7 @@ crash: deps ## Test power failures at every write and errors of every device cal
 full-images: deps ## Run random operations on full images: in process, mounted, and on the kernel's mount (50 sequences a layout)
 	LARDER_SEQUENCES=50 $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random -- --include-ignored --nocapture
 
-check: ## Check format, lints, docs, cycles among files, wording, and figures
+check: ## Check format, lints, docs, cyclic dependencies of files, wording, and figures
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items

@@ -102,9 +102,10 @@ pub fn newest<R: DeserializeOwned>(folder: &Path, part: &str) -> Result<(PathBuf
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let day = self.date.split('T').next().unwrap_or_default();
+        let plural = if self.processors == 1 { "" } else { "s" };
         write!(
             f,
-            "{} × {}, Linux {}, {day}, commit {}",
+            "{} processor{plural} ({}), Linux {}, {day}, commit {}",
             self.processors,
             self.processor,
             self.kernel,

@@ -34,12 +34,12 @@ pub fn page(results: &Results) -> String {
     text
 }
 
-/// Returns a sentence on the sizes and the place of the run.
+/// Returns a sentence on the sizes, the machine and the commit of the run.
 #[must_use]
 pub fn origin(results: &Results) -> String {
     let plan = &results.plan;
     format!(
-        "{} files and one of {} MiB; medians of {} on {}.",
+        "{} files, and one file of {} MiB; medians of {} on {}.",
         thousands(u64::from(plan.files)),
         plan.big_file_bytes >> 20,
         counted(plan.runs, "run"),
@@ -72,6 +72,14 @@ pub fn table(results: &Results, measures: &[Measure]) -> String {
     text
 }
 
+/// The columns of the table in the README: peers, and their heads.
+const OVERVIEW_PEERS: [(Peer, &str); 4] = [
+    (Peer::Larder, "larder"),
+    (Peer::Kernel, "kernel, loop mount as root"),
+    (Peer::Fuse2fs, "fuse2fs"),
+    (Peer::Squashfuse, "squashfuse"),
+];
+
 /// The rows of the table in the README: a measure, and its description.
 const OVERVIEW: [(Measure, &str); 7] = [
     (Measure::WarmFind, "warm `find`"),
@@ -83,36 +91,41 @@ const OVERVIEW: [(Measure, &str); 7] = [
         Measure::SequentialUnprivileged,
         "cold sequential read, without root",
     ),
-    (Measure::Random, "cold 4 KiB random reads, 4 at once"),
+    (Measure::Random, "cold random reads of 4 KiB, by 4 threads"),
 ];
 
-/// Returns the table of reading in the README.
+/// Returns the table of reads in the README. The best value of each row is bold.
 #[must_use]
 pub fn overview(results: &Results) -> String {
-    let plan = &results.plan;
-    let mut text = format!(
-        "| {} files and one of {} MiB | larder | kernel, loop mount as root | fuse2fs | squashfuse |\n\
-         |---|---|---|---|---|\n",
-        thousands(u64::from(plan.files)),
-        plan.big_file_bytes >> 20,
-    );
+    let heads = OVERVIEW_PEERS.map(|(_, head)| head).join(" | ");
+    let mut text = format!("| measure | {heads} |\n|---|---|---|---|---|\n");
     for (measure, description) in OVERVIEW {
-        let cell = |peer| {
-            let row = results.of(measure)?;
-            let value = number(*row.medians.get(&peer)?, row.unit);
-            Some(format!("{value} {}", row.unit.symbol()))
-        };
-        let cell = |peer| cell(peer).unwrap_or_else(|| "-".to_owned());
-        let _ = writeln!(
-            text,
-            "| {description} | **{}** | {} | {} | {} |",
-            cell(Peer::Larder),
-            cell(Peer::Kernel),
-            cell(Peer::Fuse2fs),
-            cell(Peer::Squashfuse),
-        );
+        let row = results.of(measure);
+        let cells = OVERVIEW_PEERS.map(|(peer, _)| {
+            let cell = row.and_then(|row| overview_cell(row, peer));
+            cell.unwrap_or_else(|| "-".to_owned())
+        });
+        let _ = writeln!(text, "| {description} | {} |", cells.join(" | "));
     }
     text
+}
+
+fn overview_cell(row: &MeasureResult, peer: Peer) -> Option<String> {
+    let value = *row.medians.get(&peer)?;
+    let peers = OVERVIEW_PEERS.iter();
+    let values = peers.filter_map(|(peer, _)| row.medians.get(peer).copied());
+    let best = match row.unit {
+        Unit::MegabytesPerSecond | Unit::PerSecond => values.max_by(f64::total_cmp),
+        Unit::Seconds | Unit::Nanoseconds | Unit::Percent | Unit::Count => {
+            values.min_by(f64::total_cmp)
+        }
+    };
+    let text = format!("{} {}", number(value, row.unit), row.unit.symbol());
+    Some(if Some(value) == best {
+        format!("**{text}**")
+    } else {
+        text
+    })
 }
 
 /// Returns the verdicts of `measures` that were measured.
