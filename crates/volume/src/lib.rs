@@ -1,8 +1,9 @@
-//! ext2, ext3 and ext4 images, accessed in process through the Linux kernel's cache stack: no
-//! mount, no root, no system call on a cache hit.
+//! Reads and writes ext2, ext3 and ext4 images inside a process, with caches that work like those
+//! of the Linux kernel. It needs neither a mount nor root, and makes no system call on a cache hit.
 //!
-//! A [`Volume`] is one open image with its page, buffer, dentry and inode caches and its readahead.
-//! It is `Send` and `Sync`: share it between threads by reference or in an `Arc`.
+//! A [`Volume`] is one open image. Each volume has its own page, buffer, dentry and inode caches,
+//! and its own readahead. It is `Send` and `Sync`: share it between threads by reference or in an
+//! `Arc`.
 //!
 //! ```no_run
 //! use larder::{OpenOptions, Volume};

@@ -332,7 +332,7 @@ impl Live<'_> {
     }
 
     /// Publishes like [`Live::publish`], and sets the present size of the file to `size_bytes`,
-    /// which exceeds the size in `inode` if dirty content follows.
+    /// which exceeds the size in `inode` if there is dirty content after that size.
     pub(crate) fn publish_size(&self, handle: &Handle<'_>, inode: &Inode, size_bytes: u64) {
         self.state().size_bytes = Some(size_bytes);
         self.publish(handle, inode);
@@ -429,8 +429,8 @@ impl Live<'_> {
         }
     }
 
-    /// Marks `blocks` as clean after write-back has written them. Fails if write-back did not
-    /// register these blocks in `dirty.writing`.
+    /// Marks `blocks` as clean after write-back has written them. Fails if these blocks are not in
+    /// `dirty.writing`, which write-back sets.
     pub(crate) fn mark_written_back(&self, blocks: Range<u64>) -> Result<()> {
         let is_held = {
             let state = self.state();

@@ -26,17 +26,19 @@ pub struct OpenOptions {
     /// The number of readahead threads, at most [`OpenOptions::MAX_READAHEAD_THREADS`]. 0 disables
     /// readahead. Default: 4.
     pub readahead_threads: usize,
-    /// Bypass the page cache of the host (`O_DIRECT`). The host then does not cache data a second
-    /// time, and does not read ahead. Default: false.
+    /// Whether to bypass the page cache of the host (`O_DIRECT`). The host then does not cache data
+    /// a second time, and does not read ahead. Default: false.
     pub direct_device: bool,
-    /// Ignore a journal that needs recovery. No effect with `read_write`. Default: false.
+    /// Whether to ignore a journal that needs recovery. No effect with `read_write`. Default:
+    /// false.
     pub noload: bool,
-    /// Open the image for writing, with an exclusive lock. Default: false.
+    /// Whether to open the image for writing, with an exclusive lock. Default: false.
     pub read_write: bool,
     /// The time between commits of the journal, in seconds. 0 means the default. Default: 5, as in
     /// Linux.
     pub commit_seconds: u32,
-    /// How content and metadata are ordered for a crash. Default: [`DataMode::Ordered`].
+    /// The order in which content and metadata are written, which decides what a file can contain
+    /// after a crash. Default: [`DataMode::Ordered`].
     pub data: DataMode,
     /// The action when an operation that changes the volume detects corruption. Default: the value
     /// in the superblock.
@@ -57,7 +59,8 @@ pub struct OpenOptions {
     pub tape: Option<Arc<dyn Tape>>,
 }
 
-/// How content and metadata are ordered for a crash (`data=`).
+/// The order in which content and metadata are written, which decides what a file can contain after
+/// a crash (`data=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataMode {
     /// Content is written to the device before the metadata that refers to the content is
@@ -72,7 +75,8 @@ pub enum DataMode {
 }
 
 /// The action when an operation that changes a volume detects corruption (`errors=`). In every
-/// mode, the operation fails, and the block or inode and the time are recorded in the superblock.
+/// mode, the operation fails. The time and, if known, the block and the inode are recorded in the
+/// superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorsMode {
     /// Only the operation fails.

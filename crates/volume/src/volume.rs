@@ -276,8 +276,8 @@ impl Volume {
     }
 
     /// Announces how `range` will be used, like [`OpenFile::advise`], for all reads of the file by
-    /// its inode number. The advice and the detected access pattern are lost after reads of many
-    /// other files.
+    /// its inode number. The advice and the detected access pattern are lost when another file is
+    /// read that uses the same one of the 1,024 shared readahead states.
     ///
     /// # Errors
     /// The same as for [`Volume::open_file`].

@@ -1,9 +1,9 @@
 //! The count of inodes with holds, and the cache memory that is given up for them.
 //!
-//! A hold is a reference to an inode from an open file or from the kernel. The memory for it cannot
-//! be evicted. Therefore the caches give up one frame (the memory of a page) for every group of
-//! inodes that takes as much memory as a frame, up to a limit that [`budget`] defines. The page
-//! cache shrinks by these frames, and the process does not grow.
+//! A hold is a reference to an inode from an open file or from the kernel. The memory of a hold
+//! cannot be evicted. Therefore the caches give up one frame (the memory of a page) for every group
+//! of inodes whose holds take as much memory as a frame, up to a limit that [`budget`] defines. The
+//! page cache shrinks by these frames, and the process does not grow.
 //!
 //! [`budget`]: larder_cache::budget
 

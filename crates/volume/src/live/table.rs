@@ -1,4 +1,5 @@
-//! The table of inodes in use, with the state of each inode.
+//! The table of inodes in use, with the state of each inode. An inode is in use while an operation
+//! has a reference to it, or while it has state that must not be lost.
 
 use super::charged::ChargedCount;
 use crate::Ino;
@@ -27,7 +28,8 @@ struct Shard {
     holds: HashMap<Ino, u32>,
     /// Inodes whose deletion has begun.
     deleting: HashSet<Ino>,
-    /// Inodes that became idle, oldest first. Some of them may be in use again.
+    /// Inodes that became idle (clean, and without references by operations), oldest first. Some of
+    /// them may have references again.
     idle: VecDeque<Ino>,
 }
 

@@ -94,7 +94,7 @@ impl Reader {
         StreamedFile::new(inode, stream, &self.streams, &self.filler, queue)
     }
 
-    /// Applies `advice` to the bytes of `range`.
+    /// Applies `advice` to the stream, or to the pages of `range`.
     ///
     /// Model: `posix_fadvise(2)` on Linux. `Normal`, `Sequential` and `Random` change the stream.
     /// `WillNeed` and `DontNeed` change only the page cache, immediately.

@@ -9,7 +9,7 @@
 //! ```text
 //!   request:                 |-----------|
 //!   windows:                 |----------------------|-----------------|
-//!   resident pages:                            |--|
+//!   cached pages:                              |--|
 //!   read by:                 |     reader      |    threads ...       |
 //! ```
 //!

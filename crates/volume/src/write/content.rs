@@ -15,7 +15,7 @@ impl Volume {
     /// Writes `buf` at `offset_bytes` of a regular file, and returns the number of bytes written.
     /// The result is less than the length of `buf` if the write ended early, for example for lack
     /// of space. The write does not change the file after the last written byte, and does not
-    /// extend the file past it.
+    /// extend the file past that byte.
     ///
     /// # Errors
     /// If nothing was written: `ENOSPC`, `EFBIG`, `EIO`, `EROFS`, …, or an error of the image.

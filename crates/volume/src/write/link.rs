@@ -24,8 +24,7 @@ impl Volume {
     }
 
     /// Adds the name `name` in the directory `parent` to `ino`, which must not be a directory. If
-    /// another file has the name, removes the name from that file in the same step. Otherwise the
-    /// same as [`Volume::link`].
+    /// another file has the name, removes the name from that file in the same step.
     ///
     /// The content of `ino` is written back first, and the name is replaced in one handle. After a
     /// crash, the name refers either to the old file or to `ino` with all its content. The old file

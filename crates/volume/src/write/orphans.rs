@@ -99,8 +99,8 @@ impl Writer {
         // by the operation that uses the inode.
         match self.inodes.inode(ino) {
             Err(Error::Ext4(stale @ larder_ext4::Error::StaleInode(_))) => {
-                // The number may belong to a new file by now, which may have lost its names during
-                // the hold. Therefore the release must delete such a file.
+                // The number may belong to a new file now. If that file lost its last name during
+                // this hold, the release deletes the file.
                 let _ = self.release(ino, 1);
                 Err(stale.into())
             }

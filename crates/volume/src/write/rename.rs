@@ -311,7 +311,8 @@ impl Rename<'_, '_> {
         Ok(changed.other)
     }
 
-    /// Gives the new name to the moved file. Returns the entry that the old name then has, if any.
+    /// Gives the new name to the moved file. Returns the entry of the old name after the rename: a
+    /// whiteout or none.
     fn replace(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
         let fs = self.volume.fs();
         let (from, to) = (0, self.to_index());
@@ -348,7 +349,7 @@ impl Rename<'_, '_> {
         Ok(old_entry)
     }
 
-    /// Exchanges the targets of the two names. Returns the entry that the old name then has.
+    /// Exchanges the targets of the two names. Returns the entry of the old name after the rename.
     fn exchange(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
         let fs = self.volume.fs();
         let (from, to) = (0, self.to_index());

@@ -6,8 +6,8 @@
 //! # Tunables
 //! | name | unit | default | Linux |
 //! |---|---|---|---|
-//! | dirty blocks at which the flusher starts | of the page cache | a quarter | 10% of memory |
-//! | dirty blocks at which writers write back | of the page cache | a half | 20% of memory |
+//! | dirty blocks at which the flusher starts | share of the page cache | a quarter | 10% of memory |
+//! | dirty blocks at which writers write back | share of the page cache | a half | 20% of memory |
 //! | `commit_seconds` | seconds | 5 | 5; 30 for content |
 
 use super::WriteBack;
