@@ -1,4 +1,4 @@
-//! Construction of a cache from its variant, the only code that knows all variants.
+//! Construction of a cache of a given variant.
 
 use super::off::Off;
 use super::rewrite::{self, Referenced, Rewrite};
@@ -9,17 +9,17 @@ use crate::table::Growth;
 use std::io;
 use std::sync::Arc;
 
-/// The caches of a volume's attributes.
+/// The two caches that find attributes of a volume to share.
 #[derive(Debug)]
 pub struct AttributeCaches {
-    /// Attribute blocks, found by the hash in their headers.
+    /// The cache of attribute blocks. The key is the hash in the header of the block.
     pub blocks: Arc<dyn MbCache>,
-    /// Inodes that contain values, found by the value's checksum.
+    /// The cache of inodes that contain attribute values. The key is the checksum of the value.
     pub inodes: Arc<dyn MbCache>,
 }
 
 impl Default for AttributeCaches {
-    /// Returns caches that share nothing.
+    /// Returns caches of the variant `off`, with which nothing is shared.
     fn default() -> Self {
         Self {
             blocks: Arc::new(Off),
@@ -29,7 +29,7 @@ impl Default for AttributeCaches {
 }
 
 impl Sizes {
-    /// Returns the sizes of `variant`; `None` if it keeps no entries.
+    /// Returns the sizes of `variant`, or `None` if the variant keeps no entries.
     pub fn of(variant: Variant) -> Option<Self> {
         match variant {
             Variant::Old => Some(old::SIZES),
@@ -40,11 +40,11 @@ impl Sizes {
     }
 }
 
-/// Creates a cache of the given variant and size. `growth` accounts for the memory of its entries.
-/// The cache reports to `probe` what it locks and writes.
+/// Creates a cache of the given variant. `growth` accounts for the memory of the entries. The cache
+/// reports to `probe` which locks and cache lines it uses.
 ///
 /// # Errors
-/// Those of the kernel, most likely because there is not enough address space.
+/// Returns the kernel's error, most likely because there is not enough address space.
 pub fn build<P: Probe>(
     variant: Variant,
     config: Config,

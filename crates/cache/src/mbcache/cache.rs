@@ -1,4 +1,4 @@
-//! The interface of a variant. The [module](super) states the contract.
+//! The interface that all variants implement. The [module](super) states what callers may rely on.
 
 use super::Variant;
 use crate::shrink::Shrinker;
@@ -10,53 +10,53 @@ use std::fmt::Debug;
 pub enum Inserted {
     /// The entry was added.
     New,
-    /// The entry existed already, and is unchanged.
+    /// The entry was in the cache already, and was not changed.
     Existing,
-    /// The entry was not added: all entries that could be evicted are held, or memory is short.
+    /// The entry was not added: the cache or the entry's chain is full, and no entry could be evicted.
     NoRoom,
 }
 
-/// The result of a deletion.
+/// The result of [`MbCache::delete_or_get`].
 #[derive(Debug)]
 pub enum Deletion<'c> {
-    /// The entry is not in the cache, or not any more.
+    /// The entry is not in the cache: it was deleted, or was not found.
     Absent,
-    /// Other threads hold the entry, and now the caller does too.
+    /// The entry was not deleted, because another thread holds it. The caller now holds it as well.
     InUse(Held<'c>),
 }
 
-/// A cache of shared contents. The [module](super) describes what callers may rely on.
+/// A cache that finds contents that can be shared. The [module](super) describes what callers may rely on.
 pub trait MbCache: Shrinker {
-    /// Returns its variant.
+    /// Returns the variant that this is.
     fn variant(&self) -> Variant;
 
-    /// Adds an entry, which searches find if it is `reusable`. If the cache is over its limit,
-    /// another entry is evicted first.
+    /// Adds an entry, which searches find only if it is `reusable`. If necessary, evicts other entries
+    /// first.
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted;
 
-    /// Returns the first reusable entry with `key`.
+    /// Finds the first reusable entry with `key`, and returns it held.
     fn find_first(&self, key: u32) -> Option<Held<'_>>;
 
-    /// Returns the next reusable entry with the key of `held`, and releases `held`.
+    /// Finds the next reusable entry with the key of `held`, and returns it held. Releases `held`.
     fn find_next<'c>(&'c self, held: Held<'c>) -> Option<Held<'c>>;
 
-    /// Returns the entry with `key` and `value`, reusable or not.
+    /// Finds the entry with `key` and `value`, even if it is not reusable, and returns it held.
     fn get(&self, key: u32, value: u64) -> Option<Held<'_>>;
 
-    /// Deletes the entry with `key` and `value` if no thread holds it.
+    /// Deletes the entry with `key` and `value` if no thread holds it, and otherwise returns it held.
     fn delete_or_get(&self, key: u32, value: u64) -> Deletion<'_>;
 
-    /// Returns the statistics.
+    /// Returns the statistics of the cache.
     fn stats(&self) -> Stats;
 
-    /// Checks the invariants. There must be no other users meanwhile.
+    /// Checks the invariants. No other thread may use the cache meanwhile.
     ///
     /// # Panics
     /// If an invariant does not hold.
     fn check_invariants(&self);
 }
 
-/// A pinned entry, which is not evicted or deleted while this exists.
+/// An entry that is held: while this guard exists, the entry is not evicted or deleted.
 #[derive(Debug)]
 pub struct Held<'c> {
     cache: &'c dyn EntryOperations,
@@ -66,8 +66,8 @@ pub struct Held<'c> {
 }
 
 impl<'c> Held<'c> {
-    /// Creates a guard for the entry in `slot`, whose number is `index`, and which the caller has
-    /// pinned.
+    /// Creates a guard for the entry in `slot`, the slot with the number `index`. The caller must have
+    /// pinned the entry.
     #[inline]
     pub(crate) fn new<const W: usize>(
         cache: &'c dyn EntryOperations,
@@ -84,24 +84,24 @@ impl<'c> Held<'c> {
 }
 
 impl Held<'_> {
-    /// Returns the hash of the contents.
+    /// Returns the key: the hash of the contents.
     #[must_use]
     pub fn key(&self) -> u32 {
         self.key
     }
 
-    /// Returns the block or inode that has the contents.
+    /// Returns the value: the number of the block or inode with the contents.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.value
     }
 
-    /// Marks the entry as referenced, so that it survives the next turn of eviction.
+    /// Records a use of the entry, so that the entry survives the next turn of eviction.
     pub fn touch(&self) {
         self.cache.touch(self.index);
     }
 
-    /// Sets whether searches find the entry.
+    /// Sets whether the entry is reusable, so that searches find it.
     pub fn set_reusable(&self, reusable: bool) {
         self.cache.set_reusable(self.index, reusable);
     }
@@ -118,36 +118,37 @@ impl Drop for Held<'_> {
     }
 }
 
-/// The operations of a cache that [`Held`] uses. The caller holds the entry with the given number.
+/// The operations of a cache that [`Held`] uses. Each has the number of the entry's slot as argument; the
+/// caller must hold the entry.
 pub(crate) trait EntryOperations: Debug + Send + Sync {
     fn touch(&self, index: u32);
     fn set_reusable(&self, index: u32, reusable: bool);
     fn wait_unused(&self, index: u32);
-    /// Releases one hold.
+    /// Ends one hold of the entry.
     fn release(&self, index: u32);
 }
 
 /// Statistics of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Stats {
-    /// Entries in the cache.
+    /// The number of entries in the cache.
     pub entries: u64,
     /// The largest number of entries.
     pub limit_entries: u64,
-    /// Buckets.
+    /// The number of buckets, in all indexes together.
     pub buckets: u64,
-    /// Bytes of one entry, without buckets.
+    /// The size of one entry in bytes, without buckets.
     pub entry_bytes: u64,
-    /// Bytes of the entries and all buckets.
+    /// The size of all entries and buckets in bytes.
     pub bytes: u64,
-    /// Searches for a key.
+    /// The number of searches for a key.
     pub lookups: u64,
-    /// Searches that found an entry, even if it proved to be useless.
+    /// The number of searches that found an entry, even if its contents proved to be different.
     pub hits: u64,
-    /// Entries inserted.
+    /// The number of entries inserted so far.
     pub inserted: u64,
-    /// Entries that were evicted because there were too many.
+    /// The number of entries that were evicted because the cache or a chain was full.
     pub dropped_by_limit: u64,
-    /// Entries that were evicted because memory was short.
+    /// The number of entries that were evicted because the memory budget was used up.
     pub dropped_by_shrinker: u64,
 }

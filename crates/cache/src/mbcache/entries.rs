@@ -1,14 +1,15 @@
-//! Entries in an arena, held by pins. This module is independent of the search structure and of the
+//! The entries of a cache, in an arena. This module does not depend on the search structure or on the
 //! eviction order.
 //!
 //! # Model
-//! `struct mb_cache_entry` with `e_refcnt` and its flags, in one slot of [`table`](crate::table). The pins
-//! count the holders of the entry. The flag `LIVE` records that the entry is in the cache. The key is the
-//! slot's half word, and the value is its first word.
+//! An entry is `struct mb_cache_entry` with `e_refcnt` and its flags, in one slot of
+//! [`table`](crate::table). Each [`Held`] of the entry is a pin of the slot. The flag `LIVE` records that
+//! the entry is in the cache. The key is the slot's half word, and the value is its first word.
 //!
 //! # Waiting
-//! A thread that waits until an entry is unused holds it itself. Other threads that wait for the same do
-//! not count, so two waiters never wait for each other. One waiter returns at a time.
+//! A thread that waits until no other thread holds an entry holds the entry itself. Threads that wait in
+//! this way are not counted as holders, so that two of them do not wait for each other. They return one
+//! after another.
 
 use super::probe::{Probe, Touch, place};
 use super::sizes::Sizes;
@@ -32,7 +33,7 @@ pub(crate) struct Entries<P: Probe, const W: usize> {
 }
 
 impl<P: Probe, const W: usize> Entries<P, W> {
-    /// Creates room for entries in slots of these `sizes`. `growth` accounts for their memory.
+    /// Creates an arena for the entries of a variant with `sizes`. `growth` accounts for its memory.
     pub fn new(sizes: Sizes, config: Config, growth: Growth, probe: P) -> io::Result<Self> {
         let arena = Arena::new(sizes.slots(config.limit_entries), growth)?;
         Ok(Self {
@@ -50,20 +51,20 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         self.arena.slot(index)
     }
 
-    /// Returns a guard for the entry in slot `index`, which the caller has pinned.
+    /// Returns a guard for the entry in slot `index`. The caller must have pinned the entry.
     #[inline]
     pub fn held(&self, index: u32) -> Held<'_> {
         self.wrote(index);
         Held::new(self, index, self.slot(index))
     }
 
-    /// Returns a slot for a new entry; `None` if another entry has to be evicted first.
-    pub fn take(&self) -> Option<Vacant<'_, W>> {
+    /// Returns a free slot for a new entry. Returns `None` if another entry has to be evicted first.
+    pub fn take_free(&self) -> Option<Vacant<'_, W>> {
         self.wrote_free_list();
         self.arena.take_free()
     }
 
-    /// Turns `vacant` into an entry that is held once.
+    /// Makes the slot `vacant` a live entry, which the caller holds. Returns the number of the slot.
     pub fn publish(&self, vacant: Vacant<'_, W>, reusable: bool) -> u32 {
         let index = vacant.into_index();
         let slot = self.slot(index);
@@ -73,15 +74,15 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         index
     }
 
-    /// Holds the entry `index` if it has `flag` and is not claimed. The caller's lock keeps it from being
-    /// reused.
+    /// Holds the entry `index` if it has `flag` and was not claimed. Returns true if the entry is held.
+    /// The caller must have the lock of the entry's bucket, so that the slot is not reused.
     pub fn hold(&self, index: u32, flag: u64) -> bool {
         let hold = |state: State| (state.can_pin() && state.has(flag)).then(|| state.with_pin());
         self.update(index, hold).is_some()
     }
 
-    /// Claims the entry `index`, so that it can no longer be held. Returns its previous state, or `None`
-    /// if it is held, or if another thread claimed it.
+    /// Claims the entry `index`, so that it can no longer be held. Returns the previous state. Returns
+    /// `None` if the entry is held, or if another thread has claimed it.
     pub fn claim(&self, index: u32) -> Option<State> {
         self.update(index, |state| state.can_claim().then(|| state.claimed()))
     }
@@ -93,13 +94,15 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         Some(before)
     }
 
-    /// Frees the slot of an entry that the caller has claimed, and to which no chain or list refers.
+    /// Frees the slot `index`. The caller must have claimed its entry, and no chain or list may refer to
+    /// it.
     pub fn free(&self, index: u32) {
         self.wrote_free_list();
         drop(self.arena.vacant(index));
     }
 
-    /// Returns the counter of entries that were evicted to make room.
+    /// Returns the counter for entries that are evicted because no slot is free: the limit is the cause if
+    /// all slots of the arena are in use, and otherwise a lack of memory.
     pub fn dropped_for_room(&self) -> &AtomicU64 {
         if self.arena.touched() == self.arena.capacity() {
             &self.dropped_by_limit
@@ -108,30 +111,30 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         }
     }
 
-    /// Reports to the probe a write to the head of the processor's free list.
+    /// Reports to the probe that the head of the processor's free list was written.
     #[inline]
     pub fn wrote_free_list(&self) {
         let list = self.probe.processor() % FREE_LISTS;
         self.probe.touched(Touch::Write(place::free_list(list)));
     }
 
-    /// Reports to the probe a write to the cache line of entry `index`.
+    /// Reports to the probe that the cache line of the entry `index` was written.
     #[inline]
     pub fn wrote(&self, index: u32) {
         self.probe.touched(Touch::Write(place::entry(index)));
     }
 
-    /// Gives memory back: as many chunks as there are free slots beside the `count` entries, but only
-    /// those after the last held entry. `relocate` moves an entry to another slot and leaves its own slot claimed.
-    /// It returns false if it cannot, for example because the entry is held. Returns the number of frames
-    /// given back.
+    /// Gives memory back: as many chunks as the free slots fill, if the cache has `count` entries, but only
+    /// chunks after the last entry that is held. `relocate` must move an entry to another slot and leave the
+    /// old slot claimed, or return false if it cannot, for example because the entry is held. Returns the
+    /// number of frames given back.
     pub fn give_back(&self, count: u64, relocate: impl Fn(u32, Vacant<'_, W>) -> bool) -> u64 {
         let free = u64::from(self.arena.touched()).saturating_sub(count);
         let chunks = u32::try_from(free).unwrap_or(u32::MAX) / self.arena.chunk();
         self.arena.give_back(chunks, relocate).into()
     }
 
-    /// Returns the statistics that all variants count in the same way. `bytes` covers the entries only.
+    /// Returns the statistics that all variants count in the same way. `bytes` does not include buckets.
     pub fn stats(&self, counts: Counts, inserted: u64) -> Stats {
         let entry_bytes = size_of::<Slot<W>>() as u64;
         Stats {
@@ -151,7 +154,7 @@ impl<P: Probe, const W: usize> EntryOperations for Entries<P, W> {
     #[inline]
     fn touch(&self, index: u32) {
         let slot = self.slot(index);
-        // A shared cache line is written only if that changes something.
+        // The line is shared by processors, so it is not written if the flag is set already.
         if !slot.state().has(State::REFERENCED) {
             slot.set_flags(State::REFERENCED);
             self.wrote(index);

@@ -1,27 +1,28 @@
-//! Linked lists of entries.
+//! Doubly linked lists of entries.
 //!
 //! # Model
-//! `struct list_head`, with slot numbers as pointers. Each entry also stores the number of its list.
+//! `struct list_head`, with slot numbers as pointers. In addition, each entry stores the number of its
+//! list.
 //!
 //! # Invariants
 //! 1. A list has the same entries in both directions.
-//! 2. Its count is the number of its entries, and each of them has its number.
+//! 2. The count of a list is the number of its entries, and each of them stores the number of the list.
 //!
 //! # Cost
-//! One word in an entry.
+//! The links take one word of an entry.
 
 use crate::table::{Arena, Slot, State};
 
-/// The number that stands for no entry.
+/// The number that represents the absence of an entry.
 const NONE: u32 = (1 << 28) - 1;
 
-/// The largest number of entries, limited by 28 bits.
+/// The largest number of entries. A link to an entry has 28 bits.
 pub(crate) const ENTRIES_MAX: u32 = NONE;
 
-/// The largest number of lists, limited by 8 bits, with one value for no list.
+/// The largest number of lists. The number of a list has 8 bits, and one value represents no list.
 pub(crate) const LISTS_MAX: usize = (1 << 8) - 1;
 
-/// The second word of an entry.
+/// The links of an entry to its neighbours, as stored in the entry's second word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Links {
     before: u32,
@@ -40,7 +41,7 @@ impl Links {
 
     pub fn of<const W: usize>(slot: &Slot<W>) -> Self {
         let word = slot.word(1);
-        // The remaining value has at most 28 bits.
+        // After the mask the value has at most 28 bits, so the conversion cannot fail.
         let bits = |from: u32, count: u32| {
             u32::try_from(word >> from & ((1 << count) - 1)).unwrap_or(NONE)
         };
@@ -57,7 +58,7 @@ impl Links {
     }
 }
 
-/// A list: its number, its ends, and how many entries it has.
+/// A list of entries: its number, its ends, and the number of its entries.
 #[derive(Debug)]
 pub(crate) struct List {
     number: usize,
@@ -86,7 +87,7 @@ impl List {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// Appends the entry `index`, which is on no list.
+    /// Appends the entry `index`, which must be on no list.
     pub fn append<const W: usize>(&mut self, slots: &Arena<W>, index: u32) {
         let links = Links {
             before: self.last,
@@ -99,7 +100,8 @@ impl List {
         self.len += 1;
     }
 
-    /// Removes the entry `index`, which is on this list. Its own links are not changed.
+    /// Removes the entry `index`, which must be on this list. Does not change the links of the entry
+    /// itself.
     pub fn remove<const W: usize>(&mut self, slots: &Arena<W>, index: u32) {
         let Links { before, after, .. } = Links::of(slots.slot(index));
         self.set_successor(slots, before, after);
@@ -107,9 +109,9 @@ impl List {
         self.len -= 1;
     }
 
-    /// Passes over up to `left` entries from the front, and decrements `left` for each, until
-    /// `is_evicted` returns true for one. That entry is removed from the list. The others move to
-    /// the end.
+    /// Examines up to `left` entries from the front, until `is_evicted` returns true for one. Removes and
+    /// returns this entry, and moves all examined entries before it to the end. Decrements `left` for each
+    /// examined entry.
     pub fn pass_over<const W: usize>(
         &mut self,
         slots: &Arena<W>,
@@ -128,7 +130,7 @@ impl List {
         None
     }
 
-    /// Replaces `old` by the entry `new`, which is on no list.
+    /// Replaces the entry `old` by the entry `new`, which must be on no list.
     pub fn replace<const W: usize>(&mut self, slots: &Arena<W>, old: u32, new: u32) {
         let links = Links::of(slots.slot(old));
         links.store(slots.slot(new));
@@ -136,7 +138,7 @@ impl List {
         self.set_predecessor(slots, links.after, new);
     }
 
-    /// Makes `before` the predecessor of `after`, or the last entry.
+    /// Makes `before` the predecessor of `after`, or the last entry if `after` is [`NONE`].
     fn set_predecessor<const W: usize>(&mut self, slots: &Arena<W>, after: u32, before: u32) {
         if after == NONE {
             self.last = before;
@@ -147,7 +149,7 @@ impl List {
         }
     }
 
-    /// Makes `after` the successor of `before`, or the first entry.
+    /// Makes `after` the successor of `before`, or the first entry if `before` is [`NONE`].
     fn set_successor<const W: usize>(&mut self, slots: &Arena<W>, before: u32, after: u32) {
         if before == NONE {
             self.first = after;

@@ -1,51 +1,57 @@
-//! mbcache: finds the attribute block, or the inode of an attribute's value, whose contents equal those about
-//! to be written, so that files with equal attributes share it.
+//! mbcache: a cache that finds attributes with given contents, so that files with equal attributes can
+//! share the attribute block, or the inode that contains the attribute's value.
 //!
 //! # Model
-//! The kernel's `fs/mbcache.c`: a store of keys (hashes of contents, which need not be unique) and values
-//! (numbers of blocks or inodes, which are unique). It stores only numbers, so a caller that finds an entry
-//! must compare the contents. An entry is a hint: to lose one costs only a share.
+//! The kernel's `fs/mbcache.c`. An entry has a key, the hash of the contents, which need not be unique; and a
+//! value, the number of the block or inode with the contents, which is unique. The cache has no contents, so
+//! a caller that finds an entry must compare them. The entries are hints: if an entry is missing, the
+//! contents are stored once more instead of shared.
+//!
+//! An entry is *held* while a [`Held`] refers to it. It is *reusable* if another file may share the contents;
+//! it is not when they have as many users as ext4 permits.
 //!
 //! # Variants
-//! J. Kara, "ext\[24\]: `MBCache` rewrite", 2016, compares four designs, and operation without a cache:
+//! J. Kara, "ext\[24\]: `MBCache` rewrite", 2016, compares `old`, `lru`, `list-lru`, `referenced` and `off`.
+//! `clock` is Larder's own design.
 //!
 //! | name | how entries are found | eviction order |
 //! |---|---|---|
-//! | [`old`](Variant::Old) | in several indexes, under one lock; holders wait for one another | LRU list of unused entries |
+//! | [`old`](Variant::Old) | in two indexes with one lock; threads that hold an entry exclude others | an LRU list of the entries that are not held |
 //! | [`lru`](Variant::Lru) | in buckets, each with a lock | one LRU list with a lock |
-//! | [`list-lru`](Variant::ListLru) | as `lru` | LRU lists for each processor |
-//! | [`referenced`](Variant::Referenced) | as `lru` | a list, and a referenced bit that spares an entry once |
-//! | [`clock`](Variant::Clock) | in the [`table`](crate::table), without a lock | a clock hand over the arena, and the referenced bit |
-//! | [`off`](Variant::Off) | never | |
+//! | [`list-lru`](Variant::ListLru) | in buckets, each with a lock | an LRU list for each processor |
+//! | [`referenced`](Variant::Referenced) | in buckets, each with a lock | a list, and a referenced bit that spares an entry once |
+//! | [`clock`](Variant::Clock) | in the [`table`](crate::table), without a lock | a clock hand over the arena, and a referenced bit |
+//! | [`off`](Variant::Off) | not at all | none |
 //!
-//! A mount uses `referenced` by default: `rewrite/`. All others are in [`research`](crate::research); of
-//! these, `lru` and `list-lru` also use `rewrite/`, with another order instead of `rewrite/order.rs`. All
-//! keep their entries in an [`Arena`](crate::table::Arena), whose memory is taken from the budget and
-//! returned to it.
+//! A mount uses `referenced` by default, which is in `rewrite/`. `old`, `clock` and the eviction orders of
+//! `lru` and `list-lru` are in [`research`](crate::research); `lru` and `list-lru` use `rewrite/` for all
+//! else. All variants except `off` keep their entries in an [`Arena`](crate::table::Arena), whose memory is
+//! part of the budget.
 //!
 //! # What callers may rely on
 //! 1. A held entry ([`Held`]) remains in the cache with its key and value.
-//! 2. [`MbCache::delete_or_get`] either deletes the entry, which then cannot be found, or returns it held. No
-//!    thread can find it in between.
-//! 3. A search ([`MbCache::find_first`], [`MbCache::find_next`]) returns reusable entries only, each at most
-//!    once, and terminates.
-//! 4. An entry that was touched survives one full turn of eviction. With a list as eviction order, it
-//!    survives all entries that were not touched since. There are four exceptions: (a) in `old`, the release
-//!    of an entry counts as a use, and a touch does not; (b) in `lru` and `list-lru`, a touch has no effect
-//!    while the entry is being inserted and is not on a list yet; (c) in `clock`, the arena may have grown or
-//!    given memory back since, which moves the hand and some entries; (d) the chain may be too long (6).
-//! 5. No lookup, and no shrinking, allocates memory or waits for memory. A wait for an entry may, since it is
-//!    recorded in a list.
-//! 6. No chain has more than four times the entries that it would have if the cache were full and all chains
-//!    had equal length, or more than 64 if that is larger. At Linux's limit this is 64, and 128 in the
-//!    rewrite, whose limit can be exceeded. When a chain is full, its oldest entry that is not held is
-//!    evicted for a new one. So no walk is long, whatever hashes are forged.
-//! 7. The background work for a cache ends before the cache does.
+//! 2. [`MbCache::delete_or_get`] either deletes the entry or returns it held. Both are atomic: no thread can
+//!    find an entry that is about to be deleted.
+//! 3. A search ([`MbCache::find_first`], [`MbCache::find_next`]) returns only reusable entries, returns each
+//!    at most once, and terminates.
+//! 4. An entry that was touched survives one full turn of eviction. If the eviction order is a list, the
+//!    entry survives all entries that were not touched since. There are four exceptions: (a) in `old`, the
+//!    release of an entry counts as a use, and a touch has no effect; (b) in `lru` and `list-lru`, a touch
+//!    has no effect while the entry is being inserted and is not on a list yet; (c) in `clock`, the arena may
+//!    have grown or given memory back since the touch, which moves the hand and some entries; (d) the entry
+//!    may be evicted because its chain is full (6).
+//! 5. Lookups and shrinking do not allocate memory or wait for memory. [`Held::wait_unused`] may allocate
+//!    memory for its list of waiters.
+//! 6. The length of a chain is limited to four times the mean length of a full cache, but at least to 64. With
+//!    Linux's limit of entries, the length is at most 64, or 128 in `rewrite/`, which can exceed its limit of
+//!    entries. A new entry in a full chain replaces the oldest entry of the chain that is not held. So walks
+//!    are short even if an attacker chooses the hashes.
+//! 7. The background work for a cache ends before the cache is dropped.
 //!
 //! # Locking
-//! The file of each variant describes its locks. All are innermost: the variant calls no other code with one
-//! of them held. A thread that waits until an entry is unused ([`Held::wait_unused`]) must not hold anything
-//! that the other holders need before they release the entry.
+//! The file of each variant describes its locks. All of them are innermost: with one of them locked, a variant
+//! calls no code outside mbcache and its arena. A thread that waits until no other thread holds an entry
+//! ([`Held::wait_unused`]) must not have a lock that those threads need before they release the entry.
 
 mod build;
 mod cache;

@@ -1,9 +1,9 @@
-//! The variant without a cache: no search finds an entry, and no entry is kept.
+//! `off`: the variant that keeps no entries, so that searches find none.
 
 use super::{Deletion, Held, Inserted, MbCache, Stats, Variant};
 use crate::shrink::Shrinker;
 
-/// The variant `off`, described in the module.
+/// The variant `off`.
 #[derive(Debug)]
 pub(super) struct Off;
 

@@ -1,50 +1,50 @@
-//! The interface through which a variant reports operations for which other processors may have to
-//! wait.
+//! The probe: the interface through which a variant reports which locks and cache lines an operation
+//! uses, because other processors may have to wait for them.
 //!
-//! Two processors cannot show the contention of 24. So the lab runs an operation once, records what
-//! it locked and wrote, and simulates any number of processors from that. The mount's caches have the
-//! probe `()`, which the compiler removes.
+//! A machine with two processors cannot show the contention of 24. Therefore the lab runs each operation
+//! once, records the reports, and simulates the operation on any number of processors. The caches of a
+//! mount have the probe `()`, which has no cost.
 //!
-//! # Numbers of places
-//! The upper half is the kind of place, the lower half its number:
+//! # Numbers of locks and cache lines
+//! Each lock and each cache line has a number of 64 bits: the upper half is its kind, and the lower half
+//! distinguishes locks or lines of the same kind.
 //!
-//! | upper | lower | the place |
+//! | upper half | lower half | lock or cache line |
 //! |---|---|---|
-//! | 0 | bucket | a bucket's lock |
-//! | 1 | list | the lock of a list that determines the eviction order |
-//! | 2 | 0 | the one lock of `old` |
-//! | 3 | slot | the line with an entry's state word, and the entry as a held object |
-//! | 4 | list | the head of a free list of the arena |
-//! | 5 | 0 | the count of entries, where no lock guards it |
+//! | 0 | number of the bucket | the lock of a bucket |
+//! | 1 | number of the list | the lock of a list that determines the eviction order |
+//! | 2 | 0 | the single lock of `old` |
+//! | 3 | number of the slot | the line with an entry's state word; for holds, the entry |
+//! | 4 | number of the free list | the line with the head of a free list of the arena |
+//! | 5 | 0 | the line with the count of entries, if no lock guards it |
 //!
-//! Counters that are separate for each thread are not places. Only `old` reports holds: in the
-//! others, a hold delays only a thread that deletes the entry.
+//! Counters that are separate for each thread are not reported, since they cause no waits. Only `old`
+//! reports holds: in the other variants, a hold delays only a thread that deletes the entry.
 
 use crate::sync::{self, Condvar, Mutex, MutexGuard, thread_number};
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 
-/// An operation on a place that processors share. The cache numbers its places: the same number is
-/// the same lock, or the same cache line.
+/// An operation on a lock or a cache line that processors share. The [module](self) describes its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Touch {
-    /// A lock was taken.
+    /// A lock was acquired.
     Lock(u64),
     /// A lock was released.
     Unlock(u64),
-    /// A line was written without a lock.
+    /// A cache line was written without a lock.
     Write(u64),
-    /// An entry was held exclusively, until [`Touch::Release`].
+    /// An exclusive hold of an entry began, which excludes all other holds until [`Touch::Release`].
     HoldExclusive(u64),
-    /// An entry was held in shared mode, which excludes exclusive holders, until [`Touch::Release`].
+    /// A shared hold of an entry began, which excludes exclusive holds until [`Touch::Release`].
     HoldShared(u64),
-    /// The entry was released.
+    /// A hold of an entry ended.
     Release(u64),
 }
 
-/// Receives every [`Touch`].
+/// A receiver of the reports of a variant.
 pub trait Probe: Clone + Debug + Send + Sync + 'static {
-    /// Records an operation of the caller.
+    /// Records an operation on a lock or a cache line.
     #[inline]
     fn touched(&self, touch: Touch) {
         let _ = touch;
@@ -55,8 +55,8 @@ pub trait Probe: Clone + Debug + Send + Sync + 'static {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
 
-    /// Returns the processor of the caller. This is its thread's number, since a thread seldom
-    /// migrates.
+    /// Returns the number of the processor that runs the caller. By default this is the number of the
+    /// thread, since a thread seldom migrates.
     #[inline]
     fn processor(&self) -> usize {
         thread_number()
@@ -65,7 +65,7 @@ pub trait Probe: Clone + Debug + Send + Sync + 'static {
 
 impl Probe for () {}
 
-/// The numbers of places; see the [module](self).
+/// The numbers of locks and cache lines, described in the [module](self).
 pub(crate) mod place {
     pub const GLOBAL: u64 = 2 << 32;
     pub const COUNT: u64 = 5 << 32;
@@ -87,10 +87,10 @@ pub(crate) mod place {
     }
 }
 
-/// A lock that is reported to the probe. It is held as long as this exists.
+/// A guard of a lock that is reported to the probe.
 #[derive(Debug)]
 pub(crate) struct Locked<'a, T, P: Probe> {
-    // Dropped first: the probe gets the report before other threads can take the lock.
+    // Dropped first, so that the probe gets the report before another thread can acquire the lock.
     reporter: Reporter<'a, P>,
     guard: MutexGuard<'a, T>,
 }
@@ -110,7 +110,7 @@ impl<'a, T, P: Probe> Locked<'a, T, P> {
 }
 
 impl<T, P: Probe> Locked<'_, T, P> {
-    /// Waits for `condvar`, and releases the lock meanwhile.
+    /// Waits for a notification of `condvar`, and releases the lock meanwhile.
     pub fn wait(self, condvar: &Condvar) -> Self {
         let Self { reporter, guard } = self;
         let (place, probe) = (reporter.place, reporter.probe);

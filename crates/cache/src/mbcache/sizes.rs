@@ -1,25 +1,25 @@
-//! The size of a cache, and its memory.
+//! The limits and sizes of a cache.
 
 use super::Variant;
 
-/// The sizes of a cache.
+/// The configuration of a cache: its limit of entries and its number of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The largest number of entries.
     pub limit_entries: u32,
-    /// 2^`bits` buckets.
+    /// The number of buckets is 2^`bits`.
     pub bits: u32,
 }
 
 impl Config {
-    /// Linux's limit of entries: 16 for each of 1,024 buckets. This is also Larder's default.
+    /// The limit of entries in Linux, 16 for each of 1,024 buckets, which is Larder's default.
     pub const LINUX_LIMIT_ENTRIES: u32 = 16 << Self::LINUX_BITS;
-    /// Linux has 2^10 buckets, whatever the limit is.
+    /// The log2 of the number of buckets in Linux.
     pub const LINUX_BITS: u32 = 10;
 
-    /// Returns the sizes for `variant` with a limit of entries. The published variants have as many
-    /// buckets as Linux, Larder's own one for each one or two entries. No variant has more than one
-    /// for each entry.
+    /// Returns the configuration of `variant` with a limit of entries. The published variants have as
+    /// many buckets as Linux. `clock` has one bucket for each one or two entries. No variant has more
+    /// buckets than entries.
     #[must_use]
     pub fn new(variant: Variant, limit_entries: u32) -> Self {
         let bits = limit_entries.max(1).ilog2();
@@ -34,28 +34,28 @@ impl Config {
     }
 }
 
-/// The sizes of a variant that keeps entries. Each variant defines its own.
+/// The sizes of the structures of a variant. Each variant that keeps entries defines them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// Bytes of an entry's slot.
+    /// The size of an entry's slot in bytes.
     pub entry_bytes: usize,
-    /// Bytes of a bucket, in all indexes together.
+    /// The size of a bucket in bytes, in all indexes together.
     pub bucket_bytes: usize,
-    /// Slots for each entry of the limit.
+    /// The number of slots for each entry of the limit.
     pub slots_per_entry: u32,
-    /// Additional slots.
+    /// The number of additional slots.
     pub spare_slots: u32,
 }
 
 impl Sizes {
-    /// Returns the slots of a cache with this limit of entries.
+    /// Returns the number of slots of a cache with `limit_entries`.
     pub fn slots(self, limit_entries: u32) -> u32 {
         limit_entries * self.slots_per_entry + self.spare_slots
     }
 
-    /// Returns the largest limit, at most Linux's, with which slots and buckets take at most
-    /// `bytes`, with at most one bucket for each entry. The result is at least 1, even if that takes
-    /// more.
+    /// Returns the largest limit of entries with which slots and buckets take at most `bytes`, if there
+    /// is one bucket for each entry. The result is at most Linux's limit, and at least 1, even if one
+    /// entry takes more than `bytes`.
     pub fn limit_within(self, bytes: u64) -> u32 {
         let slots = u64::from(self.slots_per_entry) * self.entry_bytes as u64;
         let spare = u64::from(self.spare_slots) * self.entry_bytes as u64;

@@ -8,18 +8,18 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
-    /// The original: several indexes, one lock.
+    /// The original implementation: two indexes with one lock.
     Old,
     /// The rewrite with one LRU list.
     Lru,
     /// The rewrite with an LRU list for each processor.
     ListLru,
-    /// The rewrite with a referenced bit, which Linux chose.
+    /// The rewrite with one list and a referenced bit, which is the design in Linux.
     #[default]
     Referenced,
-    /// Larder's own: no list, lookups without a lock.
+    /// Larder's own design: a clock hand instead of a list, and lookups without a lock.
     Clock,
-    /// No sharing.
+    /// No cache, so that attributes are not shared.
     Off,
 }
 
@@ -32,7 +32,8 @@ pub enum Variant {
 pub struct UnknownVariant(String);
 
 impl Variant {
-    /// All variants. The published ones are first, in their order of publication.
+    /// All variants: first the published designs in their order of publication, then Larder's own, then
+    /// `off`.
     pub const ALL: [Self; 6] = [
         Self::Old,
         Self::Lru,
@@ -45,7 +46,7 @@ impl Variant {
     /// The variants that keep entries: all except the last.
     pub const CACHES: &[Self] = Self::ALL.split_at(Self::ALL.len() - 1).0;
 
-    /// Returns the name by which users choose it.
+    /// Returns the name by which users choose the variant.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

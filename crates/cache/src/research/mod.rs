@@ -1,13 +1,14 @@
-//! Alternatives to the defaults of a mount, for comparison: published, superseded, or experimental.
+//! Alternatives to the implementations that a mount uses by default. They are published, superseded or
+//! experimental, and serve for comparison.
 //!
-//! | module | replaces | option | seam |
+//! | module | replaces | option | trait that it implements |
 //! |---|---|---|---|
 //! | [`page_trees`] | the page hash | `-o tables=...+page=rbtree` | `PageIndex` in `page/index.rs` |
 //! | `mbcache::old`, `mbcache::clock` | `mbcache/rewrite/` | `-o mbcache=old`, `clock` | [`MbCache`](crate::mbcache::MbCache) |
 //! | `mbcache::lru` | `mbcache/rewrite/order.rs` | `-o mbcache=lru`, `list-lru` | `Order` in that file |
 //!
-//! Each implements a trait of the product code, which does not depend on it. Two places name these
-//! modules: [`Caches::new`](crate::Caches::new) and `mbcache/build.rs`.
+//! The rest of the crate uses them through these traits. It names them only in
+//! [`Caches::new`](crate::Caches::new) and `mbcache/build.rs`, which create the caches, and in `budget.rs`.
 
 pub(crate) mod mbcache;
 pub mod page_trees;

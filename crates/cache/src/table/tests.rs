@@ -155,7 +155,7 @@ fn clock_pinned_entry_survives_every_turn() {
 }
 
 #[test]
-fn take_with_every_entry_pinned_returns_none() {
+fn allocation_with_every_entry_pinned_returns_none() {
     let table = numbers(2, 1, Hash64);
     put(&table, 7, 70);
     put(&table, 8, 80);

@@ -4,10 +4,10 @@
 //! `hlist_bl_head`: a chain of entries with equal or colliding keys, the newest first.
 //!
 //! # Locking
-//! A bucket's lock guards its chain. It is innermost.
+//! The lock of a bucket guards its chain. It is innermost.
 //!
 //! # Cost
-//! 8 bytes for each bucket.
+//! A bucket takes 8 bytes.
 
 use crate::mbcache::entries::Entries;
 use crate::mbcache::probe::{Locked, Probe, place};
@@ -17,13 +17,13 @@ use crate::table::{Hash64, HashFunction, Link, Room, State};
 /// The link at the end of every chain.
 const END: Link = Link::End(0);
 
-/// The raw link to the first entry, in a lock.
+/// A bucket: the raw link to its first entry, in a lock.
 type Head = Mutex<u32>;
 
-/// Bytes of a bucket.
+/// The size of a bucket in bytes.
 pub(super) const BUCKET_BYTES: usize = size_of::<Head>();
 
-/// An array of 2^bits buckets.
+/// An array of 2^`bits` buckets.
 #[derive(Debug)]
 pub(super) struct Buckets {
     heads: Box<[Head]>,
@@ -48,7 +48,7 @@ impl Buckets {
         self.heads.len() as u64
     }
 
-    /// Returns the bytes that the buckets take.
+    /// Returns the size of all buckets in bytes.
     pub fn bytes(&self) -> u64 {
         size_of_val(&*self.heads) as u64
     }
@@ -68,8 +68,8 @@ impl Buckets {
         Chain { head, entries }
     }
 
-    /// Checks that each chain contains only live entries of its bucket. Returns the number of
-    /// entries of all chains.
+    /// Checks that each chain contains only live entries of its bucket. Returns the number of entries in
+    /// all chains.
     pub fn check_invariants<P: Probe>(&self, entries: &Entries<P, 2>) -> u32 {
         let mut count = 0;
         for (bucket, _) in (0..).zip(&self.heads) {
@@ -91,14 +91,14 @@ impl<P: Probe> Chain<'_, P> {
         Link::from_raw(*self.head)
     }
 
-    /// Returns the entries from `from` on, including those that were claimed and are not removed
-    /// yet.
+    /// Returns the entries of the chain from `from` on, including those that another thread has claimed
+    /// and will remove.
     fn walk(&self, from: Link) -> impl Iterator<Item = u32> {
         self.entries.arena.chain(from)
     }
 
-    /// Holds the first reusable entry with `key`. The search starts after the entry `after`, if
-    /// there is one.
+    /// Holds and returns the first reusable entry with `key` after the entry `after`, or in the whole chain
+    /// if `after` is `None`.
     pub fn hold_reusable(&self, key: u32, after: Option<u32>) -> Option<u32> {
         let from = after.map_or(self.first(), |index| self.entries.slot(index).next());
         self.walk(from).find(|&index| {
@@ -106,7 +106,7 @@ impl<P: Probe> Chain<'_, P> {
         })
     }
 
-    /// Returns the entry with `key` and `value`.
+    /// Returns the live entry with `key` and `value`.
     pub fn find(&self, key: u32, value: u64) -> Option<u32> {
         self.walk(self.first()).find(|&index| {
             let slot = self.entries.slot(index);
@@ -114,8 +114,8 @@ impl<P: Probe> Chain<'_, P> {
         })
     }
 
-    /// Makes room for one more entry. An entry that is evicted for it is claimed, and removed from
-    /// the chain.
+    /// Makes room for one more entry. If the result is [`Room::Evict`], the caller must remove that entry
+    /// from the order and free it; it is already claimed, and removed from the chain.
     pub fn make_room(&mut self) -> Room {
         let Entries {
             arena, chain_max, ..
@@ -123,7 +123,7 @@ impl<P: Probe> Chain<'_, P> {
         let room = arena.room(self.walk(self.first()), *chain_max);
         if let Room::Evict(oldest) = room {
             if self.entries.claim(oldest).is_none() {
-                // Another thread holds or claimed it.
+                // Another thread has just held or claimed the entry.
                 return Room::None;
             }
             self.remove(oldest);
@@ -137,7 +137,7 @@ impl<P: Probe> Chain<'_, P> {
         *self.head = Link::Slot(index).raw();
     }
 
-    /// Removes the entry `index`, which is in the chain.
+    /// Removes the entry `index`, which must be in the chain.
     pub fn remove(&mut self, index: u32) {
         let after = self.entries.slot(index).next();
         let is_before = |&before: &u32| self.entries.slot(before).next() == Link::Slot(index);

@@ -1,28 +1,30 @@
-//! `referenced`: the rewrite of 2016, as in Linux.
+//! The rewrite of 2016: the default variant `referenced`, and the part that `lru` and `list-lru` share with
+//! it.
 //!
 //! # Model
-//! `fs/mbcache.c` as of Linux 4.6, with later fixes. Entries are in buckets, each with a lock, and in an
-//! [`Order`], on a list. Above the limit, each insertion calls a worker that passes over as many entries as
-//! a sixteenth of the limit. Above twice the limit, the insertion itself first passes over 64 entries. The
-//! arena has room for these and some more. If all of them are held, no entry can be inserted.
+//! `fs/mbcache.c` as of Linux 4.6, with later fixes. Each entry is in a bucket with a lock, and in an
+//! eviction order ([`Order`]), which consists of lists. When the cache has its limit of entries or more, an
+//! insertion wakes a worker, which examines a sixteenth of the limit for eviction. When the cache has twice
+//! its limit, the insertion itself first examines 64 entries. The arena has slots for twice the limit and
+//! for 64 more entries. If all slots are in use by held entries, an insertion fails.
 //!
-//! # Life of an entry
-//! An entry is added to its bucket before it is added to the order, and its inserter holds it meanwhile. To
-//! remove an entry, a thread claims it, which requires that it is not held. The thread that deletes it
-//! claims it with the bucket locked, and the thread that passes over it on a list claims it with the list
-//! locked. After that the entry cannot be held. The thread that claimed it also removes it from the other
-//! place, and then frees the slot.
+//! # Insertion and removal of an entry
+//! The thread that inserts an entry holds it, and adds it to its bucket and then to the order. A thread that
+//! removes an entry first claims it, which is possible only if no thread holds it; then no thread can hold
+//! it any more. A thread that deletes the entry claims it with the bucket locked, and removes it from the
+//! bucket and then from the order. A thread that evicts the entry claims it with the list locked, and
+//! removes it from the list and then from the bucket. Finally the thread frees the slot.
 //!
 //! # Invariants
 //! 1. A live entry that is not held is in its bucket and in the order.
-//! 2. Buckets and order have the same entries when the cache is idle.
+//! 2. When no operation is in progress, buckets and order contain the same entries.
 //!
 //! # Locking
-//! A bucket or a list, never both.
+//! A thread locks a bucket or a list, but never both.
 //!
 //! # Cost
-//! 32 bytes for each entry, 8 for each bucket. A search locks a bucket, and writes each entry that it
-//! returns twice.
+//! An entry takes 32 bytes, and a bucket 8. A search locks a bucket. The hold and the release of an entry
+//! each write its state word.
 
 mod buckets;
 mod order;
@@ -43,10 +45,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use worker::Worker;
 
-/// Divisor of the limit: the worker passes over this part of it.
+/// The divisor of the limit that results in the number of entries that the worker examines.
 const WORKER_PART: u32 = 16;
 
-/// Entries that an insertion passes over when the cache has twice its limit.
+/// The number of entries that an insertion examines when the cache has twice its limit.
 const INSERT_PASSES: u32 = 64;
 
 /// Twice the limit, and the entries that an insertion then passes over.
@@ -57,14 +59,14 @@ pub(crate) const SIZES: Sizes = Sizes {
     spare_slots: INSERT_PASSES,
 };
 
-/// The variant; see the [module](self).
+/// A variant with the eviction order `O`, described in the [module](self).
 #[derive(Debug)]
 pub(crate) struct Rewrite<O: Order<P>, P: Probe> {
     worker: Worker<Core<O, P>>,
     core: Arc<Core<O, P>>,
 }
 
-/// Everything except the worker, which shares it.
+/// The part of the variant that the worker accesses.
 #[derive(Debug)]
 struct Core<O: Order<P>, P: Probe> {
     entries: Entries<P, 2>,
@@ -100,17 +102,18 @@ impl<O: Order<P>, P: Probe> Rewrite<O, P> {
         self.worker.is_started()
     }
 
-    /// Returns a slot for a new entry. First evicts entries if there are too many, or if memory is short.
+    /// Returns a slot for a new entry. If there are too many entries, or if no slot is free, evicts entries
+    /// or wakes the worker.
     fn make_room(&self) -> Option<Vacant<'_, 2>> {
         let core = &*self.core;
         let count = core.order.count();
         if count >= core.limit {
-            self.worker.call();
+            self.worker.request();
         }
         if count >= 2 * core.limit {
             core.drop_entries(INSERT_PASSES.into(), &core.entries.dropped_by_limit);
         }
-        core.take()
+        core.allocate()
     }
 
     fn held(&self, index: u32) -> Held<'_> {
@@ -124,20 +127,21 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
         self.buckets.lock(&self.entries, key)
     }
 
-    /// Does the work of the worker.
+    /// Evicts entries, as the work of the worker.
     fn drop_part(&self) {
         let part = u64::from(self.limit / WORKER_PART).max(1);
         self.drop_entries(part, &self.entries.dropped_by_limit);
     }
 
-    /// Passes over `count` entries, and adds the number of evicted ones to `dropped`.
+    /// Examines `count` entries, and evicts those that the order does not spare. Adds their number to
+    /// `dropped`.
     fn drop_entries(&self, count: u64, dropped: &AtomicU64) {
         let mut left = count;
         while self.drop_next(&mut left, dropped) {}
     }
 
-    /// Passes over up to `left` entries, and decrements `left` for each, until it evicts one. Returns false
-    /// if it evicts none.
+    /// Examines up to `left` entries until one is evicted, and decrements `left` for each. Returns false if
+    /// none is evicted.
     fn drop_next(&self, left: &mut u64, dropped: &AtomicU64) -> bool {
         let entries = &self.entries;
         let Some(index) = self.order.claim_next(entries, left) else {
@@ -151,18 +155,18 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
     }
 
     /// Returns a slot for a new entry. If no slot is free, evicts other entries first.
-    fn take(&self) -> Option<Vacant<'_, 2>> {
-        // In the first turn all entries may be spared, in the second none.
+    fn allocate(&self) -> Option<Vacant<'_, 2>> {
+        // Two turns: in the first, all entries may be spared because they are referenced.
         let mut left = 2 * u64::from(self.order.count());
         loop {
-            let vacant = self.entries.take();
+            let vacant = self.entries.take_free();
             if vacant.is_some() || !self.drop_next(&mut left, self.entries.dropped_for_room()) {
                 return vacant;
             }
         }
     }
 
-    /// Turns `vacant`, which has a key and a value, into an entry, unless an equal entry exists.
+    /// Inserts `vacant`, which must contain a key and a value, as an entry, unless an equal entry exists.
     fn insert(&self, vacant: Vacant<'_, 2>, reusable: bool) -> Inserted {
         let entries = &self.entries;
         let (key, value) = (vacant.slot().aux(), vacant.slot().word(0));
@@ -192,8 +196,8 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
         Inserted::New
     }
 
-    /// Moves the entry in slot `index` to `vacant`. The slot is left claimed, and no chain or list refers
-    /// to it. Returns false if the entry is held or changing.
+    /// Moves the entry in slot `index` to `vacant`. The old slot is then claimed, and no chain or list refers
+    /// to it. Returns false if the entry is held, or was removed meanwhile.
     fn relocate(&self, index: u32, vacant: Vacant<'_, 2>) -> bool {
         let entries = &self.entries;
         let slot = entries.slot(index);
@@ -202,7 +206,7 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
             return false;
         }
         let mut chain = self.chain(slot.aux());
-        // If it is still the same entry, the locked bucket is the right one.
+        // If the slot still has the same entry, the locked bucket is that of the entry.
         if !slot.state().is_same_entry(seen) {
             return false;
         }
@@ -265,9 +269,9 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted {
         let core = &*self.core;
         let is_below = core.order.count() < core.limit;
-        let vacant = match is_below.then(|| core.entries.take()).flatten() {
+        let vacant = match is_below.then(|| core.entries.take_free()).flatten() {
             Some(vacant) => vacant,
-            // An existing entry needs no room.
+            // If the entry exists, nothing needs to be evicted.
             None if core.chain(key).find(key, value).is_some() => return Inserted::Existing,
             None => match self.make_room() {
                 Some(vacant) => vacant,
@@ -317,7 +321,7 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
                 entries.free(index);
                 return Deletion::Absent;
             }
-            // It may have been released just now, or claimed by another thread.
+            // If this fails, the entry was released or claimed just now, so it is looked up again.
             if entries.hold(index, State::LIVE) {
                 return Deletion::InUse(self.held(index));
             }

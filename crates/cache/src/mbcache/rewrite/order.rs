@@ -1,16 +1,17 @@
-//! The eviction order of entries.
+//! The eviction order of entries: the interface of an order, and the order of `referenced`.
 //!
 //! # Model
-//! The list of J. Kara's rewrite with the referenced bit that Linux chose. New entries are added at
-//! the end of the list, and entries are evicted from its front. An entry that is used keeps its place
-//! and gets the bit. At the front it loses the bit, and moves to the end.
+//! The list of J. Kara's rewrite with a referenced bit, as in Linux. New entries are added at the end of
+//! the list, and entries are evicted from the front. When an entry is used, its bit is set, and the entry
+//! is not moved. When an entry with the bit is at the front, the bit is cleared, and the entry moves to
+//! the end.
 //!
 //! # Invariants
-//! 1. An entry that can be found and is not held is in the order.
+//! 1. A live entry that is not held is in the order.
 //! 2. The count is the number of entries in the order.
 //!
 //! # Locking
-//! The list's lock guards its ends, and the links of the entries on it. It is innermost.
+//! The lock of the list guards the ends of the list, and the links of the entries on it. It is innermost.
 
 use crate::mbcache::entries::Entries;
 use crate::mbcache::list::List;
@@ -29,33 +30,33 @@ pub(crate) trait Order<P: Probe>: Debug + Send + Sync + 'static {
     /// Returns the number of entries in the order.
     fn count(&self) -> u32;
 
-    /// Returns the bytes that it takes, without entries.
+    /// Returns the memory of the order in bytes, without that of the entries.
     fn bytes(&self) -> u64;
 
-    /// Records in a new entry's slot that it is not in the order.
+    /// Records in the slot of a new entry that the entry is not in the order.
     fn init(&self, _: &Slot<2>) {}
 
-    /// Adds the new entry `index`, which the caller holds.
+    /// Adds the new entry `index`, which the caller must hold.
     fn add(&self, entries: &Entries<P, 2>, index: u32);
 
-    /// Removes the entry `index`, which the caller has claimed.
+    /// Removes the entry `index`, which the caller must have claimed.
     fn remove(&self, entries: &Entries<P, 2>, index: u32);
 
-    /// Replaces the entry `old`, which the caller has claimed, by `new`, which the caller holds.
+    /// Replaces the entry `old`, which the caller must have claimed, by `new`, which the caller must hold.
     fn replace(&self, entries: &Entries<P, 2>, old: u32, new: u32);
 
-    /// Records a use of the entry `index`, which the caller holds.
+    /// Records a use of the entry `index`, which the caller must hold.
     fn used(&self, entries: &Entries<P, 2>, index: u32);
 
-    /// Passes over `left` entries, and decrements `left` for each, until one can be claimed. Returns
-    /// that entry claimed and removed from the order.
+    /// Examines up to `left` entries until one can be evicted, and decrements `left` for each. Claims this
+    /// entry, removes it from the order, and returns it.
     fn claim_next(&self, entries: &Entries<P, 2>, left: &mut u64) -> Option<u32>;
 
     /// Checks the invariants.
     fn check_invariants(&self, entries: &Entries<P, 2>);
 }
 
-/// `referenced`: one list.
+/// The order of `referenced`: one list.
 #[derive(Debug)]
 pub(crate) struct Referenced {
     list: CachePadded<Mutex<List>>,

@@ -1,17 +1,17 @@
-//! The thread that evicts entries when there are too many.
+//! The worker: a thread that evicts entries when there are too many.
 //!
 //! # Model
 //! The kernel's `c_shrink_work`, which could outlive its cache until 2026. Here the thread starts
-//! at the first call, and is joined before its target is dropped.
+//! at the first request, and is joined before its target is dropped.
 //!
 //! # Locking
-//! `is_ending` is held while the thread checks for calls and parks, `working` during the work.
+//! The thread holds `is_ending` from its check for requests until it parks, and `working` during the work.
 
 use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{self, AcqRel, AtomicU32, Condvar, Mutex, MutexGuard, Relaxed, Release};
 use std::sync::Arc;
 
-/// Works on a `T` in a separate thread.
+/// A thread that works on a `T` on request.
 #[derive(Debug)]
 pub(super) struct Worker<T> {
     shared: Arc<Shared<T>>,
@@ -22,21 +22,21 @@ pub(super) struct Worker<T> {
 struct Shared<T> {
     target: Arc<T>,
     work: fn(&T),
-    /// 1 from a call until the work for it starts, else 0.
-    is_called: AtomicU32,
+    /// 1 from a request until the work for it starts, and otherwise 0.
+    is_requested: AtomicU32,
     is_ending: Mutex<bool>,
     woken: Condvar,
     working: Mutex<()>,
 }
 
 impl<T: Send + Sync + 'static> Worker<T> {
-    /// Creates a worker that does `work` on `target` when it is called.
+    /// Creates a worker that does `work` on `target` when this is requested.
     pub fn new(target: Arc<T>, work: fn(&T)) -> Self {
         Self {
             shared: Arc::new(Shared {
                 target,
                 work,
-                is_called: AtomicU32::new(0),
+                is_requested: AtomicU32::new(0),
                 is_ending: Mutex::new(false),
                 woken: Condvar::new(),
                 working: Mutex::new(()),
@@ -45,18 +45,19 @@ impl<T: Send + Sync + 'static> Worker<T> {
         }
     }
 
-    /// Requests that the work be done once more from its beginning, soon.
-    pub fn call(&self) {
+    /// Requests that the worker start the work once more. Further requests before the start have no effect.
+    pub fn request(&self) {
         let shared = &self.shared;
-        if shared.is_called.load(Relaxed) == 1 || shared.is_called.swap(1, AcqRel) == 1 {
+        if shared.is_requested.load(Relaxed) == 1 || shared.is_requested.swap(1, AcqRel) == 1 {
             return;
         }
         if self.start() {
-            // A thread that checked for calls before this one is parked once the lock is free.
+            // If the worker checked for requests before this request, it is parked when the lock is free,
+            // and so gets the notification.
             drop(shared.is_ending.lock());
             shared.woken.notify_one();
         } else {
-            shared.is_called.store(0, Release);
+            shared.is_requested.store(0, Release);
             shared.work();
         }
     }
@@ -71,7 +72,7 @@ impl<T: Send + Sync + 'static> Worker<T> {
         self.thread.lock().is_some()
     }
 
-    /// Starts the thread unless it runs. Returns false if it cannot be started.
+    /// Starts the thread, if it does not run yet. Returns false if the thread cannot be started.
     fn start(&self) -> bool {
         let mut thread = self.thread.lock();
         if thread.is_none() {
@@ -92,7 +93,7 @@ impl<T> Shared<T> {
     fn run(&self) {
         let mut is_ending = self.is_ending.lock();
         while !*is_ending {
-            if self.is_called.swap(0, AcqRel) == 1 {
+            if self.is_requested.swap(0, AcqRel) == 1 {
                 drop(is_ending);
                 self.work();
                 is_ending = self.is_ending.lock();
@@ -131,15 +132,15 @@ mod tests {
     }
 
     #[test]
-    fn worker_never_called_has_no_thread() {
+    fn worker_without_request_has_no_thread() {
         let worker = Worker::new(Arc::new(()), |()| ());
         assert!(!worker.is_started());
-        worker.call();
+        worker.request();
         assert!(worker.is_started());
     }
 
     #[test]
-    fn worker_called_during_work_works_once_more() {
+    fn worker_requested_during_work_works_once_more() {
         let (started, starts) = sync_channel(4);
         let (end, ends) = sync_channel(4);
         let task = Task {
@@ -147,10 +148,10 @@ mod tests {
             may_end: parking_lot::Mutex::new(ends),
         };
         let worker = Worker::new(Arc::new(task), work);
-        worker.call();
+        worker.request();
         starts.recv().unwrap();
         for _ in 0..3 {
-            worker.call();
+            worker.request();
         }
         end.send(()).unwrap();
         starts.recv().unwrap();

@@ -1,18 +1,19 @@
-//! `clock`, Larder's own variant: no list, and no lock to find an entry.
+//! `clock`, Larder's own variant: it finds entries without a lock, and has a clock hand instead of a list.
 //!
 //! # Model
-//! Entries are in the [`table`](crate::table) that all other caches use. A chain is walked without a
-//! lock, and an entry that is found is pinned in place. Instead of a list in the order of use, a
-//! clock hand moves over the arena. An entry that was touched since it last passed survives the
-//! turn; any other is evicted.
+//! Entries are in the [`table`](crate::table) that all other caches use. A search walks a chain without a
+//! lock, and pins the entry that it finds. Instead of a list in the order of use, a clock hand scans the
+//! slots of the arena in a circle. It evicts entries that are not held and were not touched since the hand
+//! last passed them.
 //!
 //! # Locking
-//! Insertions and deletions lock one bucket, for one walk of its chain. To find, touch, release or
-//! mark an entry writes its state word, and takes no lock.
+//! An insertion, a deletion, or a lookup by key and value ([`MbCache::get`]) locks one bucket, for one walk
+//! of its chain. A search by key takes no lock. A touch, a release, or a change of the reusable flag only
+//! writes the state word of the entry.
 //!
 //! # Cost
-//! 24 bytes for each entry, and 4 for its bucket. A search that finds an entry at once exchanges its
-//! state word once, and the release exchanges it once more.
+//! An entry takes 24 bytes, and a bucket 4. A search and the release of its result each change the state
+//! word of the entry by one atomic instruction.
 
 use crate::mbcache::entries::Entries;
 use crate::mbcache::probe::{Probe, Touch, place};
@@ -24,7 +25,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A bucket is the number of its first slot.
+/// The sizes of `clock`. A bucket is the number of its first slot.
 pub(crate) const SIZES: Sizes = Sizes {
     entry_bytes: size_of::<Slot<1>>(),
     bucket_bytes: size_of::<u32>(),
@@ -32,7 +33,7 @@ pub(crate) const SIZES: Sizes = Sizes {
     spare_slots: 0,
 };
 
-/// The layout of a slot: the key is the half word, the value is the word.
+/// The layout of a slot: the key is the half word, and the value is the word.
 #[derive(Debug)]
 struct EntryLayout;
 
@@ -68,7 +69,7 @@ impl Layout<1> for EntryLayout {
     }
 }
 
-/// The variant; see the module.
+/// The variant `clock`, described in the module.
 #[derive(Debug)]
 pub(crate) struct Clock<P: Probe> {
     entries: Entries<P, 1>,
@@ -82,7 +83,7 @@ impl<P: Probe> Clock<P> {
         Ok(Self { entries, table })
     }
 
-    /// Returns a slot for a new entry. If no slot is free, evicts other entries.
+    /// Allocates a slot for a new entry. If no slot is free, evicts other entries.
     fn allocate(&self) -> Option<Vacant<'_, 1>> {
         self.entries.wrote_free_list();
         let dropped = Cell::new(0);
@@ -102,7 +103,7 @@ impl<P: Probe> Clock<P> {
         self.entries.held(pin.into_index())
     }
 
-    /// Reports to the probe that `change` runs with the bucket of `key` locked.
+    /// Calls `change`, and reports to the probe that the bucket of `key` is locked during the call.
     fn locking<T>(&self, key: u32, change: impl FnOnce() -> T) -> T {
         let bucket = place::bucket(self.table.bucket(key));
         self.entries.probe.touched(Touch::Lock(bucket));
@@ -114,7 +115,7 @@ impl<P: Probe> Clock<P> {
 
 impl<P: Probe> Shrinker for Clock<P> {
     fn count_objects(&self) -> u64 {
-        // All slots that the hand passes over, so that this many steps are a full turn.
+        // One object is one slot that the hand passes over, so a scan of all objects is a full turn.
         self.entries.arena.touched().into()
     }
 
@@ -139,7 +140,7 @@ impl<P: Probe> MbCache for Clock<P> {
 
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted {
         let entry = Entry { key, value };
-        // The first attempt takes no slot: an existing entry needs no eviction.
+        // If the entry exists, no slot is necessary, and nothing needs to be evicted.
         if self.table.contains(&entry) {
             return Inserted::Existing;
         }

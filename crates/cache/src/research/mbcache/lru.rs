@@ -1,20 +1,20 @@
-//! `lru` and `list-lru`: the lists that the referenced bit replaced.
+//! The eviction orders of `lru` and `list-lru`, which have LRU lists instead of a referenced bit.
 //!
 //! # Model
-//! The other two orders of J. Kara's rewrite. New entries are added at the end of a list, and entries
-//! are evicted from its front:
+//! Two orders that J. Kara compares with the referenced bit. New entries are added at the end of a list,
+//! and entries are evicted from the front. An entry that is used moves to the end of its list at once.
 //!
-//! | variant | lists | an entry that is used |
-//! |---|---|---|
-//! | `lru` | one | moves to the end at once |
-//! | `list-lru` | one for each processor; an entry stays on that of its inserter | moves to its end |
+//! | variant | lists |
+//! |---|---|
+//! | `lru` | one |
+//! | `list-lru` | one for each processor; an entry is on the list of the processor that inserted it |
 //!
 //! # Invariants
-//! 1. An entry that can be found and is not held is on the list that its second word names.
-//! 2. The count is the number of entries on the lists.
+//! 1. A live entry that is not held is on the list whose number is in its second word.
+//! 2. The count is the number of entries on all lists.
 //!
 //! # Locking
-//! A list's lock guards its ends, and the links of the entries on it. It is innermost.
+//! The lock of a list guards the ends of the list, and the links of the entries on it. It is innermost.
 
 use crate::mbcache::Variant;
 use crate::mbcache::entries::Entries;
@@ -30,9 +30,9 @@ use crossbeam_utils::CachePadded;
 pub(crate) struct Lru {
     variant: Variant,
     lists: Box<[CachePadded<Mutex<List>>]>,
-    /// Number of entries on all lists.
+    /// The number of entries on all lists.
     count: AtomicU32,
-    /// The list where eviction continues, so that it takes from each list in turn.
+    /// The list from which the next entry is evicted. It changes each time, so that each list has a turn.
     turn: AtomicU32,
 }
 
@@ -58,7 +58,7 @@ impl Lru {
         }
     }
 
-    /// Returns the next list that is not empty, locked.
+    /// Locks and returns the next list that is not empty.
     fn next_list<'c, P: Probe>(
         &'c self,
         entries: &'c Entries<P, 2>,
@@ -70,7 +70,7 @@ impl Lru {
             .find(|list| list.len() > 0)
     }
 
-    /// Returns the list of the entry `index`, locked.
+    /// Locks and returns the list of the entry `index`.
     fn list_of<'c, P: Probe>(
         &'c self,
         entries: &'c Entries<P, 2>,
@@ -87,7 +87,7 @@ impl Lru {
         Locked::new(&self.lists[list], place::list(list), &entries.probe)
     }
 
-    /// Reports a write of the count, unless the lock of the only list guards it.
+    /// Reports that the count was written, unless there is only one list, whose lock guards the count.
     fn counted<P: Probe>(&self, entries: &Entries<P, 2>) {
         if self.lists.len() > 1 {
             entries.probe.touched(Touch::Write(place::COUNT));
@@ -134,7 +134,7 @@ impl<P: Probe> Order<P> for Lru {
     fn used(&self, entries: &Entries<P, 2>, index: u32) {
         let list = Links::of(entries.slot(index)).list;
         if list == Links::UNLISTED.list {
-            // Its inserter is about to add it at an end.
+            // The thread that inserts the entry will add it at the end of a list.
             return;
         }
         let mut list = self.lock(entries, list);

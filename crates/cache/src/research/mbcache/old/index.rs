@@ -1,33 +1,34 @@
-//! One of the two indexes of `old`.
+//! An index of `old`, which has two: by key and by value.
 //!
 //! # Model
-//! An array of `list_head`, and a link in each entry for each of its indexes. Here a chain is
-//! singly linked, in half of an entry's third word.
+//! In Linux, an index is an array of `list_head`, and each entry has a `list_head` for each index. Here a
+//! chain is singly linked: the link to the next entry is in one half of the entry's third word.
 //!
 //! # Locking
 //! The lock of the cache guards chains and links.
 //!
 //! # Cost
-//! 4 bytes for each bucket, and 4 for each entry.
+//! An index takes 4 bytes for each bucket, and 4 for each entry.
 
 use crate::table::{Arena, Hash64, HashFunction, Slot};
 
-/// The number that stands for no entry.
+/// The number that represents the absence of an entry.
 const NONE: u32 = u32::MAX;
 
-/// An index of entries by the number with which they were added.
+/// An index of entries by a number: the key or the value of each entry.
 #[derive(Debug)]
 pub(super) struct Index {
     heads: Box<[u32]>,
     bits: u32,
-    /// The position of the links in the word, in bits.
+    /// The position of this index's link in the third word of an entry, in bits.
     shift: u32,
 }
 
 impl Index {
     const WORD: usize = 2;
 
-    /// Creates an index with the links in half `half` of the word.
+    /// Creates an index of 2^`bits` buckets. Its links are in the lower half of the word if `half` is 0, and
+    /// in the upper half if `half` is 1.
     pub fn new(bits: u32, half: u32) -> Self {
         Self {
             heads: vec![NONE; 1 << bits].into(),
@@ -40,7 +41,7 @@ impl Index {
         self.heads.len() as u64
     }
 
-    /// Returns the bytes that the buckets take.
+    /// Returns the size of all buckets in bytes.
     pub fn bytes(&self) -> u64 {
         size_of_val(&*self.heads) as u64
     }
@@ -106,6 +107,6 @@ impl Index {
 }
 
 fn next(slot: &Slot<3>, shift: u32) -> u32 {
-    // The mask leaves half a word.
+    // After the mask the value has 32 bits, so the conversion cannot fail.
     u32::try_from(slot.word(Index::WORD) >> shift & u64::from(u32::MAX)).unwrap_or(NONE)
 }

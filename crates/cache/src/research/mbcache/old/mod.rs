@@ -1,37 +1,38 @@
-//! `old`: the implementation that the rewrite replaced.
+//! `old`: the implementation in Linux before the rewrite of 2016.
 //!
 //! # Model
-//! `fs/mbcache.c` as of Linux 4.4. One lock guards everything. An entry is in two indexes: by its
-//! value, and by its key. Entries that are not held are on one list, in the order of their release; the
-//! first is evicted when there are too many. An entry found by its value ([`MbCache::get`]) is held
-//! exclusively. An entry found by its key, or that was to be deleted, is held in shared mode. A thread
-//! that finds an entry held in a conflicting mode parks, on one queue for all entries. Every release of
-//! any entry wakes all threads on that queue.
+//! `fs/mbcache.c` as of Linux 4.4. One lock guards all data. An entry is in two indexes: by its value, and
+//! by its key. The entries that are not held are on one list, in the order of their release. When there
+//! are too many entries, the first of the list is evicted. A lookup by key and value ([`MbCache::get`])
+//! holds the entry exclusively. A search by key, or a deletion of an entry in use, holds the entry in
+//! shared mode. If another thread holds the entry in a conflicting mode, the lookup parks. All entries
+//! have one wait queue, and the release of any entry wakes all threads in the queue.
 //!
-//! In three respects the trait promises more than Linux 4.4 did. Entries that are not reusable are
-//! skipped, which was introduced by the rewrite. A thread that deletes an entry in use does not wait
-//! for it, but holds it ([`Deletion::InUse`]) and waits with [`Held::wait_unused`]. And the limit is
-//! never exceeded: an insertion fails instead.
+//! The implementation differs from Linux 4.4 in three respects, as the trait requires. A search skips
+//! entries that are not reusable; Linux does so since the rewrite. A thread that deletes an entry in use
+//! does not wait, but holds the entry ([`Deletion::InUse`]) and can call [`Held::wait_unused`]. The limit
+//! of entries is never exceeded: an insertion fails instead.
 //!
 //! # What callers must not do
-//! A thread that holds an entry must not request the same entry by its value. A thread that holds an
-//! entry by its value must not request it in any way. In both cases it would wait for itself. Nor may
-//! two threads each hold one entry by its value and request the other's. A file system that releases
-//! each entry before it requests the next, except with [`MbCache::find_next`], satisfies this, as
-//! `larder-ext4` does: a waiting thread holds nothing by value, and a thread that holds by value does
-//! not wait.
+//! 1. A thread that holds an entry must not call [`MbCache::get`] for it, and a thread that holds an entry
+//!    exclusively must not look it up in any way: the thread would wait for itself.
+//! 2. Two threads must not each hold an entry exclusively and look up the entry of the other: they would
+//!    wait for each other.
+//!
+//! A caller satisfies both rules if it releases each entry before it looks up the next, except with
+//! [`MbCache::find_next`], which requires a shared hold. `larder-ext4` does so.
 //!
 //! # Invariants
 //! 1. Each entry is once in each index.
-//! 2. It is on the list of the unused unless it is held.
+//! 2. An entry is on the list of unused entries if and only if it is not held.
 //!
 //! # Locking
-//! `indexes` guards everything, including the holds in the entries' state words. Memory for a new entry
-//! is requested before the lock is taken, since the request may shrink this cache.
+//! `indexes` guards all data, including the holds in the state words of entries. Memory for a new entry is
+//! requested before the lock is acquired, since the request may shrink this cache.
 //!
 //! # Cost
-//! 40 bytes for each entry, 8 for a bucket of both indexes: together 40.5 bytes for each entry at
-//! Linux's limit.
+//! An entry takes 40 bytes, and the buckets of both indexes 8 bytes. At Linux's limit, these are 40.5 bytes
+//! for each entry.
 
 mod index;
 
@@ -48,7 +49,7 @@ use index::Index;
 use std::io;
 use std::sync::atomic::AtomicU64;
 
-/// A bucket of each index.
+/// The sizes of `old`. The bytes of a bucket are those of one bucket in each of the two indexes.
 pub(crate) const SIZES: Sizes = Sizes {
     entry_bytes: size_of::<Slot<3>>(),
     bucket_bytes: 2 * size_of::<u32>(),
@@ -56,7 +57,7 @@ pub(crate) const SIZES: Sizes = Sizes {
     spare_slots: 0,
 };
 
-/// The variant; see the [module](self).
+/// The variant `old`, described in the [module](self).
 #[derive(Debug)]
 pub(crate) struct Old<P: Probe> {
     entries: Entries<P, 3>,
@@ -72,7 +73,7 @@ struct Indexes {
     by_value: Index,
     unused: List,
     count: u32,
-    /// The entries whose holders wait for them to be unused, once for each waiter.
+    /// For each thread in `wait_unused`, the entry for which it waits.
     parked: Vec<u32>,
 }
 
@@ -113,8 +114,8 @@ impl<P: Probe> Old<P> {
         })
     }
 
-    /// Holds the first reusable entry with `key`. The search starts after the entry `after`, which the
-    /// caller holds, if there is one.
+    /// Holds and returns the first reusable entry with `key` after the entry `after`, or in the whole chain
+    /// if `after` is `None`. The caller must hold `after`.
     fn search(&self, key: u32, after: Option<u32>) -> Option<Held<'_>> {
         let slots = &self.entries.arena;
         let mut indexes = self.lock();
@@ -134,7 +135,7 @@ impl<P: Probe> Old<P> {
         }
     }
 
-    /// Holds the entry `index` in shared mode. No thread holds it exclusively.
+    /// Holds the entry `index` in shared mode. No thread may hold it exclusively.
     fn hold(&self, indexes: &mut Indexes, index: u32) -> Held<'_> {
         if self.state(index).pins() == 0 {
             indexes.unused.remove(&self.entries.arena, index);
@@ -144,7 +145,7 @@ impl<P: Probe> Old<P> {
         self.held(index)
     }
 
-    /// Holds the entry `index` exclusively. No thread holds it.
+    /// Holds the entry `index` exclusively. No thread may hold it.
     fn hold_exclusive(&self, indexes: &mut Indexes, index: u32) -> Held<'_> {
         indexes.unused.remove(&self.entries.arena, index);
         self.entries.hold(index, State::LIVE);
@@ -166,17 +167,17 @@ impl<P: Probe> Old<P> {
         self.entries.probe.touched(touch);
     }
 
-    /// Returns a slot for a new entry. If no slot is free, evicts the first unused entry.
+    /// Allocates a slot for a new entry. If no slot is free, evicts the first unused entry.
     fn allocate(&self) -> Option<Vacant<'_, 3>> {
         loop {
-            let vacant = self.entries.take();
+            let vacant = self.entries.take_free();
             if vacant.is_some() || !self.drop_first(self.entries.dropped_for_room()) {
                 return vacant;
             }
         }
     }
 
-    /// Makes room for one more entry in the chains of its `key` and its `value`. Returns false if one
+    /// Makes room for one more entry in the chains of `key` and `value`. Returns false if one of the chains
     /// is full of held entries.
     fn make_room(&self, indexes: &mut Indexes, key: u32, value: u64) -> bool {
         let by_key = self.room(&indexes.by_key, key.into());
@@ -190,7 +191,7 @@ impl<P: Probe> Old<P> {
         arena.room(index.chain(arena, number), *chain_max)
     }
 
-    /// Evicts the entry that occupies the room. Returns false if there can be no room.
+    /// Evicts the entry that `room` contains, if there is one. Returns false if the chain has no room.
     fn clear(&self, room: Room, indexes: &mut Indexes) -> bool {
         if let Room::Evict(oldest) = room {
             self.remove(indexes, oldest);
@@ -199,7 +200,7 @@ impl<P: Probe> Old<P> {
         room != Room::None
     }
 
-    /// Evicts the entry that has been unused for the longest time. Returns false if there is none.
+    /// Evicts the entry that has been unused for the longest time. Returns false if no entry is unused.
     fn drop_first(&self, dropped: &AtomicU64) -> bool {
         let mut indexes = self.lock();
         let Some(index) = indexes.unused.first() else {
@@ -210,7 +211,7 @@ impl<P: Probe> Old<P> {
         true
     }
 
-    /// Removes the entry `index`, which is not held.
+    /// Removes the entry `index`, which must not be held.
     fn remove(&self, indexes: &mut Indexes, index: u32) {
         indexes.unused.remove(&self.entries.arena, index);
         self.unindex(indexes, index);
@@ -232,7 +233,7 @@ impl<P: Probe> Old<P> {
         indexes.count -= 1;
     }
 
-    /// Moves the entry in slot `index` to `vacant`. The slot is left claimed, and no index or list
+    /// Moves the entry in slot `index` to `vacant`. The old slot is then claimed, and no index or list
     /// refers to it. Returns false if the entry is held or was removed.
     fn relocate(&self, index: u32, vacant: Vacant<'_, 3>) -> bool {
         let mut indexes = self.lock();
@@ -264,7 +265,7 @@ impl<P: Probe> Shrinker for Old<P> {
 }
 
 impl<P: Probe> EntryOperations for Old<P> {
-    // The release of an entry puts it at the end of the list, whether it was used or not.
+    // A touch has no effect: the release of any entry moves it to the end of the list.
     fn touch(&self, _: u32) {}
 
     fn set_reusable(&self, index: u32, reusable: bool) {
@@ -305,9 +306,9 @@ impl<P: Probe> MbCache for Old<P> {
     }
 
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted {
-        let vacant = match self.entries.take() {
+        let vacant = match self.entries.take_free() {
             Some(vacant) => vacant,
-            // An existing entry needs no eviction.
+            // If the entry exists, nothing needs to be evicted.
             None if self.find(&self.lock(), key, value).is_some() => return Inserted::Existing,
             None => match self.allocate() {
                 Some(vacant) => vacant,
