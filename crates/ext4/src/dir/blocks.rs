@@ -1,4 +1,4 @@
-//! The blocks of a directory: their locations, checksums, and readahead.
+//! Reading the blocks of a directory: location, verification and readahead.
 
 use crate::error::{DamageAt, Place};
 use crate::ondisk::dir::split_tail;
@@ -6,8 +6,9 @@ use crate::ondisk::dx::{DxKind, DxNode};
 use crate::{FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
 use larder_cache::buffer::Buffer;
 
-/// The initial and the maximum number of directory blocks that are read ahead together.
+/// The number of directory blocks in the first readahead.
 const FIRST_READAHEAD_BLOCKS: u32 = 4;
+/// The maximum number of directory blocks that are read ahead together.
 const MAX_READAHEAD_BLOCKS: u32 = 64;
 
 impl Filesystem {
@@ -28,7 +29,8 @@ impl Filesystem {
         }
     }
 
-    /// Like [`Filesystem::dir_block`], but verifies the checksum of the block.
+    /// Returns the block `index` of the directory `dir` after verifying its checksum, or `None` if
+    /// it is a hole.
     pub(crate) fn checked_dir_block(
         &self,
         dir: &Inode,
@@ -39,7 +41,8 @@ impl Filesystem {
         })
     }
 
-    /// Verifies the checksum of a block of `dir`, which may be a node of its hash tree.
+    /// Verifies the checksum of a block of `dir`, which contains either entries or a node of the
+    /// hash tree.
     fn verify_dir_block(&self, dir: &Inode, block: &[u8], place: Place) -> Result<()> {
         let Some(seed) = self.inode_seed(dir) else {
             return Ok(());
@@ -54,7 +57,7 @@ impl Filesystem {
         self.verify_dx_node(dir, &node, place)
     }
 
-    /// Verifies the checksum and the order of a node of `dir`'s hash tree.
+    /// Verifies the checksum of a node of `dir`'s hash tree, and the order of its entries.
     pub(crate) fn verify_dx_node(
         &self,
         dir: &Inode,
@@ -80,21 +83,21 @@ fn check(computed: u32, stored: u32, place: Place) -> Result<()> {
     }
 }
 
-/// An iterator over the blocks of a directory in their order, without holes and with readahead.
+/// An iterator over the blocks of a directory, in order, which skips holes and reads ahead.
 ///
-/// It ends after an error of the mapping, because the mapping of the following blocks is then
-/// unknown. It continues after an error of a block.
+/// After an error of the mapping, the iterator ends, because the locations of the following blocks
+/// are unknown. After an error of a block, it continues with the next block.
 pub(super) struct DirBlocks<'f> {
     fs: &'f Filesystem,
     dir: Inode,
     next: u64,
     end: u64,
-    /// The known part of the mapping: the number of directory blocks from `next` on, and the
-    /// location of the first.
+    /// The mapping of the next run of blocks, if it is known: the number of blocks from `next` on,
+    /// and the location of the first block.
     run: Option<(u32, FsBlock)>,
-    /// The number of blocks from `next` on that were read ahead, and the size of the next
-    /// readahead.
+    /// The number of blocks from `next` on that have already been read ahead.
     ahead: u32,
+    /// The number of blocks of the next readahead.
     ahead_window: u32,
 }
 
@@ -112,8 +115,8 @@ impl<'f> DirBlocks<'f> {
         }
     }
 
-    /// Advances `next` to the next mapped block and returns the run of blocks that starts there, if
-    /// any.
+    /// Advances `next` to the next mapped block, and returns the run of blocks that starts there,
+    /// or `None` at the end of the directory.
     fn find_run(&mut self) -> Result<Option<(u32, FsBlock)>> {
         while self.next < self.end {
             if let Some(run) = self.run {

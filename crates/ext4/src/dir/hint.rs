@@ -1,14 +1,14 @@
 //! Hints for free space in linear directories, learned from earlier searches.
 //!
 //! # Model
-//! The kernel searches a linear directory from its start for every new name. Here, a small table
-//! records the block before which the last search found no space, for the directories that are
-//! being filled. This only saves work. Removing a name before that block corrects the hint. At
-//! worst, a wrong hint leaves space unused.
+//! For every new name, the kernel searches a linear directory for space from its start. Here, a
+//! small table records, for each directory to which names were recently added, the block where the
+//! next search starts: no block before it had enough space. Removing a name from an earlier block
+//! moves the hint back to that block. At worst, a wrong hint leaves space unused.
 //!
 //! # Cost
-//! 16 bytes per directory, for at most [`DIRECTORIES`] of them. All hints are discarded when the
-//! table is full.
+//! 16 bytes for each of at most [`DIRECTORIES`] directories. All hints are discarded when the table
+//! is full.
 
 use crate::Ino;
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 /// The maximum number of directories in the table.
 const DIRECTORIES: usize = 1024;
 
-/// The first block of a directory that may have space for a record of this length.
+/// The first block of a directory that may have space for a record of the given length.
 #[derive(Clone, Copy, Debug)]
 struct Hint {
     block: u32,

@@ -1,7 +1,7 @@
 //! Modification of directories whose entries are stored in the inode.
 //!
-//! [`crate::inline`] describes the layout: the parent's number, followed by two chains of entries.
-//! The second chain starts after the 60 bytes of `i_block`.
+//! [`crate::inline`] describes the layout: the inode number of the parent, followed by two chains
+//! of entries, one in the other bytes of `i_block` and one after its 60 bytes.
 
 use super::MAX_NAME_BYTES;
 use super::change::DirChange;
@@ -12,13 +12,13 @@ use crate::ondisk::dir_edit::{self, NewDirent};
 use crate::{Filesystem, Ino, Inode, Result};
 use std::ops::Range;
 
-/// The length of the parent's number in bytes.
+/// The length in bytes of the parent's inode number.
 const PARENT_BYTES: usize = 4;
 
-/// The offset of the second chain.
+/// The offset in bytes of the second chain.
 const SECOND_CHAIN: usize = 60;
 
-/// The minimum length of a record, and so of a chain.
+/// The minimum length in bytes of a record, and therefore of a chain.
 const MIN_CHAIN_BYTES: usize = 12;
 
 /// Returns the ranges of the two chains in the content of an inline directory of `len` bytes.
@@ -30,10 +30,10 @@ fn chains(len: usize) -> [Range<usize>; 2] {
 }
 
 impl Filesystem {
-    /// Extends the second chain to all the space in the inode. Returns false if there is no more
-    /// space.
+    /// Extends the second chain to all free space of the inode. Returns false if the chain already
+    /// uses all of it.
     fn extend_chain(&self, dir: &Inode, data: &mut Vec<u8>) -> Result<bool> {
-        // The length of records, and so of chains, is a multiple of 4 bytes.
+        // The length of records, and therefore of chains, is a multiple of 4 bytes.
         let capacity = self.inline_capacity(dir)? / 4 * 4;
         let [_, second] = chains(data.len());
         if capacity <= data.len() || capacity - second.start < MIN_CHAIN_BYTES {
@@ -50,7 +50,8 @@ impl Filesystem {
         Ok(chains(data.len()).map(|chain| data[chain].to_vec()))
     }
 
-    /// Returns the content of an inline directory, which is at least as long as `i_block`.
+    /// Returns the content of an inline directory. The content must be at least as long as
+    /// `i_block`.
     fn inline_directory(&self, dir: &Inode) -> Result<Vec<u8>> {
         let data = self.inline_data(dir)?;
         if data.len() < SECOND_CHAIN {
@@ -61,8 +62,8 @@ impl Filesystem {
 }
 
 impl DirChange<'_, '_> {
-    /// Initialises `dir`, which is new, as an empty directory in its inode. Returns false if the
-    /// inode has no space.
+    /// Initializes the new directory as an empty inline directory. Returns false if the inode has
+    /// no space.
     pub(super) fn init_inline_directory(&mut self, parent: Ino) -> Result<bool> {
         if self.fs.inline_capacity(self.dir)? < SECOND_CHAIN {
             return Ok(false);
@@ -102,7 +103,7 @@ impl DirChange<'_, '_> {
         self.edit_chains(data, |chain| dir_edit::remove(chain, name))
     }
 
-    /// Changes the chain in which `edit` finds its entry.
+    /// Calls `edit` with the chains, until it has found and changed its entry in one of them.
     fn edit_chains(
         &mut self,
         mut data: Vec<u8>,
@@ -133,7 +134,7 @@ impl DirChange<'_, '_> {
     }
 }
 
-/// Adds `entry` to the first chain of an inline directory's `data` that has space.
+/// Adds `entry` to the first chain in `data`, the content of an inline directory, that has space.
 fn insert_into_chains(dir: &Inode, data: &mut [u8], entry: NewDirent<'_>) -> Result<bool> {
     for chain in chains(data.len()) {
         if dir_edit::insert(&mut data[chain], entry).at(dir.place())? {

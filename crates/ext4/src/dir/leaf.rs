@@ -1,4 +1,4 @@
-//! Modification of one block of a directory: its entries, then its checksum.
+//! Modification of one block of a directory: the entries are changed, and then the checksum is set.
 
 use super::change::DirChange;
 use crate::error::{DamageAt, Place};
@@ -8,12 +8,12 @@ use crate::ondisk::dir_edit;
 use crate::ondisk::features::Incompat;
 use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
 
-/// The maximum number of blocks of a directory. Block numbers in a hash tree have 28 bits.
+/// The maximum number of blocks of a directory, because block numbers in a hash tree have 28 bits.
 const MAX_BLOCKS: u64 = 1 << 28;
 
 impl Filesystem {
-    /// Returns the entries in the block `bytes` of a directory: everything except the tail, which
-    /// must exist if metadata has checksums.
+    /// Returns the entries in the directory block `bytes`: all bytes except for the tail. If
+    /// metadata has checksums, the block must have a tail.
     pub(crate) fn leaf_chain<'b>(&self, bytes: &'b [u8], place: Place) -> Result<&'b [u8]> {
         if !self.superblock().has_metadata_checksums() {
             return Ok(bytes);
@@ -23,7 +23,7 @@ impl Filesystem {
         Ok(chain)
     }
 
-    /// Sets the checksum of a block of `dir`'s entries, if metadata has checksums.
+    /// Sets the checksum of a block with entries of `dir`, if metadata has checksums.
     fn set_leaf_checksum(&self, dir: &Inode, bytes: &mut [u8]) {
         if let Some(seed) = self.inode_seed(dir)
             && let Some((chain, tail)) = dir_edit::split_tail_mut(bytes)
@@ -34,7 +34,7 @@ impl Filesystem {
 }
 
 impl DirChange<'_, '_> {
-    /// Changes the entries of the block `block` of `dir`.
+    /// Changes the entries in the directory block at `block` with `edit`, and sets the checksum.
     pub(crate) fn edit_leaf<R>(
         &mut self,
         block: FsBlock,
@@ -54,8 +54,8 @@ impl DirChange<'_, '_> {
         })
     }
 
-    /// Appends a block of entries to `dir`. `fill` is called with the chain, which is one free
-    /// record.
+    /// Appends a block with entries to `dir`. `fill` is called with the bytes of the entries, which
+    /// are one free record.
     pub(crate) fn append_leaf(
         &mut self,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Damage>,
@@ -77,8 +77,8 @@ impl DirChange<'_, '_> {
         })
     }
 
-    /// Appends a block to `dir`, which is all zeros before `fill`. Returns its number in the
-    /// directory.
+    /// Appends a block of zeros to `dir`, and changes it with `fill`. Returns the number of the
+    /// block in the directory.
     pub(crate) fn append_block(
         &mut self,
         fill: impl FnOnce(FsBlock, &mut [u8]) -> Result<()>,

@@ -1,7 +1,7 @@
-//! The state of a listing: it filters entries and records damage.
+//! The state of a listing, which filters entries and records damage.
 //!
-//! Entries that fast commits removed or replaced are skipped. Names that no file can have are
-//! damage. The first error is kept until the end.
+//! A listing skips entries that fast commits removed or replaced, and treats invalid names as
+//! damage. It continues after damage, and returns the first error at the end.
 
 use super::entry::{COOKIE_DAMAGE, COOKIE_OVERLAY, DirEntry, Target};
 use crate::error::Place;
@@ -19,8 +19,8 @@ pub(crate) struct Listing<'l> {
 }
 
 impl<'l> Listing<'l> {
-    /// Starts a listing of the directory `dir` that passes entries to `emit`. `had_damage` is
-    /// whether an earlier call found damage.
+    /// Starts a listing of the directory `dir`, which passes the entries to `emit`. `had_damage`
+    /// must be true if an earlier call found damage.
     pub(super) fn new(
         fs: &'l Filesystem,
         dir: Ino,
@@ -41,14 +41,14 @@ impl<'l> Listing<'l> {
         self.damage
     }
 
-    /// Records an error, unless there was an earlier one.
+    /// Records `error`, unless an earlier error was recorded.
     pub(crate) fn note_damage(&mut self, error: Error) {
         self.damage.get_or_insert(error);
         self.had_damage = true;
     }
 
-    /// Emits an entry of the image, unless the overlay removed or replaced it. `next` is the
-    /// position after it.
+    /// Emits an entry of the image, unless fast commits removed or replaced the entry. `next` is
+    /// the position after the entry.
     pub(crate) fn offer(&mut self, name: &[u8], target: Target, next: u64) -> ControlFlow<()> {
         let overlay = self.fs.overlay();
         if overlay.is_some_and(|overlay| overlay.entry(self.dir, name).is_some()) {
@@ -67,8 +67,8 @@ impl<'l> Listing<'l> {
         })
     }
 
-    /// Emits the entries of `bytes` at or after position `at`. `bytes` is at position `start` of
-    /// the directory and at `place` of the image.
+    /// Emits the entries in `bytes` that are at or after position `at`. `bytes` starts at position
+    /// `start` of the directory and at `place` of the image.
     pub(crate) fn offer_part(
         &mut self,
         bytes: &[u8],
@@ -91,7 +91,7 @@ impl<'l> Listing<'l> {
         ControlFlow::Continue(())
     }
 
-    /// Emits `dirent`, which is at `place` of the image. `next` is the position after it.
+    /// Emits `dirent`, which is at `place` of the image. `next` is the position after the entry.
     pub(crate) fn offer_dirent(
         &mut self,
         dirent: &Dirent<'_>,
@@ -112,7 +112,7 @@ impl<'l> Listing<'l> {
         }
     }
 
-    /// Emits the entries that fast commits added, starting with number `first`.
+    /// Emits the entries that fast commits added, starting with the entry number `first`.
     pub(super) fn offer_overlay(&mut self, first: u64) -> ControlFlow<()> {
         let (fs, dir) = (self.fs, self.dir);
         let entries = fs.overlay().into_iter().flat_map(|o| o.entries(dir));

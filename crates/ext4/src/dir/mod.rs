@@ -1,20 +1,21 @@
-//! Directories: lookup of names, and listings.
+//! Directories: lookup and listing of names.
 //!
 //! Model: the kernel's `ext4_lookup` and `ext4_readdir`. A name is looked up through the hash tree
-//! if there is one ([`crate::htree`]), and block by block otherwise. On an image that is only read,
-//! a listing reads the blocks in order, even if the directory is indexed: nodes of the tree are
-//! stored as free space. The inodes of files that were created one after the other are then also
-//! requested in that order. If the directory may change meanwhile, a listing is in hash order, as
-//! in the kernel.
+//! if there is one ([`crate::htree`]), and block by block otherwise. On a read-only file system, a
+//! listing reads the blocks in order, even if the directory is indexed, because nodes of the tree
+//! have the form of blocks without entries. The inodes of files that were created one after the
+//! other are then usually requested in that order. On a writable file system with hash trees, a
+//! listing is in hash order, as in the kernel, because names may be added meanwhile
+//! ([`crate::htree`]).
 //!
-//! Damage: a damaged block affects only its own entries. A lookup that finds the name elsewhere
-//! does not fail. A listing emits all readable entries and fails at its end; the error names the
+//! Damage: a damaged block affects only its own entries. A lookup that finds the name in another
+//! block succeeds. A listing emits all readable entries and fails at its end; the error names the
 //! first damaged block.
 //!
-//! Cookies: the byte offset of the next entry in the directory, or a position by hash. Two bits
-//! above any such position are flags. With [`COOKIE_OVERLAY`], the rest is the number of an entry
-//! in the overlay of fast commits. [`COOKIE_DAMAGE`] records earlier damage, so that a listing in
-//! several calls still reports it.
+//! Cookies: a cookie is the position of the next entry, which is a byte offset in the directory or
+//! depends on the hash of the name. Two higher bits are flags. With [`COOKIE_OVERLAY`], the other
+//! bits are the number of an entry that fast commits added. [`COOKIE_DAMAGE`] records earlier
+//! damage, so that a listing in several calls reports the damage at its end.
 
 mod blocks;
 mod change;
@@ -46,9 +47,9 @@ const MAX_NAME_BYTES: usize = 255;
 /// The order of a listing.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// By hash if the directory may change meanwhile and has hashes, otherwise by position.
+    /// By hash if the file system is writable and supports hash trees, otherwise by position.
     ForUsers,
-    /// By position: every block, even if there is an index.
+    /// By position, even if the directory is indexed.
     Blocks,
 }
 
@@ -77,15 +78,16 @@ impl Filesystem {
         Ok(self.find(dir, name)?.map(|(_, target)| target))
     }
 
-    /// Returns the block of `dir`, whose entries are stored in blocks, that contains `name`, and
-    /// the target of the name.
+    /// Returns the block of `dir` that contains `name`, and the target of the name. The entries of
+    /// `dir` must be stored in blocks.
     fn find(&self, dir: &Inode, name: &[u8]) -> Result<Option<(Block, Target)>> {
         let is_dots = matches!(name, b"." | b"..");
         if !is_dots && self.is_indexed(dir) {
             match self.find_indexed(dir, name) {
                 Ok(Indexed::Answer(found)) => return Ok(found),
                 Ok(Indexed::Unusable) => {}
-                // A fast commit logs that a directory now has an index, but not the index.
+                // A fast commit may have logged that the directory has an index, but it does not
+                // log the index. The directory is then searched block by block.
                 Err(Error::Corrupt(_)) if self.has_overlay_entries(dir) => {}
                 Err(error) => return Err(error),
             }
@@ -93,13 +95,13 @@ impl Filesystem {
         self.find_linear(dir, name)
     }
 
-    /// Emits the entries of `dir` from `cookie` on (0: from the start), until the end or until
-    /// `emit` breaks.
+    /// Emits the entries of `dir` from `cookie` on, until the end or until `emit` returns `Break`.
+    /// The cookie 0 is the start.
     ///
     /// # Errors
     /// As for [`Filesystem::lookup`], except that directories that ignore case can be listed. An
-    /// error of a block is returned at the end, after all readable entries. A further call with the
-    /// cookie of the last entry returns it again.
+    /// error of a block is returned at the end, after all readable entries. Another call with the
+    /// cookie of the last entry returns the error again.
     pub fn read_dir(
         &self,
         dir: &Inode,
@@ -143,7 +145,7 @@ impl Filesystem {
         }
         match listing.into_damage() {
             Some(error) => Err(error),
-            // An earlier call found damage: find it again.
+            // An earlier call found damage, so this call searches for it, to return the error.
             None if had_damage => self.list(dir, 0, order, &mut |_| ControlFlow::Continue(())),
             None => Ok(()),
         }
@@ -153,8 +155,8 @@ impl Filesystem {
         if !dir.is_directory() {
             return Err(Error::NotDirectory(dir.ino()));
         }
-        // Directories grow by whole blocks. One that is larger than the file system is damaged.
-        // This bounds every walk over a directory.
+        // Directories grow by whole blocks, and cannot be larger than the file system. This check
+        // bounds the time of every walk over a directory.
         let block_size_bytes = u64::from(self.superblock().block_size_bytes());
         if dir.size_bytes().div_ceil(block_size_bytes) > self.present_blocks() {
             return Err(dir
@@ -164,7 +166,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Checks that the names of `dir` can be read.
+    /// Returns an error if the names of `dir` cannot be read.
     fn check_names(&self, dir: &Inode) -> Result<()> {
         if self.is_encrypted(dir) {
             return Err(Error::Encrypted(dir.ino()));
@@ -172,7 +174,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Checks that the names of `dir` can be compared.
+    /// Returns an error if a name cannot be compared with the names of `dir`.
     fn check_comparable(&self, dir: &Inode) -> Result<()> {
         self.check_names(dir)?;
         if dir.flags().contains(InodeFlags::CASEFOLD)
@@ -183,7 +185,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Returns the type byte of an entry, or unknown if entries have no type.
+    /// Returns the type of an entry with the type byte `byte`, or unknown if entries have no type.
     pub(crate) fn file_type(&self, byte: u8) -> FileTypeByte {
         if self.superblock().incompat.contains(Incompat::FILETYPE) {
             FileTypeByte(byte)
@@ -221,7 +223,7 @@ impl Filesystem {
         damage.map_or(Ok(None), Err)
     }
 
-    /// Searches the entries of one block, which is at `place`, for `name`.
+    /// Returns the target of `name`, or `None` if no entry of the block at `place` has this name.
     pub(crate) fn search_block(
         &self,
         block: &[u8],
@@ -237,7 +239,7 @@ impl Filesystem {
         Ok(None)
     }
 
-    /// Returns the target of `dirent`, which was found at `place`.
+    /// Returns the target of `dirent`, which is at `place`.
     fn target(&self, dirent: &Dirent<'_>, place: Place) -> Result<Target> {
         if dirent.ino.0 > self.superblock().inodes_count {
             return Err(place.corrupt("directory entry has an invalid inode number"));

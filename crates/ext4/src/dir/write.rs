@@ -1,14 +1,15 @@
 //! Modification of inline, linear and indexed directories.
 //!
 //! If the directory grows or changes its kind, these functions change the inode in memory. The
-//! caller must write it in the same handle. The caller also maintains link counts.
+//! caller must write the inode with the same handle. It must also maintain the link counts.
 //!
 //! # A directory's growth
 //! ```text
 //! inline --no room--> linear, one block --no room--> hash tree (feature dir_index)
 //!                                         `--------> linear, more blocks (without it)
 //! ```
-//! As in Linux, a directory never returns to an earlier kind, and no block is freed.
+//! As in Linux, a directory never returns to an earlier kind, and its blocks are not freed while it
+//! exists.
 
 use super::change::DirChange;
 use super::{Block, DirBlocks, MAX_NAME_BYTES, Order};
@@ -21,7 +22,7 @@ use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileTypeByte, Filesystem, FsBlock, Ino, Inode, Result};
 use std::ops::ControlFlow;
 
-/// The length of the record of ".".
+/// The length in bytes of the record of ".".
 const DOT_RECORD_BYTES: usize = 12;
 
 impl Filesystem {
@@ -63,7 +64,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Changes the target of `name`, which must exist (or be ".."), to `target`.
+    /// Changes the target of `name`, which must exist or be "..", to `target`.
     pub fn set_entry(
         &self,
         handle: &mut Handle<'_>,
@@ -106,7 +107,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Initialises `dir`, which is new, as an empty directory below `parent`.
+    /// Initializes the new inode `dir` as an empty directory in `parent`.
     pub fn init_directory(
         &self,
         handle: &mut Handle<'_>,
@@ -140,7 +141,7 @@ impl Filesystem {
         Ok(is_empty)
     }
 
-    /// Starts a change of the entries of `dir`. Returns an error if they cannot be changed.
+    /// Starts a change of the entries of `dir`. Returns an error if Larder cannot change them.
     fn dir_change<'c, 'f>(
         &'c self,
         handle: &'c mut Handle<'f>,
@@ -190,8 +191,8 @@ impl DirChange<'_, '_> {
     /// Adds `entry` to the first block of the linear directory `dir` that has space. Returns false
     /// if there is no such block.
     fn add_linear(&mut self, entry: NewDirent<'_>) -> Result<bool> {
-        // An existing index is overwritten. If the flag remained, the index would be used again
-        // once the feature is enabled again.
+        // The new entries overwrite an existing index, so its flag must be removed. Otherwise, the
+        // index would be used again if the feature were enabled again.
         self.dir.set_flags(self.dir.flags() - InodeFlags::INDEX);
         let wanted_bytes = record_len_bytes(entry.name.len());
         let first = self.fs.room_hints.first_block(self.dir.ino(), wanted_bytes);
@@ -218,7 +219,7 @@ impl DirChange<'_, '_> {
         Ok(true)
     }
 
-    /// Adds the first block to `dir`, which has none: ".", ".." and `entries`.
+    /// Adds the first block to `dir`, with ".", ".." and `entries`. `dir` must have no blocks.
     pub(super) fn init_first_block(
         &mut self,
         parent: Ino,
@@ -243,7 +244,8 @@ impl DirChange<'_, '_> {
         Ok(())
     }
 
-    /// Changes the target of "." or ".." in the block `at`, the root of `dir`'s hash tree.
+    /// Changes the target of "." or ".." in the block `at`, which must be the root of `dir`'s hash
+    /// tree.
     fn set_dots_of_root(&mut self, at: FsBlock, entry: NewDirent<'_>) -> Result<()> {
         let offset = match entry.name {
             b"." => 0,

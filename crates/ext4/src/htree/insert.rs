@@ -1,7 +1,8 @@
 //! Insertion of names into a hash tree, which splits full leaves and nodes.
 //!
 //! Model: the kernel's `ext4_dx_add_entry`, `do_split` and `make_indexed_dir`, with one difference:
-//! if at least a quarter of a full leaf is free in several pieces, the leaf is packed, not split.
+//! a leaf without space for the new name is compacted instead of split if at least a quarter of it
+//! is free.
 //!
 //! ```text
 //! leaf full                      -> split by hash at the middle of its bytes
@@ -10,8 +11,9 @@
 //!       and no more levels       -> no space
 //! ```
 //!
-//! A leaf whose names all have the same hash is also split. The lowest bit of the second half's
-//! entry marks that the hash continues.
+//! A leaf whose names all have the same hash is also split. In the index entry of the second leaf,
+//! the lowest bit of the hash is set, which marks that the first leaf contains names with the same
+//! hash.
 
 use super::Search;
 use crate::dir::DirChange;
@@ -26,25 +28,26 @@ use crate::ondisk::hash::{HashFunction, HashVersion};
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, Filesystem, FsBlock, Inode, Result};
 
-/// The number of half MD4, for new trees if the superblock has an unknown hash version.
+/// The number of the hash version half MD4, which new trees use if the superblock has an unknown
+/// one.
 const HALF_MD4: u8 = 1;
 
-/// The length of the "." and ".." records in the root, in bytes.
+/// The length in bytes of each of the records of "." and ".." in the root.
 const DOTS_BYTES: usize = 24;
 
-/// One level of a path that is to be changed: a frame of [`Search`] without its buffer.
+/// One level of a path that is to be changed. Unlike a frame of [`Search`], it holds no buffer.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     block: FsBlock,
     kind: DxKind,
-    /// The index of the entry on the path.
+    /// The index of the node's entry on the path.
     index: usize,
     count: usize,
     is_full: bool,
 }
 
 impl Step {
-    /// Returns the root in `block`, of a tree with one entry.
+    /// Returns the step for the root in `block` of a tree with one entry.
     fn root(block: FsBlock) -> Self {
         Self {
             block,
@@ -56,17 +59,17 @@ impl Step {
     }
 }
 
-/// The path to the leaf where a name belongs.
+/// The path to the leaf to which a name must be added.
 struct Path {
     hash: u32,
     version: HashVersion,
     /// The steps, starting at the root.
     steps: Vec<Step>,
-    /// The leaf's number in the directory.
+    /// The number of the leaf's block in the directory.
     leaf: u32,
 }
 
-/// A name of a leaf that is to be split.
+/// A name in a leaf that is to be split.
 struct Hashed<'b> {
     hash: u32,
     entry: NewDirent<'b>,
@@ -156,7 +159,8 @@ impl Filesystem {
 impl DirChange<'_, '_> {
     /// Adds `entry` to the directory `dir`, which has a hash tree.
     pub(crate) fn add_indexed(&mut self, entry: NewDirent<'_>) -> Result<()> {
-        // Each iteration except the last makes room in one node, and a path has few nodes.
+        // Each iteration except the last makes space in one node of the path, so there are few
+        // iterations.
         let turns = 2 * (usize::from(self.fs.max_indirect_levels()) + 2);
         for _ in 0..turns {
             let path = self.fs.index_path(self.dir, entry.name)?;
@@ -181,8 +185,8 @@ impl DirChange<'_, '_> {
             .corrupt("hash tree is still full after its nodes were split"))
     }
 
-    /// Distributes the names of the leaf `at`, whose entries are `chain`, and the new name between
-    /// it and a new leaf after it. The parent node must have room.
+    /// Splits the leaf `at`: distributes its names, which are in `chain`, and the new name between
+    /// this leaf and a new leaf after it. The parent node must have space for an entry.
     fn split_leaf(
         &mut self,
         path: &Path,
@@ -223,7 +227,8 @@ impl DirChange<'_, '_> {
         self.insert_into_node(*node, DxEntry { hash, block })
     }
 
-    /// Splits the topmost full node whose parent has room. If all nodes are full, adds a level.
+    /// Splits the full node below the lowest node of the path that has space for an entry. If all
+    /// nodes are full, adds a level.
     fn make_room(&mut self, path: &Path) -> Result<()> {
         let above = path.steps.iter().rposition(|step| !step.is_full);
         let Some(above) = above else {
@@ -247,7 +252,8 @@ impl DirChange<'_, '_> {
         self.insert_into_node(parent, entry)
     }
 
-    /// Moves the entries of the root into a new node, which becomes the only entry of the root.
+    /// Adds a level: moves the entries of the root to a new node, which becomes the only child of
+    /// the root.
     fn add_level(&mut self, path: &Path) -> Result<()> {
         let Some(&root) = path.steps.first() else {
             return Ok(());
@@ -304,7 +310,8 @@ impl DirChange<'_, '_> {
         Ok(())
     }
 
-    /// Changes "." or ".." in the block `at`, the root of `dir`'s hash tree.
+    /// Changes the record of "." or ".." in the block `at`, which must be the root of `dir`'s hash
+    /// tree.
     pub(crate) fn edit_root(&mut self, at: FsBlock, edit: impl FnOnce(&mut [u8])) -> Result<()> {
         let place = Place::Block(at, self.dir.ino());
         self.edit_node(Step::root(at), |_, bytes| {
@@ -314,7 +321,7 @@ impl DirChange<'_, '_> {
         })
     }
 
-    /// Inserts `entry` after the entry on the path.
+    /// Inserts `entry` into the node of `step`, after the entry on the path.
     fn insert_into_node(&mut self, step: Step, entry: DxEntry) -> Result<()> {
         let has_tail = self.fs.superblock().has_metadata_checksums();
         let at = (step.index + 1, step.count);
@@ -327,7 +334,7 @@ impl DirChange<'_, '_> {
         })
     }
 
-    /// Appends a node with `entries` to `dir`.
+    /// Appends a block to `dir` that is a node with `entries`.
     fn append_node(&mut self, entries: &[DxEntry]) -> Result<u32> {
         let (fs, owner) = (self.fs, *self.dir);
         self.append_block(|block, bytes| {
@@ -337,7 +344,7 @@ impl DirChange<'_, '_> {
         })
     }
 
-    /// Changes a node, then sets its checksum.
+    /// Changes the node of `step` with `edit`, and then sets the checksum.
     fn edit_node(
         &mut self,
         step: Step,
@@ -352,7 +359,8 @@ impl DirChange<'_, '_> {
 }
 
 impl Search<'_> {
-    /// Returns the steps for changing the path.
+    /// Returns the path of this search without the buffers, so that the nodes on the path can be
+    /// changed.
     fn steps(&self) -> Result<Vec<Step>> {
         let has_tail = self.fs.superblock().has_metadata_checksums();
         self.path
@@ -371,8 +379,8 @@ impl Search<'_> {
     }
 }
 
-/// Returns how many of the names with these `sizes` make up the lower half: at least one, and not
-/// all if there are at least two.
+/// Returns how many names with these `sizes`, counted from the first, take about half of
+/// `total_bytes`: at least one and, if there are at least two, not all.
 fn middle(sizes: impl ExactSizeIterator<Item = usize>, total_bytes: usize) -> usize {
     let count = sizes.len();
     let mut below_bytes = 0;

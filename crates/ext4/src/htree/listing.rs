@@ -1,4 +1,4 @@
-//! Listings in hash order, for directories that may change during the listing.
+//! Listing in hash order, for directories that may change during the listing.
 //!
 //! Model: the kernel's `ext4_dx_readdir`. Adding a name to a hash tree moves other names within a
 //! block and between blocks. A listing by position could return some names twice and miss others; a
@@ -6,12 +6,12 @@
 //! directories that fit in a block or an inode are also listed by hash, because they may get a tree
 //! during a listing.
 //!
-//! On an image that is only read, listings are by position ([`crate::dir`]), because adjacent
+//! On a read-only file system, listings are by position ([`crate::dir`]), because consecutive
 //! entries then more often have adjacent inodes.
 //!
-//! Positions: 0 for ".", 1 for "..". Other names have two plus a number with the hash in its high
-//! bits (31 bits, without the lowest one). Its low 29 bits are another hash of the name, which
-//! distinguishes names with the same hash.
+//! Positions: "." has the position 0, and ".." the position 1. The position of any other name is 2
+//! plus a number of 60 bits. Its high 31 bits are the hash of the name without the lowest bit, and
+//! its low 29 bits are a second hash, which distinguishes names with the same hash.
 
 use super::Search;
 use crate::dir::Listing;
@@ -27,14 +27,15 @@ use std::ops::ControlFlow;
 /// The position of the first name after "." and "..".
 const FIRST_NAME: u64 = 2;
 
-/// The number of bits of a position below the hash.
+/// The number of bits of a position below the hash, for the second hash.
 const MINOR_BITS: u32 = 29;
 
-/// The maximum number of leaves that are sorted together. Only a damaged tree has more names with
-/// one hash.
+/// The maximum number of leaves whose names are sorted together. Only in a damaged tree does a hash
+/// continue over more leaves.
 const MAX_LEAVES: usize = 64;
 
-/// Leaves whose names are sorted together: more than one if a hash continues in the next leaf.
+/// Leaves whose names are sorted together. There is more than one if a hash continues in the next
+/// leaf.
 type Leaves<'f> = Vec<Result<(FsBlock, Buffer<'f>)>>;
 
 /// The order of the names of a directory.
@@ -52,7 +53,7 @@ impl Order {
     }
 }
 
-/// Returns the hash in a position.
+/// Returns the hash in a position, with a lowest bit of 0.
 fn hash_at(position: u64) -> u32 {
     let hash = position.saturating_sub(FIRST_NAME) >> MINOR_BITS;
     u32::try_from(hash << 1).unwrap_or(u32::MAX - 1)
@@ -69,8 +70,8 @@ impl Filesystem {
                 || dir.size_bytes() == block_size_bytes)
     }
 
-    /// Emits the names of `dir` from position `at` on, in hash order. Returns `None` if its
-    /// listings are not or cannot be by hash.
+    /// Emits the names of `dir` from position `at` on, in hash order. Returns `None`, and emits
+    /// nothing, if the directory must be listed by position instead.
     pub(crate) fn list_by_hash(
         &self,
         dir: &Inode,
@@ -104,7 +105,7 @@ impl Filesystem {
         }
     }
 
-    /// Lists a directory without a hash tree in the order that it would have with one.
+    /// Lists a directory without a hash tree in the order in which a hash tree would list it.
     fn list_unindexed(
         &self,
         dir: &Inode,
@@ -176,7 +177,8 @@ impl Filesystem {
     }
 }
 
-/// Emits the names of `leaves` of `dir` at or after position `at`, in hash order.
+/// Emits the names in `leaves`, which are leaves of `dir`, that are at or after position `at`, in
+/// hash order.
 fn offer_leaves(
     leaves: Leaves<'_>,
     dir: &Inode,
@@ -195,8 +197,8 @@ fn offer_leaves(
     offer_sorted(chains, order, at, listing)
 }
 
-/// Emits the names in `chains` at or after position `at`, except for "." and "..", in hash order.
-/// Each chain has its place on the image.
+/// Emits the names in `chains` that are at or after position `at`, in hash order, except for "."
+/// and "..". Each element has a chain of entries and the place of the chain on the image.
 fn offer_sorted<'b>(
     chains: impl Iterator<Item = (&'b [u8], Place)>,
     order: Order,

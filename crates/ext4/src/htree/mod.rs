@@ -1,11 +1,12 @@
 //! Lookup through a directory's hash tree.
 //!
-//! Model: the kernel's `ext4_dx_find_entry`. The path from the root to a leaf is at most four
-//! blocks. If the name is not in its leaf and the next entry continues the same hash, the search
-//! continues there.
+//! Model: the kernel's `ext4_dx_find_entry`. The path from the root to a leaf has at most four
+//! blocks. If the leaf does not contain the name, and the hash continues in the next leaf, the
+//! search continues there.
 //!
-//! Cost: one block per level and one leaf; more leaves only if hashes collide. Even with a damaged
-//! index, the number of leaves read is at most the number of blocks of the directory.
+//! Cost: a lookup reads one node for each level and one leaf, and more leaves only if hashes
+//! collide. Even if the index is damaged, it reads at most as many leaves as the directory has
+//! blocks.
 
 mod insert;
 mod listing;
@@ -19,8 +20,10 @@ use crate::ondisk::inode::InodeFlags;
 use crate::{Filesystem, FsBlock, Inode, Result};
 use larder_cache::buffer::Buffer;
 
-/// The maximum number of node levels between root and leaves, without and with `large_dir`.
+/// The maximum number of levels of nodes between the root and the leaves, if the file system does
+/// not have the feature `large_dir`.
 const MAX_INDIRECT_LEVELS: u8 = 1;
+/// The maximum number of levels of nodes with the feature `large_dir`.
 const MAX_INDIRECT_LEVELS_LARGE_DIR: u8 = 2;
 
 /// The result of a lookup in the index.
@@ -28,11 +31,11 @@ const MAX_INDIRECT_LEVELS_LARGE_DIR: u8 = 2;
 pub(crate) enum Indexed {
     /// The block and the target of the name, or `None` if it does not exist.
     Answer(Option<(Block, Target)>),
-    /// The index has an unsupported kind: the whole directory must be searched.
+    /// The index has an unsupported kind, so the whole directory must be searched.
     Unusable,
 }
 
-/// A node on the path to a leaf, and the index of its entry on the path.
+/// A node on the path to a leaf, and the index of the node's entry that leads to the leaf.
 struct Frame<'f> {
     buffer: Buffer<'f>,
     block: FsBlock,
@@ -47,7 +50,7 @@ struct Search<'f> {
     hash: u32,
     version: HashVersion,
     indirect_levels: usize,
-    /// The frames, starting at the root.
+    /// The nodes on the path, starting at the root.
     path: Vec<Frame<'f>>,
 }
 
@@ -58,7 +61,7 @@ impl Filesystem {
             && self.superblock().compat.contains(Compat::DIR_INDEX)
     }
 
-    /// Looks `name` up through the hash tree of `dir`.
+    /// Looks up `name` through the hash tree of `dir`.
     ///
     /// # Errors
     /// [`crate::Error::Corrupt`] if the tree is damaged, or the device's error.
@@ -82,15 +85,15 @@ impl Filesystem {
         Err(place.corrupt("hash tree has more leaves than the directory has blocks"))
     }
 
-    /// Returns the path through the hash tree of `dir` for the hash of `name`, or `None` if the
-    /// tree has an unsupported kind.
+    /// Returns a search in the hash tree of `dir`, positioned at the leaf for the hash of `name`,
+    /// or `None` if the tree has an unsupported kind.
     fn search_index(&self, dir: &Inode, name: &[u8]) -> Result<Option<Search<'_>>> {
         let seed = self.superblock().hash_seed;
         self.search_hash(dir, |version| version.hash(seed, name))
     }
 
-    /// Like [`Filesystem::search_index`], with the hash that `hash` computes with the tree's
-    /// function.
+    /// Returns a search like [`Filesystem::search_index`], but for the hash that `hash` returns for
+    /// the hash function of the tree.
     fn search_hash(
         &self,
         dir: &Inode,
@@ -118,7 +121,7 @@ impl Filesystem {
         Ok(Some(search))
     }
 
-    /// Returns the maximum number of node levels between the root and the leaves of a directory's
+    /// Returns the maximum number of levels of nodes between the root and the leaves of a hash
     /// tree.
     fn max_indirect_levels(&self) -> u8 {
         if self.superblock().incompat.contains(Incompat::LARGE_DIR) {
@@ -135,7 +138,7 @@ impl Filesystem {
         leaf.ok_or_else(|| place.corrupt("hash tree refers to a hole"))
     }
 
-    /// Returns the node of the tree in block `index` of the directory. Block 0 is the root.
+    /// Returns the node of the tree in block `index` of the directory. The root is in block 0.
     fn dx_node_block(&self, dir: &Inode, index: u32) -> Result<Frame<'_>> {
         let kind = if index == 0 {
             DxKind::Root
@@ -169,20 +172,20 @@ impl<'f> Search<'f> {
         self.fs.dx_node(&frame.buffer, frame.kind, place)
     }
 
-    /// Returns the block to which the deepest frame's entry points.
+    /// Returns the block to which the path leads, from the entry of the last node.
     fn target(&self) -> Result<u32> {
         let Some(frame) = self.path.last() else {
             return Ok(0);
         };
         let node = self.node(frame)?;
-        // The index was returned by this node, or is 0, which every node has.
+        // The index is valid: this node returned it, or it is 0, and every node has an entry 0.
         let block = node.block(frame.index.min(node.count() - 1));
         Place::Block(frame.block, self.dir.ino())
             .ensure(block != 0, "hash tree refers to its own root")?;
         Ok(block)
     }
 
-    /// Descends from the root, using the hash at each node.
+    /// Descends from the root to the lowest node, using `hash` at each node.
     fn descend_to_hash(&mut self) -> Result<()> {
         loop {
             if let Some(frame) = self.path.last() {
@@ -199,7 +202,7 @@ impl<'f> Search<'f> {
         }
     }
 
-    /// Descends to the leaf of the path, and returns its block.
+    /// Descends to the leaf of the path, and returns the block of the leaf.
     fn leaf(&mut self) -> Result<u32> {
         while self.path.len() <= self.indirect_levels {
             let frame = self.fs.dx_node_block(&self.dir, self.target()?)?;
@@ -208,13 +211,14 @@ impl<'f> Search<'f> {
         self.target()
     }
 
-    /// Moves to the next leaf. Returns whether it continues the hash.
+    /// Moves to the next leaf. Returns whether the current hash continues there.
     fn advance(&mut self) -> Result<bool> {
         Ok(self.next_leaf()?.is_some_and(|hash| hash & !1 == self.hash))
     }
 
-    /// Moves to the next leaf. Returns the lower bound of its hashes; if its lowest bit is set, the
-    /// preceding leaf also has names with that hash. Returns `None` if there is no next leaf.
+    /// Moves to the next leaf. Returns the lower bound of the hashes in this leaf, or `None` if
+    /// there is no next leaf. If the lowest bit of the bound is set, the preceding leaf also
+    /// contains names with that hash.
     fn next_leaf(&mut self) -> Result<Option<u32>> {
         while let Some(mut frame) = self.path.pop() {
             let node = self.node(&frame)?;

@@ -1,5 +1,5 @@
-//! Changes of an inode in memory. [`Filesystem::write_inode`](crate::Filesystem::write_inode)
-//! writes them to the image.
+//! Changes of an inode in memory, which [`Filesystem::write_inode`](crate::Filesystem::write_inode)
+//! writes to the image.
 
 use super::Inode;
 use crate::ondisk::fields::{halves16, halves32, join32};
@@ -14,7 +14,7 @@ impl Inode {
         transmute_mut!(&mut self.raw)
     }
 
-    /// Sets type and permissions.
+    /// Sets the type and the permissions.
     pub fn set_mode(&mut self, mode: u16) {
         self.raw_mut().i_mode.set(mode);
     }
@@ -42,9 +42,9 @@ impl Inode {
         self.raw_mut().i_links_count.set(links);
     }
 
-    /// Returns the two on-disk words of `time`. The second is zero if the extra fields do not
-    /// extend to its `end` in the inode, so that the value in memory equals the value that is read
-    /// back from the image.
+    /// Returns the two on-disk words of `time`. The second word is zero if it does not fit into the
+    /// inode: the extra fields end before `end`, the end of the word. The time in memory therefore
+    /// equals the time that is later read from the image.
     fn stored_time(&self, time: Timestamp, end: u16) -> (U32, U32) {
         let has_extra = self.extra_isize() + 0x80 >= end;
         let (seconds, extra) = time.to_inode();
@@ -76,14 +76,16 @@ impl Inode {
         (raw.i_ctime, raw.i_ctime_extra) = stored;
     }
 
-    /// Sets the time of creation. It is lost if the inode has no room for it.
+    /// Sets the time of creation. An inode that is too small for this field does not store the
+    /// time.
     pub fn set_crtime(&mut self, time: Timestamp) {
         let stored = self.stored_time(time, 0x98);
         let raw = self.raw_mut();
         (raw.i_crtime, raw.i_crtime_extra) = stored;
     }
 
-    /// Sets the time of deletion in seconds since 1970, or the next orphan of the list.
+    /// Sets the field of the time of deletion, in seconds since 1970, which for an orphan contains
+    /// the next orphan of the list.
     pub fn set_dtime(&mut self, dtime: u32) {
         self.raw_mut().i_dtime.set(dtime);
     }
@@ -142,7 +144,8 @@ impl Inode {
     }
 
     /// Adds `blocks` file-system blocks, which may be negative, to the space that the inode uses.
-    /// The count is stored in blocks if sectors no longer fit and the file system allows it.
+    /// The count is stored in sectors, or in blocks if the number of sectors does not fit and
+    /// `may_be_huge` is true.
     pub fn add_blocks(&mut self, blocks: i64, block_size_bytes: u32, may_be_huge: bool) {
         let sectors_per_block = u64::from(block_size_bytes / 512);
         let is_huge = self.flags().contains(InodeFlags::HUGE_FILE);
@@ -168,8 +171,8 @@ impl Inode {
         self.set_flags(flags);
     }
 
-    /// Creates the inode of a new file: all zeros except for number, mode and the size of the extra
-    /// fields.
+    /// Creates the inode of a new file, in which all fields are zero except for the number, the
+    /// mode and the size of the extra fields.
     #[must_use]
     pub fn new(ino: crate::Ino, kind: FileKind, permissions: u16, extra_isize: u16) -> Self {
         let mut inode = Self {

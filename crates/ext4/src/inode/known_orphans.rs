@@ -5,7 +5,7 @@ use crate::{FsBlock, Ino};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 
-/// The cached orphans, if they were read.
+/// The cached orphans, if they have been read from the image.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     pub(super) known: Mutex<Option<Known>>,
@@ -19,7 +19,7 @@ pub(super) struct Known {
     pub(super) list: HashMap<Ino, Neighbours>,
     pub(super) file: HashMap<Ino, Slot>,
     pub(super) free_slots: BTreeSet<Slot>,
-    /// The seed of the checksums of the orphan file's blocks, if they have any.
+    /// The seed of the checksums of the orphan file's blocks, if these blocks have checksums.
     pub(super) file_seed: Option<Crc32c>,
 }
 
@@ -38,15 +38,15 @@ pub(super) struct Slot {
 }
 
 impl Orphans {
-    /// Drops the cached orphans, because a handle that may have changed them was
-    /// undone.
+    /// Drops the cached orphans, so that they are read again. Called when a handle that changed
+    /// them is undone.
     pub(crate) fn invalidate(&self) {
         *self.known.lock() = None;
     }
 }
 
 impl Known {
-    /// Returns the orphans in the order in which they are to be finished.
+    /// Returns the orphans in the order in which their deletion or truncation must be finished.
     pub(super) fn all(&self) -> Vec<Ino> {
         let mut all = Vec::new();
         let mut next = self.head;

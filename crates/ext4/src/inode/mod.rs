@@ -1,12 +1,13 @@
-//! An inode in memory: the fixed part of the on-disk inode, decoded on access.
+//! An inode in memory: the fixed fields of the on-disk inode, which are decoded on access.
 //!
-//! Model: the kernel unpacks the on-disk inode into its own structure. Here the inode cache holds
-//! the on-disk bytes, and fields are decoded when they are read. Fields that depend on features of
-//! the file system (the high halves of sizes and block numbers) or on `i_extra_isize` are set to
-//! zero once, when the inode is read, so that decoding needs only the inode.
+//! Model: the kernel unpacks the on-disk inode into another structure. Here, the inode cache holds
+//! the on-disk bytes, and fields are decoded when they are read. Fields that are not valid because
+//! of the features of the file system (the high halves of sizes and block numbers) or because of
+//! `i_extra_isize` are set to zero once, when the inode is read, so that decoding needs only the
+//! inode.
 //!
-//! Cost: 164 bytes, `Copy`, no heap. The inode cache stores the 20 words of [`Inode::words`] by
-//! inode number.
+//! Cost: an inode takes 164 bytes without heap memory, and is `Copy`. The inode cache stores the 20
+//! words of [`Inode::words`].
 
 mod change;
 mod known_orphans;
@@ -72,13 +73,13 @@ impl FileKind {
         (self as u16) << 12
     }
 
-    /// Returns whether files of this type can have blocks of content.
+    /// Returns whether files of this type can store content in blocks.
     pub(crate) fn has_blocks(self) -> bool {
         matches!(self, Self::Regular | Self::Directory | Self::Symlink)
     }
 }
 
-/// The number of a device special file.
+/// The device number of a device special file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceNumber {
     /// The number of the driver.
@@ -89,9 +90,9 @@ pub struct DeviceNumber {
 
 /// An inode: its number and the fixed fields of its on-disk form.
 ///
-/// Fields that the image's inodes are too small for, or that `i_extra_isize` excludes, read as
-/// zero. Attributes and inline data after the fixed fields are read from the inode table when they
-/// are needed.
+/// Fields for which the image's inodes are too small, or which `i_extra_isize` excludes, are zero.
+/// Attributes and inline data after the fixed fields are read from the inode table when they are
+/// needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inode {
     ino: Ino,
@@ -104,7 +105,7 @@ impl Inode {
     ///
     /// # Errors
     /// [`Error::StaleInode`] if the inode is free, [`Error::Corrupt`] if a field contradicts
-    /// another or the superblock.
+    /// another field or the superblock.
     pub fn decode(sb: &Superblock, ino: Ino, bytes: &[u8]) -> Result<Self> {
         const LINKS: std::ops::Range<usize> = 0x1A..0x1C;
         if bytes.get(LINKS) == Some(&[0; 2]) {
@@ -113,7 +114,8 @@ impl Inode {
         Self::decode_unlinked(sb, ino, bytes)
     }
 
-    /// Decodes like [`Inode::decode`], but accepts an inode without links, as an orphan has none.
+    /// Decodes like [`Inode::decode`], but accepts an inode without links, such as that of an
+    /// orphan.
     pub(crate) fn decode_unlinked(sb: &Superblock, ino: Ino, bytes: &[u8]) -> Result<Self> {
         let place = Place::Inode(ino);
         place.ensure(bytes.len() >= BASE_INODE_BYTES, "inode is truncated")?;
@@ -127,7 +129,7 @@ impl Inode {
         } else if extra_bytes > bytes.len() - BASE_INODE_BYTES || extra_bytes % 4 != 0 {
             return Err(place.corrupt("size of the extra inode fields is wrong"));
         } else if extra_bytes < INODE_BYTES - BASE_INODE_BYTES {
-            // The field with the size itself stays readable, even if its value is 0.
+            // The field `i_extra_isize` stays valid even if its value is 0.
             let known = (BASE_INODE_BYTES + extra_bytes).max(BASE_INODE_BYTES + 2);
             inode.raw[known..].fill(0);
         }
@@ -141,7 +143,7 @@ impl Inode {
         Ok(inode)
     }
 
-    /// Sets fields to zero that have a meaning only with features that the file system lacks.
+    /// Sets fields to zero that are valid only with features that the file system does not have.
     fn mask_by_features(&mut self, sb: &Superblock) {
         let kind = FileKind::from_mode(self.mode());
         let raw: &mut RawInode = transmute_mut!(&mut self.raw);
@@ -183,7 +185,7 @@ impl Inode {
         self.ino
     }
 
-    /// Returns the inode as the place of an error.
+    /// Returns the place for errors about this inode.
     pub(crate) fn place(&self) -> Place {
         Place::Inode(self.ino)
     }
@@ -194,13 +196,13 @@ impl Inode {
         FileKind::from_mode(self.mode()).unwrap_or(FileKind::Regular)
     }
 
-    /// Returns whether this is a directory.
+    /// Returns whether the file is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.kind() == FileKind::Directory
     }
 
-    /// Returns type and permissions, as in `st_mode`.
+    /// Returns the type and the permissions, as in `st_mode`.
     #[must_use]
     pub fn mode(&self) -> u16 {
         self.raw().i_mode.get()
@@ -224,8 +226,8 @@ impl Inode {
         join32(self.raw().i_size_lo, self.raw().i_size_high)
     }
 
-    /// Returns the number of hard links. It is 1 for a directory with more subdirectories than can
-    /// be counted.
+    /// Returns the number of hard links; 1 for a directory with more subdirectories than the field
+    /// can count.
     #[must_use]
     pub fn links(&self) -> u16 {
         self.raw().i_links_count.get()
@@ -263,7 +265,7 @@ impl Inode {
         Timestamp::from_inode(self.raw().i_ctime.get(), self.raw().i_ctime_extra.get())
     }
 
-    /// Returns the time of creation, if the inode has room for it.
+    /// Returns the time of creation, or `None` if the inode is too small to store it.
     #[must_use]
     pub fn crtime(&self) -> Option<Timestamp> {
         const CRTIME_END: u16 = 0x94 - 0x80;
@@ -297,7 +299,7 @@ impl Inode {
         join32(self.raw().i_version, self.raw().i_version_hi)
     }
 
-    /// Returns the project, for quota.
+    /// Returns the project, which quotas use.
     #[must_use]
     pub fn project_id(&self) -> u32 {
         self.raw().i_projid.get()
@@ -338,8 +340,8 @@ impl Inode {
         (block != 0).then_some(FsBlock(block))
     }
 
-    /// Returns the size in bytes of the fixed fields after the first 128 bytes. Attributes in the
-    /// inode start after them. It is at most the inode size less 128.
+    /// Returns the size in bytes of the fixed fields after the first 128 bytes, which is at most
+    /// the inode size minus 128. Attributes in the inode start after these fields.
     #[must_use]
     pub fn extra_isize(&self) -> u16 {
         self.raw().i_extra_isize.get()
@@ -373,8 +375,8 @@ mod tests {
         Superblock::parse(&bytes).unwrap()
     }
 
-    /// Returns the bytes of an inode in use in which all other bits are set, with these `extra`
-    /// bytes.
+    /// Returns the bytes of an inode in use with this `mode` and `i_extra_isize`; all other bits
+    /// are set.
     fn full(mode: u16, extra: u8) -> [u8; 256] {
         let mut bytes = [0xFF; 256];
         bytes[..2].copy_from_slice(&mode.to_le_bytes());

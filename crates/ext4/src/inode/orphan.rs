@@ -1,17 +1,19 @@
 //! Orphans: files without names that are still in use, and files that are being truncated.
 //!
 //! # Model
-//! `ext4_orphan_add` and `ext4_orphan_del`. With the feature `orphan_file`, orphans are inode
-//! numbers in the slots of a hidden file, and from open to close the superblock records that there
-//! may be some. Without it, or if that file is full, they form a list: the superblock contains the
-//! first one, and each inode contains the next one in place of its time of deletion.
+//! `ext4_orphan_add` and `ext4_orphan_del`. With the feature `orphan_file`, the inode numbers of
+//! the orphans are stored in a hidden file, and from open to close the superblock records that this
+//! file may contain orphans. Without the feature, or if the file is full, the orphans form a list:
+//! the superblock contains the number of the first orphan, and each orphan contains the number of
+//! the next orphan instead of its time of deletion.
 //!
 //! # State
-//! The orphans of the image are also cached in memory, so that neither list nor file is searched.
-//! They are read again after a handle that changed them was undone.
+//! All orphans are also cached in memory, so that neither the list nor the file need be searched.
+//! After a handle that changed orphans was undone, the cache is filled again from the image.
 //!
 //! # Locking
-//! The lock of the state is taken under a handle, and held only for the duration of a change.
+//! The lock of the cache is taken while a handle is open, and held only for the duration of a
+//! change.
 
 use super::known_orphans::{Known, Neighbours, Slot};
 use crate::error::{DamageAt, Place};
@@ -22,13 +24,13 @@ use crate::ondisk::fields::le32;
 use crate::ondisk::{inode as raw, orphan_file};
 use crate::{FileBlock, Filesystem, Ino, Inode, MappingKind, Result};
 
-/// The maximum number of blocks of an orphan file. The tools do not create larger ones.
+/// The maximum number of blocks of an orphan file. e2fsprogs does not create larger orphan files.
 const MAX_FILE_BLOCKS: u64 = 512;
 
 impl Filesystem {
-    /// Adds `inode` to the orphan file or list, so that the next mount finishes its deletion (if it
-    /// has no links) or its truncation (otherwise, to its size). Does nothing if it is already an
-    /// orphan. The caller writes the inode in the same handle.
+    /// Adds `inode` to the orphan file or list. After a crash, the next mount then deletes the file
+    /// if it has no links, and otherwise truncates it to the size in the inode. Does nothing if
+    /// `inode` is already an orphan. The caller must write the inode with the same handle.
     pub fn add_orphan(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         self.with_orphans(|known| {
             let ino = inode.ino();
@@ -46,7 +48,7 @@ impl Filesystem {
         })
     }
 
-    /// Removes `inode` from the orphan file or list. Does nothing if it is not an orphan.
+    /// Removes `inode` from the orphan file or list. Does nothing if `inode` is not an orphan.
     pub fn remove_orphan(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         self.with_orphans(|known| {
             let ino = inode.ino();
@@ -63,7 +65,7 @@ impl Filesystem {
         })
     }
 
-    /// Returns the orphans of the image, which are to be finished at mount.
+    /// Returns the orphans of the image, whose deletion or truncation the mount must finish.
     pub fn orphans(&self) -> Result<Vec<Ino>> {
         self.with_orphans(|known| Ok(known.all()))
     }
@@ -87,7 +89,7 @@ impl Filesystem {
         change(known.insert(self.read_orphans()?))
     }
 
-    /// Reads the list and the file.
+    /// Reads the orphan list and the orphan file.
     fn read_orphans(&self) -> Result<Known> {
         let mut known = Known {
             head: self.first_orphan()?,
@@ -142,7 +144,8 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Returns the first orphan of the list, from the current superblock.
+    /// Returns the first orphan of the list, from the superblock in the buffer cache, which
+    /// contains the changes of handles.
     fn first_orphan(&self) -> Result<Option<Ino>> {
         const LAST_ORPHAN_AT: usize = 0xE8;
         let (block, start) = self.superblock_place();
@@ -150,7 +153,7 @@ impl Filesystem {
         Ok(le32(&block, start + LAST_ORPHAN_AT).and_then(Ino::stored))
     }
 
-    /// Returns an error for a number that cannot be that of an orphan.
+    /// Returns an error if `ino` cannot be the number of an orphan.
     fn check_orphan(&self, ino: Ino, place: Place) -> Result<()> {
         let is_file = self.superblock().is_file_ino(ino);
         place.ensure(is_file, "orphan has an invalid or reserved inode number")
@@ -216,8 +219,8 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Makes `next` follow `ino` in the list. A damaged inode may be in the list too. Its checksum
-    /// is not updated, so that it remains invalid.
+    /// Makes `next` follow `ino` in the list. If the inode `ino` is damaged, its checksum is not
+    /// updated, so that it remains invalid.
     fn set_next_orphan(&self, handle: &mut Handle<'_>, ino: Ino, next: Option<Ino>) -> Result<()> {
         self.edit_inode(handle, ino, |fs, bytes| {
             let sb = fs.superblock();

@@ -2,13 +2,13 @@
 //!
 //! # Model
 //! `ext4_mark_inode_dirty`, `ext4_new_inode` and `ext4_free_inode`. An [`Inode`] in memory is the
-//! fixed part of the inode on the image. Writing it leaves the attributes after the fixed part
-//! unchanged.
+//! fixed part of the inode on the image. Writing an inode leaves the attributes after the fixed
+//! part unchanged.
 //!
 //! # Time of deletion
-//! The time of deletion is not written with the other fields. For an orphan, the field contains the
-//! next orphan of the list, which can change without the owner of the inode.
-//! [`crate::inode::orphan`] and [`Filesystem::delete_inode`] write it.
+//! The time of deletion is not written with the other fields, because the field of an orphan
+//! contains the next orphan of the list. Operations on other inodes change it. Only
+//! [`crate::inode::orphan`] and [`Filesystem::delete_inode`] write this field.
 
 use crate::journal::Handle;
 use crate::ondisk::features::{Incompat, RoCompat};
@@ -20,7 +20,7 @@ use std::ops::Range;
 /// The initial fields of a new inode.
 #[derive(Clone, Copy, Debug)]
 pub struct NewInode {
-    /// The type.
+    /// The type of the file.
     pub kind: FileKind,
     /// Permissions and set-id bits: the lower 12 bits of the mode.
     pub permissions: u16,
@@ -28,23 +28,23 @@ pub struct NewInode {
     pub uid: u32,
     /// The owning group.
     pub gid: u32,
-    /// The number of a device special file.
+    /// The device number of a device special file; `None` for other types.
     pub device: Option<DeviceNumber>,
-    /// The current time, which becomes all four times.
+    /// The current time, which is stored in all four time fields.
     pub now: Timestamp,
 }
 
-/// The size in bytes of the fixed fields after the first 128 bytes in new inodes: all fields that
-/// are known here.
+/// The size in bytes of the fixed fields after the first 128 bytes in new inodes. It includes all
+/// fields that Larder knows.
 const NEW_EXTRA_ISIZE: u16 = 32;
 
-/// The `i_block` of a file without blocks that is mapped by extents: a header (magic number, no
-/// entries, room for 4) and zeros.
+/// The start of `i_block` in a file without blocks that is mapped by extents: the header of an
+/// extent node with a magic number, no entries, and space for 4. All other bytes are zeros.
 const EMPTY_EXTENTS: [u8; 8] = [0x0A, 0xF3, 0, 0, 4, 0, 0, 0];
 
-/// Returns the flags that a file of this kind inherits from its directory.
+/// Returns the flags that a file of type `kind` inherits from its directory.
 fn inherited_flags(parent: InodeFlags, kind: FileKind) -> InodeFlags {
-    /// Not compressed, even if the file system compresses (historic).
+    /// The historic flag of files that must not be compressed.
     const NOCOMP: InodeFlags = InodeFlags::from_bits_retain(0x400);
     let for_all = InodeFlags::NODUMP | InodeFlags::NOATIME;
     let for_files = for_all
@@ -88,7 +88,8 @@ impl Filesystem {
         })
     }
 
-    /// Changes the bytes of inode `ino` in its inode table. `edit` must update the checksum.
+    /// Changes the bytes of inode `ino` in the inode table with `edit`, which must also update the
+    /// checksum.
     pub(crate) fn edit_inode<R>(
         &self,
         handle: &mut Handle<'_>,
@@ -110,7 +111,8 @@ impl Filesystem {
         self.set_inode_checksum(inode.ino(), bytes);
     }
 
-    /// Stores the checksum of inode `ino` in its `bytes`, if inodes have checksums.
+    /// Sets the checksum of inode `ino` in `bytes`, the bytes of the inode, if inodes have
+    /// checksums.
     pub(crate) fn set_inode_checksum(&self, ino: Ino, bytes: &mut [u8]) {
         let seed = self
             .superblock()
@@ -120,9 +122,10 @@ impl Filesystem {
         }
     }
 
-    /// Creates and writes an inode for a new file in the directory `parent`. It inherits flags, is
-    /// empty (with inline data or an empty extent tree if the file system has them), and has no
-    /// attributes and 1 link (a directory 2). No directory entry refers to it yet.
+    /// Creates and writes an inode for a new file in the directory `parent`. The inode inherits
+    /// flags from `parent`. It is empty (with inline data or an empty extent tree if the file
+    /// system has them), has no attributes, and has 1 link, or 2 if it is a directory. The caller
+    /// must add the directory entry.
     pub fn create_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -158,7 +161,7 @@ impl Filesystem {
         self.make_empty(&mut inode);
         self.edit_inode(handle, ino, |fs, bytes| {
             if raw::generation(bytes) == inode.generation() {
-                // The number was used before at the same time.
+                // An earlier inode with this number was created at the same time.
                 inode.set_generation(inode.generation().wrapping_add(1));
             }
             // Clears the attributes and the time of deletion of the previous inode with this
@@ -173,8 +176,8 @@ impl Filesystem {
         Ok(inode)
     }
 
-    /// Gives a new file an empty extent tree, if it can have blocks and the file system has
-    /// extents.
+    /// Gives the new file `inode` an empty extent tree, if files of its type have blocks and the
+    /// file system has extents.
     pub(crate) fn make_empty(&self, inode: &mut Inode) {
         let has_blocks = inode.kind().has_blocks();
         if has_blocks && self.superblock().incompat.contains(Incompat::EXTENTS) {
@@ -185,7 +188,8 @@ impl Filesystem {
         }
     }
 
-    /// Frees an inode whose blocks and attributes were freed and that is not an orphan.
+    /// Frees `inode`. Its blocks and attributes must already be freed, and it must not be an
+    /// orphan.
     pub fn delete_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -193,7 +197,7 @@ impl Filesystem {
         now: Timestamp,
     ) -> Result<()> {
         inode.set_links(0);
-        // 0 would mean that the inode was never deleted.
+        // The value 0 would mean that the inode was never deleted.
         let dtime = u32::try_from(now.seconds.max(1)).unwrap_or(u32::MAX);
         inode.set_dtime(dtime);
         self.edit_inode(handle, inode.ino(), |fs, bytes| {
@@ -205,7 +209,8 @@ impl Filesystem {
 }
 
 impl Inode {
-    /// Returns the range of the fixed fields that an inode of `inode_bytes` on the image has.
+    /// Returns the range of the fixed fields in an on-disk inode that has a size of `inode_bytes`
+    /// bytes.
     fn fixed_bytes(&self, inode_bytes: usize) -> Range<usize> {
         let known = BASE_INODE_BYTES + usize::from(self.extra_isize());
         let end = known.max(EXTRA_ISIZE_END).min(self.raw.len());
