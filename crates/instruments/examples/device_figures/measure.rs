@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use larder_instruments::simulated::{
-    DEVICE_MODELS, DeviceModel, Figure, Request, RequestKind, SimulatedDevice, VirtualTime,
+    DEVICE_MODELS, DeviceModel, Request, RequestKind, SimulatedDevice, SourcedValue, VirtualTime,
 };
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -176,7 +176,7 @@ pub fn disk_runs() -> Vec<(String, usize, Run)> {
         add("random write, 64 KiB".into(), write, depth, record, offsets);
     }
     let mut alone = *disk;
-    alone.queue.device_depth = Some(Figure {
+    alone.queue.device_depth = Some(SourcedValue {
         value: 1,
         source: "assumed: to measure the effect of NCQ",
     });

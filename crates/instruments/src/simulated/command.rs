@@ -1,12 +1,13 @@
-//! Commands: the units that the host sends to the device. A command is a request, a part of a request
-//! that is larger than a command may be, or several adjacent requests that were merged.
+//! Commands: the reads and writes that the host sends to the device. A command consists of one request, of
+//! several adjacent requests that were merged, or of a part of a request that is larger than the maximum size
+//! of a command.
 
 use super::RequestId;
 
-/// A contiguous range of bytes that is on its way through the device.
+/// A read or write of a contiguous range of bytes that has not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Command {
-    /// The slot of [`CommandTable`] that stores the requests that wait for it.
+    /// The slot of [`CommandTable`] that lists the requests in this command.
     pub slot: usize,
     /// A sequence number: the older of two commands has the smaller number.
     pub number: u64,
@@ -21,7 +22,7 @@ impl Command {
     }
 }
 
-/// The requests that wait for each command. Slots and their lists are reused.
+/// The requests that wait for each command. A slot and its list are reused when the command is done.
 #[derive(Debug, Default)]
 pub(super) struct CommandTable {
     slots: Vec<Slot>,
@@ -36,7 +37,7 @@ struct Slot {
 }
 
 impl CommandTable {
-    /// Creates a command that `request` waits for.
+    /// Creates a command for the range `bytes` (start and end), which `request` waits for.
     pub fn make(&mut self, is_write: bool, bytes: (u64, u64), request: RequestId) -> Command {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());

@@ -1,4 +1,4 @@
-//! The interface of the device: takes requests, and returns completions, each in order of time.
+//! The interface of a simulated device: accepts requests and returns completions, both in order of time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,29 +13,30 @@ use super::parameters::{DeviceModel, ServiceModel};
 use super::scheduler::Scheduler;
 use super::{Completion, Request, RequestId, RequestKind, VirtualTime};
 
-/// What a device has served so far, counted after merging.
+/// Numbers of commands and bytes that were sent to the device so far. Requests that were merged into one
+/// command count as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Reads that were sent to the device.
+    /// Number of read commands that were sent to the device.
     pub reads: u64,
     /// Bytes of these reads.
     pub read_bytes: u64,
-    /// Writes that were sent to the device.
+    /// Number of write commands that were sent to the device.
     pub writes: u64,
     /// Bytes of these writes.
     pub written_bytes: u64,
 }
 
-/// A device in virtual time.
+/// A block device that is simulated in virtual time.
 ///
 /// Requests that are submitted at the same time, before the next call of [`Self::complete`], are sorted
 /// and merged before the first of them is sent to the device. This corresponds to plugging in Linux.
 ///
 /// Invariants:
-/// 1. Every request is completed exactly once, not before it was submitted, and completions are in
-///    order.
-/// 2. `in_device` commands are in `service`; at most the model's `device_depth`.
-/// 3. `outstanding_reads` is the number of reads that wait or are served, after merging.
+/// 1. Every request is completed exactly once, not before it was submitted. Completions are returned in order
+///    of time.
+/// 2. `in_device` is the number of commands in `service`. It is at most the model's `device_depth`.
+/// 3. `outstanding_reads` is the number of read commands in `scheduler` and `service`.
 #[derive(Debug)]
 pub struct SimulatedDevice {
     model: DeviceModel,
@@ -47,9 +48,9 @@ pub struct SimulatedDevice {
     service_at_ns: Option<u64>,
     in_device: usize,
     outstanding_reads: usize,
-    /// For each request that was split into several commands, the number that are not done.
+    /// For each request that was split into several commands, the number of its commands that are not done.
     parts_left: BTreeMap<RequestId, u64>,
-    /// The time at which requests were submitted that have not been offered to the device.
+    /// The time of the latest submission, if `dispatch` has not run since then.
     plugged_at_ns: Option<u64>,
     done: VecDeque<Completion>,
     counts: DeviceCounts,
@@ -85,7 +86,8 @@ impl Service {
 }
 
 impl SimulatedDevice {
-    /// Creates a device of `model`. The initial angle of the platters is derived from `seed`.
+    /// Creates a device of `model`. If it is a disk, the initial angle of its platters is derived from
+    /// `seed`.
     #[must_use]
     pub fn new(model: &DeviceModel, seed: u64) -> Self {
         let phase = Pcg64Mcg::seed_from_u64(seed).random();
@@ -117,8 +119,9 @@ impl SimulatedDevice {
         &self.model
     }
 
-    /// Submits a request. Ids count up from 0; `now` never decreases. The device refuses no request: the
-    /// caller is responsible for holding back while [`Self::is_congested`].
+    /// Submits a request and returns its id. Ids are consecutive numbers from 0. `now` must not be earlier
+    /// than in any previous call. The device accepts any number of requests: a caller that models Linux must
+    /// not submit readahead while [`Self::is_congested`].
     ///
     /// # Panics
     /// Panics if the request is empty or not within the device.
@@ -152,16 +155,17 @@ impl SimulatedDevice {
         id
     }
 
-    /// Returns the time of the next event if nothing more is submitted, or `None` if the device is idle.
-    /// Call [`Self::complete`] at that time; it may still return `None`.
+    /// Returns the time of the next event if no further request is submitted, or `None` if the device is
+    /// idle. The caller should call [`Self::complete`] at that time, which may still return `None`, since not
+    /// every event completes a request.
     #[must_use]
     pub fn next_event(&self) -> Option<VirtualTime> {
         let done_ns = self.done.front().map(|completion| completion.at.0);
         earliest([done_ns, self.plugged_at_ns, self.service_at_ns]).map(VirtualTime)
     }
 
-    /// Returns the next completion that is due at or before `now`, in order of time, or `None` if none
-    /// is left.
+    /// Removes and returns the earliest completion that is due at or before `now`, or `None` if there is
+    /// none.
     pub fn complete(&mut self, now: VirtualTime) -> Option<Completion> {
         self.advance(now.0, false);
         if self.done.front()?.at > now {
@@ -170,21 +174,20 @@ impl SimulatedDevice {
         self.done.pop_front()
     }
 
-    /// Returns whether so many reads wait or are served that Linux would skip readahead: 7/8 of
-    /// `nr_requests`.
+    /// Returns whether at least 7/8 of `nr_requests` read commands are not done. Linux then skips readahead.
     #[must_use]
     pub fn is_congested(&self) -> bool {
         self.outstanding_reads >= self.model.queue.nr_requests.value * 7 / 8
     }
 
-    /// Returns the counts so far, after merging. A command counts when it is sent to the device.
+    /// Returns the counts so far. A command is counted when it is sent to the device.
     #[must_use]
     pub fn counts(&self) -> DeviceCounts {
         self.counts
     }
 
-    /// Processes everything that is due by `now_ns`. With `hold`, requests of exactly this time stay in
-    /// the queue, because more may follow.
+    /// Processes all events that are due at or before `now_ns`. With `hold`, requests that were submitted at
+    /// exactly this time stay in the queue, because requests that can be merged with them may follow.
     fn advance(&mut self, now_ns: u64, hold: bool) {
         loop {
             let plugged = self

@@ -1,27 +1,30 @@
-//! A disk drive: its command queue, its cache, and what its firmware does next.
+//! Simulates a disk drive: its command queue, its cache, and the order in which its firmware serves commands.
 //!
 //! ```text
-//!   accept ──> arriving ──> in the cache? ──> link to the host ──> done
-//!              (overhead)      │ no                ^
-//!                              v                   │
-//!                           waiting ──> the arm, one run at a time
-//!                                        ^
-//!                     write cache ───────┘ when idle, or full
+//!   accept ──> `arriving` ──> read: all bytes cached? ──yes──> transfer to the host ──> `done`
+//!              (overhead)                │ no                          ^
+//!                                        v                             │
+//!                                    `waiting` ──> `work` of the arm ──┘
+//!
+//!   accept ──> `arriving` ──> `waiting_writes` ──> write cache has room: `done`
+//!                                                  │
+//!                                                  └──> `work` of the arm, later
 //! ```
 //!
-//! Model: native command queueing. Of the waiting commands, the drive next serves the one whose first
-//! byte passes under a head soonest, unless a command has waited too long. Bytes that pass on the way to
-//! a run are cached (read on arrival), and after a read the idle drive reads on. Commands that the cache
-//! can serve do not wait for the arm. A write is done when it is in the write cache.
+//! Model: native command queueing. Of the waiting commands, the drive next serves the one whose first byte
+//! passes under a head soonest, unless a command has waited longer than the age limit. When the head has
+//! reached the track of a read, the drive also caches the bytes that pass before the requested ones. After a
+//! read, the drive continues to read the following bytes while it is idle (read-on). Reads that the cache can
+//! serve do not wait for the arm. A write is done when its bytes are in the write cache.
 //!
-//! What the idle arm reads is computed at the next event: reading on needs no events of its own.
+//! The bytes that the idle drive has read on are computed at the next event, so reading on needs no events.
 //!
 //! Invariants:
-//! 1. A command is in exactly one of `arriving`, `waiting`, `waiting_writes`, `work` and `done`, until
-//!    `step` returns it.
-//! 2. While `work` is set, `reading_on` is not: there is one arm.
-//! 3. A waiting read's `from_byte` is correct, except for changes of the cache since the last call of
-//!    `answer_held`.
+//! 1. From `accept` until `step` returns its slot, a command is in exactly one of `arriving`, `waiting`,
+//!    `waiting_writes`, `work` and `done`.
+//! 2. At most one of `work` and `reading_on` is set, since there is only one arm.
+//! 3. The `from_byte` of a waiting read reflects the content of the cache at the last call of
+//!    `answer_cached_reads`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -32,10 +35,10 @@ use super::drive_cache::{ReadCache, WriteCache};
 use super::mechanics::{Approach, Head, Mechanics, Place, SECTOR_BYTES, Spot};
 use super::parameters::DiskModel;
 
-/// The maximum of one write to the platters, so that a read need not wait longer.
+/// The maximum size of one write to the platters. It limits how long a read waits for the arm.
 const WRITE_RUN_BYTES: u64 = 512 * 1024;
 
-/// A drive in virtual time.
+/// The state of a drive.
 #[derive(Debug)]
 pub(super) struct Drive {
     mechanics: Mechanics,
@@ -55,10 +58,11 @@ pub(super) struct Drive {
     waiting: Vec<Waiting>,
     waiting_writes: VecDeque<Arriving>,
     work: Option<Work>,
-    /// The time of the next decision of the idle arm.
+    /// The time of the next call of `decide` if there is no earlier event. `None` if there is nothing to
+    /// decide.
     decide_at_ns: Option<u64>,
     interface_free_at_ns: u64,
-    /// By time, then number; with the slot.
+    /// Commands with a known end: the time, the number of the command and its slot.
     done: BinaryHeap<Reverse<(u64, u64, usize)>>,
 }
 
@@ -69,7 +73,7 @@ struct Arriving {
     ready_at_ns: u64,
 }
 
-/// A read that the cache does not hold.
+/// A read whose bytes are not all in the cache.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     command: Command,
@@ -82,7 +86,7 @@ struct Waiting {
     spot: Spot,
 }
 
-/// The read-on of the idle arm: `next_byte` passes at `at_ns`.
+/// The state of reading on: `next_byte` passes under the head at `at_ns`, and reading stops at `limit_byte`.
 #[derive(Clone, Copy, Debug)]
 struct ReadingOn {
     next_byte: u64,
@@ -93,19 +97,21 @@ struct ReadingOn {
 /// The current activity of the arm.
 #[derive(Clone, Copy, Debug)]
 struct Work {
-    /// The command that it reads for, or `None` for a write from the cache.
+    /// The read command that is served, or `None` during a write from the write cache.
     command: Option<Command>,
     start_byte: u64,
     end_byte: u64,
     end_at_ns: u64,
-    /// The time at which the byte after the run passes.
+    /// The time at which the byte at `end_byte` passes under the head.
     next_at_ns: u64,
-    /// The bytes that passed on the way: up to two runs.
+    /// The bytes that are inserted in the read cache at the end: up to two ranges, which include the
+    /// requested bytes.
     passed: [(u64, u64); 2],
 }
 
 impl Drive {
-    /// `phase` is any number: it sets the angle of the platters at time 0.
+    /// Creates an idle drive with empty caches. `phase` is any number; it determines the angle of the
+    /// platters at time 0.
     pub fn new(model: &DiskModel, size_bytes: u64, phase: u64) -> Self {
         Self {
             mechanics: Mechanics::new(model, size_bytes, phase),
@@ -136,7 +142,7 @@ impl Drive {
         }
     }
 
-    /// Accepts a command. Whole sectors are read and written.
+    /// Accepts a command. Its range is extended to whole sectors.
     pub fn accept(&mut self, now_ns: u64, command: Command) {
         let command = Command {
             start_bytes: command.start_bytes - command.start_bytes % SECTOR_BYTES,
@@ -150,7 +156,7 @@ impl Drive {
         });
     }
 
-    /// Returns the time of the next event, for `step`.
+    /// Returns the time at which `step` should be called next, or `None` if the drive is idle.
     pub fn next_event_ns(&self) -> Option<u64> {
         let arriving = self.arriving.front().map(|command| command.ready_at_ns);
         let work = self.work.map(|work| work.end_at_ns);
@@ -158,8 +164,8 @@ impl Drive {
         earliest([arriving, work, done, self.decide_at_ns])
     }
 
-    /// Handles one event that is due at `now_ns`, a time that `next_event_ns` returned. Returns the slot
-    /// of a command that is done.
+    /// Handles one event that is due at `now_ns`, a time that `next_event_ns` returned. Returns the slot of
+    /// the command that is done, if there is one.
     pub fn step(&mut self, now_ns: u64) -> Option<usize> {
         if let Some(slot) = self.pop_done(now_ns) {
             return Some(slot);
@@ -193,8 +199,8 @@ impl Drive {
             self.admit_writes(now_ns);
             return;
         }
-        self.read_on(now_ns);
-        let from_byte = self.reads.held_until(command.start_bytes);
+        self.update_read_on(now_ns);
+        let from_byte = self.reads.cached_end(command.start_bytes);
         if from_byte >= command.end_bytes {
             self.answer(command, now_ns);
         } else {
@@ -208,7 +214,7 @@ impl Drive {
         }
     }
 
-    /// Sends cached bytes to the host, or accepts a write from it.
+    /// Schedules the transfer of a command between the cache and the host, after which the command is done.
     fn answer(&mut self, command: Command, now_ns: u64) {
         if !command.is_write {
             self.reads.touch(command.start_bytes);
@@ -233,8 +239,8 @@ impl Drive {
         }
     }
 
-    /// Computes what the idle arm has read until now.
-    fn read_on(&mut self, now_ns: u64) {
+    /// Inserts the bytes that the idle drive has read on until now in the read cache.
+    fn update_read_on(&mut self, now_ns: u64) {
         let Some(reading) = self.reading_on else {
             return;
         };
@@ -278,8 +284,8 @@ impl Drive {
         }
     }
 
-    /// Answers waiting reads whose bytes are now in the cache.
-    fn answer_held(&mut self, now_ns: u64) {
+    /// Answers the waiting reads whose bytes are now in the cache, and updates the other waiting reads.
+    fn answer_cached_reads(&mut self, now_ns: u64) {
         let mut index = 0;
         while let Some(read) = self.waiting.get(index) {
             let Command {
@@ -288,7 +294,7 @@ impl Drive {
                 ..
             } = read.command;
             if self.reads.may_have_changed(start_bytes, end_bytes) {
-                let from_byte = self.reads.held_until(start_bytes);
+                let from_byte = self.reads.cached_end(start_bytes);
                 if from_byte >= end_bytes {
                     let command = self.waiting.remove(index).command;
                     self.answer(command, now_ns);
@@ -303,10 +309,10 @@ impl Drive {
         self.reads.forget_changes();
     }
 
-    /// Starts work for the idle arm, or sets the time of the next decision.
+    /// Starts work if the idle arm can serve a read or a write; otherwise sets the time of the next decision.
     fn decide(&mut self, now_ns: u64) {
-        self.read_on(now_ns);
-        self.answer_held(now_ns);
+        self.update_read_on(now_ns);
+        self.answer_cached_reads(now_ns);
         let writes_blocked = !self.waiting_writes.is_empty();
         let read = self.next_read(now_ns);
         let write = (writes_blocked || self.waiting.is_empty())
@@ -330,7 +336,8 @@ impl Drive {
         };
     }
 
-    /// Starts a write after a delay: the arm is idle, and the write cache has room.
+    /// Starts a write if the drive has been idle for `write_delay_ns`; otherwise sets the time at which it
+    /// will have been. Called when no read waits and the write cache has room.
     fn decide_write_later(&mut self, now_ns: u64) {
         let idle_since_ns = self
             .interface_free_at_ns
@@ -344,7 +351,8 @@ impl Drive {
         }
     }
 
-    /// Returns whether a write has waited for room too long, and longer than any read.
+    /// Returns whether a write that waits for room in the write cache has exceeded the age limit and is older
+    /// than all waiting reads.
     fn is_write_overdue(&self, now_ns: u64) -> bool {
         self.waiting_writes.front().is_some_and(|write| {
             write.accepted_at_ns + self.age_limit_ns <= now_ns
@@ -355,8 +363,9 @@ impl Drive {
         })
     }
 
-    /// Returns the time at which the first byte that is not in the cache passes, and the index of the
-    /// read that waits for it: the soonest one, or the one that has waited too long.
+    /// Returns the time at which a waiting read begins to pass under the head, and the index of the read.
+    /// Selects the read that begins soonest. If the oldest read has exceeded the age limit, returns time 0
+    /// and that read.
     fn next_read(&self, now_ns: u64) -> Option<(u64, usize)> {
         let oldest = self
             .waiting
@@ -375,7 +384,8 @@ impl Drive {
             .map(|(begin_at_ns, (_, index))| (begin_at_ns, index))
     }
 
-    /// Returns the time and the start of the run of the write cache that the arm reaches soonest.
+    /// Returns the start of the run in the write cache that begins to pass under the head soonest, preceded
+    /// by the time.
     fn next_write(&self, now_ns: u64) -> Option<(u64, u64)> {
         if self.writes.is_empty() {
             return None;
@@ -415,7 +425,8 @@ impl Drive {
         self.read_run(read.command, self.mechanics.place(read.from_byte), approach)
     }
 
-    /// Reads from `place` to the end of the command, and caches what passes before that.
+    /// Returns the work of reading from `place` to the end of the command. The bytes that pass after the head
+    /// arrives and before `place` are cached too.
     fn read_run(&self, command: Command, place: Place, approach: Approach) -> Work {
         let start_byte = place.start_bytes + place.within_bytes;
         let end_byte = command.end_bytes;
@@ -442,7 +453,8 @@ impl Drive {
         if arrival_byte >= end_byte || end_byte > place.track_end_bytes() {
             return Work { passed, ..work };
         }
-        // The head arrived within the run: after one revolution, it has read all of it.
+        // The head arrives between the first and the last byte of the run: it has read the whole run after
+        // one revolution.
         Work {
             end_at_ns: approach.arrive_at_ns + self.mechanics.revolution_ns(),
             passed,

@@ -1,22 +1,24 @@
-//! The memory of a disk drive: segments of bytes that were read, and the bytes that await writing.
+//! The two caches of a disk drive: the bytes that were read, and the bytes that wait to be written.
 //!
-//! Model: Ruemmler and Wilkes 1994: a segmented cache, filled by reads, by the idle drive that reads on,
-//! and by bytes that pass under the head before a run; and immediate reporting of writes.
+//! Model: Ruemmler and Wilkes 1994. The read cache consists of segments. It contains the bytes that were read
+//! for commands, the bytes that the idle drive read after them, and the bytes that passed under the head
+//! before the requested ones. A write is reported as done when it is in the write cache.
 //!
-//! Differs: a segment is as long as the contiguous range that was read, up to a quarter of the cache.
-//! The rules of real firmware are not published.
+//! Differences from the model: segments have no fixed length; a segment is as long as the contiguous range
+//! that was read, up to a quarter of the cache. The rules of real firmware are not published.
 
 use std::collections::BTreeMap;
 
-/// The bytes that were read, as runs. The least recently used run is evicted first.
+/// The read cache: segments of contiguous bytes. The least recently used segment is evicted first.
 ///
-/// Invariants: `segments` are in order, and no two touch; `held_bytes` is their total length. `changed`
-/// contains all bytes that were inserted or evicted since [`Self::forget_changes`], and possibly others.
+/// Invariants: `segments` are in order of offset, and there is a gap between any two. `cached_bytes` is their
+/// total length. `changed` contains all bytes that were inserted or evicted since [`Self::forget_changes`],
+/// and possibly others.
 #[derive(Debug)]
 pub(super) struct ReadCache {
     segments: Vec<Segment>,
     changed: Vec<(u64, u64)>,
-    held_bytes: u64,
+    cached_bytes: u64,
     max_bytes: u64,
     max_segments: usize,
     uses: u64,
@@ -40,21 +42,21 @@ impl ReadCache {
         Self {
             segments: Vec::with_capacity(max_segments),
             changed: Vec::new(),
-            held_bytes: 0,
+            cached_bytes: 0,
             max_bytes,
             max_segments: max_segments.max(1),
             uses: 0,
         }
     }
 
-    /// Returns the end of the cached range that contains `start_bytes`, or `start_bytes` if it is not
-    /// cached.
-    pub fn held_until(&self, start_bytes: u64) -> u64 {
+    /// Returns the end of the segment that contains the byte at `start_bytes`, or `start_bytes` if there is
+    /// none.
+    pub fn cached_end(&self, start_bytes: u64) -> u64 {
         self.index_of(start_bytes)
             .map_or(start_bytes, |index| self.segments[index].end_bytes)
     }
 
-    /// Returns the index of the segment that holds a byte.
+    /// Returns the index of the segment that contains a byte.
     fn index_of(&self, byte: u64) -> Option<usize> {
         let index = self
             .segments
@@ -63,7 +65,7 @@ impl ReadCache {
         (byte < self.segments[index].end_bytes).then_some(index)
     }
 
-    /// Marks the segment of a requested byte as recently used.
+    /// Marks the segment that contains a byte as the most recently used one.
     pub fn touch(&mut self, byte: u64) {
         if let Some(index) = self.index_of(byte) {
             self.uses += 1;
@@ -71,7 +73,7 @@ impl ReadCache {
         }
     }
 
-    /// Inserts bytes that passed under the head.
+    /// Inserts bytes that were read, and joins them with adjacent and overlapping segments.
     pub fn insert(&mut self, start_bytes: u64, end_bytes: u64) {
         if start_bytes >= end_bytes {
             return;
@@ -92,18 +94,18 @@ impl ReadCache {
         for segment in &self.segments[first..first + met] {
             whole.start_bytes = whole.start_bytes.min(segment.start_bytes);
             whole.end_bytes = whole.end_bytes.max(segment.end_bytes);
-            self.held_bytes -= segment.len_bytes();
+            self.cached_bytes -= segment.len_bytes();
         }
         self.changed.push((whole.start_bytes, whole.end_bytes));
         let excess_bytes =
             (whole.end_bytes - whole.start_bytes).saturating_sub(self.max_bytes.div_ceil(4));
-        // Drop the end that is farther from the bytes just read.
+        // If the segment is too long, remove the excess at the end that is farther from the inserted bytes.
         if end_bytes - whole.start_bytes > whole.end_bytes - start_bytes {
             whole.start_bytes += excess_bytes;
         } else {
             whole.end_bytes -= excess_bytes;
         }
-        self.held_bytes += whole.len_bytes();
+        self.cached_bytes += whole.len_bytes();
         if met == 0 {
             self.segments.insert(first, whole);
         } else {
@@ -120,18 +122,19 @@ impl ReadCache {
         changed.any(|&(start, end)| start < end_bytes && start_bytes < end)
     }
 
-    /// Clears the record of changes, after everything that depends on the content has been updated.
+    /// Clears the record of changes. The caller must first have updated everything that depends on the
+    /// content.
     pub fn forget_changes(&mut self) {
         self.changed.clear();
     }
 
     fn shrink(&mut self) {
-        while self.held_bytes > self.max_bytes || self.segments.len() > self.max_segments {
+        while self.cached_bytes > self.max_bytes || self.segments.len() > self.max_segments {
             let oldest = (0..self.segments.len()).min_by_key(|&index| self.segments[index].used);
             match oldest {
                 Some(index) => {
                     let segment = self.segments.remove(index);
-                    self.held_bytes -= segment.len_bytes();
+                    self.cached_bytes -= segment.len_bytes();
                     self.changed.push((segment.start_bytes, segment.end_bytes));
                 }
                 None => return,
@@ -140,11 +143,12 @@ impl ReadCache {
     }
 }
 
-/// The bytes that await writing: runs that do not touch.
+/// The write cache: the bytes that wait to be written to the platters, as runs of contiguous bytes. There is
+/// a gap between any two runs.
 #[derive(Debug)]
 pub(super) struct WriteCache {
     runs: BTreeMap<u64, u64>,
-    held_bytes: u64,
+    cached_bytes: u64,
     max_bytes: u64,
 }
 
@@ -152,36 +156,36 @@ impl WriteCache {
     pub fn new(max_bytes: u64) -> Self {
         Self {
             runs: BTreeMap::new(),
-            held_bytes: 0,
+            cached_bytes: 0,
             max_bytes,
         }
     }
 
-    /// Returns whether this many more bytes fit. An empty cache accepts any run.
+    /// Returns whether `len_bytes` further bytes fit. An empty cache accepts any number of bytes.
     pub fn has_room(&self, len_bytes: u64) -> bool {
-        self.held_bytes == 0 || self.held_bytes + len_bytes <= self.max_bytes
+        self.cached_bytes == 0 || self.cached_bytes + len_bytes <= self.max_bytes
     }
 
-    /// Returns whether no bytes await writing.
+    /// Returns whether no bytes wait to be written.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Inserts bytes that await writing.
+    /// Inserts bytes to be written, and joins them with adjacent and overlapping runs.
     pub fn insert(&mut self, mut start_bytes: u64, mut end_bytes: u64) {
         while let Some((&start, &end)) = self.runs.range(..=end_bytes).next_back()
             && end >= start_bytes
         {
             self.runs.remove(&start);
-            self.held_bytes -= end - start;
+            self.cached_bytes -= end - start;
             start_bytes = start_bytes.min(start);
             end_bytes = end_bytes.max(end);
         }
         self.runs.insert(start_bytes, end_bytes);
-        self.held_bytes += end_bytes - start_bytes;
+        self.cached_bytes += end_bytes - start_bytes;
     }
 
-    /// Returns the starts of some runs on either side of `byte`.
+    /// Returns the starts of up to 16 runs at or after `byte`, and of up to 16 runs before it.
     pub fn near(&self, byte: u64) -> impl Iterator<Item = u64> {
         const EACH_SIDE: usize = 16;
         let after = self.runs.range(byte..).take(EACH_SIDE);
@@ -189,8 +193,9 @@ impl WriteCache {
         after.chain(before).map(|(&start, _)| start)
     }
 
-    /// Removes the run at `start_bytes`, or its first `max_bytes`, and returns its end. The bytes still
-    /// occupy room until [`Self::release`].
+    /// Removes at most `max_bytes` from the start of the run at `start_bytes`, and returns the end of the
+    /// removed bytes. Returns `None` if no run starts there. The removed bytes count against the size of the
+    /// cache until [`Self::release`].
     pub fn take(&mut self, start_bytes: u64, max_bytes: u64) -> Option<u64> {
         let end_bytes = self.runs.remove(&start_bytes)?;
         let cut_bytes = end_bytes.min(start_bytes + max_bytes);
@@ -200,9 +205,9 @@ impl WriteCache {
         Some(cut_bytes)
     }
 
-    /// Frees the room of bytes that were removed.
+    /// Frees the room of bytes that [`Self::take`] removed and that have been written.
     pub fn release(&mut self, len_bytes: u64) {
-        self.held_bytes -= len_bytes;
+        self.cached_bytes -= len_bytes;
     }
 }
 
@@ -221,10 +226,10 @@ mod tests {
         let mut cache = ReadCache::new(1000, 8);
         cache.insert(100, 120);
         cache.insert(140, 160);
-        assert_eq!(cache.held_until(100), 120);
+        assert_eq!(cache.cached_end(100), 120);
         cache.insert(120, 140);
-        assert_eq!(cache.held_until(100), 160);
-        assert_eq!(cache.held_until(99), 99);
+        assert_eq!(cache.cached_end(100), 160);
+        assert_eq!(cache.cached_end(99), 99);
         assert_eq!(cache.segments.len(), 1);
     }
 
@@ -233,9 +238,9 @@ mod tests {
         let mut cache = ReadCache::new(400, 8);
         cache.insert(500, 600);
         cache.insert(600, 630);
-        assert_eq!((cache.held_until(500), cache.held_until(530)), (500, 630));
+        assert_eq!((cache.cached_end(500), cache.cached_end(530)), (500, 630));
         cache.insert(510, 530);
-        assert_eq!((cache.held_until(510), cache.held_until(609)), (610, 610));
+        assert_eq!((cache.cached_end(510), cache.cached_end(609)), (610, 610));
     }
 
     #[test]
@@ -245,8 +250,8 @@ mod tests {
         cache.insert(100, 110);
         cache.touch(5);
         cache.insert(200, 210);
-        assert_eq!(cache.held_until(0), 10);
-        assert_eq!(cache.held_until(100), 100);
+        assert_eq!(cache.cached_end(0), 10);
+        assert_eq!(cache.cached_end(100), 100);
     }
 
     proptest! {
@@ -262,7 +267,7 @@ mod tests {
                 cache.insert(start, start + len);
                 read.extend(start..start + len);
                 let held: u64 = cache.segments.iter().map(|s| s.end_bytes - s.start_bytes).sum();
-                prop_assert_eq!(held, cache.held_bytes);
+                prop_assert_eq!(held, cache.cached_bytes);
                 prop_assert!(held <= 100 && cache.segments.len() <= 4);
                 prop_assert!(
                     cache.segments.windows(2).all(|pair| pair[0].end_bytes < pair[1].start_bytes)
@@ -293,7 +298,7 @@ mod tests {
                 let held: Vec<u64> =
                     cache.runs.iter().flat_map(|(&start, &end)| start..end).collect();
                 prop_assert!(held.iter().eq(&model));
-                prop_assert_eq!(cache.held_bytes, held.len() as u64);
+                prop_assert_eq!(cache.cached_bytes, held.len() as u64);
             }
         }
     }

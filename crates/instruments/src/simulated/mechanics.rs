@@ -1,15 +1,16 @@
 //! The mechanics of a disk: the location of each byte, and the time at which it passes under a head.
 //!
-//! Model: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer, 1994: zones of
-//! tracks of equal length, a seek curve that begins as a square root and ends as a line, and platters
-//! that rotate constantly. Tracks are numbered by address, cylinder by cylinder. Each track begins later
-//! than the previous one by the time of a switch (the skew), so that a sequential reader never waits.
+//! Model: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer, 1994: zones of tracks
+//! of equal length, a seek curve that begins as a square root and ends as a line, and platters that rotate
+//! constantly. Tracks are numbered by address, cylinder by cylinder. The start of each track is offset from
+//! the start of the previous track by the rotation during a track switch (skew), so that a sequential reader
+//! does not lose a revolution.
 //!
-//! All times are integers in nanoseconds, and angles are measured in the same unit. Consecutive bytes
-//! therefore pass the head consecutively, to the nanosecond.
+//! All times are integers in nanoseconds. An angle is the time that the platters take to rotate by it. So the
+//! times at which consecutive bytes pass the head have no rounding errors relative to one another.
 //!
-//! Differs: no spare sectors, no retries, no recalibration; the head is on its track exactly when the
-//! curve says.
+//! Differences from the model: there are no spare sectors, no retries and no recalibration. A seek takes
+//! exactly the time of the curve.
 
 use super::arithmetic::{NANOS_PER_SECOND, nanos, scale};
 use super::parameters::DiskModel;
@@ -21,7 +22,7 @@ pub(super) const SECTOR_BYTES: u64 = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub track: u64,
-    /// The start of the track.
+    /// The first byte of the track.
     pub start_bytes: u64,
     pub track_bytes: u64,
     /// The offset from the start of the track.
@@ -29,33 +30,33 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Returns the first byte after the track of this one.
+    /// Returns the first byte after the track of this place.
     pub fn track_end_bytes(self) -> u64 {
         self.start_bytes + self.track_bytes
     }
 }
 
-/// The data of a byte's location that the arm needs to reach it.
+/// The track of a byte and its angle on the track, from which the time to reach the byte is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     pub track: u64,
-    /// The angle of the platters at which the byte passes.
+    /// The angle of the platters at which the byte passes under the head.
     angle_ns: u64,
 }
 
-/// The position of the heads, now or after they settle.
+/// The track of the heads, and the time from which they can read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub track: u64,
     pub ready_at_ns: u64,
 }
 
-/// The timing of the move to a run of bytes.
+/// The times at which the head reaches a run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Approach {
     /// The time at which the head is on the track of the first byte.
     pub arrive_at_ns: u64,
-    /// The time at which the first byte passes under it.
+    /// The time at which the first byte passes under the head.
     pub begin_at_ns: u64,
 }
 
@@ -66,7 +67,7 @@ struct Zone {
     track_bytes: u64,
 }
 
-/// The geometry of the tracks, and the times between them.
+/// The geometry of a disk, and the times of its movements.
 #[derive(Debug)]
 pub(super) struct Mechanics {
     zones: Vec<Zone>,
@@ -82,7 +83,8 @@ pub(super) struct Mechanics {
 }
 
 impl Mechanics {
-    /// `phase` is any number: it sets the angle of the platters at time 0.
+    /// Computes the geometry of a disk of `size_bytes`. `phase` is any number; it determines the angle of the
+    /// platters at time 0.
     pub fn new(model: &DiskModel, size_bytes: u64, phase: u64) -> Self {
         let revolution_ns = nanos(model.revolution.value);
         let track_switch_ns = nanos(model.track_switch.value);
@@ -143,8 +145,8 @@ impl Mechanics {
         }
     }
 
-    /// Returns the start of the outermost zone with at most this rate for a sequential reader, or of the
-    /// innermost zone if none is so slow.
+    /// Returns the first byte of the outermost zone in which a sequential reader gets at most this rate, or
+    /// the first byte of the innermost zone if all zones are faster.
     pub fn offset_with_rate(&self, bytes_per_second: u64) -> u64 {
         let track_ns = self.revolution_ns + self.track_switch_ns;
         self.zones
@@ -161,12 +163,12 @@ impl Mechanics {
         zone.start_bytes + (track - zone.first_track) * zone.track_bytes
     }
 
-    /// Returns the time from the start of a track to a byte of it.
+    /// Returns the time of the rotation from the start of a track to a byte in it.
     fn turn_ns(&self, place: Place) -> u64 {
         place.within_bytes * self.revolution_ns / place.track_bytes
     }
 
-    /// Returns the spot of a place.
+    /// Returns the track and the angle of `place`.
     pub fn spot(&self, place: Place) -> Spot {
         Spot {
             track: place.track,
@@ -184,7 +186,7 @@ impl Mechanics {
         (at_ns % self.revolution_ns + self.phase_ns) % self.revolution_ns
     }
 
-    /// Returns the time of the rotation from one angle to another: less than a revolution.
+    /// Returns the time of the rotation from one angle to another, which is less than a revolution.
     fn turning_ns(&self, from_angle_ns: u64, to_angle_ns: u64) -> u64 {
         if to_angle_ns >= from_angle_ns {
             to_angle_ns - from_angle_ns
@@ -193,8 +195,8 @@ impl Mechanics {
         }
     }
 
-    /// Returns the first whole sector of `place`'s track that begins to pass at or after `at_ns`, as an
-    /// offset in the track. Returns the track's length if none begins before it ends.
+    /// Returns the offset in `place`'s track of the first sector that begins to pass at or after `at_ns`.
+    /// Returns the length of the track if no further sector begins before the end of the track.
     pub fn passing_bytes(&self, place: Place, at_ns: u64) -> u64 {
         let turned_ns = self.turning_ns(self.track_angle_ns(place.track), self.angle_ns(at_ns));
         (turned_ns * place.track_bytes)
@@ -215,7 +217,7 @@ impl Mechanics {
         }
     }
 
-    /// Returns the approach to `spot` from `head`, starting at `depart_at_ns`.
+    /// Returns when the head reaches `spot` if it leaves its track at `depart_at_ns`.
     pub fn approach(&self, head: Head, depart_at_ns: u64, spot: Spot, is_write: bool) -> Approach {
         let arrive_at_ns = if head.track == spot.track {
             depart_at_ns.max(head.ready_at_ns)
@@ -230,8 +232,8 @@ impl Mechanics {
         }
     }
 
-    /// Returns the spot that passes under the head soonest after a departure at `depart_at_ns`, and its
-    /// time. Of spots that pass at the same time, it returns the one with the least key.
+    /// Returns the time and the key of the spot that passes under the head soonest, if the head leaves its
+    /// track at `depart_at_ns`. Of spots that pass at the same time, returns the one with the smallest key.
     pub fn soonest<Key: Ord>(
         &self,
         head: Head,
@@ -244,8 +246,8 @@ impl Mechanics {
         let elsewhere = with_angle(depart_at_ns + self.shortest_seek_ns);
         let mut soonest: Option<(u64, Key)> = None;
         for (spot, key) in spots {
-            // A spot that passes too late even after the shortest seek needs no computation of its seek.
-            // If many commands wait, that applies to most.
+            // A spot that would pass too late even after the shortest seek is skipped, without computing its
+            // seek. If many commands wait, most are skipped.
             let is_here = spot.track == head.track;
             let (earliest_ns, angle_ns) = if is_here { here } else { elsewhere };
             let passes_at_ns = earliest_ns + self.turning_ns(angle_ns, spot.angle_ns);
@@ -261,8 +263,9 @@ impl Mechanics {
         soonest
     }
 
-    /// Streams bytes from `start_bytes`, which passes at `at_ns`, until `end_bytes` or until `until_ns`.
-    /// Returns the next byte, and the time at which it passes.
+    /// Computes how far the head reads from `start_bytes`, which passes at `at_ns`, until it reaches
+    /// `end_bytes` or time `until_ns`. Returns the first byte that was not read, and the time at which that
+    /// byte passes.
     pub fn stream(
         &self,
         mut start_bytes: u64,
@@ -304,19 +307,21 @@ impl Mechanics {
     }
 }
 
-/// Seek time by distance: the settle time, a square root up to a knee, then a line of the same slope.
+/// The seek time as a function of the distance: a constant settle time, plus a square root up to a distance
+/// (the knee), plus a line with the slope of the square root at the knee.
 ///
-/// Cost: 4 bytes per cylinder, of which there are about 80,000. Each square root is computed once, since
-/// a drive compares many seeks for each one that it makes.
+/// Cost: 4 bytes for each of about 80,000 cylinders. The times are computed in advance, since a drive
+/// compares the times of many seeks before it executes one.
 #[derive(Debug)]
 struct SeekCurve {
     settle_ns: u64,
-    /// The times by number of cylinders.
+    /// The seek time for each distance in cylinders.
     times_ns: Vec<u32>,
 }
 
-/// The unit of fixed-point fractions of the stroke and of their square roots.
+/// The number 1 as a fixed-point fraction of the stroke.
 const ONE: u64 = 1 << 32;
+/// The number 1 as a fixed-point square root of such a fraction.
 const ROOT_ONE: u64 = 1 << 16;
 
 impl SeekCurve {
@@ -326,7 +331,8 @@ impl SeekCurve {
         let full_ns = nanos(model.seek_full_stroke.value);
         let knee = ONE / 1000 * model.seek_root_permille.value;
         let knee_root = knee.isqrt();
-        // With s the square root of the knee: root_ns * (s + (1 - s * s) / (2 * s)) is the full stroke.
+        // Let s be the square root of the knee. A seek over all cylinders takes settle_ns + root_ns * (s + (1
+        // - s * s) / (2 * s)), which gives root_ns.
         let root_ns = scale(
             full_ns - settle_ns,
             2 * knee_root * ROOT_ONE,

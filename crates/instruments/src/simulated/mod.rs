@@ -1,21 +1,25 @@
-//! A device in virtual time: it takes requests, and returns completions when they are due.
+//! Simulates disks and other block devices in virtual time: accepts requests, and computes when each one
+//! completes.
 //!
-//! Model: the layers below the page cache: an I/O scheduler that sorts and merges, and a device with a
-//! queue of its own. No bytes are transferred. The caller advances the clock.
+//! Model: the layers of Linux below the page cache. An I/O scheduler of the host sorts and merges requests
+//! into commands, and a device with a command queue of its own serves the commands. The simulation computes
+//! only times: requests contain no data. The caller passes the current virtual time to each call.
 //!
 //! ```text
-//!   submit ──> queue (sorted, merged) ──> in the device (up to its depth) ──> complete
-//!                                          seek, rotation, transfer; or latency, streams
+//!   submit ──> host's queue ──────────> device ──────────────────> complete
+//!              sorts and merges         serves up to `device_depth`
+//!              requests                 commands at a time
 //! ```
 //!
-//! Tunables: the parameters of a [`DeviceModel`]. The table [`DEVICE_MODELS`] lists all models with
-//! their sources. `docs/design/devices.md` compares their performance with published measurements.
+//! Tunables: the parameters of a [`DeviceModel`]. The table [`DEVICE_MODELS`] lists all models with their
+//! sources. `docs/design/devices.md` compares their performance with published measurements. A disk has a
+//! seek time, a rotation and a transfer rate; other devices have a latency and limits of the transfer rate.
 //!
-//! Cost: a request costs a few steps in ordered maps and heaps. The disk also examines each of the
-//! commands in its queue, at most 31, before it moves its arm. Memory is used only for pending requests,
-//! and is reused.
+//! Cost: a request costs a few operations on ordered maps and heaps. The disk also examines each of the
+//! commands in its queue, at most 31, before it moves its arm. Only pending requests need memory, which is
+//! reused.
 //!
-//! Deterministic: one seed, and the same requests at the same times, give the same completions.
+//! Determinism: the completions depend only on the model, the seed, and the requests and their times.
 
 mod arithmetic;
 mod command;
@@ -32,7 +36,7 @@ mod scheduler;
 pub use device::{DeviceCounts, SimulatedDevice};
 pub use model::DEVICE_MODELS;
 pub use parameters::{
-    DeviceModel, DiskModel, ElevatorModel, Figure, ParallelModel, Parameter, QueueModel,
-    ServiceModel, UnitModel, UnknownModel,
+    DeviceModel, DiskModel, ElevatorModel, ParallelModel, Parameter, QueueModel, ServiceModel,
+    SourcedValue, StripedUnits, UnknownModel,
 };
 pub use request::{Completion, Request, RequestId, RequestKind, VirtualTime};

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::parameters::{
-    DeviceModel, DiskModel, ElevatorModel, Figure, ParallelModel, QueueModel, ServiceModel,
-    UnitModel,
+    DeviceModel, DiskModel, ElevatorModel, ParallelModel, QueueModel, ServiceModel, SourcedValue,
+    StripedUnits,
 };
 
 /// All models.
 pub const DEVICE_MODELS: &[DeviceModel] = &[SATA_2007, NVME, NETWORK_1MS, OBJECT_30MS, INSTANT];
 
-const fn figure<T: Copy>(value: T, source: &'static str) -> Figure<T> {
-    Figure { value, source }
+const fn sourced<T: Copy>(value: T, source: &'static str) -> SourcedValue<T> {
+    SourcedValue { value, source }
 }
 
 const KIB: u64 = 1024;
@@ -34,125 +34,126 @@ const S3: &str = "Amazon S3 user guide, performance design patterns: 85 to 90 MB
 const SATA_2007: DeviceModel = DeviceModel {
     name: "sata-2007",
     about: "a 160 GB SATA disk of 2007, 7200 rpm",
-    size_bytes: figure(
+    size_bytes: sourced(
         164_696_555_520,
         "the capacity that 160 GB Deskstars report: 321,672,960 sectors",
     ),
-    file_start_bytes: figure(
+    file_start_bytes: sourced(
         26_000_000_000,
         "fitted: gives the sequential rate of Wu 2007, 62,000 KB/s",
     ),
     queue: QueueModel {
-        nr_requests: figure(128, LINUX),
-        device_depth: Some(figure(
+        nr_requests: sourced(128, LINUX),
+        device_depth: Some(sourced(
             31,
             "NCQ as in libata since Linux 2.6.18: 32 tags, one reserved",
         )),
-        max_command_bytes: Some(figure(512 * KIB, LINUX)),
+        max_command_bytes: Some(sourced(512 * KIB, LINUX)),
         elevator: Some(ElevatorModel {
-            read_expire: figure(Duration::from_millis(500), DEADLINE),
-            write_expire: figure(Duration::from_secs(5), DEADLINE),
-            fifo_batch: figure(16, DEADLINE),
-            writes_starved: figure(2, DEADLINE),
+            read_expire: sourced(Duration::from_millis(500), DEADLINE),
+            write_expire: sourced(Duration::from_secs(5), DEADLINE),
+            fifo_batch: sourced(16, DEADLINE),
+            writes_starved: sourced(2, DEADLINE),
         }),
     },
     service: ServiceModel::Disk(DiskModel {
-        revolution: figure(Duration::from_nanos(8_333_333), WU2007),
-        heads: figure(
+        revolution: sourced(Duration::from_nanos(8_333_333), WU2007),
+        heads: sourced(
             3,
             "derived: platters of 125 GB on the Deskstar T7K250, so 62.5 GB per surface",
         ),
-        zones: figure(30, "Deskstar 7K500 specification, table 10: zones 0 to 29"),
-        outer_bytes_per_second: figure(67_800_000, T7K250),
-        inner_bytes_per_second: figure(32_900_000, T7K250),
-        track_switch: figure(
+        zones: sourced(30, "Deskstar 7K500 specification, table 10: zones 0 to 29"),
+        outer_bytes_per_second: sourced(67_800_000, T7K250),
+        inner_bytes_per_second: sourced(32_900_000, T7K250),
+        track_switch: sourced(
             Duration::from_micros(1_480),
             "Deskstar 7K500 specification, table 10: 76.3 MB/s on a track, 64.8 MB/s over tracks",
         ),
-        seek_settle: figure(
+        seek_settle: sourced(
             Duration::from_micros(1_500),
             "derived: gives an average seek of 8.5 ms, as on the Deskstar T7K250",
         ),
-        seek_full_stroke: figure(
+        seek_full_stroke: sourced(
             Duration::from_micros(14_700),
             "Deskstar 75GXP specification, figure 6 (same maker and average seek)",
         ),
-        seek_root_permille: figure(
+        seek_root_permille: sourced(
             800,
             "derived: a longer linear part would make the average seek too short",
         ),
-        write_settle: figure(
+        write_settle: sourced(
             Duration::from_millis(1),
             "Deskstar 7K1000.C specification, table 9: 8.5 ms to read, 9.5 ms to write",
         ),
-        overhead_hit: figure(Duration::from_micros(200), D7K3000),
-        overhead_miss: figure(Duration::from_micros(500), D7K3000),
-        interface_bytes_per_second: figure(300_000_000, T7K250),
-        read_cache_bytes: figure(
+        overhead_hit: sourced(Duration::from_micros(200), D7K3000),
+        overhead_miss: sourced(Duration::from_micros(500), D7K3000),
+        interface_bytes_per_second: sourced(300_000_000, T7K250),
+        read_cache_bytes: sourced(
             6 * MIB,
             "Wu 2007: 8 MB in total; assumed: 6 of them for reads",
         ),
-        read_cache_segments: figure(
+        read_cache_segments: sourced(
             128,
             "Hitachi states up to 128 (reported and doubted by X-bit labs for the Deskstar 7K400)",
         ),
-        read_ahead_bytes: figure(512 * KIB, ASSUMED),
-        write_cache_bytes: figure(
+        read_ahead_bytes: sourced(512 * KIB, ASSUMED),
+        write_cache_bytes: sourced(
             2 * MIB,
             "Wu 2007: 8 MB in total; assumed: 2 of them for writes",
         ),
-        write_delay: figure(Duration::from_millis(10), ASSUMED),
-        command_age_limit: figure(Duration::from_millis(300), ASSUMED),
+        write_delay: sourced(Duration::from_millis(10), ASSUMED),
+        command_age_limit: sourced(Duration::from_millis(300), ASSUMED),
     }),
 };
 
 const NVME: DeviceModel = DeviceModel {
     name: "nvme",
     about: "an NVMe drive for data centres",
-    size_bytes: figure(1_920_000_000_000, PM983),
-    file_start_bytes: figure(0, ANYWHERE),
+    size_bytes: sourced(1_920_000_000_000, PM983),
+    file_start_bytes: sourced(0, ANYWHERE),
     queue: QueueModel {
-        nr_requests: figure(1023, NVME_QUEUE),
-        device_depth: Some(figure(1023, NVME_QUEUE)),
-        max_command_bytes: Some(figure(1280 * KIB, LINUX)),
+        nr_requests: sourced(1023, NVME_QUEUE),
+        device_depth: Some(sourced(1023, NVME_QUEUE)),
+        max_command_bytes: Some(sourced(1280 * KIB, LINUX)),
         elevator: None,
     },
     service: ServiceModel::Parallel(ParallelModel {
-        read_latency: figure(
+        read_latency: sourced(
             Duration::from_micros(25),
             "Samsung PM983 data sheet, rev. 1.0, 2018: 85 µs, minus the flash",
         ),
-        write_latency: figure(Duration::from_micros(50), PM983),
-        units: Some(UnitModel {
-            count: figure(
+        write_latency: sourced(Duration::from_micros(50), PM983),
+        units: Some(StripedUnits {
+            count: sourced(
                 32,
                 "derived: 540,000 reads/s (Samsung PM983) times 60 µs for each",
             ),
-            stripe_bytes: figure(16 * KIB, ASSUMED),
-            read_time: figure(Duration::from_micros(60), ASSUMED),
+            stripe_bytes: sourced(16 * KIB, ASSUMED),
+            read_time: sourced(Duration::from_micros(60), ASSUMED),
         }),
         stream_bytes_per_second: None,
-        link_bytes_per_second: Some(figure(
+        link_bytes_per_second: Some(sourced(
             3_200_000_000,
             "Samsung PM983: sequential reads of up to 3,200 MB/s",
         )),
     }),
 };
 
-/// Returns a device of any size with uniform access times and no sorting or merging before it.
+/// Returns a model of a device on a network: all offsets have the same access time, and the host neither
+/// sorts nor merges requests.
 const fn remote(
     name: &'static str,
     about: &'static str,
-    (device_depth, max_command_bytes): (Option<Figure<usize>>, Option<Figure<u64>>),
+    (device_depth, max_command_bytes): (Option<SourcedValue<usize>>, Option<SourcedValue<u64>>),
     service: ParallelModel,
 ) -> DeviceModel {
     DeviceModel {
         name,
         about,
-        size_bytes: figure(1_000_000_000_000, ANY_SIZE),
-        file_start_bytes: figure(0, ANYWHERE),
+        size_bytes: sourced(1_000_000_000_000, ANY_SIZE),
+        file_start_bytes: sourced(0, ANYWHERE),
         queue: QueueModel {
-            nr_requests: figure(128, LINUX),
+            nr_requests: sourced(128, LINUX),
             device_depth,
             max_command_bytes,
             elevator: None,
@@ -162,8 +163,8 @@ const fn remote(
 }
 
 const NO_TIME: ParallelModel = ParallelModel {
-    read_latency: figure(Duration::ZERO, DEFINITION),
-    write_latency: figure(Duration::ZERO, DEFINITION),
+    read_latency: sourced(Duration::ZERO, DEFINITION),
+    write_latency: sourced(Duration::ZERO, DEFINITION),
     units: None,
     stream_bytes_per_second: None,
     link_bytes_per_second: None,
@@ -173,13 +174,13 @@ const NETWORK_1MS: DeviceModel = remote(
     "network-1ms",
     "network storage with a latency of 1 ms, over 10 Gbit/s",
     (
-        Some(figure(64, DEFINITION)),
-        Some(figure(1280 * KIB, LINUX)),
+        Some(sourced(64, DEFINITION)),
+        Some(sourced(1280 * KIB, LINUX)),
     ),
     ParallelModel {
-        read_latency: figure(Duration::from_millis(1), DEFINITION),
-        write_latency: figure(Duration::from_millis(1), DEFINITION),
-        link_bytes_per_second: Some(figure(1_250_000_000, DEFINITION)),
+        read_latency: sourced(Duration::from_millis(1), DEFINITION),
+        write_latency: sourced(Duration::from_millis(1), DEFINITION),
+        link_bytes_per_second: Some(sourced(1_250_000_000, DEFINITION)),
         ..NO_TIME
     },
 );
@@ -187,15 +188,15 @@ const NETWORK_1MS: DeviceModel = remote(
 const OBJECT_30MS: DeviceModel = remote(
     "object-30ms",
     "an object store: 30 ms to the first byte, many streams, 10 Gbit/s",
-    (Some(figure(64, DEFINITION)), None),
+    (Some(sourced(64, DEFINITION)), None),
     ParallelModel {
-        read_latency: figure(
+        read_latency: sourced(
             Duration::from_millis(30),
             "the model's definition: a near and fast store (the S3 guide states 100 to 200 ms)",
         ),
-        write_latency: figure(Duration::from_millis(30), DEFINITION),
-        stream_bytes_per_second: Some(figure(90_000_000, S3)),
-        link_bytes_per_second: Some(figure(1_250_000_000, DEFINITION)),
+        write_latency: sourced(Duration::from_millis(30), DEFINITION),
+        stream_bytes_per_second: Some(sourced(90_000_000, S3)),
+        link_bytes_per_second: Some(sourced(1_250_000_000, DEFINITION)),
         ..NO_TIME
     },
 );

@@ -1,14 +1,16 @@
-//! A device that serves many commands at once: flash with a controller, or servers on a network.
+//! Simulates a device that serves many commands in parallel: a flash drive, or servers on a network.
 //!
 //! ```text
 //!   command ──> latency ──> unit of each stripe ──┐
 //!                           unit of each stripe ──┴──> the link, shared ──> done
 //! ```
 //!
-//! Model: after a latency, the units read the stripes of a command that they hold, one stripe per unit
-//! at a time. The bytes then pass over a link that all commands share, in the order in which they are
-//! ready, and no faster than the limit of one stream. A part that the model lacks is omitted. All times
-//! are constant: no stragglers and no garbage collection.
+//! Model: a read command first waits for a latency. Then each unit reads the stripes of the command that are
+//! stored on it, one stripe at a time. When all stripes have been read, the bytes of the command are
+//! transferred over a link that all commands share, in the order in which commands become ready. The transfer
+//! is also no faster than the limit of one stream. A write command only waits for its latency and is
+//! transferred. Units, stream limit and link are optional. All times are constant: there are no slow outliers
+//! and no garbage collection.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +19,7 @@ use super::arithmetic::{earliest, nanos, transfer_ns};
 use super::command::Command;
 use super::parameters::ParallelModel;
 
-/// The state of the device, in virtual time.
+/// The state of a parallel device.
 #[derive(Debug)]
 pub(super) struct Parallel {
     read_latency_ns: u64,
@@ -29,9 +31,9 @@ pub(super) struct Parallel {
     stream_bytes_per_second: Option<u64>,
     link_bytes_per_second: Option<u64>,
     link_free_at_ns: u64,
-    /// Commands whose first byte is on its way: by time, then number; with slot and length.
+    /// Commands before their transfer: the time at which each becomes ready, its number, slot and length.
     ready: BinaryHeap<Reverse<(u64, u64, usize, u64)>>,
-    /// By time, then number; with the slot.
+    /// Commands whose transfer is scheduled: the time of its end, the number of the command and its slot.
     done: BinaryHeap<Reverse<(u64, u64, usize)>>,
 }
 
@@ -56,7 +58,7 @@ impl Parallel {
         let first_at_ns = if command.is_write {
             now_ns + self.write_latency_ns
         } else {
-            self.read_units(now_ns + self.read_latency_ns, command)
+            self.schedule_units(now_ns + self.read_latency_ns, command)
         };
         self.ready.push(Reverse((
             first_at_ns,
@@ -66,8 +68,8 @@ impl Parallel {
         )));
     }
 
-    /// Returns the time at which the last unit has read its last stripe of the command.
-    fn read_units(&mut self, start_at_ns: u64, command: Command) -> u64 {
+    /// Assigns the stripes of the command to their units, and returns the time at which all have been read.
+    fn schedule_units(&mut self, start_at_ns: u64, command: Command) -> u64 {
         let count = self.unit_free_at_ns.len() as u64;
         if count == 0 {
             return start_at_ns;
@@ -85,21 +87,21 @@ impl Parallel {
         end_at_ns
     }
 
-    /// Returns the time of the next event, for `step`.
+    /// Returns the time at which `step` should be called next, or `None` if the device is idle.
     pub fn next_event_ns(&self) -> Option<u64> {
         let ready = self.ready.peek().map(|&Reverse((at_ns, ..))| at_ns);
         let done = self.done.peek().map(|&Reverse((at_ns, ..))| at_ns);
         earliest([ready, done])
     }
 
-    /// Handles one event that is due at `now_ns`, a time that `next_event_ns` returned. Returns the slot
-    /// of a command that is done.
+    /// Handles one event that is due at `now_ns`, a time that `next_event_ns` returned. Returns the slot of
+    /// the command that is done, if the event completes one.
     pub fn step(&mut self, now_ns: u64) -> Option<usize> {
         if let Some(&Reverse((at_ns, number, slot, len_bytes))) = self.ready.peek()
             && at_ns <= now_ns
         {
             self.ready.pop();
-            let end_at_ns = self.send(at_ns, len_bytes);
+            let end_at_ns = self.schedule_transfer(at_ns, len_bytes);
             self.done.push(Reverse((end_at_ns, number, slot)));
             return None;
         }
@@ -110,8 +112,9 @@ impl Parallel {
         })
     }
 
-    /// Returns the time at which bytes that are ready have passed the link and their stream.
-    fn send(&mut self, ready_at_ns: u64, len_bytes: u64) -> u64 {
+    /// Schedules the transfer of `len_bytes` that are ready at `ready_at_ns`. Returns the time at which the
+    /// transfer ends, given the rates of the link and of one stream.
+    fn schedule_transfer(&mut self, ready_at_ns: u64, len_bytes: u64) -> u64 {
         let stream_ns = transfer_ns(len_bytes, self.stream_bytes_per_second);
         let link_ns = transfer_ns(len_bytes, self.link_bytes_per_second);
         if self.link_bytes_per_second.is_some() {

@@ -8,12 +8,13 @@ use thiserror::Error;
 use super::DEVICE_MODELS;
 use super::mechanics::Mechanics;
 
-/// A value and its source.
+/// The value of a parameter, and the source of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figure<T> {
+pub struct SourcedValue<T> {
     /// The value.
     pub value: T,
-    /// The publication that states it, the derivation from one, or the note that it is our choice.
+    /// The publication that states the value or from which it is derived, or a note that the value is
+    /// assumed.
     pub source: &'static str,
 }
 
@@ -22,39 +23,40 @@ pub struct Figure<T> {
 pub struct DeviceModel {
     /// The name, as in `--device NAME`.
     pub name: &'static str,
-    /// The device that it represents, in one line.
+    /// The device that the model represents, in one line.
     pub about: &'static str,
-    /// The size of the device.
-    pub size_bytes: Figure<u64>,
-    /// The offset at which a simulation should place its first file, to be comparable with published
-    /// figures.
-    pub file_start_bytes: Figure<u64>,
+    /// The size of the device, in bytes.
+    pub size_bytes: SourcedValue<u64>,
+    /// The offset at which a simulation should place its first file, so that its results are comparable with
+    /// published measurements.
+    pub file_start_bytes: SourcedValue<u64>,
     /// The host's queue for the device.
     pub queue: QueueModel,
-    /// The device itself.
+    /// The device's own queue and timing.
     pub service: ServiceModel,
 }
 
 /// The host's queue for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueModel {
-    /// `nr_requests`: the queue counts as congested from 7/8 of this number of reads.
-    pub nr_requests: Figure<usize>,
-    /// The number of commands that the device takes at a time; unlimited if not set.
-    pub device_depth: Option<Figure<usize>>,
-    /// `max_sectors_kb`: the limit up to which commands are merged. Larger requests are split.
-    pub max_command_bytes: Option<Figure<u64>>,
-    /// The elevator that sorts and merges. Without one, requests are served in order of arrival.
+    /// Linux's `nr_requests`. The queue is congested if it contains at least 7/8 of this number of reads.
+    pub nr_requests: SourcedValue<usize>,
+    /// The maximum number of commands in the device; `None` if it is unlimited.
+    pub device_depth: Option<SourcedValue<usize>>,
+    /// Linux's `max_sectors_kb`, in bytes: the maximum size of a command. Larger requests are split, and
+    /// requests are merged only up to this size. `None` if it is unlimited.
+    pub max_command_bytes: Option<SourcedValue<u64>>,
+    /// The elevator that sorts and merges requests. If `None`, requests are served in order of arrival.
     pub elevator: Option<ElevatorModel>,
 }
 
-/// Defines a part of a model that consists of figures, and the function that lists them.
-macro_rules! figures {
+/// Defines a struct whose fields are all [`SourcedValue`]s, with a function that lists them.
+macro_rules! sourced_values {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $value:ty,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name {
-            $($(#[$about])* pub $field: Figure<$value>,)*
+            $($(#[$about])* pub $field: SourcedValue<$value>,)*
         }
 
         impl $name {
@@ -65,16 +67,18 @@ macro_rules! figures {
     };
 }
 
-figures! {
-    /// An elevator with deadlines.
+sourced_values! {
+    /// Linux's deadline elevator.
     ElevatorModel {
-        /// The time after which a read is served next, wherever it is on the disk.
+        /// The time after which a waiting read is served next, wherever it is on the disk.
         read_expire: Duration,
-        /// The same for a write.
+        /// The time after which a waiting write is served next, wherever it is on the disk.
         write_expire: Duration,
-        /// Commands of one direction that are served in one sweep before the deadlines are checked.
+        /// Maximum number of commands in a batch: commands of one direction (reads or writes) that are served
+        /// in order of offset before the deadlines are checked.
         fifo_batch: u32,
-        /// Batches of reads that may precede waiting writes before a batch of writes.
+        /// Maximum number of batches of reads that are served while writes wait. Then a batch of writes is
+        /// served.
         writes_starved: u32,
     }
 }
@@ -83,89 +87,91 @@ figures! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "each model has one, which is read only at the start"
+    reason = "each model has one value, which is read only at the start"
 )]
 pub enum ServiceModel {
-    /// One arm over rotating platters.
+    /// A disk drive: one arm over rotating platters.
     Disk(DiskModel),
-    /// Many units in parallel, and a link.
+    /// A device that serves many commands in parallel and transfers their data over one link.
     Parallel(ParallelModel),
 }
 
-figures! {
+sourced_values! {
     /// A disk drive: mechanics, cache and firmware.
     DiskModel {
         /// The time of one revolution of the platters.
         revolution: Duration,
-        /// Surfaces, each with a head: the number of tracks of a cylinder.
+        /// Number of surfaces with a head: the number of tracks of a cylinder.
         heads: u64,
-        /// Zones of tracks of equal length.
+        /// Number of zones. All tracks of a zone have the same length.
         zones: u64,
         /// Bytes per second over many tracks of the outermost zone, including track switches.
         outer_bytes_per_second: u64,
-        /// The same for the innermost zone.
+        /// Bytes per second over many tracks of the innermost zone, including track switches.
         inner_bytes_per_second: u64,
-        /// The time of a switch to the next track, of the same cylinder or the next. The skew between
-        /// tracks is equal.
+        /// The time of a switch to the next track, in the same cylinder or the next one. The start of each
+        /// track is offset by this time from the start of the previous track (skew).
         track_switch: Duration,
-        /// The settle time that every longer seek takes, whatever its distance.
+        /// The constant part of the time of a seek of more than one cylinder.
         seek_settle: Duration,
         /// The time of a seek over all cylinders.
         seek_full_stroke: Duration,
-        /// Up to this share of the cylinders, in thousandths, the seek time grows with the square root
-        /// of the distance; from there it grows linearly, without a step or bend.
+        /// The distance at which the curve of the seek time changes from a square root to a line, in
+        /// thousandths of all cylinders. The curve and its slope are continuous there.
         seek_root_permille: u64,
         /// The additional time of a seek before a write.
         write_settle: Duration,
-        /// The time from a read command to its first byte on a hit in the cache; also the time to accept
-        /// a write.
+        /// The time from a read command to its first byte if the cache contains the bytes, and the time to
+        /// accept a write.
         overhead_hit: Duration,
-        /// The time from a command to the start of its seek on a miss in the cache.
+        /// The time from a read command to the start of its seek if the cache does not contain the bytes.
         overhead_miss: Duration,
         /// Bytes per second between the drive's cache and the host.
         interface_bytes_per_second: u64,
-        /// The size of the cache for reads.
+        /// The size of the read cache, in bytes.
         read_cache_bytes: u64,
         /// The maximum number of segments of the read cache.
         read_cache_segments: usize,
-        /// The number of bytes that the idle drive reads on after a read.
+        /// The maximum number of bytes that the idle drive reads after the end of a read command.
         read_ahead_bytes: u64,
-        /// The size of the cache for writes.
+        /// The size of the write cache, in bytes.
         write_cache_bytes: u64,
-        /// The time that the drive is idle before it writes data for which its cache has room.
+        /// The time that the drive is idle before it writes the data in its write cache, unless the cache is
+        /// full.
         write_delay: Duration,
-        /// The age at which a command in the drive is served next.
+        /// The age from which a command in the drive is served before all younger commands.
         command_age_limit: Duration,
     }
 }
 
-/// A device of many equal units with a shared link: flash, or servers.
+/// A device that serves many commands in parallel over a shared link: a flash drive, or servers on a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParallelModel {
-    /// The time from a read to its first byte, in addition to the time of a unit.
-    pub read_latency: Figure<Duration>,
-    /// The time from a write to its first byte.
-    pub write_latency: Figure<Duration>,
-    /// The units that each serve one stripe at a time, if they are a limit.
-    pub units: Option<UnitModel>,
-    /// Bytes per second of one request, if that is a limit.
-    pub stream_bytes_per_second: Option<Figure<u64>>,
-    /// Bytes per second of all requests together, if that is a limit.
-    pub link_bytes_per_second: Option<Figure<u64>>,
+    /// The time from a read command to its first byte, without the time that the units take.
+    pub read_latency: SourcedValue<Duration>,
+    /// The time from a write command to its first byte.
+    pub write_latency: SourcedValue<Duration>,
+    /// The units that read the data; `None` if they do not limit the device.
+    pub units: Option<StripedUnits>,
+    /// Bytes per second of one command; `None` if this is unlimited.
+    pub stream_bytes_per_second: Option<SourcedValue<u64>>,
+    /// Bytes per second of all commands together; `None` if this is unlimited.
+    pub link_bytes_per_second: Option<SourcedValue<u64>>,
 }
 
-/// The units that a parallel device is striped over: flash dies.
+/// The units (flash dies) over which the bytes of a parallel device are striped. Each unit reads one stripe
+/// at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnitModel {
+pub struct StripedUnits {
     /// The number of units.
-    pub count: Figure<usize>,
-    /// Contiguous bytes on one unit before the next unit follows.
-    pub stripe_bytes: Figure<u64>,
-    /// The time in which a unit reads a stripe or less.
-    pub read_time: Figure<Duration>,
+    pub count: SourcedValue<usize>,
+    /// The size of a stripe: the number of contiguous bytes on one unit.
+    pub stripe_bytes: SourcedValue<u64>,
+    /// The time that a unit takes to read a stripe or a part of one.
+    pub read_time: SourcedValue<Duration>,
 }
 
-/// The error for a name that no device model has.
+/// The error of a search for a device model whose name is unknown.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("unknown device model '{name}'; available: {known}")]
 pub struct UnknownModel {
@@ -173,12 +179,12 @@ pub struct UnknownModel {
     known: String,
 }
 
-/// One parameter of a model, in readable form.
+/// One parameter of a model, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// The name of its field.
+    /// The name of the field in the model.
     pub name: &'static str,
-    /// Its value, with the unit unless the name includes it.
+    /// The value as text, with its unit unless the name includes the unit.
     pub value: String,
     /// The source of the value.
     pub source: &'static str,
@@ -203,9 +209,9 @@ impl DeviceModel {
             })
     }
 
-    /// Returns the first offset from which one sequential reader gets at most this rate: the outer zones
-    /// of a disk are faster. Returns 0 if all offsets are equally fast, and the last zone if none is so
-    /// slow.
+    /// Returns the start of the first zone of a disk in which a sequential reader gets at most this rate.
+    /// (The outer zones have lower offsets and are faster.) Returns the start of the last zone if all zones
+    /// are faster, and 0 for a device that is not a disk.
     #[must_use]
     pub fn offset_with_rate(&self, bytes_per_second: u64) -> u64 {
         match &self.service {
@@ -235,11 +241,11 @@ impl DeviceModel {
 struct List(Vec<Parameter>);
 
 impl List {
-    fn add<T: Debug>(&mut self, name: &'static str, figure: &Figure<T>) {
+    fn add<T: Debug>(&mut self, name: &'static str, sourced: &SourcedValue<T>) {
         self.0.push(Parameter {
             name,
-            value: format!("{:?}", figure.value),
-            source: figure.source,
+            value: format!("{:?}", sourced.value),
+            source: sourced.source,
         });
     }
 }

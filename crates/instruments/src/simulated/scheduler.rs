@@ -1,18 +1,20 @@
-//! The host's I/O scheduler: a sorted and merged queue of commands that wait while the device is full.
+//! Simulates the host's I/O scheduler: a queue of commands that wait until the device can accept them.
 //!
-//! Model: Linux's deadline elevator. It sweeps upwards, separately for each direction, in batches. Reads
-//! precede writes, unless writes have been passed over too often. A batch begins at a command whose
-//! deadline has expired, if there is one. Without an elevator, commands are served in order of arrival,
-//! and nothing is merged.
+//! Model: Linux's deadline elevator. Commands are served in batches of one direction: reads or writes. A
+//! batch serves commands in ascending order of offset. It begins at the oldest command if the deadline of
+//! this command has expired, and otherwise at the end of the previous batch of its direction. Batches of
+//! reads precede batches of writes, except that a batch of writes is served after `writes_starved` batches of
+//! reads. In a model without an elevator, commands are served in order of arrival and are not merged.
 //!
-//! Differs: the default of Linux 2.6.20 was CFQ, which also shares the disk among processes; requests
-//! here have no process. Two commands whose gap is closed by a third remain two. A request that overlaps
-//! a waiting one is served separately.
+//! Differences from Linux: the default of Linux 2.6.20 was CFQ, which shares the disk among processes;
+//! requests here have no process. If a request fills the gap between two commands, it is merged with one of
+//! them, but the two commands are not merged. A request that overlaps a waiting command becomes a command of
+//! its own.
 //!
 //! Invariants:
-//! 1. A lane's `sorted` and `keys` name the same commands: those that wait.
-//! 2. A lane's `arrivals` names each of them once, in order of deadline; it may also name commands that
-//!    have left.
+//! 1. The `sorted` and `keys` of a lane contain the same commands: all commands of its direction that wait.
+//! 2. The `arrivals` of a lane contain each of these commands once, in order of deadline. They may also
+//!    contain commands that were sent to the device.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -22,7 +24,7 @@ use super::arithmetic::nanos;
 use super::command::{Command, CommandTable};
 use super::parameters::{ElevatorModel, QueueModel};
 
-/// The queue before the device.
+/// The host's queue of commands for the device.
 #[derive(Debug)]
 pub(super) struct Scheduler {
     max_command_bytes: u64,
@@ -53,8 +55,8 @@ impl Scheduler {
         self.max_command_bytes
     }
 
-    /// Adds bytes that `request` waits for, at most the maximum of a command. Returns whether they
-    /// became a new command; otherwise they were merged into a waiting one.
+    /// Adds a range of bytes that `request` waits for, which must not exceed the maximum size of a command.
+    /// Returns whether a new command was created. Otherwise the bytes were merged with a waiting command.
     pub fn add(
         &mut self,
         now_ns: u64,
@@ -99,7 +101,7 @@ struct Elevator {
     writes_starved: u32,
     batch_is_write: bool,
     batch_left: u32,
-    /// Batches of reads that began while writes waited.
+    /// Number of batches of reads that began while writes waited, since the last batch of writes.
     read_batches_passed: u32,
 }
 
@@ -154,18 +156,18 @@ impl Elevator {
     }
 }
 
-/// A command's first byte and number, which define the order of a sweep.
+/// The first byte and the number of a command, which define the order of commands in a batch.
 type Key = (u64, u64);
 
-/// The commands of one direction.
+/// The waiting commands of one direction.
 #[derive(Debug)]
 struct Lane {
     expire_ns: u64,
     sorted: BTreeMap<Key, Command>,
-    /// The keys by the commands' slots.
+    /// The key of the command in each slot.
     keys: Vec<Option<Key>>,
     arrivals: VecDeque<Arrival>,
-    /// The position of the sweep.
+    /// The end of the last command that was sent to the device.
     position_bytes: u64,
 }
 
@@ -205,7 +207,8 @@ impl Lane {
         self.sorted.insert(key, command);
     }
 
-    /// Extends a waiting command by bytes that directly follow or precede it. Returns its slot.
+    /// Extends a waiting command that the bytes directly follow or precede, and returns its slot. Returns
+    /// `None` if there is no such command or if it would become too large.
     fn merge(&mut self, (start_bytes, end_bytes): (u64, u64), max_bytes: u64) -> Option<usize> {
         let room_bytes = max_bytes.checked_sub(end_bytes - start_bytes)?;
         if let Some((_, before)) = self.sorted.range_mut(..(start_bytes, 0)).next_back()
@@ -237,7 +240,7 @@ impl Lane {
         })
     }
 
-    /// Returns the oldest command, if its deadline has expired.
+    /// Returns the key of the oldest command, if its deadline has expired.
     fn expired(&mut self, now_ns: u64) -> Option<Key> {
         while let Some(oldest) = self.arrivals.front() {
             match self.keys[oldest.slot] {
@@ -259,8 +262,8 @@ impl Lane {
         let command = self.sorted.remove(&key)?;
         self.keys[command.slot] = None;
         self.position_bytes = command.end_bytes;
-        // `expired` may never be called while batches continue, so drop the commands that have left
-        // here.
+        // Remove commands that were sent to the device here also, since `expired` may not be called for a
+        // long time.
         while let Some(oldest) = self.arrivals.front()
             && self.keys[oldest.slot].is_none_or(|key| key.1 != oldest.number)
         {
