@@ -1,38 +1,38 @@
 //! Advice on how a file will be used: `posix_fadvise(2)` and, for faults, `madvise(2)`.
 //!
-//! Model: Linux. `Normal`, `Sequential` and `Random` set a mode of the open file, which its
-//! [`FileState`](crate::FileState) stores. `WillNeed` and `DontNeed` take effect at once and do not change
-//! the state. Therefore they are two pure functions: [`FileState::will_need`](crate::FileState::will_need)
-//! returns the windows to read, and [`pages_inside`] returns the pages to drop.
+//! Model: the advice has the same effect as in Linux. `Normal`, `Sequential` and `Random` set a mode, which
+//! the [`FileState`](crate::FileState) of the open file stores. `WillNeed` and `DontNeed` take effect at once
+//! and do not change the state. For `WillNeed`, [`FileState::will_need`](crate::FileState::will_need) returns
+//! the windows to read. For `DontNeed`, [`pages_inside`] returns the pages to drop.
 //!
 //! | advice | effect |
 //! |---|---|
 //! | `Normal` | windows of at most [`FileState::max_pages`](crate::FileState::max_pages) |
-//! | `Sequential` | the limit is doubled, until `Normal` is advised |
-//! | `Random` | a read brings in the requested pages only; on a mapping, a fault brings in one page |
-//! | `WillNeed` | the range is read at once, up to the largest request of the device |
-//! | `DontNeed` | the whole pages of the range are dropped; a partial page is kept, except at the end of the file |
+//! | `Sequential` | `max_pages` is doubled, until `Normal` is advised |
+//! | `Random` | only the requested pages are read; a fault of a mapping reads one page |
+//! | `WillNeed` | the range is read at once, up to the largest window or the largest request of the device |
+//! | `DontNeed` | the pages that are completely inside the range are dropped, and a partial last page of the file |
 
 use std::ops::Range;
 
-/// How the user of a file will use it.
+/// Advice on how a program will use a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Advice {
     /// No particular pattern.
     #[default]
     Normal,
-    /// From lower to higher offsets.
+    /// The file is read from lower to higher offsets.
     Sequential,
-    /// In random order.
+    /// The file is read in random order.
     Random,
-    /// A range will be needed soon.
+    /// A range of the file will be needed soon.
     WillNeed,
-    /// A range will not be needed again soon.
+    /// A range of the file will not be needed soon.
     DontNeed,
 }
 
-/// Returns the pages that a range of bytes touches, for `WillNeed`. A `len_bytes` of 0 means to the end of
-/// the file.
+/// Returns the pages that contain a byte of a range, for `WillNeed`. If `len_bytes` is 0, the range extends to
+/// the end of the file.
 #[must_use]
 pub fn pages_touched(offset_bytes: u64, len_bytes: u64, page_bytes: u64) -> Range<u64> {
     let page_bytes = page_bytes.max(1);
@@ -40,8 +40,9 @@ pub fn pages_touched(offset_bytes: u64, len_bytes: u64, page_bytes: u64) -> Rang
     offset_bytes / page_bytes..end
 }
 
-/// Returns the pages that are completely inside a range of bytes, for `DontNeed`. The partial last page of
-/// the file counts as whole if the range reaches its end. A `len_bytes` of 0 means to the end of the file.
+/// Returns the pages that are completely inside a range of bytes, for `DontNeed`. A partial last page of the
+/// file is included if the range reaches the end of the file. If `len_bytes` is 0, the range extends to the
+/// end of the file.
 #[must_use]
 pub fn pages_inside(
     offset_bytes: u64,

@@ -1,9 +1,9 @@
-//! Policies selected by name.
+//! Selects a policy by its name.
 
 use crate::{Legacy, Modern, Off, OnDemand, Policy, PolicyName};
 
 impl PolicyName {
-    /// Returns the policy of this name.
+    /// Returns the policy that has this name.
     #[must_use]
     pub fn policy(self) -> &'static dyn Policy {
         match self {

@@ -1,37 +1,38 @@
-//! Large folios: the units of memory in which the kernel reads a window of `modern`.
+//! Large folios: the units of memory into which a kernel reads the windows that `modern` models.
 //!
 //! Model: if the file system allows it, Linux's page cache stores a file in folios of 2^order
-//! pages, aligned to their size. Larder's page cache has single pages. This module exists so that
-//! `modern` can be compared with any Linux, and to measure the effect of folios. It is enabled by
-//! [`FileState::set_largest_folio`](crate::FileState::set_largest_folio). Its public items are
-//! hidden from the documentation and are not stable: they are for the tests that replay recordings
-//! of a kernel.
+//! pages, aligned to their size. Larder's page cache has only single pages. This module exists so that
+//! `modern` can be compared with a kernel that uses large folios, and to measure their effect. It has
+//! an effect only after a call of
+//! [`FileState::set_largest_folio`](crate::FileState::set_largest_folio). Its public items are hidden
+//! from the documentation and are not stable, because only the tests that replay recordings of a
+//! kernel use them.
 //!
 //! ```text
 //!   window 12+12, order 2:   |  12..15  |  16..19  |  20..23  |
 //!   window 13+12, order 3:   |13|14 15|    16..23   |24|
-//!                                  ^ each folio is as large as its place allows
+//!                                  ^ each folio is as large as its start allows
 //! ```
 //!
-//! A stream begins with single pages. In each window that a marker triggers, folios may have four
-//! times the pages of those in the window before, up to the largest folio, and never more than the
-//! window. Folios change the windows themselves as follows:
+//! A stream begins with single pages. In each window that a marked page triggers, a folio may have four
+//! times as many pages as the folios of the previous window. It has at most the size of the largest
+//! folio, and at most the size of the window. Large folios change the windows as follows:
 //!
-//! 1. The end of a window that a marker triggers is rounded down to a multiple of the folio size
-//!    that the stream has reached, or to the largest power of two that divides the largest window,
-//!    if that is smaller. With single pages the same rule applies, with folios of four pages.
-//! 2. The marker is on a folio, the one that contains the first asynchronous page. It can therefore
-//!    start before that page. A read of any page of that folio requests the next window as a read
-//!    of its first page would.
-//! 3. If the end of the file cuts a window, its marker stays in place. With single pages, the size
-//!    of the asynchronous part is kept instead.
-//! 4. A folio cannot be used where a page is cached already. The kernel then reads the rest of the
-//!    window in single pages, as a second window
+//! 1. The end of a window that a marked page triggers is rounded down to a multiple of the new folio
+//!    size. If the largest window is not a multiple of that size, the end is rounded down to a multiple
+//!    of the largest power of two that divides the largest window. With single pages, the rule is the
+//!    same for folios of four pages.
+//! 2. The marker is on the folio that contains the first asynchronous page. The folio can start before
+//!    that page. A read of any page of the folio requests the same window as a read of its first page.
+//! 3. If the end of the file cuts a window, the marker stays on its page. With single pages, the
+//!    asynchronous part keeps its size instead.
+//! 4. A folio cannot be used for a range in which a page is cached already. The kernel then reads the
+//!    rest of the window in single pages, as a second window
 //!    ([`FileState::rest_in_single_pages`](crate::FileState::rest_in_single_pages)).
 
 use crate::PageIndex;
 
-/// The increase of the order from one window to the next: to four times the pages.
+/// The increase of the order from one window to the next. With 2, a folio grows to four times its size.
 const GROWTH: u8 = 2;
 
 /// The largest order of a folio: 128 MiB in pages of 4 KiB.
@@ -40,25 +41,26 @@ pub(crate) const LARGEST_ORDER: u8 = 15;
 /// The size of the folios of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Growth {
-    /// The order of the last window's folios.
+    /// The order of the folios of the last window.
     pub(crate) order: u8,
-    /// The largest order that the page cache supports; 0 for single pages.
+    /// The largest order that the page cache supports. 0 means single pages.
     pub(crate) largest: u8,
 }
 
 impl Growth {
-    /// Returns true if folios can be larger than single pages.
+    /// Returns true if the page cache supports large folios.
     pub(crate) fn has_large(self) -> bool {
         self.largest > 0
     }
 
-    /// Restarts with single pages.
+    /// Resets the folio size to single pages.
     pub(crate) fn restart(&mut self) {
         self.order = 0;
     }
 
-    /// Computes the folio order of a window of at most `size` pages at `start`. Returns its size,
-    /// reduced so that it ends with a folio unless nothing would be left.
+    /// Sets the order for the folios of the next window, which starts at `start` and has at most `size`
+    /// pages. Returns the size of the window, which is reduced so that the window ends at a folio
+    /// boundary. If no page would be left, the size is not reduced.
     pub(crate) fn grow(&mut self, start: PageIndex, size: u32, max_pages: u32) -> u32 {
         let order = self.order + GROWTH;
         let alignment = 1_u64 << u32::from(order).min(max_pages.trailing_zeros());
@@ -77,26 +79,26 @@ impl Growth {
 #[doc(hidden)] // Only tests/kernel uses folios of more than one page; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folio {
-    /// Its first page.
+    /// The first page of the folio.
     pub start: PageIndex,
-    /// It has 2^`order` pages.
+    /// The binary logarithm of the number of pages.
     pub order: u8,
 }
 
 impl Folio {
-    /// Returns the number of its pages.
+    /// Returns the number of pages in the folio.
     #[must_use]
     pub const fn pages(&self) -> u64 {
         1 << self.order
     }
 
-    /// Returns the page after it.
+    /// Returns the page after the folio.
     #[must_use]
     pub const fn end(&self) -> PageIndex {
         self.start.plus(self.pages())
     }
 
-    /// Returns true if `page` is within it.
+    /// Returns true if `page` is in the folio.
     #[must_use]
     pub const fn contains(&self, page: PageIndex) -> bool {
         page.0 >= self.start.0 && page.0 < self.end().0

@@ -1,58 +1,61 @@
 //! Readahead of Linux 2.6.20, the last design before on-demand readahead.
 //!
-//! Model: two consecutive windows. The reader is in the current window while the ahead window is
-//! being read. When the reader reaches the ahead window, that becomes the current one and the next
-//! ahead window is opened.
+//! Model: there are two consecutive windows. While the reader consumes the current window, the pages
+//! of the ahead window are read from the device. When the reader reaches the ahead window, that window
+//! becomes the current window, and a new ahead window is opened.
 //!
 //! ```text
 //!        current window                 ahead window
 //!   |<------- size ------->|<----------- ahead size ------------>|
 //! --+----------------------+-------------------------------------+---> page index
 //!   ^            ^         ^                                     ^
-//! start      previous   ahead start: a read that gets here     the next ahead
+//! start      previous   ahead start: a read of this page       the next ahead
 //!              page     makes this the current window          window starts here
 //! ```
 //!
-//! The policy is consulted before the lookup of a request's first page, and of the page after all
-//! that it has accounted for so far. A request that is larger than the largest window is handled in
-//! parts.
+//! The policy is consulted before the lookup of the first page of a request. A decision covers at most
+//! as many pages as the largest window. If the request is longer, the policy is consulted again before
+//! the first page that is not covered.
 //!
-//! | what was seen | windows |
+//! In the table, the last page is the last page that a decision has covered.
+//!
+//! | the first page to cover | windows |
 //! |---|---|
-//! | the last page again | that page is left out; nothing if there are no others |
-//! | a page other than the one after the last | both windows are dropped; the request as it is |
-//! | the page after the last, and no current window | a current window of the initial size; if the request is as large as the largest window, the ahead window too |
-//! | the page after the last, and no ahead window | the ahead window, a step up the ramp |
-//! | a request that reaches the ahead window | that becomes the current one, and the next ahead window is opened |
+//! | is the last page again | that page is skipped, and the case is chosen for the next page; no window if the request ends there |
+//! | does not follow the last page | one window with the rest of the request; the current and the ahead window are dropped |
+//! | follows the last page; there is no current window | a current window of the initial size; if the request is as large as the largest window, also the ahead window |
+//! | follows the last page; there is no ahead window | the ahead window, of the next larger size |
+//! | follows the last page; the request reaches the ahead window | that window becomes the current window, and the next ahead window is opened |
 //!
-//! - No page carries a marker: [`Window::async_size`] is 0 in every window, even if no reader waits
-//!   for its pages, and [`Trigger::Marker`] gets no answer.
+//! - No page carries a marker. [`Window::async_size`] is 0 in every window, even if no reader waits for
+//!   its pages, and the policy returns no window for [`Trigger::Marker`].
 //! - If the device is congested, an ahead window is not opened unless the request reaches it. The
 //!   next request tries again.
-//! - If a page that was accounted for is missing when it is looked up, it was reclaimed before it
-//!   was read (thrashing). It is read alone. The next ahead window is two pages smaller than the
-//!   last one instead of larger, but at least [`MIN_PAGES`](windows::MIN_PAGES). The windows do
-//!   not go back for the lost pages.
-//! - When readahead has found [`CACHED_PAGES`](windows::CACHED_PAGES) pages in a row to be resident
-//!   already, it is switched off for the file, until a page is missing.
-//! - Advice of random reads makes the largest window 0 pages: each page is read alone.
+//! - If a page that a decision has covered is missing at its lookup, it was reclaimed before the reader
+//!   used it (thrashing). The page is read alone. The next ahead window is two pages smaller than the
+//!   current window instead of larger, but has at least [`MIN_PAGES`](windows::MIN_PAGES). No window is
+//!   opened for other reclaimed pages.
+//! - If readahead finds [`CACHED_PAGES`](windows::CACHED_PAGES) pages in a row resident, readahead is
+//!   switched off for the file until a page is missing.
+//! - If random reads are advised, the largest window has 0 pages, so each page is read alone.
 //!
 //! Deliberate differences:
-//! - Pages that readahead found resident are counted when the caller reports them, not within the
-//!   call. The exception is a window that would switch readahead off if all of it is resident: the
-//!   policy itself looks it up in the page cache, since in 2.6.20 no second window follows it.
-//! - In 2.6.20 each of two readers of one open file worked on a copy of its state and wrote it back
-//!   at the end of its request. Here they share it at every page, unless the caller honours
+//! - Resident pages of a window are counted when the caller calls [`Policy::window_read`], and not
+//!   during the decision. The exception is a window that would switch readahead off if all its pages
+//!   are resident. The policy checks the pages of such a window itself, because in 2.6.20 no second
+//!   window follows it.
+//! - In 2.6.20, a reader worked on a copy of the open file's state and wrote the copy back at the end
+//!   of its request. Here, all readers of an open file use the same state, unless the caller honours
 //!   [`Policy::copies_state`].
-//! - A read-around of a fault that read anything resets the count of pages found resident.
+//! - If the read-around of a fault reads a page, the count of resident pages in a row restarts at 0.
 //!
 //! Invariants:
-//! 1. An ahead window begins where the current one ends.
+//! 1. An ahead window begins where the current window ends.
 //! 2. While readahead is switched off, there are no windows.
 //!
-//! Cost: one call for each request, or for each part of the largest window's size. A hit within the
-//! windows costs some comparisons of 48 bytes of state. While readahead is switched off, there is
-//! one call for each page.
+//! Cost: the policy is called once for each request, or for each part of a request that has the size
+//! of the largest window. A request within the windows costs some comparisons on 48 bytes of state.
+//! While readahead is switched off, the policy is called for each page.
 //!
 //! Tests: the tables in `tests/policies/legacy.rs`, the properties in
 //! `tests/policies/properties.rs`.

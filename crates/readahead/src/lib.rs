@@ -1,20 +1,21 @@
 //! Readahead policies as pure state machines (no I/O, no clock, no allocation), and the [`driver`]
-//! that carries out their windows.
+//! that reads what they decide.
 //!
-//! A reader that finds a page missing, or finds the page that carries the marker, passes one
-//! [`Read`] to the [`Policy`] and gets back the [`Windows`] to bring in. The driver fetches the
-//! pages, sets and clears the marker, and waits. It is generic over cache and device, so the same
-//! code runs in a mount, in a simulator and in the tests of this crate.
+//! When a reader finds that a page is missing, or that it carries the marker described below, the
+//! driver passes a [`Read`] to the [`Policy`]. The policy returns [`Windows`], which are runs of pages
+//! to read. The driver starts the reads, sets and removes the marker, and waits for the requested
+//! page. The driver is generic over the page cache and the device, so the same code runs in a mount,
+//! in a simulator and in the tests of this crate.
 //!
 //! | policy | model | consulted about | state |
 //! |---|---|---|---|
 //! | [`Off`] | | missing pages | none |
 //! | [`Legacy`] | Linux 2.6.20 | every request, missing pages | a current and an ahead window |
 //! | [`OnDemand`] | Linux 2.6.23 | missing and marked pages | one window |
-//! | [`Modern`] | Linux 6.18 | missing and marked pages | one window, and it searches the page cache |
+//! | [`Modern`] | Linux 6.18 | missing and marked pages | one window; the policy also searches the page cache |
 //!
-//! All units are pages, of the size that the caller's page cache has. `docs/design/readahead.md`
-//! describes how the generations differ, and names the sources.
+//! All units are pages of the caller's page cache. `docs/design/readahead.md` describes how the
+//! policies differ, and names the sources.
 //!
 //! # The window
 //!
@@ -23,15 +24,16 @@
 //!            |                    |<----- async_size ---->|
 //!   ---------+--------------------+-----------------------+--------> page index
 //!            ^                    ^                        ^
-//!          start            marker: reading it      readahead index: the next
-//!                           triggers the next       window starts here
-//!                           window ahead of time
+//!          start            marked page: the        readahead index: the next
+//!                           first access triggers   window starts here
+//!                           the next window
 //! ```
 //!
-//! The pages before the marker are those that the reader will need first. The pages from the marker
-//! on are the asynchronous part. A read of the marked page triggers the next window while there are
-//! still `async_size` pages to consume, so the device and the reader work in parallel. [`Legacy`],
-//! which is older than the marker, sees every request instead.
+//! The marker is a flag on one page of a window (`PG_readahead` in Linux). The reader needs the pages
+//! before the marked page first. The marked page and the pages after it are the asynchronous part.
+//! When the reader reaches the marked page, the driver requests the next window. At this time there
+//! are still `async_size` pages to consume, so the device and the reader work in parallel. [`Legacy`]
+//! models a kernel without the marker. It is consulted about every request instead.
 //!
 //! # One decision
 //!
@@ -64,10 +66,11 @@
 //!
 //! # Faults
 //!
-//! A page fault is a [`Read`] of one page with [`by_fault`](Read::by_fault) set. [`Legacy`] and
-//! [`OnDemand`] read around a page that a fault misses: they read the largest window, with that
-//! page in its middle, until misses exceed hits by more than 100. To count the hits, they are
-//! consulted about every page that is faulted. Such a miss does not change their windows for reads.
+//! A page fault is a [`Read`] of one page with [`by_fault`](Read::by_fault) set. If the page is
+//! missing, [`Legacy`] and [`OnDemand`] read around it: they read the largest window, with that page
+//! in its middle. They stop reading around pages when the misses of faults exceed the hits by more
+//! than 100. To count the hits, these policies are consulted about every page that is faulted. A
+//! fault that misses does not change their windows for reads.
 #![forbid(unsafe_code)]
 
 mod advice;

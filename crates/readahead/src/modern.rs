@@ -1,9 +1,9 @@
 //! Readahead as in Linux 6.18.
 //!
-//! Model: as in [`OnDemand`](crate::OnDemand), the policy is consulted about misses and markers,
-//! and there is one window. But a stream is not recognized by its window alone. If the window does
-//! not match, the policy searches the page cache for traces of a stream that is not remembered, so
-//! that many readers can share one open file.
+//! Model: as in [`OnDemand`](crate::OnDemand), the policy is consulted about missing and marked pages,
+//! and stores one window for each open file. If a page does not match that window, the policy searches
+//! the page cache for resident pages that another stream has left. Therefore many streams can share one
+//! open file.
 //!
 //! ```text
 //!   synchronous: a page is missing         asynchronous: a page carries the marker
@@ -16,51 +16,55 @@
 //!     |<-- initial size -->|                                 |<--- size, once up the ramp --->|
 //! ```
 //!
-//! | consulted about | what was seen | window |
+//! | consulted about | condition | window |
 //! |---|---|---|
-//! | a miss | the file's first page; or the page where the last read ended, or the one after it; or a request above the limit | from the page, of the initial size; asynchronous after the request, or its second half if the request fills it |
-//! | | more cached pages directly before it than the request has | from the page, with the number of those pages plus the request, where those pages count twice if they reach back to the start of the file; the last page asynchronous |
-//! | | none of these | the request as it is; the stream's window is left unchanged |
-//! | a marker | that of the last window | after the last window, a step up the ramp and never smaller, all asynchronous |
-//! | | that of another stream | from the first page after it that is not cached, a step up the ramp from the distance to that page plus the request, all asynchronous; nothing if all is cached as far as a window reaches |
-//! | a miss by a fault | usually | read-around: the largest window with the page in its middle, its last quarter asynchronous |
-//! | | more than 100 misses above the hits | the page alone |
-//! | | sequential reads advised on the mapping | as by a read of the largest window |
-//! | | random reads advised on the mapping | the page alone |
-//! | a marker met by a fault | not if random reads are advised on the mapping | as by a read of the largest window |
+//! | a missing page | it is the first page of the file, or the page where the last read ended, or the page after that, or the request exceeds the limit | starts at the page and has the initial size; the part after the request is asynchronous, or the second half if the request fills the window |
+//! | | more resident pages are directly before it than the request has | starts at the page; its size is the number of those resident pages, counted twice if they reach back to the start of the file, plus the request; the last page is asynchronous |
+//! | | none of these | the rest of the request; the stored window is not changed |
+//! | a marked page | it belongs to the stored window | starts after the stored window, has the next larger size and is never smaller, all asynchronous |
+//! | | it belongs to another stream | starts at the next missing page; its size follows, on the ramp of sizes, the distance to that page plus the request; all asynchronous; no window if no page within the limit is missing |
+//! | a page that a fault misses | none of the following | read-around: the largest window with the page in its middle, the last quarter asynchronous |
+//! | | misses of faults exceed hits by more than 100 | the page alone |
+//! | | sequential reads are advised on the mapping | as for a read of as many pages as the largest window |
+//! | | random reads are advised on the mapping | the page alone |
+//! | a marked page that a fault finds | random reads are not advised on the mapping | as for a read of as many pages as the largest window |
 //!
-//! The limit is the largest window, or the request up to [`FileState::set_io_pages`] if that is
-//! more. The end of a window that a marker triggers is rounded down to 4 pages, or to 2 if the
-//! limit is not a multiple of 4; with an odd limit it is not rounded. If a read ended inside a
-//! page, that page is where the read ended; otherwise it is the next page. If the end of the file
-//! cuts a window, its asynchronous part keeps its size, so the marker moves back. If that part is
-//! larger than the rest of the window, no page is marked. Random reads advised on the file switch
-//! all of this off for reads: a request is then read as it is, up to the largest window or
-//! `io_pages`. If the largest window of a file is 0, a miss reads its page alone.
+//! The following rules apply to the table:
 //!
-//! The policy detects neither thrashing nor backward nor strided reads.
+//! - The limit is the largest window. If the request is larger, the limit is the request, up to
+//!   [`FileState::set_io_pages`].
+//! - The end of a window that a marked page triggers is rounded down to a multiple of 4 pages, or of 2
+//!   pages if the limit is not a multiple of 4. If the limit is odd, the end is not rounded.
+//! - If a read ended inside a page, that page is where the read ended. Otherwise it is the next page.
+//! - If the end of the file cuts a window, the asynchronous part keeps its size, so the marker moves
+//!   back. If the asynchronous part is larger than the rest of the window, no page is marked.
+//! - If random reads are advised on the file, the table does not apply to misses of reads: the rest of
+//!   the request is read, up to the largest window or `io_pages`, whichever is more.
+//! - If the largest window of a file has 0 pages, a missing page is read alone.
+//!
+//! The policy does not detect thrashing, backward reads or strided reads.
 //!
 //! Deliberate differences:
-//! - Linux retries a fault once its page is present, and the retry counts as a hit, unless the page
-//!   was reclaimed from among those in use. So in Linux read-around hardly ever ends. Here the
-//!   caller chooses whether to report the retry, because the caller decides what counts as a fault.
-//! - A marker is removed before the policy is consulted, whatever the answer. Linux keeps it if the
-//!   largest window is 0, or for a fault if random reads are advised on the mapping.
-//! - Congestion means that of the device, and it defers only what a marker requests. Linux no
-//!   longer checks the device. If the reader's control group is congested, Linux does the same, and
-//!   also reads a missing page alone.
+//! - After a fault has read its page, Linux repeats the fault. The repeated fault counts as a hit,
+//!   unless the page was part of the working set before it was reclaimed. Therefore read-around hardly
+//!   ever ends in Linux. Here, the caller chooses whether to report the repeated fault.
+//! - A marker is always removed before the policy is consulted. Linux keeps the marker if the largest
+//!   window has 0 pages, or if a fault finds it and random reads are advised on the mapping.
+//! - If the device is congested, a window for a marked page is deferred. Linux no longer checks the
+//!   device. Instead, it checks whether the control group of the reader is congested. If so, Linux
+//!   defers such a window, and also reads a missing page alone.
 //!
-//! Cost: a decision on a marker of the stream's own is a few comparisons. A decision on a miss away
-//! from the stream looks at cached pages before it, at most as many as the largest window has. A
-//! decision on another stream's marker looks at those after it. A hit without a marker costs
-//! nothing, except for faults while more have missed than hit.
+//! Cost: a decision about the marked page of the stored window takes a few comparisons. A decision about
+//! a missing page that does not match the stored window checks resident pages before it, at most as
+//! many as the limit. A decision about a marked page of another stream checks the pages after it, also
+//! within the limit. A hit without a marker costs nothing, except for faults while misses exceed hits.
 //!
-//! Tunables: `max_pages` of [`FileState`]; `io_pages`, in pages, default `max_pages`, in Linux the
-//! device's largest request (`max_sectors_kb`).
+//! Tunables: `max_pages` of [`FileState`] is the largest window. `io_pages` is the largest request of
+//! the device, in pages; the default is `max_pages`. Linux uses `max_sectors_kb` of the device.
 //!
-//! Tests: `tests/kernel` replays a kernel's choices, on several hundred patterns of reads, faults
-//! and advice; `docs/design/readahead-oracle.md` describes how they were recorded. Properties are
-//! in `tests/policies`.
+//! Tests: `tests/kernel` compares the policy with recordings of a kernel, on several hundred patterns
+//! of reads, faults and advice. `docs/design/readahead-oracle.md` describes the recordings.
+//! `tests/policies` tests properties of all policies.
 
 use crate::folio::LARGEST_ORDER;
 use crate::{
@@ -72,10 +76,10 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Modern;
 
-/// Read-around stops when more faults than this have missed.
+/// Read-around stops when the misses of faults exceed the hits by more than this number.
 const LOTS_OF_MISSES: u16 = 100;
 
-/// The upper limit of the count of misses.
+/// The upper limit of the number of misses minus hits.
 const MAX_MISSES: u16 = 10 * LOTS_OF_MISSES;
 
 impl Policy for Modern {
@@ -117,12 +121,12 @@ impl Policy for Modern {
     }
 }
 
-/// Returns the largest window for a request of `request_pages`.
+/// Returns the limit: the size of the largest window for a request of `request_pages`.
 fn limit(state: &FileState, request_pages: u32) -> u32 {
     state.max_pages().max(request_pages.min(state.io_pages()))
 }
 
-/// Returns the page in which the last read ended, or the next one if it ended at a page boundary.
+/// Returns the page in which the last read ended, or the next page if the read ended at a page boundary.
 fn previous_position(state: &FileState) -> u64 {
     let next = u64::from(!state.previous_ends_inside);
     state.previous.0.saturating_add(next)
@@ -171,7 +175,8 @@ fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) ->
         return None;
     }
     let folio = resident.folio(read.index);
-    // A read counts from the first page of the folio, a fault from its own page.
+    // For a read, the request is counted from the first page of the folio; for a fault, from the
+    // faulted page.
     let (index, request_pages) = if read.by_fault {
         (read.index, state.max_pages())
     } else {
@@ -217,7 +222,7 @@ fn begin(state: &mut FileState, start: PageIndex, size: u32, async_size: u32) ->
     state.window
 }
 
-/// Returns the window for a fault that misses its page, or `None` for that page alone.
+/// Returns the window for a fault that misses its page. `None` means that the page is read alone.
 fn fault(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option<Window> {
     let max_pages = state.max_pages();
     if max_pages == 0 || state.modern.mapping == Advice::Random {
@@ -234,7 +239,8 @@ fn fault(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option
     Some(begin(state, PageIndex(start), max_pages, max_pages / 4))
 }
 
-/// Returns the part of the window that is inside the file, in folios or in single pages.
+/// Returns the part of the window that is inside the file. The marker of a window that is read in large
+/// folios stays on its page; otherwise see [`clip_single_pages`].
 fn clip(state: &FileState, window: Window, file_pages: u64) -> Option<Window> {
     if state.modern.in_folios && state.modern.growth.has_large() {
         window.clip(file_pages)
@@ -243,9 +249,9 @@ fn clip(state: &FileState, window: Window, file_pages: u64) -> Option<Window> {
     }
 }
 
-/// Returns the part of a window of single pages that is inside the file. The asynchronous part
-/// keeps its size, so the marker moves back. If it is larger than the rest of the window, there is
-/// no marker.
+/// Returns the part of a window of single pages that is inside the file. The asynchronous part keeps
+/// its size, so the marker moves back. If the asynchronous part is larger than the clipped window, the
+/// result has no marker.
 fn clip_single_pages(window: Window, file_pages: u64) -> Option<Window> {
     let clipped = window.clip(file_pages)?;
     let async_size = match window.async_size {
@@ -260,20 +266,22 @@ fn clip_single_pages(window: Window, file_pages: u64) -> Option<Window> {
 
 #[doc(hidden)] // Only tests/kernel uses these; see the module.
 impl FileState {
-    /// Sets the order of the largest folio that the page cache supports; 0, the default, for single
-    /// pages.
+    /// Sets the order of the largest folio that the page cache supports. The default is 0, which means
+    /// single pages.
     pub fn set_largest_folio(&mut self, order: u8) {
         self.modern.growth.largest = order.min(LARGEST_ORDER);
     }
 
-    /// Returns true if [`Modern`] has just decided on a window of a stream, which is read in large
-    /// folios if the page cache supports them. A request as it is never uses large folios.
+    /// Returns true if the last decision of [`Modern`] returned a window of a stream. Such a window is
+    /// read in large folios, if the page cache supports them. A window that is only the rest of the
+    /// request never uses large folios.
     #[must_use]
     pub fn reads_in_folios(&self) -> bool {
         self.modern.in_folios
     }
 
-    /// Returns the folios in which a window is read that [`Modern`] has just decided on.
+    /// Returns the folios in which `window` is read. `window` must be the result of the last decision of
+    /// [`Modern`].
     pub fn folios(&self, window: Window) -> impl Iterator<Item = Folio> + use<> {
         let most = if self.modern.in_folios {
             self.modern.growth.order
@@ -294,8 +302,8 @@ impl FileState {
         })
     }
 
-    /// Returns the rest of the stream's last window from `from`, if it cannot continue in large
-    /// folios there.
+    /// Returns the part of the stored window from `from` on, as a window of single pages. It is needed
+    /// where a page is cached already, so that a large folio cannot be used.
     #[must_use]
     pub fn rest_in_single_pages(&self, from: PageIndex, file_pages: u64) -> Option<Window> {
         let rest = self.window.end().0.saturating_sub(from.0);

@@ -1,4 +1,4 @@
-//! No readahead: the reader brings in the requested pages only.
+//! The policy without readahead: only the requested pages are read.
 
 use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Windows};
 

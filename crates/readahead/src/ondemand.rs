@@ -1,7 +1,7 @@
 //! On-demand readahead as introduced in Linux 2.6.23 in 2007 (Fengguang Wu).
 //!
-//! Model: one window, and a marker inside it instead of a second one. The policy is consulted on demand only:
-//! for a missing page, and for a page that carries the marker.
+//! Model: there is one window for each open file, and a marker inside the window takes the place of a second
+//! window. The policy is consulted only on demand: for a missing page, and for a page that carries the marker.
 //!
 //! ```text
 //!     |<------------------ readahead size ----------------->|
@@ -12,38 +12,40 @@
 //!                         page has the marker         next window starts here
 //! ```
 //!
-//! The three parameters of a window, as the patch defines them, are those of [`Window`]: where the next
-//! readahead begins ([`end`](Window::end)), how much to read ahead ([`size`](Window::size)), and when to do
-//! the next readahead ([`async_size`](Window::async_size)).
+//! The patch defines three parameters of a window: where the next readahead begins, how much to read ahead,
+//! and when to do the next readahead. They are the [`end`](Window::end), the [`size`](Window::size) and the
+//! [`async_size`](Window::async_size) of [`Window`]. The lookahead is the asynchronous part of a window.
 //!
-//! | case | what was seen | window |
+//! | case | the policy is consulted about | window |
 //! |---|---|---|
-//! | sequential-next | the lookahead index or the readahead index of the last window, not page 0 | after the last one, a step up the ramp, all of it lookahead |
-//! | random | a miss away from the last read, of at most the largest window | the request as it is, no marker; the stream's window is left unchanged |
-//! | sequential-first | a miss at the start of a new file or next to the last read, or an oversize request | from the page, of the initial size; lookahead is what exceeds the request, or all of it if nothing does |
-//! | lookahead-clueless | a marker that does not belong to the last window: streams interleave on one file | from the next page, four times the initial size; lookahead as in sequential-first |
+//! | sequential-next | the lookahead index or the readahead index of the last window, except page 0 | starts after the last window, has the next larger size, and is all lookahead |
+//! | random | a missing page that is not sequential, in a request of at most the largest window | the rest of the request, without a marker; the last window is not changed |
+//! | sequential-first | a missing page that is sequential, or a larger request | starts at the page and has the initial size; the pages after the request are lookahead, or the whole window if the request fills it |
+//! | lookahead-clueless | a marked page that does not belong to the last window, because several streams read one open file | starts at the next page and has four times the initial size; as many pages are lookahead as in sequential-first |
 //!
-//! A read is sequential if its page is the last one read or the one after it, in unsigned arithmetic. Before
-//! the first read, page 0 is next. A window whose pages were reclaimed before they were read (thrashing)
-//! needs no case: the next miss is sequential-first and opens a window there, so the pages are read again in
-//! large reads. If the page with the marker is among those lost, the miss on it is sequential-next: that page
-//! is read alone, and the others are read again from the next request on. Faults are [read
-//! around](crate#faults).
+//! A page is sequential if it is the last page read or the page after it, in unsigned arithmetic. Before the
+//! first read, page 0 is sequential. If the pages of a window were reclaimed before the reader used them
+//! (thrashing), the next miss is sequential-first: it opens a window at the missing page, so the pages are
+//! read again in large reads. If the marked page was reclaimed, the miss on that page is sequential-next: the
+//! page is read alone, and the pages after it are read again from the next request on. For a fault that
+//! misses its page, the policy [reads around](crate#faults) the page.
 //!
 //! Deliberate choices:
-//! - Lookahead-clueless is that of the 2007 patch. From 2.6.24 Linux instead finds the first hole after the
-//!   marker and starts there, which requires a scan of the page cache. [`Modern`](crate::Modern) does this.
-//! - A marker on page 0 is never sequential-next, as in the original. Therefore, if the first request of a
+//! - The case lookahead-clueless works as in the 2007 patch. Since 2.6.24, Linux searches the page cache for
+//!   the first missing page after the marked page, and starts the window there. [`Modern`](crate::Modern) does
+//!   the same.
+//! - As in the original, a marker on page 0 is never sequential-next. Therefore, if the first request of a
 //!   file fills its window, the stream has one more miss, and all pages of that window except the first are
 //!   requested again.
-//! - The answer is clipped to the end of the file, and the remembered window is not, as in Linux.
-//! - A congested device defers only what a marker requests, because a reader waits for a miss.
-//! - Advice of random reads makes the largest window 0 pages, and the policy then returns no window.
-//! - A fault that meets the marker triggers the next window as a read does: the caller has removed the
-//!   marker, so no other reader would.
+//! - As in Linux, the returned window is clipped to the end of the file, but the stored window is not.
+//! - On a congested device, only windows for a marked page are deferred, because no reader waits for their
+//!   pages. A window for a missing page is not deferred.
+//! - If random reads are advised, the largest window has 0 pages, and the policy returns no window.
+//! - A fault on a marked page triggers the next window, as a read does. The caller has already removed the
+//!   marker, so no later access would trigger it.
 //!
-//! Cost: a decision is a few comparisons on 32 bytes of state. A hit without a marker costs nothing, since
-//! the policy is not consulted.
+//! Cost: a decision takes a few comparisons on 32 bytes of state. A hit without a marker does not consult the
+//! policy.
 //!
 //! Tests: the table in `tests/policies/ondemand.rs`, the properties in `tests/policies/properties.rs`.
 
@@ -99,12 +101,13 @@ impl Policy for OnDemand {
     }
 }
 
-/// Returns true if the page is the one that the stream of `last` reads next.
+/// Returns true if the page is the lookahead index or the readahead index of the window `last`, except page 0.
 fn expects(last: Window, read: &Read) -> bool {
     read.index.0 != 0 && (Some(read.index) == last.marker() || read.index == last.end())
 }
 
-/// Returns the first window of a stream: sequential-first, or lookahead-clueless at a marker.
+/// Returns the first window of a stream. The case is lookahead-clueless for a marked page, otherwise
+/// sequential-first.
 fn open(read: &Read, request: u32, max_pages: u32) -> Window {
     let size = sizes::initial(request, max_pages);
     let async_size = if size > request { size - request } else { size };

@@ -10,32 +10,36 @@ use crate::{FileState, Read, Residency, Window, Windows};
 /// [`driver`](crate::driver) describes the steps before and after a decision, and their order.
 ///
 /// # Requirements
-/// A policy returns at most two windows, each within the file and within [`FileState::max_pages`]
-/// (a request as it is may be larger). It does no I/O, reads no clock and allocates nothing.
+/// A policy returns at most two windows, each within the file. A window must not have more than
+/// [`FileState::max_pages`] pages, unless it is exactly the rest of the request, or
+/// [`FileState::set_io_pages`] permits more. A policy must not do I/O, read a clock or allocate.
 pub trait Policy: fmt::Debug + Send + Sync {
     /// Returns the name that selects this policy.
     fn name(&self) -> PolicyName;
 
-    /// Returns true if the policy must also be consulted about hits without a marker: those of page
-    /// faults if `by_fault`, otherwise those of reads.
+    /// Returns true if the policy must be consulted about each page before its lookup, so that it
+    /// learns of hits without a marker. The answer is for page faults if `by_fault`, otherwise for
+    /// reads.
     fn wants_every_page(&self, _by_fault: bool) -> bool {
         false
     }
 
-    /// Returns true if a policy that wants every page needs to be consulted about this one.
+    /// Returns true if the policy must be consulted before the lookup of this page. It is called only
+    /// if [`Policy::wants_every_page`] returns true.
     fn wants_access(&self, _state: &FileState, _read: &Read) -> bool {
         false
     }
 
-    /// Decides which windows to bring in for `read`, and updates `state`.
+    /// Returns the windows to read for `read`, and updates `state`.
     fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows;
 
-    /// Records that `new_pages` of `window` were not resident and are being read.
+    /// Records that `new_pages` pages of `window` were missing and are being read.
     fn window_read(&self, _state: &mut FileState, _window: Window, _new_pages: u32) {}
 
-    /// Returns true if a read works on a copy of the state, taken when it begins and written back
-    /// when it ends, as up to Linux 2.6.23. Readers that share an open file then do not affect each
-    /// other within a read, and the state of the last one to end remains. A caller may ignore this.
+    /// Returns true if the policy models a kernel up to Linux 2.6.23, in which each read copied the
+    /// state when it began, and wrote the copy back when it ended. Concurrent readers of one open
+    /// file then do not affect each other during a read, and the copy that is written back last
+    /// remains. A caller may ignore this.
     fn copies_state(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The input of a policy: one read, the reason for the call, and the resident pages.
+//! The input of a policy: a page of a request, the reason for the call, and the resident pages.
 
 use crate::{Folio, PageIndex, Window};
 
@@ -7,33 +7,34 @@ use crate::{Folio, PageIndex, Window};
 #[non_exhaustive]
 pub enum Trigger {
     /// The page is about to be looked up. Only policies that [want every
-    /// page](crate::Policy::wants_every_page) get this.
+    /// page](crate::Policy::wants_every_page) are called for this reason.
     Access,
     /// The page was looked up and is neither resident nor in flight.
     Miss,
-    /// The page is resident or in flight and carries the marker. The caller removes the marker
-    /// before the call, whatever the answer, so that one reader triggers one window.
+    /// The page is resident or in flight, and carried the marker. The caller has removed the marker,
+    /// and does not restore it even if the policy returns no window. Therefore only one reader
+    /// requests the next window.
     Marker,
 }
 
-/// One page of one read, as a policy sees it.
+/// A page of a reader's request, about which a policy is consulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Read {
     /// The reason why the policy is consulted.
     pub trigger: Trigger,
-    /// The page in question, which is within the request.
+    /// The index of the page, which must be within the request.
     pub index: PageIndex,
-    /// First page of the reader's request. Equal to `index` if a new request begins.
+    /// Index of the first page of the request. It equals `index` at the start of a request.
     pub request_start: PageIndex,
-    /// Pages in the reader's request, from `request_start`; 0 is treated as 1.
+    /// Number of pages in the request, from `request_start`; 0 is treated as 1.
     pub request_pages: u32,
     /// The request ends inside its last page, or the file ends there.
     pub ends_inside_page: bool,
     /// The request is a page fault of one page, not a read.
     pub by_fault: bool,
-    /// Pages in the file, including a partial last one.
+    /// Number of pages in the file. A partial last page counts as one.
     pub file_pages: u64,
-    /// The queue of the device is too long: asynchronous readahead is deferred.
+    /// Whether the queue of the device is so long that asynchronous readahead should be deferred.
     pub congested: bool,
 }
 
@@ -53,23 +54,23 @@ impl Read {
             .plus(u64::from(self.request_pages.max(1) - 1))
     }
 
-    /// Returns the rest of the request as a window, with nothing read ahead.
+    /// Returns the window that contains the rest of the request and has no asynchronous part.
     pub(crate) fn as_requested(&self) -> Window {
         Window::unmarked(self.index, self.rest_pages())
     }
 }
 
-/// The resident pages of a file. Pages in flight count as resident, since they need not be
+/// The resident pages of a file. A page in flight counts as resident, because it must not be
 /// requested again.
 ///
-/// For each window, a policy queries at most as many pages as its largest window has. `off`, and
-/// `ondemand` for reads, query none.
+/// For each window, a policy queries at most as many pages as the largest window has. The policy
+/// `off` queries no pages, and `ondemand` queries pages only for faults.
 pub trait Residency {
     /// Returns true if the page is resident or in flight.
     fn is_resident(&self, page: PageIndex) -> bool;
 
-    /// Returns the folio that contains a resident page. This is that page alone, except in page
-    /// caches with large folios.
+    /// Returns the folio that contains a resident page. In a page cache without large folios, the
+    /// folio consists of that page.
     #[doc(hidden)] // Only the page cache of tests/kernel implements it; others use the default.
     fn folio(&self, page: PageIndex) -> Folio {
         Folio {

@@ -1,8 +1,7 @@
-//! Read-around: the windows of page faults under the policies before `modern`.
+//! Read-around: the windows of page faults under `legacy` and `ondemand`.
 //!
-//! Model: a fault gives less information than a read, since neither its length nor an order is
-//! known. So the largest window is read, with the fault in its middle, as long as that seems to
-//! help:
+//! Model: for a fault, neither the number of needed pages nor their order is known. Therefore the
+//! largest window is read, with the faulted page in its middle:
 //!
 //! ```text
 //!        |<-- max/2 -->|<-- max/2 -->|
@@ -11,16 +10,16 @@
 //!      start         the page that a fault missed
 //! ```
 //!
-//! Faults that find their page count as hits, the others as misses. When misses exceed hits by more
-//! than [`LOTS_OF_MISSES`], a page that a fault misses is read alone, until there are enough hits
-//! again. If faults and reads share a file, faults leave the windows of its readers unchanged.
+//! A fault that finds its page in the page cache counts as a hit, and any other fault as a miss. While
+//! the misses exceed the hits by more than [`LOTS_OF_MISSES`], read-around does not seem to help, and a
+//! missing page is read alone. Faults do not change the windows for reads of the same open file.
 
 use crate::{Read, Residency, Trigger, Window, Windows};
 
-/// Read-around stops when misses exceed hits by more than this.
+/// Read-around stops when the misses exceed the hits by more than this number.
 const LOTS_OF_MISSES: u32 = 100;
 
-/// The state of the faults on one open file.
+/// The number of hits and misses of the faults on one open file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     misses: u32,
@@ -28,7 +27,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Returns the window to bring in for the fault `read`.
+    /// Returns the window to read for the fault `read`.
     pub(crate) fn decide(
         &mut self,
         read: &Read,
@@ -38,8 +37,8 @@ impl State {
         match read.trigger {
             Trigger::Miss => self.miss(read, max_pages).clip(read.file_pages).into(),
             Trigger::Access => {
-                // An access is reported before its page is looked up. If the page is absent, a miss
-                // will follow.
+                // The policy is consulted before the lookup. If the page is missing, it is consulted
+                // again, with `Trigger::Miss`.
                 if resident.is_resident(read.index) {
                     self.hits = self.hits.saturating_add(1);
                 }

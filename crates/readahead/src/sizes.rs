@@ -1,10 +1,10 @@
-//! Window sizes: the ramp that all generations of Linux readahead share.
+//! Window sizes. All generations of Linux readahead use the same sequence of growing sizes, here called the
+//! ramp.
 
 /// Returns the size of the first window of a stream whose request is `request_pages`.
 ///
-/// The request is rounded up to a power of two. It is then multiplied by four while it is tiny
-/// compared with `max_pages`, or by two while it is small. Otherwise the window has the largest
-/// size.
+/// The request is rounded up to a power of two. The result is multiplied by 4 if it is at most 1/32 of
+/// `max_pages`, and by 2 if it is at most 1/4. Otherwise the window has `max_pages` pages.
 pub(crate) fn initial(request_pages: u32, max_pages: u32) -> u32 {
     match request_pages.checked_next_power_of_two() {
         Some(rounded) if rounded <= max_pages / 32 => rounded * 4,
@@ -13,8 +13,8 @@ pub(crate) fn initial(request_pages: u32, max_pages: u32) -> u32 {
     }
 }
 
-/// Returns the size of the window that follows one of `size`: four times that while small, else
-/// twice.
+/// Returns the size of the window that follows a window of `size` pages: four times `size` if that is less
+/// than 1/16 of `max_pages`, otherwise twice `size`, at most `max_pages`.
 pub(crate) fn next(size: u32, max_pages: u32) -> u32 {
     let factor = if size < max_pages / 16 { 4 } else { 2 };
     size.saturating_mul(factor).min(max_pages)

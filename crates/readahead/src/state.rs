@@ -1,71 +1,75 @@
 //! The state that a policy keeps for one open file, and its one tunable.
 //!
-//! Model: Linux's `file_ra_state`. One struct serves every policy, so a file's state does not
-//! depend on which policy runs, and the lab can switch policies between two reads.
+//! Model: Linux's `file_ra_state`. All policies use the same struct, so the lab can switch policies
+//! between two reads of a file.
 //!
-//! Cost: at most 128 bytes for each file. It is `Copy`; its owner decides how it is locked.
+//! Cost: at most 128 bytes for each open file. The state is `Copy`, and its owner decides how it is
+//! locked.
 //!
-//! Tunables: `max_pages`, the largest window in pages. The default is [`DEFAULT_MAX_BYTES`] in 4
-//! KiB pages, which is also Linux's (`read_ahead_kb` = 128). 0 switches readahead off for the file.
+//! Tunables: `max_pages` is the largest window in pages. The default is [`DEFAULT_MAX_BYTES`], in
+//! pages of 4 KiB. Linux has the same default (`read_ahead_kb` = 128). With 0, there is no readahead
+//! for the file.
 
 use crate::folio::Growth;
 use crate::legacy::windows;
 use crate::{Advice, PageIndex, Window, read_around, sizes};
 use std::ops::Range;
 
-/// The largest window by default, in bytes: 128 KiB, as in Linux.
+/// The default size of the largest window, in bytes: 128 KiB, as in Linux.
 pub const DEFAULT_MAX_BYTES: u64 = 128 * 1024;
 
-/// The largest window by default, in pages of 4 KiB.
+/// The default size of the largest window, in pages of 4 KiB.
 pub const DEFAULT_MAX_PAGES: u32 = 32;
 
-/// The upper limit of all windows, whatever is configured: 256 MiB in pages of 4 KiB.
+/// The upper limit of the configured window size: 256 MiB in pages of 4 KiB.
 pub const MAX_PAGES_LIMIT: u32 = 1 << 16;
 
-/// Converts a window limit of `bytes` to pages of `page_size_bytes`: at least one page unless
-/// `bytes` is 0, and at most [`MAX_PAGES_LIMIT`].
+/// Converts a window size of `bytes` to a number of pages of `page_size_bytes`, rounded up. The result
+/// is at most [`MAX_PAGES_LIMIT`].
 #[must_use]
 pub fn max_pages_from_bytes(bytes: u64, page_size_bytes: u32) -> u32 {
     let pages = bytes.div_ceil(u64::from(page_size_bytes.max(1)));
     u32::try_from(pages).map_or(MAX_PAGES_LIMIT, |pages| pages.min(MAX_PAGES_LIMIT))
 }
 
-/// The largest window for advice that a range will be needed: 2 MiB in pages of 4 KiB.
+/// The size of a window for the advice `WillNeed`: 2 MiB in pages of 4 KiB.
 const FORCED_WINDOW_PAGES: u64 = 512;
 
 /// The state of a file that only [`Modern`](crate::Modern) uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ModernState {
-    /// The largest request that the device accepts; 0 stands for the largest window.
+    /// The largest request that the device accepts, in pages; 0 stands for `max_pages`.
     io_pages: u32,
-    /// Faults that missed, minus those that hit, but at least 0.
+    /// The number of faults that missed, minus the number of faults that hit, at least 0.
     pub(crate) mmap_miss: u16,
-    /// The advice on faults.
+    /// The advice on faults of a mapping.
     pub(crate) mapping: Advice,
-    /// The size to which the folios of the stream have grown.
+    /// The size of the stream's folios, which grows with each window.
     pub(crate) growth: Growth,
-    /// The last decision was a window of the stream, which is read in folios of that size.
+    /// Whether the last decision returned a window of the stream. Such a window is read in folios of
+    /// the size in `growth`.
     pub(crate) in_folios: bool,
 }
 
 /// The state that a policy keeps for one open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileState {
-    /// The last window, not clipped to the file: empty (size 0) until there is one.
+    /// The last window, not clipped to the file. Its size is 0 before the first window.
     pub(crate) window: Window,
-    /// The last page of the last read; `u64::MAX` before the first, so that page 0 follows it.
+    /// The last page of the last read. Before the first read it is `u64::MAX`, so that page 0 is the
+    /// next page.
     pub(crate) previous: PageIndex,
-    /// The last read ended inside that page, not at its end.
+    /// Whether the last read ended inside the page `previous`, not at its end.
     pub(crate) previous_ends_inside: bool,
-    /// What `legacy` uses instead of `window` and `previous`.
+    /// The state that `legacy` uses instead of `window` and `previous`.
     pub(crate) legacy: windows::State,
-    /// Hits and misses of faults, for the policies that read around them.
+    /// The hits and misses of faults, for `legacy` and `ondemand`.
     pub(crate) read_around: read_around::State,
-    /// What `modern` uses in addition to `window` and `previous`.
+    /// The state that `modern` uses in addition to `window` and `previous`.
     pub(crate) modern: ModernState,
     /// The advice on reads: normal, sequential or random.
     pub(crate) advice: Advice,
-    /// Sequential reads were advised, and `Normal` was not advised since.
+    /// Whether `max_pages` is doubled: `Sequential` was advised, and `Normal` was not advised since.
     pub(crate) doubled: bool,
     max_pages: u32,
 }
@@ -87,13 +91,13 @@ impl FileState {
         }
     }
 
-    /// Sets the largest window of this file for later reads.
+    /// Sets the size of the largest window of this file, for later reads.
     pub fn set_max_pages(&mut self, max_pages: u32) {
         self.max_pages = max_pages.min(MAX_PAGES_LIMIT);
     }
 
-    /// Returns the largest window of this file: twice the configured size if sequential reads are
-    /// [advised](Self::advise).
+    /// Returns the size of the largest window of this file, in pages. It is twice the configured size
+    /// after [advice](Self::advise) of sequential reads.
     #[must_use]
     pub fn max_pages(&self) -> u32 {
         if self.doubled {
@@ -103,8 +107,8 @@ impl FileState {
         }
     }
 
-    /// Returns the same, but 0 for random reads. This is for policies in which that advice disables
-    /// readahead.
+    /// Returns 0 if random reads are advised, otherwise [`FileState::max_pages`]. Policies in which
+    /// advice of random reads disables readahead use this.
     pub(crate) fn max_pages_unless_random(&self) -> u32 {
         match self.advice {
             Advice::Random => 0,
@@ -112,22 +116,22 @@ impl FileState {
         }
     }
 
-    /// Sets the last page that was read, and whether the read ended inside it.
-    /// [`Policy::end_read`](crate::Policy::end_read) does this too. A caller may keep the page in
-    /// an atomic of its own, so that hits need no lock. It then updates the page here before it
-    /// requests a decision.
+    /// Sets the last page that was read, and whether the read ended inside that page.
+    /// [`Policy::end_read`](crate::Policy::end_read) calls this. Alternatively, a caller may store the
+    /// last page in an atomic of its own, so that a hit needs no lock. The caller must then set the
+    /// page here before it requests a decision.
     pub fn set_previous(&mut self, page: PageIndex, ends_inside: bool) {
         self.previous = page;
         self.previous_ends_inside = ends_inside;
     }
 
-    /// Returns true if a read of `page` continues where the last one ended, or repeats its last
-    /// page.
+    /// Returns true if `page` is the last page of the last read, or the page after it.
     pub(crate) fn is_sequential(&self, page: PageIndex) -> bool {
         page.0.wrapping_sub(self.previous.0) <= 1
     }
 
-    /// Opens the window after the last one, a step up the ramp, all of it asynchronous.
+    /// Opens the window that follows the last window. It has the next larger size
+    /// ([`sizes::next`]), and all of it is asynchronous.
     pub(crate) fn push_forward(&mut self) -> Window {
         let size = sizes::next(self.window.size, self.max_pages());
         self.window = Window {
@@ -138,7 +142,7 @@ impl FileState {
         self.window
     }
 
-    /// Sets the advice on reads of the file. `WillNeed` and `DontNeed` have no effect here.
+    /// Sets the advice on reads of the file. `WillNeed` and `DontNeed` do not change this state.
     pub fn advise(&mut self, advice: Advice) {
         match advice {
             Advice::Normal => self.doubled = false,
@@ -149,10 +153,11 @@ impl FileState {
         self.advice = advice;
     }
 
-    /// Returns the window for the advice that `pages` will be needed, in a file of `file_pages`.
+    /// Returns the windows to read after the advice `WillNeed` for `pages`, in a file of `file_pages`
+    /// pages.
     ///
-    /// As in Linux, this is only the beginning of the range: as much as the largest window or the
-    /// largest request of the device, whichever is more.
+    /// As in Linux, only the beginning of the range is read: as many pages as the largest window or
+    /// the largest request of the device, whichever is more.
     pub fn will_need(
         &self,
         pages: Range<u64>,
@@ -181,14 +186,14 @@ impl FileState {
         }
     }
 
-    /// Sets the largest request that the device accepts at once, in pages. A request that is larger
-    /// than the largest window gets a window up to this size. 0, the default, stands for the
-    /// largest window.
+    /// Sets the size of the largest request that the device accepts, in pages. If a reader requests
+    /// more pages than the largest window, the window may have up to this size. 0, the default,
+    /// stands for [`FileState::max_pages`].
     pub fn set_io_pages(&mut self, io_pages: u32) {
         self.modern.io_pages = io_pages.min(MAX_PAGES_LIMIT);
     }
 
-    /// Returns the largest request that the device accepts at once, in pages.
+    /// Returns the size of the largest request that the device accepts, in pages.
     pub(crate) fn io_pages(&self) -> u32 {
         match self.modern.io_pages {
             0 => self.max_pages(),

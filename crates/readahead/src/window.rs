@@ -1,4 +1,4 @@
-//! The window: a run of pages to bring in, and the marker that triggers the next one.
+//! The window: a run of pages to read, and the position of the marker that triggers the next window.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use std::fmt;
 pub struct PageIndex(pub u64);
 
 impl PageIndex {
-    /// Returns the page `count` pages further on, or the largest index.
+    /// Returns the index `count` pages after this one, at most the largest index.
     #[must_use]
     pub const fn plus(self, count: u64) -> Self {
         Self(self.0.saturating_add(count))
     }
 
-    /// Returns the page `count` pages before, or page 0.
+    /// Returns the index `count` pages before this one, at least 0.
     pub(crate) const fn minus(self, count: u64) -> Self {
         Self(self.0.saturating_sub(count))
     }
@@ -25,33 +25,35 @@ impl fmt::Display for PageIndex {
     }
 }
 
-/// A run of pages to bring into the page cache.
+/// A run of pages to read into the page cache.
 ///
 /// # Invariants
-/// 1. `size` is at least 1, and `async_size` at most `size`.
-/// 2. A window that a [`Policy`](crate::Policy) returns ends within the file. It is not larger than
-///    the limit of its [`FileState`](crate::FileState), unless it is the request as it is.
+/// 1. `size` is at least 1, and `async_size` is at most `size`.
+/// 2. A window that a [`Policy`](crate::Policy) returns ends within the file. It has at most
+///    [`max_pages`](crate::FileState::max_pages) pages, unless it is exactly the rest of the request,
+///    or [`set_io_pages`](crate::FileState::set_io_pages) permits more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// First page of the window.
     pub start: PageIndex,
     /// Number of pages.
     pub size: u32,
-    /// Number of pages at the end of the window that are ahead of the request.
+    /// Number of pages in the asynchronous part, which is the end of the window.
     pub async_size: u32,
 }
 
 impl Window {
-    /// Returns the page after the window: the readahead index.
+    /// Returns the index of the page after the window, which is called the readahead index.
     #[must_use]
     pub const fn end(&self) -> PageIndex {
         self.start.plus(self.size as u64)
     }
 
-    /// Returns the page that carries the marker, or `None` if reading the window triggers nothing.
+    /// Returns the page that is to carry the marker: the first page of the asynchronous part. Returns
+    /// `None` if there is no asynchronous part.
     ///
-    /// The caller marks the page only if this window brought it in. A page that was resident before
-    /// belongs to whichever window read it.
+    /// The caller must mark the page only if the page is inserted for this window. A page that was
+    /// already present belongs to the window for which it was inserted.
     #[must_use]
     pub const fn marker(&self) -> Option<PageIndex> {
         if self.async_size == 0 {
@@ -66,7 +68,7 @@ impl Window {
         page.0 >= self.start.0 && page.0 < self.end().0
     }
 
-    /// Creates a window of `size` pages, with nothing read ahead.
+    /// Creates a window of `size` pages without an asynchronous part.
     pub(crate) const fn unmarked(start: PageIndex, size: u32) -> Self {
         Self {
             start,
@@ -75,14 +77,14 @@ impl Window {
         }
     }
 
-    /// Creates a window of one page, with nothing read ahead.
+    /// Creates a window of one page without an asynchronous part.
     pub(crate) const fn alone(page: PageIndex) -> Self {
         Self::unmarked(page, 1)
     }
 
-    /// Returns the part of the window that is inside a file of `file_pages` pages. The marker keeps
-    /// its page. A marker past the end of the file is dropped, since there is nothing left to
-    /// trigger.
+    /// Returns the part of the window that is inside a file of `file_pages` pages, or `None` if there
+    /// is none. The marker stays on its page. If that page is past the end of the file, the result has
+    /// no marker, because no later window is needed.
     pub(crate) fn clip(self, file_pages: u64) -> Option<Self> {
         let room = file_pages
             .checked_sub(self.start.0)
@@ -97,16 +99,16 @@ impl Window {
     }
 }
 
-/// The answer of a policy: the windows to bring in, in this order. There are at most two, since a
-/// policy may open a stream's first window and the one ahead of it at once.
+/// The windows that a policy returns, in the order in which they must be started. There are at most
+/// two, because a policy may open the first window of a stream and the following window at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Windows([Option<Window>; 2]);
 
 impl Windows {
-    /// Nothing to bring in.
+    /// No window.
     pub const NONE: Self = Self([None, None]);
 
-    /// Appends a window. A third one would be lost.
+    /// Appends a window. There must be at most one window before.
     pub(crate) fn push(&mut self, window: Window) {
         debug_assert!(
             self.0[1].is_none(),
@@ -122,7 +124,7 @@ impl Windows {
         self.0[0]
     }
 
-    /// Returns true if there is nothing to bring in.
+    /// Returns true if there is no window.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0[0].is_none()

@@ -1,38 +1,38 @@
-//! The current and the ahead window of an open file, and how a request moves them.
+//! The current window and the ahead window of an open file, and how a request changes them.
 
 use crate::{PageIndex, Read, Residency, Window, Windows, sizes};
 
-/// The smallest ahead window after thrashing, unless the largest window is smaller: 16 KiB in pages
+/// The smallest size of the ahead window after thrashing, unless `max_pages` is smaller: 16 KiB in pages
 /// of 4 KiB.
 pub(super) const MIN_PAGES: u32 = 4;
 
-/// The number of pages that switches readahead off if they are found in the cache, with none read
-/// between.
+/// The number of consecutive pages after which readahead is switched off if all of them were found in the
+/// cache.
 pub(super) const CACHED_PAGES: u32 = 256;
 
-/// No window. A stored window is not clipped to the file, and has no marker.
+/// The value for "no window". A stored window is not clipped to the file, and has no marker.
 const NONE: Window = Window::unmarked(PageIndex(0), 0);
 
-/// The state of one open file. The names of 2.6.20 are in parentheses.
+/// The state of one open file. The names of the fields in Linux 2.6.20 are in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
-    /// (`start`, `size`)
+    /// The current window, which the reader is reading. (`start`, `size`)
     current: Window,
-    /// (`ahead_start`, `ahead_size`)
+    /// The ahead window, which follows the current window. (`ahead_start`, `ahead_size`)
     ahead: Window,
-    /// The last page accounted for; `u64::MAX` before the first, so that page 0 is next.
-    /// (`prev_page`)
+    /// The last page of the requests for which the policy has made decisions. Before the first request
+    /// it is `u64::MAX`, so that page 0 is the next page. (`prev_page`)
     previous: PageIndex,
-    /// Pages that readahead found resident since it last read one. (`cache_hit`)
+    /// The number of pages that readahead found resident since it last read a page. (`cache_hit`)
     cached_pages: u32,
-    /// Readahead is switched off, since the file is cached. (`RA_FLAG_INCACHE`)
+    /// Whether readahead is switched off because the file is cached. (`RA_FLAG_INCACHE`)
     is_cached: bool,
-    /// A page was missing: the next window will be smaller. (`RA_FLAG_MISS`)
+    /// Whether a page was missing at its lookup. The next window will then be smaller. (`RA_FLAG_MISS`)
     has_missed: bool,
 }
 
 impl State {
-    /// The state of a file that was just opened.
+    /// The initial state of an open file.
     pub(crate) const NEW: Self = Self {
         current: NONE,
         ahead: NONE,
@@ -74,14 +74,14 @@ impl State {
             self.cached_pages = 0;
             return;
         }
-        // Pages past the end of the file count too.
+        // The stored window is counted, which includes pages past the end of the file.
         let whole = [self.current, self.ahead]
             .into_iter()
             .find(|whole| whole.start == window.start && whole.size > 0);
         self.found_cached(whole.unwrap_or(window).size);
     }
 
-    /// Records that a readahead of `pages` pages had nothing to read.
+    /// Records that all pages of a window of `pages` pages were resident.
     fn found_cached(&mut self, pages: u32) {
         self.cached_pages = self.cached_pages.saturating_add(pages);
         if self.cached_pages >= CACHED_PAGES {
@@ -100,7 +100,7 @@ impl State {
     }
 }
 
-/// The state of one decision.
+/// A decision in progress: the input, and the windows that it has opened.
 pub(super) struct Decision<'a> {
     pub(super) state: &'a mut State,
     pub(super) read: &'a Read,
@@ -139,7 +139,8 @@ impl Decision<'_> {
         self.windows
     }
 
-    /// Opens the current window of a stream.
+    /// Opens the first current window of a stream. Also opens the ahead window if the request is as large
+    /// as the largest window.
     fn open(&mut self, start: PageIndex, pages: u32, request: u32) {
         let size = sizes::initial(pages, self.max_pages);
         self.state.current = Window::unmarked(start, size);
@@ -148,7 +149,8 @@ impl Decision<'_> {
         }
     }
 
-    /// Moves the windows of a reader that has a current window.
+    /// Opens the ahead window if there is none. If the request reaches the ahead window, makes that the
+    /// current window, and opens the next ahead window.
     fn advance(&mut self) {
         if self.state.ahead.size == 0 && !self.look_ahead(false) {
             return;
@@ -158,15 +160,15 @@ impl Decision<'_> {
         }
         self.state.current = self.state.ahead;
         if self.look_ahead(false) {
-            // The rest of the request is left to another call.
+            // The policy is consulted again for the part of the request after the new ahead window.
             let last = self.state.ahead.end().minus(1);
             self.state.previous = self.state.previous.min(last);
         }
     }
 
-    /// Opens the ahead window. The reader waits for its pages if `forced`, or if the request
-    /// reaches them. Returns false if no window was opened because of congestion, or because
-    /// readahead was switched off.
+    /// Opens the ahead window. On a congested device, opens it only if `forced` or if the request
+    /// reaches its pages, because then the reader waits for them. Returns false if the window was not
+    /// opened, or if readahead was switched off.
     fn look_ahead(&mut self, forced: bool) -> bool {
         let start = self.state.current.end();
         let size = self.state.next_size(self.max_pages);
@@ -179,8 +181,8 @@ impl Decision<'_> {
         self.add_window(self.state.ahead)
     }
 
-    /// Adds the part of `whole` that is inside the file to the answer. Returns false if all of it
-    /// was resident already and that switched readahead off.
+    /// Adds the part of the window `whole` that is inside the file to the windows to return. Returns false
+    /// if all its pages were resident, and readahead was switched off for that reason.
     fn add_window(&mut self, whole: Window) -> bool {
         match whole.clip(self.read.file_pages) {
             Some(window) if !self.ends_readahead(whole, window) => self.windows.push(window),
@@ -189,7 +191,8 @@ impl Decision<'_> {
         !self.state.is_cached
     }
 
-    /// Returns true if all of `window` is resident already, and that switches readahead off.
+    /// Returns true if all pages of `window` are resident, and so many resident pages in a row switch
+    /// readahead off.
     fn ends_readahead(&self, whole: Window, window: Window) -> bool {
         self.state.cached_pages.saturating_add(whole.size) >= CACHED_PAGES
             && self.resident.next_hole(window.start, window.size).is_none()
