@@ -56,7 +56,7 @@ const IGNORED_VALUES: [&str; 6] = [
 
 /// Mount an image, with the arguments of fuse2fs
 ///
-/// Programs that call fuse2fs use larder if a link named fuse2fs points to it.
+/// Programs that run fuse2fs use larder if the first fuse2fs in PATH is a link to larder.
 #[derive(Debug, Args)]
 #[command(
     version,
@@ -64,10 +64,11 @@ const IGNORED_VALUES: [&str; 6] = [
 Options of -o, in addition to those of larder mount:
   fakeroot                  no permission checks
   offset=BYTES              offset of the file system in the image
-  norecovery                ignore the journal (implies ro)
+  norecovery                ignore the journal, and mount read-only
   errors=continue|remount-ro|panic
                             action when corruption is detected during a
-                            change; panic is treated as abort
+                            change, as for larder mount; panic is the
+                            same as abort
   kernel                    same as allow_other,suid,dev
   directio                  same as direct_device
   no_default_opts, minixdf, bsddf, acl, user_xattr, debug, ...
