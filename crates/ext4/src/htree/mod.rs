@@ -92,8 +92,8 @@ impl Filesystem {
         self.search_hash(dir, |version| version.hash(seed, name))
     }
 
-    /// Returns a search like [`Filesystem::search_index`], but for the hash that `hash` returns for
-    /// the hash function of the tree.
+    /// Returns a search in the hash tree of `dir` like [`Filesystem::search_index`]. The hash is
+    /// what `hash` returns for the hash function of the tree.
     fn search_hash(
         &self,
         dir: &Inode,

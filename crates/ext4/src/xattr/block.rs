@@ -1,16 +1,16 @@
-//! Attribute blocks and their users. An inode shares a block with the same contents, changes its own
-//! block, or gets a new one.
+//! Attribute blocks and the inodes that use them. When the attributes of an inode change, the inode
+//! shares a block with the same contents, changes its own block, or gets a new block.
 //!
 //! # Model
 //! `ext4_xattr_block_set` and `ext4_xattr_release_block`. Here, equal attributes result in equal
-//! blocks: entries are sorted, and values are stored in the same order from the end. A block from the
-//! kernel may have its values in the order in which they were set. Then it is not found, and is not
-//! changed.
+//! blocks: entries are sorted, and values are stored in the same order from the end. The kernel may
+//! store values in the order in which they were set. Such a block differs from the block that
+//! Larder builds, so it is not shared.
 //!
 //! # Cost
-//! The contents are built, hashed and checksummed before the handle is opened, if the caller can do
-//! so. Within the handle, sharing costs one comparison, and 16 bytes of each block whose reference
-//! count changes.
+//! If the caller plans the change before it opens the handle, the contents are built, hashed and
+//! checksummed then. While the handle is open, sharing costs one comparison, and the change of 16
+//! bytes of each block whose reference count changes.
 
 use super::places::{AttributeBlock, Attributes};
 use super::share::{Candidate, Store};
@@ -24,23 +24,24 @@ use crate::{Error, Filesystem, FsBlock, Ino, Inode, Result};
 use std::iter::repeat_n;
 use std::sync::Arc;
 
-/// The maximum number of users of a block, as in Linux. It limits the number of files that are
-/// affected by the loss of a block.
+/// The maximum number of inodes that share a block, as in Linux. It limits the number of files that
+/// are affected if a block is lost.
 const MAX_USERS: u32 = 1024;
 
-/// The new contents of an attribute block, with one user.
+/// The new contents of an attribute block, for one user.
 #[derive(Debug)]
 pub(super) struct Contents {
     bytes: Arc<[u8]>,
-    /// The key under which the block is searched for and offered, if it may be shared.
+    /// The key in the cache with which the block is searched for and offered; `None` if the block
+    /// must not be shared.
     hash: Option<u32>,
-    /// The block for which the checksum was computed.
+    /// The block number for which the checksum was computed, because the checksum depends on it.
     checksum_block: Option<FsBlock>,
 }
 
 impl Filesystem {
-    /// Sorts `attributes` and builds the block that replaces the block `old`. Returns `None` if there
-    /// are no attributes.
+    /// Sorts `attributes`, and builds the contents of the block that replaces the block `old`.
+    /// Returns `None` if there are no attributes.
     pub(super) fn contents(
         &self,
         ino: Ino,
@@ -59,7 +60,8 @@ impl Filesystem {
             bytes,
             checksum_block: None,
         };
-        // The block will probably be changed in place.
+        // The checksum is computed for the old location, because the block will probably be changed
+        // in place.
         if let Some(own) = old.filter(|old| old.references == 1) {
             self.set_checksum(&mut contents, own.block);
         }
@@ -84,9 +86,8 @@ impl Filesystem {
             .bytes(&block.0.to_le_bytes())
     }
 
-    /// Replaces the block of `inode`, whose attributes were `before`, by one with `contents`. Returns
-    /// whether the inode counts the references from the old block, and from the new block, to values
-    /// in inodes.
+    /// Replaces the attribute block of `inode`, which contained `before`, with a block that has
+    /// `contents`. Returns which references to value inodes the caller must count: see [`Counted`].
     pub(super) fn store_in_block(
         &self,
         handle: &mut Handle<'_>,
@@ -141,8 +142,8 @@ impl Filesystem {
             })
     }
 
-    /// Searches for a block other than `old` that has `contents`, and adds a user to it. Returns the
-    /// block, if there is one.
+    /// Searches for a block other than `old` that has `contents`, and adds a user to the block.
+    /// Returns the block, or `None` if there is none.
     fn share_block(
         &self,
         handle: &mut Handle<'_>,
@@ -173,8 +174,8 @@ impl Filesystem {
         Ok(found)
     }
 
-    /// Returns the number of users of `block` if it has `contents`. Returns `None` if it has not,
-    /// cannot be read, or is free: such a block must not be shared, although a cache returned it.
+    /// Returns the number of users of `block`, which a cache returned. Returns `None` if the block
+    /// must not be shared: it does not have `contents`, is free, or cannot be read.
     fn users_of_same(&self, inode: &Inode, block: FsBlock, contents: &Contents) -> Option<u32> {
         let buffer = self.xattr_block(inode, block).ok()?;
         let header = BlockHeader::of(&buffer).filter(|header| header.references > 0)?;
@@ -195,7 +196,8 @@ impl Filesystem {
         })
     }
 
-    /// Detaches `inode` from its block `old`. The block is freed if this was its last user.
+    /// Detaches `inode` from its attribute block `old`. Frees the block if the inode was its last
+    /// user.
     fn detach_block(
         &self,
         handle: &mut Handle<'_>,
@@ -228,45 +230,48 @@ impl Filesystem {
         self.count_attribute_block(inode, 1);
     }
 
-    /// Removes `block` from the caches before it is freed or changed in place.
+    /// Removes `block` from the caches. Must be called before the block is freed or changed in
+    /// place.
     fn withdraw_block(&self, handle: &mut Handle<'_>, block: FsBlock, header: BlockHeader) {
         let changes = &mut handle.sharing;
         self.sharing
             .withdraw(changes, Store::Blocks, header.hash, block.0);
     }
 
-    /// Offers `block` for sharing. It was read with the lock of an inode that uses it.
+    /// Offers `block` for sharing. The caller must hold the lock of an inode that uses the block,
+    /// and must have read the block under that lock.
     pub(super) fn offer_block(&self, block: FsBlock, bytes: &[u8]) {
         if let Some(hash) = shareable_hash(bytes) {
             self.sharing.offer(Store::Blocks, hash, block.0);
         }
     }
 
-    /// Adds `by` attribute blocks, each of which takes a cluster, to the space of `inode`.
+    /// Adds `by` attribute blocks, each of which uses a cluster, to the space that `inode` uses.
     fn count_attribute_block(&self, inode: &mut Inode, by: i64) {
         self.count_attribute_space(inode, by << self.superblock().cluster_blocks_log2);
     }
 }
 
-/// Whether an inode counts the references from its old and its new block to values in inodes. Values
-/// are counted once for each block, not for each user of the block. If a field is false, the block
-/// has other users.
+/// Whether a change must count the references of an attribute block to value inodes. A value inode
+/// counts each block that refers to it once, not each inode that uses the block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
-    /// Whether the inode was the only user of the old block.
+    /// Whether the references of the old block end, because the inode was its only user.
     pub before: bool,
-    /// Whether the contents were stored in a block, rather than found in an existing one.
+    /// Whether the references of the new block begin, because no existing block had the same
+    /// contents.
     pub now: bool,
 }
 
 impl Contents {
-    /// Excludes the contents from sharing.
+    /// Excludes these contents from sharing.
     pub(super) fn unshared(self) -> Self {
         Self { hash: None, ..self }
     }
 }
 
-/// Returns the hash in the header of `block`, or `None` if the block must not be shared.
+/// Returns the hash in the header of the attribute block `block`, or `None` if the block must not
+/// be shared.
 fn shareable_hash(block: &[u8]) -> Option<u32> {
     let header = BlockHeader::of(block)?;
     (header.hash != 0).then_some(header.hash)

@@ -12,8 +12,9 @@ use std::borrow::Cow;
 const PERMISSIONS: u16 = 0o777;
 
 impl Filesystem {
-    /// Sets the access control lists of `child`, a new file, from the default list of `parent`, and
-    /// adjusts its mode. `umask` applies only if there is no such list. Writes the inode.
+    /// Sets the access control lists of the new file `child` from the default list of `parent`, and
+    /// adjusts the mode of `child`. If `parent` has no default list, applies `umask` instead.
+    /// Writes the inode.
     pub fn inherit_acl(
         &self,
         handle: &mut Handle<'_>,
@@ -48,7 +49,7 @@ impl Filesystem {
     /// Returns the access list of `inode`, if it has one.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is damaged, or the device's error.
+    /// [`crate::Error::Corrupt`] if the list is damaged, or the device's error.
     pub fn access_acl(&self, inode: &Inode) -> Result<Option<Acl>> {
         self.stored_acl(inode, NameIndex::ACL_ACCESS)
     }

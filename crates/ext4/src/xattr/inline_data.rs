@@ -1,5 +1,6 @@
-//! The attribute with the part of inline data after the first 60 bytes. It is always stored in the
-//! inode, and is empty if there is no such part.
+//! The attribute that stores inline data after the first 60 bytes, which are in `i_block`. The
+//! attribute is always stored in the inode. It is empty if there are at most 60 bytes of inline
+//! data.
 
 use super::{INLINE_DATA_NAME, is_hidden};
 use crate::error::Place;
@@ -9,7 +10,7 @@ use crate::{Error, Filesystem, Inode, Result};
 use std::ops::ControlFlow;
 
 impl Filesystem {
-    /// Returns the part of inline data that is stored in the attribute.
+    /// Returns the inline data that is stored in the attribute.
     pub(crate) fn inline_attribute(&self, inode: &Inode) -> Result<Option<Vec<u8>>> {
         let mut found = None;
         let _ = self.for_each_xattr_in_inode(inode, &mut |entry, place: Place| {
@@ -25,18 +26,19 @@ impl Filesystem {
         Ok(found)
     }
 
-    /// Returns the maximum length of the attribute beside the others of `inode`, or `None` if not
-    /// even an empty one fits.
+    /// Returns the maximum length of the attribute in `inode` beside the other attributes, or
+    /// `None` if not even an empty attribute fits.
     pub(crate) fn inline_attribute_room(&self, inode: &Inode) -> Result<Option<usize>> {
         let mut attributes = self.attributes(inode)?;
         attributes.remove(NameIndex::SYSTEM, INLINE_DATA_NAME);
         let entry_bytes = space_bytes(INLINE_DATA_NAME.len(), 0);
         let left = attributes.inode_left_bytes().checked_sub(entry_bytes);
-        // Values take whole words.
+        // A value uses a whole number of 4-byte words.
         Ok(left.map(|left| left & !3))
     }
 
-    /// Sets or removes the attribute, and writes `inode`.
+    /// Sets the attribute to `value`, or removes the attribute if `value` is `None`. Writes
+    /// `inode`.
     pub(crate) fn set_inline_attribute(
         &self,
         handle: &mut Handle<'_>,

@@ -1,11 +1,13 @@
 //! Extended attributes of an inode.
 //!
 //! Model: the kernel's `ext4_xattr_get` and `ext4_xattr_list`. Attributes are stored in the inode
-//! after its fixed fields, then in one block, which inodes may share. A long value is the content of a
-//! separate inode. Names are full names, as programs use them. Access control lists are converted to
-//! the form for programs. `system.data`, which holds inline data, is hidden.
+//! after its fixed fields and in one block, which several inodes may share. A long value is stored
+//! as the content of a separate inode, the value inode. Names in this interface include the prefix,
+//! for example `user.`. Access control lists are converted to and from the format of the system
+//! calls. `system.data`, which holds inline data, is hidden.
 //!
-//! Reading attributes requires the inode's lock in shared mode, changing them in exclusive mode.
+//! A caller must hold the lock of the inode: in shared mode to read attributes, and in exclusive
+//! mode to change them.
 
 mod block;
 mod inherit;
@@ -27,15 +29,15 @@ use crate::{FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
 use larder_cache::buffer::Buffer;
 use std::ops::ControlFlow;
 
-/// The maximum length of a value that is read, which is Linux's limit for programs.
+/// The maximum length in bytes of a value that is read: the limit of Linux's system calls.
 const MAX_VALUE_BYTES: u32 = 1 << 16;
 
-/// The name of inline data without its prefix.
+/// The name of the attribute with inline data, without its prefix.
 const INLINE_DATA_NAME: &[u8] = b"data";
 
 impl Filesystem {
-    /// Returns the value of the attribute `name` of `inode`, or `None` if it does not exist. `offer`
-    /// determines whether the contents are offered for sharing.
+    /// Returns the value of the attribute `name` of `inode`, or `None` if the attribute does not
+    /// exist. `offer` determines whether the contents that are read are offered for sharing.
     ///
     /// # Errors
     /// [`crate::Error::Corrupt`] if the attributes or the value are damaged, or the device's error.
@@ -64,8 +66,9 @@ impl Filesystem {
         Ok(found)
     }
 
-    /// Returns the names of the attributes of `inode` in stored order, first those in the inode.
-    /// `offer` determines whether the contents are offered for sharing.
+    /// Returns the names of the attributes of `inode`: those in the inode, and then those in the
+    /// block, in stored order. `offer` determines whether the contents that are read are offered
+    /// for sharing.
     ///
     /// # Errors
     /// As for [`Filesystem::xattr`].
@@ -109,7 +112,7 @@ impl Filesystem {
         inode: &Inode,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>> {
-        // Without extra fields, the space after the fixed fields is never used for attributes.
+        // If `i_extra_isize` is 0, the space after the fixed fields is never used for attributes.
         if inode.extra_isize() == 0 {
             return Ok(ControlFlow::Continue(()));
         }
@@ -152,7 +155,7 @@ impl Filesystem {
         }
     }
 
-    /// Returns the value of an attribute of `owner` that is the content of inode `ino`.
+    /// Returns the value of an attribute of `owner` that is stored in the value inode `ino`.
     fn xattr_inode_value(
         &self,
         owner: &Inode,
@@ -166,8 +169,8 @@ impl Filesystem {
             return Err(place.corrupt("length of the attribute value differs from its entry"));
         }
         let value = self.small_content(&inode, size_bytes)?;
-        // The hash of the content is stored in the field of the access time. Lustre's older format has
-        // no hash, but identifies the owner.
+        // The field of the access time contains the hash of the content. In the older format of
+        // Lustre, there is no hash, but the inode identifies its owner.
         let (seconds, owner_seconds) = (inode.atime().seconds, inode.mtime().seconds);
         let has_hash = low_half(seconds) == self.value_checksum(&value).0;
         let names_owner =
@@ -182,7 +185,8 @@ impl Filesystem {
         }
     }
 
-    /// Returns the first `size_bytes` bytes of the content of `inode`, at most [`MAX_VALUE_BYTES`].
+    /// Returns the first `size_bytes` bytes of the content of `inode`. The caller must check that
+    /// `size_bytes` is at most [`MAX_VALUE_BYTES`].
     fn small_content(&self, inode: &Inode, size_bytes: u32) -> Result<Vec<u8>> {
         let block_size_bytes = self.superblock().block_size_bytes();
         let mut content = Vec::new();
@@ -215,12 +219,12 @@ fn visit_all(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Returns whether an attribute is internal to the file system: inline data.
+/// Returns whether an attribute is hidden from users because it holds inline data.
 fn is_hidden(index: NameIndex, name: &[u8]) -> bool {
     index == NameIndex::SYSTEM && name == INLINE_DATA_NAME
 }
 
-/// Returns the low 32 bits, the part of a time that an inode stores in its main field.
+/// Returns the low 32 bits of `seconds`, which an inode stores in the main field of a time.
 fn low_half(seconds: i64) -> u32 {
     let [a, b, c, d, ..] = seconds.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])

@@ -1,10 +1,11 @@
 //! The attributes of an inode in memory, and their distribution among the inode, its block, and value
 //! inodes.
 //!
-//! Model: the kernel's `ext4_xattr_set_handle` tries the inode, then the block, then an inode for the
-//! value. Larder does the same, with two differences. If an attribute fits neither in the inode nor in
-//! the block, all are placed again, the largest first. A fast symbolic link with a value in an inode
-//! always has an attribute block ([`Attributes::keep_block`]).
+//! Model: the kernel's `ext4_xattr_set_handle` tries to store an attribute in the inode, then in
+//! the block, and then its value in a value inode. Larder does the same, with two differences. If
+//! an attribute fits neither in the inode nor in the block, all attributes are placed again, the
+//! largest first. A fast symbolic link with a value inode always has an attribute block
+//! ([`Attributes::keep_block`]).
 
 use super::is_hidden;
 use crate::FsBlock;
@@ -12,11 +13,11 @@ use crate::ondisk::xattr::{
     NameIndex, StoredXattr, block_room_bytes, inode_room_bytes, total_bytes,
 };
 
-/// The block of an inode's attributes.
+/// The attribute block of an inode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AttributeBlock {
     pub block: FsBlock,
-    /// The number of inodes that use it, at least 1.
+    /// The number of inodes that use the block, at least 1.
     pub references: u32,
 }
 
@@ -25,17 +26,17 @@ pub(super) struct AttributeBlock {
 pub(super) struct Attributes {
     pub in_inode: Vec<StoredXattr>,
     pub in_block: Vec<StoredXattr>,
-    /// The current block.
+    /// The current attribute block on the image; `None` if there is none.
     pub block: Option<AttributeBlock>,
-    /// Whether the inode is a symbolic link with its target in `i_block`.
+    /// Whether the inode is a fast symbolic link, whose target is in `i_block`.
     pub is_fast_symlink: bool,
     inode_room_bytes: usize,
     block_room_bytes: usize,
 }
 
 impl Attributes {
-    /// Returns an empty set of attributes for an inode with `rest_bytes` after its fixed fields, in a
-    /// file system with blocks of `block_bytes`.
+    /// Creates an empty set of attributes for an inode with `rest_bytes` bytes after its fixed
+    /// fields, in a file system with blocks of `block_bytes` bytes.
     pub fn none(rest_bytes: usize, block_bytes: usize) -> Self {
         Self {
             in_inode: Vec::new(),
@@ -47,8 +48,8 @@ impl Attributes {
         }
     }
 
-    /// Returns whether the attributes that were read fit in the available space. Values that overlap
-    /// do not.
+    /// Returns whether the attributes that were read fit into the available space. Attributes of a
+    /// damaged image may not fit, if their values overlap.
     pub fn fit(&self) -> bool {
         total_bytes(&self.in_inode) <= self.inode_room_bytes
             && total_bytes(&self.in_block) <= self.block_room_bytes
@@ -59,7 +60,7 @@ impl Attributes {
         all.find(|attribute| attribute.index == index && attribute.name == name)
     }
 
-    /// Removes the attribute from the inode or the block.
+    /// Removes the attribute from the inode or the block, wherever it is stored.
     pub fn remove(&mut self, index: NameIndex, name: &[u8]) {
         let others = |attribute: &StoredXattr| attribute.index != index || attribute.name != name;
         self.in_inode.retain(others);
@@ -72,8 +73,9 @@ impl Attributes {
             .saturating_sub(total_bytes(&self.in_inode))
     }
 
-    /// Adds `new`, whose name must not exist yet, where it fits. Returns false and changes nothing if
-    /// it does not fit. Inline data is only stored in the inode.
+    /// Adds `new`, whose name must not exist yet, to the inode, or to the block if it does not fit
+    /// into the inode. Returns false and changes nothing if it fits into neither. Inline data is
+    /// stored only in the inode.
     #[must_use]
     pub fn add(&mut self, new: StoredXattr) -> bool {
         let size_bytes = new.space_bytes();
@@ -91,12 +93,12 @@ impl Attributes {
         self.add_by_size(new)
     }
 
-    /// Makes sure that a fast symbolic link with a value in an inode has an attribute block: moves the
-    /// value's entry there if the block would be empty.
+    /// Ensures that a fast symbolic link with a value inode has an attribute block. If the block
+    /// would be empty, moves the entry that refers to the value inode to the block.
     ///
-    /// The value counts in the link's `i_blocks`. The kernel decides by the size alone whether the
-    /// target is in `i_block`. But e2fsck 1.47 treats the target as block numbers if `i_blocks` is not
-    /// zero and there is no attribute block.
+    /// This is necessary because the value inode adds to the link's `i_blocks`. If `i_blocks` is
+    /// not zero and there is no attribute block, e2fsck 1.47 treats the target in `i_block` as
+    /// block numbers. The kernel considers only the size of the target.
     pub fn keep_block(&mut self) {
         if !self.is_fast_symlink || !self.in_block.is_empty() {
             return;
@@ -107,7 +109,7 @@ impl Attributes {
         }
     }
 
-    /// Like [`Attributes::add`], but places all attributes again.
+    /// Adds `new` like [`Attributes::add`], but places all attributes again, the largest first.
     fn add_by_size(&mut self, new: StoredXattr) -> bool {
         let all = self.in_inode.iter().chain(&self.in_block).cloned();
         let (in_inode, mut others): (Vec<_>, Vec<_>) =

@@ -1,22 +1,23 @@
 //! Sharing of attributes with equal contents among files.
 //!
 //! # Model
-//! `ext4_xattr_block_cache_find` and `ext4_xattr_inode_cache_find`. A result of mbcache is a hint: the
-//! caller compares the contents byte by byte, and increments the reference count.
+//! `ext4_xattr_block_cache_find` and `ext4_xattr_inode_cache_find`. A result of a cache (mbcache)
+//! is only a hint: the caller must compare the contents byte by byte before it increments the
+//! reference count.
 //!
 //! # Invariants
-//! 1. An entry refers to an attribute block, or to an inode that holds a value. That has at least one user,
-//!    or had one before a handle that is open.
-//! 2. Its key is the hash that the block, or the inode, has on the image.
+//! 1. An entry of a cache refers to an attribute block or to a value inode. The block or inode has
+//!    at least one user, or had one before the currently open handle changed it.
+//! 2. The key of an entry is the hash that is stored in the block or the inode on the image.
 //!
 //! # Locking
-//! A thread with an open handle may wait for the holders of an entry, if it holds none itself. Only one
-//! handle is open at a time, so these holders are not searches. They are offers of contents that were read,
-//! which hold an entry until it is in its list, and shrinkers, which hold one while they move it. Neither
-//! waits for anything meanwhile.
+//! A thread with an open handle may wait until an entry is no longer in use, if the thread itself
+//! uses no entry. There is no deadlock, because no other user of an entry waits for anything.
+//! Searches need the open handle, so no other thread searches meanwhile. Offers of contents use an
+//! entry while they insert it into the cache's list, and shrinkers use an entry while they move it.
 //!
-//! A reader of attributes offers their contents while it has the inode's lock in shared mode
-//! ([`XattrOffer::UnderLock`]). The lock guarantees that the inode remains a user of them.
+//! A reader of attributes offers their contents while it holds the inode's lock in shared mode
+//! ([`XattrOffer::UnderLock`]). The lock guarantees that the inode remains a user of the contents.
 
 use crate::Result;
 use crate::ondisk::superblock::Superblock;
@@ -25,11 +26,11 @@ use larder_cache::mbcache::{AttributeCaches, Deletion, MbCache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The maximum number of different contents with which new ones are compared. Hashes are easily forged.
-/// This limits the cost of a change even if all contents have the same hash.
+/// The maximum number of candidates with which new contents are compared. It limits the cost of a
+/// change if an attacker creates many contents with the same hash.
 const MAX_DIFFERENT: usize = 16;
 
-/// The caches that find equal contents, and the counts of shares.
+/// The caches that find equal contents, and the statistics of sharing.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     caches: Arc<AttributeCaches>,
@@ -42,20 +43,21 @@ pub(crate) struct Sharing {
 /// The results of sharing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareCounts {
-    /// The number of times that a file got an existing block, or an entry an existing inode.
+    /// The number of times that an existing block or value inode was shared instead of creating a
+    /// new one.
     pub shares: u64,
-    /// The space saved by the shares that still exist, in bytes. When a user leaves shared contents, this
-    /// decreases by its part, but not below 0.
+    /// The space in bytes that sharing currently saves. It decreases when a user leaves shared
+    /// contents, but not below 0.
     pub saved_bytes: u64,
 }
 
-/// Whether the contents that are read of an inode's attributes are offered for sharing.
+/// Whether the attribute contents that a reader reads are offered for sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrOffer {
-    /// They are not offered.
+    /// The contents are not offered.
     Nothing,
-    /// They are offered. The caller has the inode's lock, so that the inode remains a user of the contents,
-    /// and no open handle has changed its attributes.
+    /// The contents are offered. The caller must hold the inode's lock, so that the inode remains a
+    /// user of the contents and no open handle has changed its attributes.
     UnderLock,
 }
 
@@ -66,7 +68,8 @@ pub(super) enum Store {
     Inodes,
 }
 
-/// The changes that a handle makes to the caches when it stops. If it is dropped, they are discarded.
+/// The changes to the caches that are made when a handle stops. They are discarded if the handle is
+/// dropped.
 #[derive(Debug, Default)]
 pub(crate) struct SharingChanges {
     /// New contents: the cache, the hash, and the block or inode.
@@ -77,39 +80,40 @@ pub(crate) struct SharingChanges {
 
 /// The result of examining a candidate.
 pub(super) enum Candidate<R> {
-    /// Its contents are different.
+    /// The candidate has different contents.
     Different,
-    /// It has the maximum number of users.
+    /// The candidate has the maximum number of users.
     Full,
-    /// The caller was added to its users.
+    /// The caller was added to the users of the candidate.
     Taken(R),
 }
 
 impl SharingChanges {
-    /// Offers the contents of `value`, which this handle has created or changed. `hash` is their hash.
+    /// Offers the contents of `value`, which the handle has created or changed and whose hash is
+    /// `hash`.
     pub(super) fn offer(&mut self, store: Store, hash: u32, value: u64) {
         self.offers.push((store, hash, value));
     }
 
-    /// Withdraws the offer of `value`.
+    /// Withdraws the offer of `value` that this handle made.
     fn withdraw(&mut self, store: Store, value: u64) {
         self.offers
             .retain(|&(of, _, offered)| (of, offered) != (store, value));
     }
 
-    /// Counts one use of existing contents.
+    /// Counts one more use of existing contents.
     pub(super) fn count_share(&mut self) {
         self.shares += 1;
     }
 
-    /// Adds `clusters`, which may be negative, to the space that users other than the first save.
+    /// Adds `clusters`, which may be negative, to the space that sharing saves.
     pub(super) fn count_saved(&mut self, clusters: i64) {
         self.saved_clusters = self.saved_clusters.saturating_add(clusters);
     }
 }
 
 impl Sharing {
-    /// Creates the state for the attributes of the file system of `sb`.
+    /// Creates the state of attribute sharing for the file system with the superblock `sb`.
     pub(crate) fn new(caches: Arc<AttributeCaches>, sb: &Superblock) -> Self {
         let users = if sb.has_metadata_checksums() {
             UserCount::new(sb.block_size_bytes() as usize)
@@ -138,7 +142,7 @@ impl Sharing {
         }
     }
 
-    /// Applies `changes` when their handle stops.
+    /// Applies the `changes` of a handle that stops.
     pub(crate) fn keep(&self, changes: &mut SharingChanges) {
         for (store, hash, value) in changes.offers.drain(..) {
             self.offer(store, hash, value);
@@ -154,13 +158,14 @@ impl Sharing {
         }
     }
 
-    /// Offers the contents of `value`, with this `hash`, for sharing. A search detects if `value` is full.
-    /// An entry that was marked as full stays so.
+    /// Offers the contents of `value`, whose hash is `hash`, for sharing. An entry that is marked
+    /// as full stays marked. If `value` already has the maximum number of users, a search detects
+    /// this.
     pub(super) fn offer(&self, store: Store, hash: u32, value: u64) {
         self.cache(store).insert(hash, value, true);
     }
 
-    /// Offers `value` again: it was full, and now has room for another user.
+    /// Removes the mark that `value` is full, because it can have another user now.
     pub(super) fn offer_again(&self, store: Store, hash: u32, value: u64) {
         match self.cache(store).get(hash, value) {
             Some(held) => held.set_reusable(true),
@@ -168,8 +173,8 @@ impl Sharing {
         }
     }
 
-    /// Withdraws `value` before the handle of `changes` frees or changes it. Waits until its entry is not
-    /// in use.
+    /// Withdraws `value` from the cache. Must be called before the handle of `changes` frees or
+    /// changes the contents. Waits until the entry is not in use.
     pub(super) fn withdraw(
         &self,
         changes: &mut SharingChanges,
@@ -183,9 +188,10 @@ impl Sharing {
         }
     }
 
-    /// Calls `take` with each candidate that has this `hash`, until it takes one. The caller's handle must
-    /// not have changed any of them: a candidate that is full is then also full if the handle is undone,
-    /// and later searches skip it.
+    /// Calls `take` with each candidate that has this `hash`, until `take` accepts a candidate.
+    /// Marks candidates with the maximum number of users, so that later searches skip them. The
+    /// caller's handle must not have changed the candidates, so that these marks stay correct if
+    /// the handle is undone.
     pub(super) fn find<R>(
         &self,
         store: Store,

@@ -1,9 +1,9 @@
-//! Reading the attributes of an inode for modification, and writing them back.
+//! Reading the attributes of an inode in order to change them, and writing them back.
 //!
 //! # Model
 //! `ext4_xattr_set_handle` and `ext4_xattr_ibody_set`. The reference count of a value inode is the
-//! number of places with an entry that refers to it. A place is the body of an inode, or a block,
-//! regardless of its number of users.
+//! number of inode bodies and attribute blocks with an entry that refers to the value inode. A
+//! block counts once, regardless of its number of users.
 
 use super::block::Contents;
 use super::places::{AttributeBlock, Attributes};
@@ -25,7 +25,7 @@ pub(super) struct Change {
     contents: Option<Contents>,
 }
 
-/// The change of the reference count of each value inode.
+/// The changes of the reference counts of value inodes, by inode.
 #[derive(Debug, Default)]
 struct References(BTreeMap<Ino, i64>);
 
@@ -87,7 +87,8 @@ impl Filesystem {
         self.change_to(ino, before, after)
     }
 
-    /// Like [`Filesystem::change_of`], but keeps every attribute in its place in `after`.
+    /// Prepares a change like [`Filesystem::change_of`], but does not move the entries of value
+    /// inodes in `after`.
     fn change_to(&self, ino: Ino, before: Attributes, mut after: Attributes) -> Result<Change> {
         let contents = if before.in_block == after.in_block {
             None
@@ -101,9 +102,9 @@ impl Filesystem {
         })
     }
 
-    /// Like [`Filesystem::change_of`], for an inode that is about to lose all attributes. Its block is
-    /// neither shared nor offered: sharing would mean counting all values to which the block refers,
-    /// only to drop them.
+    /// Prepares a change like [`Filesystem::change_of`], for an inode that is about to lose all
+    /// attributes. The new block is neither shared nor offered for sharing, because the references
+    /// of the block to value inodes would be counted, only to be dropped soon.
     pub(super) fn final_change_of(
         &self,
         ino: Ino,
@@ -187,13 +188,14 @@ impl Filesystem {
         inode.add_blocks(by, sb.block_size_bytes(), may_be_huge);
     }
 
-    /// Returns the clusters that a user of a block with `attributes` takes, or saves if the block has
-    /// other users: those of the block and of the values to which it refers.
+    /// Returns the number of clusters of a block with `attributes` and of the value inodes to which
+    /// it refers. Each further user of the block saves this many clusters.
     fn clusters_of_block(&self, attributes: &[StoredXattr]) -> i64 {
         i64::from(!attributes.is_empty()) + self.clusters_of_values(attributes)
     }
 
-    /// Returns the clusters of values in inodes. They count as space of every user of the value.
+    /// Returns the number of clusters of the value inodes to which `attributes` refer. They count
+    /// as used space of every user of the value.
     fn clusters_of_values(&self, attributes: &[StoredXattr]) -> i64 {
         let values = attributes.iter().filter_map(StoredXattr::value_inode);
         values
@@ -201,7 +203,7 @@ impl Filesystem {
             .sum()
     }
 
-    /// Returns the clusters of a value of `size_bytes`.
+    /// Returns the number of clusters of a value inode whose value has `size_bytes` bytes.
     pub(super) fn value_clusters(&self, size_bytes: u64) -> i64 {
         let clusters = size_bytes.div_ceil(self.superblock().cluster_size_bytes());
         i64::try_from(clusters).unwrap_or(i64::MAX)

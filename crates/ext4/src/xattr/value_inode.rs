@@ -1,12 +1,14 @@
-//! Inodes that hold the values of attributes (feature `ea_inode`).
+//! Value inodes, which hold the values of attributes (feature `ea_inode`).
 //!
-//! The content is the value. Such an inode stores the checksum of its content in the field of the
-//! access time. It stores the number of entries that refer to it in the version, with the high half in
-//! the field of the change time. The content is metadata and is written through the journal.
+//! The content of a value inode is the value. Its access-time field stores the checksum of the
+//! content. The number of references from attribute entries is stored in the version field, with
+//! the high half in the change-time field. The content is metadata and is written through the
+//! journal.
 //!
 //! # Model
-//! `ext4_xattr_inode_lookup_create` and `ext4_xattr_inode_dec_ref`. There is no waiting for inodes: to
-//! search for one, count its users, or delete it, a thread needs the handle.
+//! `ext4_xattr_inode_lookup_create` and `ext4_xattr_inode_dec_ref`. Unlike in the kernel, no thread
+//! waits for a value inode: a thread needs the open handle to search for a value inode, to count
+//! its references, or to delete it.
 
 use super::share::{Candidate, Store};
 use super::{MAX_VALUE_BYTES, low_half};
@@ -21,8 +23,8 @@ use crate::{
 };
 
 impl Filesystem {
-    /// Returns an inode that holds `value`, and the value's checksum. It is an existing one, or a new
-    /// one that is created for `owner` and has no references yet.
+    /// Returns a value inode that holds `value`, and the checksum of the value. If no existing
+    /// inode holds the value, creates an inode for `owner`, which has no references yet.
     pub(super) fn provide_value_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -43,13 +45,13 @@ impl Filesystem {
         Ok((ino, checksum))
     }
 
-    /// Returns the key under which values are searched for.
+    /// Returns the checksum of `value`, which is also the key in the cache of value inodes.
     pub(super) fn value_checksum(&self, value: &[u8]) -> Crc32c {
         self.superblock().checksum_seed.bytes(value)
     }
 
-    /// Returns whether inode `ino` holds `value`, with this `checksum`, and is in use. Returns false
-    /// if it cannot be read.
+    /// Returns whether the inode `ino` is in use and holds `value`, whose checksum is `checksum`.
+    /// Returns false if the inode cannot be read.
     fn has_value(&self, ino: Ino, value: &[u8], checksum: Crc32c) -> bool {
         self.value_inode(ino).is_ok_and(|inode| {
             references(&inode) > 0
@@ -61,7 +63,8 @@ impl Filesystem {
         })
     }
 
-    /// Offers a value for sharing. It was read with the lock of an inode that uses it.
+    /// Offers a value inode for sharing. The caller must hold the lock of an inode that uses the
+    /// value, and must have read the value under that lock.
     pub(super) fn offer_value(&self, inode: &Inode) {
         let hash = low_half(inode.atime().seconds);
         let ino = u64::from(inode.ino().0);
@@ -120,8 +123,9 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Adds `by` to the number of entries that refer to the inode `ino` from attributes of `owner`.
-    /// Deletes the inode with the last reference.
+    /// Adds `by`, which may be negative, to the number of references to the value inode `ino`.
+    /// `owner` is an inode whose attributes refer to it. Deletes the value inode if no reference is
+    /// left.
     pub(super) fn count_value_references(
         &self,
         handle: &mut Handle<'_>,
@@ -141,7 +145,7 @@ impl Filesystem {
         let references = before
             .checked_add_signed(by)
             .ok_or_else(|| place.corrupt("reference count of the value inode is too small"))?;
-        // All references except one save the value's space.
+        // All references except the first save the space of the value.
         let more = by - i64::from(before == 0) + i64::from(references == 0);
         handle
             .sharing
@@ -153,7 +157,7 @@ impl Filesystem {
         self.write_inode(handle, &inode)
     }
 
-    /// Returns the inode `ino`, which holds the value of an attribute.
+    /// Returns the value inode `ino`.
     pub(super) fn value_inode(&self, ino: Ino) -> Result<Inode> {
         let place = Place::Inode(ino);
         if ino < self.superblock().first_ino {
@@ -197,7 +201,7 @@ impl Filesystem {
     }
 }
 
-/// Stores the checksum of the value in the field of the access time.
+/// Stores the checksum of the value in the access-time field of `inode`.
 fn set_checksum(inode: &mut Inode, checksum: Crc32c) {
     let time = |seconds| Timestamp {
         seconds,
@@ -205,7 +209,8 @@ fn set_checksum(inode: &mut Inode, checksum: Crc32c) {
     };
     inode.set_atime(time(checksum.0.into()));
     if low_half(inode.atime().seconds) != checksum.0 {
-        // In an inode of 128 bytes, it is read as a time before 1970.
+        // In an inode of 128 bytes, a checksum with the highest bit set is read as a time before
+        // 1970.
         inode.set_atime(time(checksum.0.cast_signed().into()));
     }
 }

@@ -1,7 +1,8 @@
-//! Setting and removing extended attributes, in every place where they can be stored.
+//! Setting and removing extended attributes, in the inode, in its attribute block, and in value
+//! inodes.
 //!
-//! If a function here fails, it may have changed something. The caller must drop the handle, which undoes
-//! the changes.
+//! If a function of this module fails, it may already have made changes. The caller must then drop
+//! the handle, which undoes the changes.
 
 use super::MAX_VALUE_BYTES;
 use super::places::Attributes;
@@ -22,11 +23,11 @@ use std::ops::ControlFlow;
 /// Whether an attribute may, must, or must not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrMode {
-    /// Set it whether or not it exists.
+    /// The attribute may exist or not.
     Any,
-    /// It must not exist: `XATTR_CREATE`.
+    /// The attribute must not exist, as with `XATTR_CREATE`.
     Create,
-    /// It must exist: `XATTR_REPLACE`.
+    /// The attribute must exist, as with `XATTR_REPLACE`.
     Replace,
 }
 
@@ -36,9 +37,9 @@ pub struct XattrChange<'a>(Planned<'a>);
 
 #[derive(Debug)]
 enum Planned<'a> {
-    /// The change is complete, and has to be written.
+    /// The new attributes are prepared and need only be written.
     Change(Change),
-    /// The value will be stored in a separate inode.
+    /// The value must be stored in a value inode, which needs the handle.
     InValueInode {
         before: Attributes,
         after: Attributes,
@@ -47,33 +48,36 @@ enum Planned<'a> {
     },
 }
 
-/// The maximum length of a name without its prefix.
+/// The maximum length in bytes of a name without its prefix.
 const MAX_NAME_BYTES: usize = 255;
 
-/// Blocks that a change of attributes modifies, in addition to those of value inodes: the inode, two
-/// attribute blocks, the bitmap and descriptor of each, and the superblock.
+/// The number of blocks that a change of attributes modifies, without those of value inodes: the
+/// inode, two attribute blocks, the bitmap and the descriptor of each attribute block's group, and
+/// the superblock.
 const CREDITS: u32 = 8;
 
-/// Blocks that creating or deleting a value inode modifies, in addition to its content: bitmaps and
-/// descriptors of the inode and the blocks, the inode, and nodes of its mapping.
+/// The number of blocks that creating or deleting a value inode modifies, without its content: the
+/// bitmaps and descriptors for the inode number and the blocks, the inode, and the nodes of its
+/// mapping.
 const VALUE_INODE_CREDITS: u32 = 16;
 
 impl Filesystem {
-    /// Returns the credits that a handle needs to set or remove an attribute of `inode`, whose lock is
-    /// held. If its block is replaced, the references of all values in it change.
+    /// Returns the number of credits that a handle needs to set or remove an attribute of `inode`.
+    /// They include the value inodes of all attributes, because replacing the attribute block
+    /// changes their reference counts. The caller must hold the lock of `inode`.
     #[must_use]
     pub fn xattr_credits(&self, inode: &Inode) -> u32 {
         if self.has_value_inodes() {
             let content = MAX_VALUE_BYTES.div_ceil(self.superblock().block_size_bytes());
-            // One value is created, another deleted.
+            // The change may create one value inode and delete another one.
             CREDITS + 2 * VALUE_INODE_CREDITS + content + self.value_table_blocks(inode)
         } else {
             CREDITS
         }
     }
 
-    /// Returns the number of inode table blocks with the value inodes of `inode`. Attributes that cannot
-    /// be read are ignored, because a change of them fails.
+    /// Returns the number of inode-table blocks that contain value inodes of `inode`. Attributes
+    /// after an unreadable one are ignored, because a change of the attributes then fails.
     fn value_table_blocks(&self, inode: &Inode) -> u32 {
         let mut blocks = BTreeSet::new();
         let _ = self.for_each_xattr(inode, XattrOffer::Nothing, &mut |entry, _| {
@@ -89,9 +93,10 @@ impl Filesystem {
         self.superblock().incompat.contains(Incompat::EA_INODE)
     }
 
-    /// Sets the attribute `name` (full name) of `inode` to a value in the form for programs. If it is an
-    /// access control list, the caller must change the mode. Changes the inode in memory and writes it.
-    /// Writes nothing if the value does not change.
+    /// Sets the attribute `name` of `inode` to `value`. `name` includes the prefix, and `value` has
+    /// the format of the system calls. If the attribute is an access control list, the caller must
+    /// also change the mode. Changes the inode in memory and writes it; writes nothing if the value
+    /// does not change.
     ///
     /// # Errors
     /// As for [`Filesystem::plan_set_xattr`] and [`Filesystem::change_xattrs`].
@@ -109,9 +114,10 @@ impl Filesystem {
         }
     }
 
-    /// Plans setting the attribute `name` of `inode`. Returns `None` if it has that value already. Needs
-    /// no handle, but needs the inode's lock until the change is made. Inline data, which is also an
-    /// attribute, must not change in between.
+    /// Prepares setting the attribute `name` of `inode`. Returns `None` if the attribute already
+    /// has this value. No handle need be open. The caller must hold the inode's lock until it has
+    /// made the change, and must not change inline data, which is stored in an attribute, before
+    /// that.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::NoAttribute`], [`Error::AttributeTooLarge`], [`Error::NotSupported`],
@@ -155,7 +161,7 @@ impl Filesystem {
         Ok(Some(XattrChange(planned)))
     }
 
-    /// Makes a change that was planned for `inode`, and writes it.
+    /// Makes a change that [`Filesystem::plan_set_xattr`] prepared for `inode`, and writes it.
     ///
     /// # Errors
     /// [`Error::AttributeTooLarge`], [`Error::NoSpace`], or the error for a damaged image.
@@ -180,7 +186,7 @@ impl Filesystem {
         self.store_attributes(handle, inode, change)
     }
 
-    /// Returns whether the value of `attribute` is `value`.
+    /// Returns whether `value` is the value of `attribute`, which may be stored in a value inode.
     fn is_value(&self, inode: &Inode, attribute: &StoredXattr, value: &[u8]) -> Result<bool> {
         match &attribute.value {
             StoredValue::Inline(old) => Ok(old == value),
@@ -191,8 +197,8 @@ impl Filesystem {
         }
     }
 
-    /// Adds an attribute, whose name must not exist yet, to those of `inode`. Stores the value in an
-    /// inode if it is large, or fits nowhere else.
+    /// Adds an attribute, whose name must not exist yet, to the attributes of `inode`. Stores the
+    /// value in a value inode if the value is large or fits nowhere else.
     pub(super) fn put(
         &self,
         handle: &mut Handle<'_>,
@@ -207,15 +213,15 @@ impl Filesystem {
         self.put_in_value_inode(handle, inode, attributes, name, value)
     }
 
-    /// Adds an attribute and stores its value with the entry. Returns false and changes nothing if it
-    /// does not fit.
+    /// Adds an attribute to the inode or the block, together with its value. Returns false and
+    /// changes nothing if it does not fit.
     fn put_beside_entry(
         &self,
         attributes: &mut Attributes,
         (index, name): (NameIndex, &[u8]),
         value: &[u8],
     ) -> bool {
-        // The room with the shortest name.
+        // The space for one attribute with the shortest name, which limits the length of a value.
         let room_bytes = block_room_bytes(self.buffers().block_size_bytes());
         space_bytes(1, value.len()) <= room_bytes
             && attributes.add(StoredXattr {
@@ -225,7 +231,7 @@ impl Filesystem {
             })
     }
 
-    /// Adds an attribute and stores its value in an inode.
+    /// Adds an attribute whose value is stored in a value inode.
     fn put_in_value_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -275,14 +281,15 @@ impl Filesystem {
         self.store_attributes(handle, inode, change)
     }
 
-    /// Removes all attributes of an inode that is being deleted, with their blocks and value inodes.
-    /// Returns false if the handle has too few credits: the caller must call it again with another
-    /// handle.
+    /// Removes all attributes of an inode that is being deleted, and releases its attribute block
+    /// and value inodes. Returns false if the handle had too few credits to finish: the caller must
+    /// then call this function again with another handle.
     pub fn drop_xattrs(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<bool> {
         loop {
             let before = self.attributes(inode)?;
             let mut after = before.clone();
-            // An inode that shares its block leaves the values in it to the other users.
+            // If the block is shared, its value inodes are still used by the other users of the
+            // block.
             let shares = before.block.is_some_and(|block| block.references > 1);
             if shares {
                 after.in_block.clear();
@@ -317,7 +324,8 @@ impl Filesystem {
     }
 }
 
-/// Converts `value` of an attribute of class `index` from the form for programs to the stored form.
+/// Converts `value` of an attribute of class `index` from the format of the system calls to the
+/// stored format.
 fn disk_form<'v>(inode: &Inode, index: NameIndex, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
     if !matches!(index, NameIndex::ACL_ACCESS | NameIndex::ACL_DEFAULT) {
         return Ok(Cow::Borrowed(value));
@@ -329,7 +337,8 @@ fn disk_form<'v>(inode: &Inode, index: NameIndex, value: &'v [u8]) -> Result<Cow
     Ok(Cow::Owned(list.to_disk()))
 }
 
-/// Splits a full name into its class and the rest. Returns an error if programs cannot set it.
+/// Splits a name into the class that its prefix represents and the name without the prefix. Returns
+/// an error if users cannot set this attribute.
 fn split_name<'n>(inode: &Inode, name: &'n [u8]) -> Result<(NameIndex, &'n [u8])> {
     let not_supported = "extended attributes in this namespace";
     let (index, name) = NameIndex::split(name)
