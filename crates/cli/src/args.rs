@@ -120,12 +120,13 @@ wins. If a flag contradicts a mount option, the flag wins.
         same as --noload: ignore the journal, even if it needs
         recovery, and mount read-only, even if rw is given
   ro, rw
-        mount read-only (several mounts can share the image) or
-        read-write (exclusive access) [default: rw; read-only, with a
-        warning, if the image cannot be written]
+        ro: mount read-only; several mounts can share the image;
+        rw: mount read-write, which requires exclusive access
+        [default: rw, but ro, with a warning, if the image cannot be
+        written]
   commit=SECONDS
-        interval between commits of the journal [default: 5, which 0
-        selects as well; maximum: 86400]
+        interval between commits of the journal [default: 5; 0 means
+        5; maximum: 86400]
   data=ordered|writeback|journal
         ordered: file content is written to the image before the
         metadata that refers to it is committed; writeback: same as
@@ -140,8 +141,8 @@ wins. If a flag contradicts a mount option, the flag wins.
         implementation of the cache that finds files with equal
         extended attributes, so that the files share a block
         [default: referenced]; no effect on read-only mounts
-          old         that of Linux before its rewrite in 2016, with
-                      several indexes and one lock
+          old         as in Linux before J. Kara's rewrite of 2016:
+                      several indexes, one lock
           lru         the rewrite with one LRU list
           list-lru    the rewrite with an LRU list for each processor
           referenced  the rewrite with a referenced bit, as in Linux
@@ -494,7 +495,7 @@ JSON:
   cache_size_bytes, tables (the option of the mount)
   page, buffer, dentry, inode, with these keys each:
     finder (hash function, or rbtree), buckets, objects, inserted,
-    capacity (most objects), lookups, hits, links_on_hits, links_on_misses,
+    capacity (largest number of objects), lookups, hits, links_on_hits, links_on_misses,
     longest_chain, bytes
   readahead {policy, max_bytes, threads, windows (batches of pages that were
     read ahead), pages_ahead (pages in these windows), pages_used,

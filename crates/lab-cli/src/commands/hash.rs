@@ -20,22 +20,19 @@ use std::process::ExitCode;
 /// The command replays the trace in the hash tables of larder's caches, once with each combination of
 /// hash function and table size. A link is an entry of a hash chain that a lookup compares with its key,
 /// so a lookup that follows fewer links is faster. For each cache, the command prints one row for each
-/// combination:
-///
-/// hit, miss: mean links of a lookup that finds its object, and of a lookup that does not;
-///
-/// excess: how many more links a lookup follows than if the keys were distributed over the buckets at
-/// random;
-///
-/// longest: length of the longest chain;
-///
-/// p: probability that keys that are distributed at random give chains at least as uneven;
-///
-/// ns: nanoseconds of a lookup on one processor, the median of seven runs with the median absolute
-/// deviation. An asterisk marks the rows that are statistically tied for fastest: no other row is faster
-/// by more than 3% plus 4.5 times the combined deviation of both rows.
+/// combination. The columns are explained below.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Columns:
+  hit      mean links of a lookup that finds its object
+  miss     mean links of a lookup that does not find its object
+  excess   how many more links a lookup follows than if the keys were distributed at random
+  longest  length of the longest chain
+  p        probability that keys that are distributed at random give chains at least as uneven
+  ns       nanoseconds of a lookup on one processor: the median of seven runs, with the median
+           absolute deviation. An asterisk marks the rows that are statistically tied for fastest:
+           no other row is faster by more than 3% plus 4.5 times the combined deviation of both rows.
+
 Values of --functions:
   NAME       a function that larder lab list prints; the name of its cache can be omitted (mult for
              page-mult), but a function that was designed for another cache needs its full name
@@ -60,7 +57,7 @@ Examples:
   larder lab hash --keys pages                         generated keys, without a trace
   larder lab hash --trace mount.parquet --bits 11,13..16
   larder lab hash --trace mount.parquet --cache dentry --functions reference,mult-11,golden
-  larder lab hash --trace blocks.parquet --memory 256M --json \
+  larder lab hash --trace blocks.parquet --memory 256M --json \\
       | jq '.caches[].rows[] | select(.is_fastest).function'
   larder lab hash --trace mount.parquet --output report
 
