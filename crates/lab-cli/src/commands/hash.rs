@@ -31,7 +31,7 @@ Columns:
   p        probability that keys that are distributed at random give chains at least as uneven
   ns       nanoseconds of a lookup on one processor: the median of seven runs, with the median
            absolute deviation. An asterisk marks the rows that are statistically tied for fastest:
-           no other row is faster by more than 3% plus 4.5 times the combined deviation of both rows.
+           no other row is faster by more than 3% plus 4.5 times the combined deviation of the two.
 
 Values of --functions:
   NAME       a function that larder lab list prints; the name of its cache can be omitted (mult for

@@ -35,9 +35,9 @@ Examples:
   larder lab record --kernel --pid 1234 --buffer 64M --json | jq .lost
 
 JSON: output (the new trace), events {page, buffer, dentry, inode} (rows of the trace),
-kernel_events (received from the kernel), lost (events that the kernel discarded), device {reads, read_bytes,
-writes, written_bytes}, windows {sync, async} (readahead windows, by the kind of readahead),
-missing_tracepoints [names of tracepoints that this kernel does not have]")]
+kernel_events (received from the kernel), lost (events that the kernel discarded), device {reads,
+read_bytes, writes, written_bytes}, windows {sync, async} (synchronous and asynchronous
+readahead), missing_tracepoints [names of tracepoints that this kernel does not have]")]
 pub(crate) struct RecordArgs {
     /// Record the running kernel (required; there is no other source)
     #[arg(long, required = true)]

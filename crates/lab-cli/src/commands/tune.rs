@@ -25,8 +25,10 @@ use std::process::ExitCode;
 /// half. A change is recommended only if the selected table is faster by more than 3% plus 4.5 times the
 /// combined deviation of both tables, and in at least 95% of the pairs.
 ///
-/// The command also replays the lookups of names in a table with room for half as many names, which is
-/// what shrink=eager of larder mount -o tables= can cost: chains are shorter, but more lookups miss.
+/// The option shrink=eager of larder mount -o tables= evicts names (dentries) early: chains become shorter,
+/// but more lookups miss. To estimate this effect, the command replays the lookups of names in a table with
+/// room for half as many names. shrink=eager is recommended only if the time that shorter chains save
+/// exceeds the time of the additional misses, which --miss-ns sets.
 ///
 /// The last line of the output is the option for larder mount. Links are the same in every run, but times
 /// vary: if a change is close to the noise, another run can give another recommendation.
@@ -44,8 +46,9 @@ JSON:
   mount_option            recommended option of larder mount
   caches [{
     cache
-    best, today           the selected table and the current table: {function, bits, links (of a
-                          lookup), chance_links (with random distribution), lookup_ns, mad_ns}
+    best                  the selected table: {function, bits, links (of a lookup), chance_links
+                          (with random distribution), lookup_ns, mad_ns}
+    today                 the current table, with the same keys as best
     lookups               number of lookups in the second half
     gain_links            decrease in links, as a fraction of 1: {value, low, high}
     gain_time             decrease in time, as a fraction of 1
@@ -54,7 +57,7 @@ JSON:
   }]
   shrinking               effect of shrink=eager: {lookups (of names), misses_normal, misses_eager,
                           saved_ns (of a lookup), certainty, break_even_ns (the largest cost of a
-                          miss at which eager is faster), assumed_miss_ns (value of --miss-ns),
+                          miss at which eager saves time), assumed_miss_ns (value of --miss-ns),
                           is_worth_it}
 
 These values can be null: lookup_ns, mad_ns and gain_time if there were too few lookups to measure

@@ -26,9 +26,9 @@ use std::sync::Arc;
 /// command checks that every file has the value that was set last.
 ///
 /// For one combination of P, F and V (a case), the command prints one row for each variant: the mean
-/// and standard deviation of the runs; the calls per second (sets/s); the number of calls that used an existing
-/// block (shares); the lookups and hits of the cache; and the entries that were evicted because the cache
-/// was full (dropped_by_limit). For several cases, the command prints one row of median times for each
+/// and standard deviation of the runs; the calls per second (sets/s); the number of calls that used an
+/// existing block (shares); the lookups and hits of the cache; and the entries that were evicted because
+/// the cache was full (dropped_by_limit). For several cases, the command prints one row of median times for each
 /// case, with one column for each variant. The report of --output then has the tables in the form of
 /// J. Kara's letter, one for each V. A cell contains the mean seconds of all variants, always in the order
 /// old, lru, list-lru, referenced, off, clock.
@@ -57,8 +57,8 @@ Examples:
   larder lab xattr-bench --matrix --variant all --ops 5000 --output report
 
 With --matrix and the default --ops and --runs, there are 476 million calls for each variant. On two
-processors, they take one or two minutes with --target engine, and about an hour with volume.
-Smaller --ops and --runs shorten this time, but not the creation of the files for each case.
+processors, these calls take one or two minutes with --target engine, and about an hour with volume.
+Smaller values of --ops and --runs shorten this time, but not the creation of the files for each case.
 
 JSON: target, operations (N), runs, seed, measured [{processes, files, values, variant, mean_s,
 deviation_s, sets_s (calls per second), seconds (of each run), stats (of the cache, as attributes in
