@@ -7,12 +7,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A device that forwards all calls, except those that its plan fails: they return `EIO`, or the errno
-/// that is [set](FaultyDevice::with_errno).
+/// A device that forwards all calls to another device, except the calls that its plan fails. These return
+/// `EIO`, or the errno set by [`with_errno`](FaultyDevice::with_errno).
 ///
-/// The plan is fixed when the device is created. Reads, writes (including discards) and flushes are
-/// numbered from 0 in the order of their arrival, both per kind and in total. A run of one thread is
-/// therefore repeatable. A write that fails may have written its first half.
+/// The plan is fixed when the device is created. Reads, writes (including discards) and flushes are numbered
+/// from 0 in the order of the calls: each kind has its own numbers, and all calls together have another
+/// sequence of numbers. A single-threaded test therefore has the same faults in every run. A failed write
+/// writes the first half of its first buffer to the other device.
 #[derive(Debug)]
 pub struct FaultyDevice {
     inner: Arc<dyn BlockDevice>,
@@ -43,7 +44,7 @@ enum Call {
 }
 
 impl FaultyDevice {
-    /// Forwards all calls to `inner`, until a fault is added.
+    /// Creates a device that forwards all calls to `inner`. The other functions add faults.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         Self {
@@ -93,7 +94,7 @@ impl FaultyDevice {
         self.fail_numbers(Some(Call::Flush), number..number.saturating_add(1))
     }
 
-    /// Fails the calls with these numbers, counted from 0 over reads, writes and flushes.
+    /// Fails the calls with these numbers, where reads, writes and flushes are numbered together from 0.
     #[must_use]
     pub fn fail_calls(self, numbers: Range<u64>) -> Self {
         self.fail_numbers(None, numbers)
@@ -104,14 +105,14 @@ impl FaultyDevice {
         self
     }
 
-    /// Fails about one call in `one_in` (none if it is 0), chosen by `seed`.
+    /// Fails about one call in `one_in`, or none if `one_in` is 0. `seed` determines which calls fail.
     #[must_use]
     pub fn fail_randomly(mut self, seed: u64, one_in: u64) -> Self {
         self.random = Some(Random { seed, one_in });
         self
     }
 
-    /// Truncates the device to `size_bytes`.
+    /// Makes the device appear to have only `size_bytes`.
     #[must_use]
     pub fn shorten_to(mut self, size_bytes: u64) -> Self {
         self.size_bytes = size_bytes.min(self.size_bytes);
@@ -130,7 +131,7 @@ impl FaultyDevice {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Counts the call, and returns whether it fails.
+    /// Counts the call, and returns whether the plan fails it.
     fn fails(&self, call: Call, bytes: &Range<u64>) -> bool {
         let counter = match call {
             Call::Read => &self.reads,
@@ -159,8 +160,7 @@ impl FaultyDevice {
         io::Error::from_raw_os_error(self.errno.raw_os_error())
     }
 
-    /// Returns the bytes of a call. Fails if they are not within the device, or if the plan fails the
-    /// call.
+    /// Counts the call. Fails if its bytes are not within the device, or if the plan fails the call.
     fn check(&self, call: Call, offset_bytes: u64, len_bytes: u64) -> Result<()> {
         let end_bytes = offset_bytes.saturating_add(len_bytes);
         let fails = self.fails(call, &(offset_bytes..end_bytes));
@@ -211,7 +211,7 @@ impl BlockDevice for FaultyDevice {
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         let checked = self.check(Call::Write, offset_bytes, gathered_bytes(bufs));
         if let Err(error @ Error::Write { .. }) = checked {
-            // Half of the read may have been done.
+            // A real device may have written a part of the bytes when a write fails.
             if let Some(first) = bufs.first() {
                 let _ = self.inner.write_at(&first[..first.len() / 2], offset_bytes);
             }

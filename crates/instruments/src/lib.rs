@@ -1,14 +1,14 @@
-//! Devices for experiments and tests, which build on the interface of `larder-block`.
+//! Devices for experiments and tests. All but the simulated device implement the interface of `larder-block`.
 //!
-//! | device | bytes from | for |
+//! | device | content | use |
 //! |---|---|---|
-//! | [`SimulatedDevice`](simulated::SimulatedDevice) | nowhere: it only takes virtual time | the lab's simulator |
-//! | [`OverlayDevice`] | shared memory, written pages copied | many states of one image |
-//! | [`RecordingDevice`] | another device, all calls logged | tests of what is read, and of power cuts |
-//! | [`FaultyDevice`] | another device, with planned or seeded faults | tests of failing devices |
+//! | [`SimulatedDevice`](simulated::SimulatedDevice) | none: only the virtual time of requests is simulated | the lab's simulator |
+//! | [`OverlayDevice`] | shared memory; written pages are copied | many states of one image |
+//! | [`RecordingDevice`] | another device's; all calls are logged | tests of which bytes are read, and of power cuts |
+//! | [`FaultyDevice`] | another device's; some calls fail, as planned or at random | tests of failing devices |
 //!
-//! [`PowerCuts`] derives, from the log of a [`RecordingDevice`], the states that a loss of power may
-//! leave. No product crate depends on this crate.
+//! [`PowerCuts`] derives from the log of a [`RecordingDevice`] the contents that the device can have after a
+//! loss of power. Only the lab and tests use this crate.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A device in memory over a shared base: only written pages are copied.
+//! A device in memory whose content is a shared base and private copies of the written pages.
 
 use larder_block::{BlockDevice, Result, check_range};
 use parking_lot::RwLock;
@@ -11,19 +11,19 @@ pub const OVERLAY_PAGE_BYTES: usize = 4096;
 /// The content of a page of an [`OverlayDevice`].
 pub type OverlayPage = Arc<[u8; OVERLAY_PAGE_BYTES]>;
 
-/// A writable device of the length of `base`, which shows `base` and the writes on top of it.
+/// A writable device in memory. A page contains the bytes of `base` until it is written.
 ///
 /// A clone copies only the table of written pages, so that many states of a large image fit in memory.
 #[derive(Debug)]
 pub struct OverlayDevice {
-    /// The base content; zeros follow it.
+    /// The initial content of the device, from offset 0. The device is zero after the end of `base`.
     base: Arc<[u8]>,
     size_bytes: u64,
     pages: RwLock<HashMap<u64, OverlayPage>>,
 }
 
 impl OverlayDevice {
-    /// Creates a device that shows `base`, without any writes.
+    /// Creates a device with the size and the content of `base`.
     #[must_use]
     pub fn new(base: Arc<[u8]>) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl OverlayDevice {
         }
     }
 
-    /// Creates a device of `size_bytes` zeros, which take no memory.
+    /// Creates a device of `size_bytes` zeros. Only written pages take memory.
     #[must_use]
     pub fn zeros(size_bytes: u64) -> Self {
         Self {
@@ -42,13 +42,14 @@ impl OverlayDevice {
         }
     }
 
-    /// Returns the written pages by number. Pages that two devices share are the same allocation.
+    /// Returns the written pages by number. A page that two devices share is one allocation.
     #[must_use]
     pub fn pages(&self) -> HashMap<u64, OverlayPage> {
         self.pages.read().clone()
     }
 
-    /// Returns the base's content of page `number`: shorter at the end of the base, and empty for zeros.
+    /// Returns the content of page `number` in the base. The result is shorter than a page at the end of the
+    /// base, and empty after the end.
     #[must_use]
     pub fn base_page(&self, number: u64) -> &[u8] {
         let start = usize::try_from(number)
@@ -59,8 +60,8 @@ impl OverlayDevice {
         &self.base[start..end]
     }
 
-    /// Calls `visit` for each page that a range overlaps, with the range within the page and the
-    /// matching range of a buffer that has the length of the whole range.
+    /// Calls `visit` for each page that a range of the device overlaps. The arguments are the page number,
+    /// the overlapping range within the page, and the corresponding range of a buffer for the whole range.
     fn each_page(
         offset_bytes: u64,
         len_bytes: usize,

@@ -1,37 +1,38 @@
-//! The states that a loss of power may leave on a device, derived from the log of its changes.
+//! Derives the contents that a device can have after a loss of power from the log of its changes.
 //!
-//! Model: a disk with a volatile cache. Changes that had returned before a flush began are on the medium
-//! when the flush returns. Of all later writes, any sectors of 512 bytes may be on the medium, whatever
-//! the order in which they were written; all other sectors keep their previous contents. A sector is
-//! never torn.
+//! Model: a disk with a volatile cache. When a flush returns, all changes that had returned before the flush
+//! began are on the medium. Of all later writes, any subset of the 512-byte sectors can be on the medium,
+//! whatever the order of the writes. All other sectors keep their previous contents. A sector is never torn.
 
 use crate::faulty::split_mix;
 use crate::{ChangeRecord, OverlayDevice};
 use larder_block::{BlockDevice, Result};
 use std::ops::Range;
 
-/// The size of a sector, which reaches the medium as a whole or not at all.
+/// The size of a sector, the unit that reaches the medium as a whole or not at all.
 pub const SECTOR_BYTES: usize = 512;
 
-/// The content of discarded bytes. Any value is allowed, so this is one that no test writes.
+/// The byte that discarded ranges contain. A device may return any content; tests do not write this byte.
 const DISCARDED: u8 = 0xdd;
 
-/// The states that a loss of power may leave, at a position in a log. The position only moves forward.
+/// The contents that a device can have if power is lost at a position in a log. The position only moves
+/// forward.
 #[derive(Debug)]
 pub struct PowerCuts<'a> {
     changes: &'a [ChangeRecord],
-    /// The number of changes that had returned.
+    /// The number of changes that had returned when power was lost.
     position: usize,
     /// The number of changes, from the start of the log, that are durable.
     durable_end: usize,
     durable: OverlayDevice,
     written: OverlayDevice,
-    /// Bytes whose sectors reach the medium together.
+    /// A range of bytes that reaches the medium as a whole or not at all, although it is larger than a
+    /// sector.
     untorn: Range<u64>,
 }
 
 impl<'a> PowerCuts<'a> {
-    /// Starts before the first of `changes`, which were made to `device`.
+    /// Creates the position before the first of `changes`. `device` is the device before these changes.
     #[must_use]
     pub fn new(device: &OverlayDevice, changes: &'a [ChangeRecord]) -> Self {
         Self {
@@ -44,7 +45,7 @@ impl<'a> PowerCuts<'a> {
         }
     }
 
-    /// Excludes torn writes within these bytes, for structures that the format assumes are written
+    /// Excludes torn writes within `bytes`, for a structure that the on-disk format assumes is written
     /// atomically.
     #[must_use]
     pub fn without_tearing(mut self, bytes: Range<u64>) -> Self {
@@ -52,8 +53,8 @@ impl<'a> PowerCuts<'a> {
         self
     }
 
-    /// Advances to the point where `position` changes have returned, at most to the end. It never moves
-    /// back.
+    /// Advances to the point at which `position` changes had returned, or to the end of the log if it is
+    /// shorter. Does nothing if that point is before the current position.
     ///
     /// # Errors
     /// Fails if a change is not within the device.
@@ -73,14 +74,14 @@ impl<'a> PowerCuts<'a> {
         Ok(())
     }
 
-    /// Returns the device with every write that had returned on the medium.
+    /// Returns the content if all changes that had returned are on the medium.
     #[must_use]
     pub fn all_written(&self) -> OverlayDevice {
         self.written.clone()
     }
 
-    /// Returns one of the other possible devices, chosen by `seed`. If the next change is a write, the
-    /// device may contain it too, although it had not returned.
+    /// Returns one of the other possible contents, which `seed` determines. If the change after the position
+    /// is a write, its sectors can be on the medium although the write had not returned.
     ///
     /// # Errors
     /// Fails if a change is not within the device.
@@ -96,7 +97,7 @@ impl<'a> PowerCuts<'a> {
                 bytes,
             } = &self.changes[number]
             {
-                let part = Part {
+                let part = LoggedWrite {
                     offset_bytes: *offset_bytes,
                     bytes,
                     untorn: &self.untorn,
@@ -110,22 +111,23 @@ impl<'a> PowerCuts<'a> {
     }
 }
 
-/// A write, or a part of one, that is not torn.
-struct Part<'a> {
+/// A logged write. The sectors that start in `untorn` must reach the medium together or not at all.
+struct LoggedWrite<'a> {
     offset_bytes: u64,
     bytes: &'a [u8],
     untorn: &'a Range<u64>,
 }
 
-/// The writes that reach the medium.
+/// The rule for which of the writes since the last flush reach the medium.
 enum Survival {
-    /// The writes before this one, and some sectors of it: a device that keeps the order.
+    /// All writes before this one, and some sectors of this one: the device keeps the order of writes.
     Until(usize),
-    /// All writes except this one.
+    /// All writes except this one, of which some sectors may be on the medium.
     AllBut(usize),
     /// Only this write.
     Only(usize),
-    /// Each write, or each of its sectors, with this probability in eighths.
+    /// Each write with this probability, in eighths. A quarter of the writes are torn instead: any of their
+    /// sectors may be on the medium.
     Eighths(u64),
 }
 
@@ -147,9 +149,9 @@ impl Survival {
         random: &mut Random,
         number: usize,
         device: &OverlayDevice,
-        part: &Part<'_>,
+        part: &LoggedWrite<'_>,
     ) -> Result<()> {
-        let Part {
+        let LoggedWrite {
             offset_bytes,
             bytes,
             untorn,

@@ -1,12 +1,13 @@
-//! A device that logs its calls: reads, for tests of what is read and in which pieces; writes and
-//! flushes, for tests of power loss.
+//! A device that logs its calls. The log of reads is for tests of which bytes are read in one call. The log
+//! of writes, discards and flushes is for tests of power loss.
 
 use larder_block::{BlockDevice, Result, gathered_bytes, total_bytes};
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-/// A device that logs each read before it forwards it, and each change after it succeeded.
+/// A device that forwards all calls to another device. It logs a read before forwarding it, and a change (a
+/// write, discard or flush) after it succeeded.
 ///
 /// The logs grow without bound, so this device is only for tests.
 #[derive(Debug)]
@@ -21,13 +22,13 @@ pub struct RecordingDevice {
 pub struct ReadRecord {
     /// The first byte of the read.
     pub offset_bytes: u64,
-    /// The length of the read, over all buffers.
+    /// The total length of all buffers of the read.
     pub len_bytes: u64,
     /// The number of buffers.
     pub buffers: usize,
 }
 
-/// A change of a [`RecordingDevice`] that returned without an error.
+/// A write, discard or flush of a [`RecordingDevice`] that returned without an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeRecord {
     /// A write.
@@ -39,7 +40,8 @@ pub enum ChangeRecord {
     },
     /// A flush.
     Flush {
-        /// The number of changes that had returned when it began. They are durable after it.
+        /// The number of changes that had returned when the flush began. These changes are durable after the
+        /// flush.
         covers: usize,
     },
     /// A discard.
@@ -52,7 +54,7 @@ pub enum ChangeRecord {
 }
 
 impl RecordingDevice {
-    /// Logs the calls to `inner`.
+    /// Creates a device that forwards calls to `inner` and logs them.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         Self {
@@ -62,19 +64,19 @@ impl RecordingDevice {
         }
     }
 
-    /// Returns the reads since the last call, oldest first.
+    /// Removes all logged reads and returns them, oldest first.
     #[must_use]
     pub fn take_log(&self) -> Vec<ReadRecord> {
         std::mem::take(&mut *self.reads.lock())
     }
 
-    /// Returns the number of changes that have returned so far.
+    /// Returns the number of logged changes.
     #[must_use]
     pub fn change_count(&self) -> usize {
         self.changes.lock().len()
     }
 
-    /// Returns the changes since the last call, oldest first.
+    /// Removes all logged changes and returns them, oldest first.
     #[must_use]
     pub fn take_changes(&self) -> Vec<ChangeRecord> {
         std::mem::take(&mut *self.changes.lock())

@@ -1,5 +1,5 @@
-//! Properties of every simulated device under any requests, and the agreement of the disk with
-//! `docs/design/devices.md`.
+//! Tests properties that every simulated device must have for any requests, and that `docs/design/devices.md`
+//! contains the current results of the disk.
 
 #[path = "../examples/device_figures/measure.rs"]
 mod measure;
@@ -91,7 +91,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     )
 }
 
-/// The completions, and the device at the end.
+/// All completions of a run, and the device after the run.
 struct Finished {
     submitted: BTreeMap<RequestId, VirtualTime>,
     completions: Vec<Completion>,
@@ -112,8 +112,8 @@ fn finish(device: &mut SimulatedDevice) -> Vec<Completion> {
     completions
 }
 
-/// Submits all steps and runs until the device is idle. With `polls`, collects completions at each event
-/// of the device; otherwise only at the end.
+/// Submits the requests of all steps and runs until the device is idle. With `polls`, collects the
+/// completions at each event of the device; otherwise collects all of them at the end.
 fn run_steps(model: &DeviceModel, seed: u64, steps: &[Step], polls: bool) -> Finished {
     let mut device = SimulatedDevice::new(model, seed);
     let mut submitted = BTreeMap::new();
@@ -230,8 +230,8 @@ proptest! {
         let finished = run_steps(sata_2007(), seed, &steps, true);
         let took_ns = finished.completions.last().expect("there were requests").at.0;
         let read_bytes = finished.device.counts().read_bytes;
-        // The data sheet's 67.8 MB/s are an average over many tracks; the last track may lack its
-        // switch.
+        // The 67.8 MB/s of the data sheet are an average over many tracks. A short read can exceed this rate,
+        // because the last track needs no track switch.
         let sheet_ns = read_bytes * 10_000 / 678;
         prop_assert!(took_ns + 1_480_000 >= sheet_ns, "{took_ns} ns, {sheet_ns} ns");
     }
@@ -250,7 +250,7 @@ proptest! {
         let finished = run_steps(named(name), SEED, &steps, true);
         let bytes: u64 = requests.iter().map(|request| request.len_bytes).sum();
         let took_ns = finished.completions.last().expect("there were requests").at.0;
-        // Each command's transfer is rounded down to a nanosecond.
+        // The transfer time of each command is rounded down to a nanosecond.
         let rounded_ns = 2 * steps.len() as u64;
         prop_assert!(took_ns + rounded_ns >= bytes * 1000 / link_bytes_per_us);
     }
@@ -286,12 +286,13 @@ fn sequential_reads_of_odd_sizes_lose_no_revolution() {
         device.submit(now, read_at(index * len_bytes, len_bytes));
         now = finish(&mut device)[0].at;
     }
-    // 20 MB at 67.8 MB/s, and the first seek; one revolution per request would take 1.7 s more.
+    // The expected time is 20 MB at 67.8 MB/s, plus the first seek. Losing one revolution per request would
+    // add 1.7 s.
     assert!(now < VirtualTime(330_000_000), "{now:?}");
 }
 
 #[test]
-fn neighbours_submitted_at_one_moment_become_one_command() {
+fn adjacent_requests_of_the_same_time_become_one_command() {
     let mut device = SimulatedDevice::new(sata_2007(), SEED);
     let part = 64 * KIB;
     for index in [3, 4, 2, 5, 1, 6, 0, 7] {
@@ -304,7 +305,7 @@ fn neighbours_submitted_at_one_moment_become_one_command() {
 }
 
 #[test]
-fn neighbours_of_a_full_command_are_not_merged() {
+fn adjacent_request_of_a_full_command_is_not_merged() {
     let mut device = SimulatedDevice::new(sata_2007(), SEED);
     device.submit(VirtualTime(0), read_at(0, 512 * KIB));
     device.submit(VirtualTime(0), read_at(512 * KIB, 4 * KIB));
@@ -313,7 +314,7 @@ fn neighbours_of_a_full_command_are_not_merged() {
 }
 
 #[test]
-fn read_and_write_side_by_side_are_not_merged() {
+fn adjacent_read_and_write_are_not_merged() {
     let mut device = SimulatedDevice::new(sata_2007(), SEED);
     device.submit(VirtualTime(0), read_at(0, 4 * KIB));
     device.submit(VirtualTime(0), write_at(4 * KIB, 4 * KIB));
@@ -337,7 +338,7 @@ fn queue_with_seven_eighths_of_its_reads_is_congested() {
     }
     for index in 0..111 {
         device.submit(VirtualTime(0), read_at(index * 1_000_000, 4 * KIB));
-        // This read is merged with the previous one, so that it is not a command of its own.
+        // This read is merged with the previous one, so it does not add a command.
         let next = read_at(index * 1_000_000 + 4 * KIB, 4 * KIB);
         device.submit(VirtualTime(0), next);
     }
@@ -381,7 +382,8 @@ fn latency_in_flood(depth: usize, burst: &[Request], flood: impl Fn(u64) -> Requ
     }
 }
 
-/// The read deadline, then the drive's age limit, then a full queue of the longest services.
+/// The maximum latency of a read: the deadline of reads, plus the drive's age limit, plus the longest service
+/// times of a full queue.
 const READ_BOUND: Duration = Duration::from_millis(500 + 300 + 31 * 25);
 
 #[test]
@@ -464,7 +466,8 @@ fn offset_with_rate_of_lower_rates_is_further_inwards() {
     assert!(offsets[4] < model.size_bytes.value);
 }
 
-/// The tables of the document match the program's output, and are close to the measurements of Wu 2007.
+/// Tests that the tables of the document match the output of the program, and that the results are close to
+/// the measurements of Wu 2007.
 #[test]
 fn figures_of_the_document_equal_the_output_of_the_program() {
     let document = include_str!("../../../docs/design/devices.md");

@@ -1,6 +1,7 @@
-//! Prints the parameters and figures of the simulated devices: the tables of `docs/design/devices.md`.
+//! Prints the tables of `docs/design/devices.md`: the parameters of the simulated devices, and results of
+//! simulations.
 //!
-//! `cargo run --release -p larder-instruments --example device_figures`
+//! Run it with `cargo run --release -p larder-instruments --example device_figures`.
 
 mod measure;
 
