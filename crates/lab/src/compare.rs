@@ -1,4 +1,4 @@
-//! Runs one workload under several policies, with all other parameters equal.
+//! Simulates one workload under several readahead policies, with all other parameters equal.
 
 use larder_instruments::simulated::DeviceModel;
 use larder_readahead::PolicyName;
@@ -9,10 +9,10 @@ use crate::run_report::RunReport;
 use crate::simulator::{CpuModel, Error, Simulator, SimulatorConfig};
 use crate::workload::Workload;
 
-/// The parameters that all policies share.
+/// The parameters of a comparison, which are equal for all policies.
 #[derive(Clone, Debug)]
 pub struct CompareConfig {
-    /// The reads that the readers issue.
+    /// The workload, which generates the operations of the readers.
     pub workload: Workload,
     /// The device that stores the files.
     pub device: &'static DeviceModel,
@@ -26,10 +26,10 @@ pub struct CompareConfig {
     pub cpu: CpuModel,
 }
 
-/// The results of each policy on the same workload.
+/// The results of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The workload with all of its parameters.
+    /// The name of the workload and all its parameters.
     pub workload: String,
     /// The device model's name.
     pub device: &'static str,
@@ -45,8 +45,7 @@ pub struct Comparison {
 
 /// Runs the workload on a cold cache under each of `policies`, in parallel.
 ///
-/// # Errors
-/// [`Error`] if the cache cannot be created or the files do not fit on the device.
+/// # Errors Returns an error if the cache cannot be created or the files do not fit on the device.
 pub fn compare(config: &CompareConfig, policies: &[PolicyName]) -> Result<Comparison, Error> {
     let reports = policies
         .par_iter()

@@ -11,7 +11,7 @@ use crate::run_report::{RunReport, as_f64};
 
 const MIB: f64 = 1_048_576.0;
 
-/// Shortest run, in seconds, for which throughput per second is plotted.
+/// The minimum duration of a run, in seconds, for a plot of the throughput over time.
 const LINE_SECONDS: usize = 5;
 
 const PLOT_NAME: &str = "comparison.svg";
@@ -82,7 +82,7 @@ impl Comparison {
         ]
     }
 
-    /// Plots throughput by the second, or total throughput for a run of a few seconds.
+    /// Plots the throughput in each second, or only the total throughput if the run was short.
     #[must_use]
     pub fn plot(&self) -> String {
         let longest = self.reports.iter().map(|report| report.samples.len()).max();
@@ -149,7 +149,7 @@ impl Report for Comparison {
     }
 }
 
-/// Formats a size in KiB if it is a whole number of these, and in bytes otherwise.
+/// Formats a size in KiB if it is a multiple of 1 KiB, and in bytes otherwise.
 fn kibibytes(bytes: u64) -> String {
     if bytes.is_multiple_of(1024) {
         format!("{} KiB", bytes / 1024)

@@ -5,8 +5,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Creates the work of each of `processes` threads with `prepare`, starts all of it at the same
-/// time, and returns the time until the last thread finished, with the result of each.
+/// Calls `prepare` in each of `processes` threads, then starts the returned functions at the same time.
+/// Returns the time until the last function finished, and the results.
 pub(crate) fn run_concurrently<T: Send, W: FnOnce() -> T>(
     processes: u32,
     prepare: impl Fn(u32) -> W + Sync,

@@ -1,5 +1,5 @@
-//! The lab: examines caches and readahead with the real code, either in virtual time
-//! ([`simulator`], [`contention`]), or timed on this machine ([`xattr_bench`], [`sdm`]).
+//! The lab: experiments with the code of Larder's caches and readahead. Some run in virtual time
+//! ([`simulator`], [`contention`]); others are timed on this machine ([`xattr_bench`], [`sdm`]).
 
 #![forbid(unsafe_code)]
 

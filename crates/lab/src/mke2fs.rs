@@ -1,4 +1,4 @@
-//! In-memory images that mke2fs creates.
+//! Creates images in memory with mke2fs.
 
 use rustix::fd::AsRawFd;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -10,7 +10,7 @@ use std::process::Command;
 /// Directories of mke2fs that `PATH` omits for ordinary users.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-/// An image cannot be created.
+/// The reasons why an image cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// mke2fs is not installed.
@@ -26,10 +26,10 @@ pub enum Error {
     },
 }
 
-/// Formats a file of zeros in memory with `options`, separated by single blanks. The file has no name.
+/// Creates an unnamed file in memory and formats it with mke2fs. `options` are separated by single blanks.
 ///
 /// # Errors
-/// [`Error::Missing`] if mke2fs is not installed, [`Error::Failed`] if it fails.
+/// Returns [`Error::Missing`] if mke2fs is not installed, and [`Error::Failed`] if it fails.
 pub fn formatted(size_bytes: u64, options: &str) -> Result<File, Error> {
     let failed = |reason: String| Error::Failed { size_bytes, reason };
     let image = empty_file(size_bytes).map_err(|error| failed(error.to_string()))?;

@@ -5,62 +5,61 @@ use std::time::Duration;
 use larder_readahead::PolicyName;
 use serde::{Serialize, Serializer};
 
-/// Results of one run of a workload. All times are virtual. The JSON also contains the rates that
-/// the methods compute, under their names.
+/// Results of one run of a workload. All times are virtual. The JSON also contains the rates that the methods
+/// compute, with the names of the methods as keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunReport {
     /// The readahead policy.
     pub policy: PolicyName,
-    /// Time from the start to the end of the last request.
+    /// Time from the start of the run to the end of the last request.
     pub elapsed: Duration,
     /// Number of bytes read.
     pub bytes_read: u64,
-    /// Number of bytes written, initially to the cache.
+    /// Number of bytes that writers wrote to the cache.
     pub bytes_written: u64,
     /// Number of completed requests: reads, writes, faults and flushes.
     pub requests: u64,
     /// Latencies of the requests.
     pub latency: LatencyReport,
-    /// Number of reads that the device served, after merging.
+    /// Number of read commands that the device served. Requests that were merged count as one.
     pub device_reads: u64,
-    /// Number of bytes of these reads.
+    /// Number of bytes that the device read.
     pub device_read_bytes: u64,
-    /// Number of writes that the device served, after merging.
+    /// Number of write commands that the device served. Requests that were merged count as one.
     pub device_writes: u64,
-    /// Number of bytes of these writes.
+    /// Number of bytes that the device wrote.
     pub device_written_bytes: u64,
     /// Counts of pages and lookups.
     pub pages: PageCounts,
-    /// One sample for each second of the run. The last one covers the remainder: less than a
-    /// second, unless the run took more than a day.
+    /// One sample for each second of the run, for at most one day. The last sample covers the remaining time.
     pub samples: Vec<Sample>,
 }
 
 /// Counts of pages and lookups in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageCounts {
-    /// Pages that readers looked up: one for each page of each request.
+    /// Lookups of pages by readers: one for each page of each request.
     pub page_lookups: u64,
-    /// Of these, pages that were present.
+    /// Those of `page_lookups` that found the page in the cache.
     pub page_hits: u64,
-    /// Of these, pages for which the reader had to wait.
+    /// Those of `page_lookups` after which the reader had to wait for the page.
     pub page_misses: u64,
-    /// Of the misses, pages that were already being read.
+    /// Those of `page_misses` in which the page was already being read from the device.
     pub page_misses_in_flight: u64,
-    /// Second lookups, of pages for which a policy was called because they were missing.
+    /// Second lookups of missing pages, after the call of the policy.
     pub lookups_after_miss: u64,
-    /// Calls of the policy that decide on windows.
+    /// Calls of the policy to decide on a readahead window.
     pub readahead_calls: u64,
-    /// Lookups of pages in a window to be read.
+    /// Lookups to find which pages of a window must be read.
     pub insert_lookups: u64,
     /// Lookups by the policy itself.
     pub policy_lookups: u64,
-    /// Pages that were read before they were requested.
+    /// Pages that were read from the device before a reader requested them.
     pub pages_ahead: u64,
-    /// Of these, pages that were later used. Pages of an earlier run count in the run that uses
-    /// them.
+    /// Pages read ahead that were later used. A page that was read ahead in an earlier run counts in the run
+    /// that uses it.
     pub pages_used: u64,
-    /// Of these, pages that were evicted before use: thrashed.
+    /// Pages read ahead that were evicted before they were used.
     pub pages_wasted: u64,
 }
 
@@ -86,11 +85,11 @@ pub struct LatencyReport {
 pub struct Sample {
     /// The end of the second, counted from the start of the run.
     pub at_s: f64,
-    /// Bytes that readers and writers transferred in it, per second.
+    /// Bytes per second that readers and writers transferred.
     pub throughput_bytes_s: f64,
-    /// Mean size of the reads that the device served in it; 0 if there were none.
+    /// Mean size of the read commands that the device served; 0 if there were none.
     pub mean_read_bytes: f64,
-    /// Number of active readers: started and not finished.
+    /// Number of readers that had started and had not finished at the end of the second.
     pub streams: u32,
 }
 
@@ -124,13 +123,13 @@ impl RunReport {
         )
     }
 
-    /// Returns the mean size of a read that the device served.
+    /// Returns the mean size of a read command that the device served.
     #[must_use]
     pub fn mean_device_read_bytes(&self) -> f64 {
         quotient(self.device_read_bytes, self.device_reads)
     }
 
-    /// Returns the share of lookups that hit, from 0 to 1.
+    /// Returns the share of `page_lookups` that hit, from 0 to 1.
     #[must_use]
     pub fn hit_rate(&self) -> f64 {
         quotient(self.pages.page_hits, self.pages.page_lookups)
@@ -156,7 +155,7 @@ pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// A report in its serialized form, with its rates.
+/// The serialized form of a report, which includes the rates.
 #[derive(Serialize)]
 struct WithRates<'a> {
     policy: &'static str,

@@ -4,7 +4,7 @@ use crate::run_report::as_f64;
 use serde::Serialize;
 use std::cmp::Ordering;
 
-/// Figures of several equal runs.
+/// Mean and deviation of a measurement over several runs with the same parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figures {
     /// The average.
@@ -14,7 +14,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Computes the statistics of runs with these figures.
+    /// Computes the statistics of `figures`, the results of the runs.
     pub fn of(figures: &[f64]) -> Self {
         Self {
             mean: mean(figures),
@@ -22,8 +22,8 @@ impl Figures {
         }
     }
 
-    /// Returns which average is larger if they differ by more than twice the sum of both deviations,
-    /// and `Equal` otherwise. `None` if one of them is of a single run.
+    /// Compares the means of `self` and `other`. Returns `Equal` if they differ by at most twice the sum of
+    /// both standard deviations, and `None` if one of them is the result of a single run.
     pub fn beyond_noise(self, other: Self) -> Option<Ordering> {
         let noise = 2.0 * (self.s? + other.s?);
         let difference = self.mean - other.mean;
@@ -42,7 +42,7 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// Returns the mean. Without figures it is not a number.
+/// Returns the mean, or NaN if there are no figures.
 pub fn mean(figures: &[f64]) -> f64 {
     figures.iter().sum::<f64>() / as_f64(figures.len() as u64)
 }
@@ -58,8 +58,8 @@ pub fn deviation(figures: &[f64]) -> f64 {
     (squares.sum::<f64>() / as_f64(others as u64)).sqrt()
 }
 
-/// Returns the median, which a single slow run does not change: the middle figure, or the mean of
-/// the two middle ones. Without figures it is not a number.
+/// Returns the median: the middle figure, or the mean of the two middle figures. Returns NaN if there are no
+/// figures.
 pub fn median(figures: &[f64]) -> f64 {
     let mut figures = figures.to_vec();
     figures.sort_by(f64::total_cmp);

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. A processor runs at most one worker. A worker is running, ready, parked or done.
-//! 2. A lock has at most one owner. If it has no owner, no worker waits in its queue.
-//! 3. An entry is either held exclusively by one worker, or shared by several.
+//! 2. A lock has at most one owner. If it has no owner, no worker waits in its queue. 3. An entry is held
+//!    exclusively by one worker, held shared by any number of workers, or not held.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -14,10 +14,10 @@ use serde::Serialize;
 /// A step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Work without access to shared places, in nanoseconds. Others wait only if the worker holds
-    /// something meanwhile.
+    /// Work without accesses to shared memory, in nanoseconds. It delays other workers only if the worker
+    /// holds a lock or entry.
     Work(u64),
-    /// An access to a shared place.
+    /// An access to a lock, a cache line or an entry.
     Touch(Touch),
 }
 
@@ -31,7 +31,7 @@ pub struct Prices {
     pub transfer_ns: u64,
     /// Cost of waking a worker, paid by the worker that wakes it.
     pub wake_ns: u64,
-    /// Delay from the wake-up, or from the parking of another worker, until a parked worker continues.
+    /// Delay until a worker continues on a processor after it was woken or after another worker parked there.
     pub switch_ns: u64,
 }
 
@@ -96,13 +96,13 @@ struct Simulation<'o> {
     outcome: Outcome,
 }
 
-/// A worker, and its next step and operation.
+/// The state of a worker.
 struct Worker<'o> {
     processor: usize,
     operations: &'o [Vec<Step>],
     operation: usize,
     step: usize,
-    /// Time for waking others, in nanoseconds, that the worker spends after it releases its lock.
+    /// Time that the worker spends to wake other workers after it releases its lock, in nanoseconds.
     wake_cost_ns: u64,
 }
 
@@ -111,8 +111,8 @@ impl Worker<'_> {
         self.operation == self.operations.len()
     }
 
-    /// Returns the lock that the operation holds now, and the step that acquired it: the last one
-    /// acquired and not released.
+    /// Returns the lock that the operation acquired last and has not released, after the index of the step
+    /// that acquired it.
     fn lock_held(&self) -> Option<(usize, u64)> {
         let steps = &self.operations[self.operation][..self.step];
         let mut released = Vec::new();
@@ -315,8 +315,8 @@ impl<'o> Simulation<'o> {
         self.continue_at(number, end_ns);
     }
 
-    /// Parks the worker, which may not hold the entry now. After it wakes, it acquires the same lock
-    /// again and checks the entry.
+    /// Parks the worker, because another worker holds the entry. After a wake-up, the worker acquires the
+    /// same lock again and checks the entry.
     fn park(&mut self, number: usize, entry: u64, now: u64) {
         if let Some((at, place)) = self.workers[number].lock_held() {
             self.workers[number].step = at;

@@ -1,15 +1,17 @@
-//! Recorded operations: the locks, writes and holds of a set of xattr-bench's
-//! [`engine`](crate::xattr_bench::engine) under a variant.
+//! Records operations for the simulation: the accesses of each attribute set of xattr-bench's
+//! [`engine`](crate::xattr_bench::engine) to locks, lines and entries of a variant of mbcache.
 //!
 //! # Model
-//! The processes set attributes in turn, all on one thread. Each one reports a processor of its own,
-//! which the variants with per-processor lists use. Therefore the same seed records the same steps.
-//! The cache has room for all files. Evictions, and the thread that makes room, are not recorded.
+//! One thread executes one set of each process in turn, so the same seed always records the same steps. For
+//! variants with per-processor lists, the thread pretends to run on a different processor for each process.
+//! The cache has room for all files. Evictions, and the thread that evicts entries in the background, are not
+//! recorded.
 //!
-//! `old` is recorded as ext4 used it until 2016: before it changed or copied a block, a set looked up
-//! the entry of the file's block by the block's number, which holds the entry exclusively, and did so
-//! again to release the block. Larder's file system counts users in the block, and looks up an entry
-//! by its number only at the limit of users and at the last user.
+//! `old` is recorded as ext4 used it until 2016. Before a set changed or copied the block of a file, it
+//! looked up the block's entry by the number of the block, which holds the entry exclusively. It repeated
+//! this lookup to release the block. Larder's file system counts the users of a block in the block. It looks
+//! up an entry by number only when the number of users reaches the limit and when the last user releases the
+//! block.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,8 +36,8 @@ use crate::xattr_bench::{BenchConfig, Case, Error};
 pub struct FileSystemWork {
     /// Time before the lookup in the cache.
     pub before_ns: u64,
-    /// Time with an entry held: contents are compared, users counted. If several entries are held one
-    /// after the other, it is divided evenly among them.
+    /// Time during which an entry is held, to compare contents and count users. If a set holds several
+    /// entries one after the other, the time is divided evenly among them.
     pub held_ns: u64,
 }
 
@@ -54,9 +56,8 @@ pub struct Recording {
 
 impl Recording {
     /// Returns the operations of each process of `case` under `variant`.
-    ///
     /// # Errors
-    /// [`Error::Cache`]
+    /// Returns [`Error::Cache`] if the cache cannot be created.
     pub fn of(&self, variant: MbCacheVariant, case: Case) -> Result<Vec<Vec<Vec<Step>>>, Error> {
         let recorder = Recorder::new(self.processors);
         let cache = cache(variant, case, recorder.clone())?;
@@ -95,7 +96,7 @@ struct Recorded<'c> {
 }
 
 impl Recorded<'_> {
-    /// Sets the next attribute, and returns the accesses that this caused.
+    /// Executes the next set, and returns its accesses.
     fn set(&mut self, cache: &dyn MbCache, recorder: &Recorder) -> Vec<Touched> {
         let is_old = cache.variant() == MbCacheVariant::Old;
         let left = self.process.next_left().filter(|_| is_old);
@@ -120,12 +121,12 @@ impl Recorded<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Touched {
     touch: Touch,
-    /// Whether it releases an entry on which the file system worked.
+    /// Whether the access releases an entry that the file system has worked on.
     is_worked: bool,
 }
 
-/// Returns the accesses of a search, in which the file system works on the entry found, and of an
-/// insertion, which releases its entry at once.
+/// Marks the accesses of a set. The file system works on an entry that a search found before releasing it. It
+/// releases an inserted entry at once.
 fn found_and_inserted(touches: Vec<Touch>) -> impl Iterator<Item = Touched> {
     let mut found = HashSet::new();
     touches.into_iter().map(move |touch| {
@@ -173,7 +174,7 @@ impl FileSystemWork {
     }
 }
 
-/// A probe that records what is reported to it.
+/// A probe that records the accesses that the cache reports.
 #[derive(Clone, Debug)]
 struct Recorder {
     processors: usize,
@@ -194,7 +195,7 @@ impl Recorder {
         }
     }
 
-    /// Records the caller as running on that processor from now on.
+    /// Sets the processor that the cache sees as the current one.
     fn move_to(&self, processor: usize) {
         self.record().processor = processor;
     }

@@ -1,6 +1,7 @@
-//! Reproductions of published documents: measurements, and a comparison with the published figures.
+//! Reproduces the experiments of three publications, and compares the results with the published ones:
+//! [`lever2000`] (hash functions), [`wu2007`] (readahead) and [`kara2016`] (mbcache).
 //!
-//! Each report states its criterion of agreement before its results.
+//! Each report states, before its results, the criterion by which a result agrees with the publication.
 
 pub mod kara2016;
 pub mod lever2000;
