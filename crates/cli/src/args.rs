@@ -498,7 +498,7 @@ JSON:
     capacity (largest number of objects), lookups, hits, links_on_hits, links_on_misses,
     longest_chain, bytes
   readahead {policy, max_bytes, threads, windows (batches of pages that were
-    read ahead), pages_ahead (pages in these windows), pages_used,
+    read ahead), pages_ahead (read before they were requested), pages_used,
     pages_wasted (evicted before use)}
   device {reads, bytes (read), writes, written_bytes, flushes}
 A read-write mount adds:

@@ -27,9 +27,8 @@ use std::sync::Arc;
 ///
 /// For one combination of P, F and V (a case), the command prints one row for each variant: the mean
 /// and standard deviation of the runs; the calls per second (sets/s); the number of calls that used an
-/// existing block (shares); the lookups and hits of the cache; and the entries that were evicted because
-/// the cache was full (dropped_by_limit). For several cases, the command prints one row of median times for each
-/// case, with one column for each variant. The report of --output then has the tables in the form of
+/// existing block (shares); and the lookups, hits and evictions of the cache. For several cases, the
+/// command prints one row of median times for each case, with one column for each variant. The report of --output then has the tables in the form of
 /// J. Kara's letter, one for each V. A cell contains the mean seconds of all variants, always in the order
 /// old, lru, list-lru, referenced, off, clock.
 #[derive(Debug, Args)]
@@ -50,6 +49,8 @@ Variants:
   clock       larder's own: no list, lookups without a lock
   off         no mbcache: files share no blocks
 
+The column dropped_by_limit counts the entries that were evicted because the cache was full.
+
 Examples:
   larder lab xattr-bench --processes 4 --files 100 --values 1000
   larder lab xattr-bench --target volume --processes 1,2,4,8 --variant referenced,off --plot x.svg
@@ -58,7 +59,8 @@ Examples:
 
 With --matrix and the default --ops and --runs, there are 476 million calls for each variant. On two
 processors, these calls take one or two minutes with --target engine, and about an hour with volume.
-Smaller values of --ops and --runs shorten this time, but not the creation of the files for each case.
+Smaller values of --ops and --runs shorten this time, but not the creation of the files for each
+case.
 
 JSON: target, operations (N), runs, seed, measured [{processes, files, values, variant, mean_s,
 deviation_s, sets_s (calls per second), seconds (of each run), stats (of the cache, as attributes in
