@@ -1,17 +1,18 @@
 //! The division of the memory budget. [`shrink`](crate::shrink) describes what happens when it is used up.
 //!
 //! # What the budget covers
-//! Frames, their slots, and all bucket heads are charged from the start, resident or not. The slots of
-//! dentries, inodes and shared attributes are mapped up to a cap, but charged when they are touched: whenever
-//! an arena needs more than it was granted, by as many slots as a frame holds, the pool gives up a frame. At
-//! its cap an arena reuses its own slots. Inodes in use are charged likewise, by their holder. When memory is
-//! short and at least as many slots are free as a frame holds, an arena gives back its last slots, and the
-//! pool regains that frame.
+//! Frames, the slots of frames, and all bucket heads are charged from the start, even if they are not
+//! resident. The slots of dentries, inodes and shared attributes are charged in chunks: the slots that fit
+//! into one frame. When an arena needs another chunk, the pool of frames lends one frame: the frame's memory
+//! returns to the kernel, and the arena may use as much. When an arena has its largest number of slots, it
+//! evicts entries to reuse their slots. Inodes in use are charged in the same way by the code that keeps
+//! them. When no frame is free and a chunk of an arena's slots is, the arena gives back its last chunk, and
+//! the pool can use the frame again.
 //!
-//! Counters and wait queues are outside the budget: about 100 KiB, whatever the budget is.
+//! Counters and wait queues are not part of the budget. They take about 100 KiB with any budget.
 //!
 //! # Tunables
-//! See [`BudgetConfig`].
+//! [`BudgetConfig`] describes the parameters.
 
 use crate::mbcache::{Config, Sizes, Variant};
 use crate::page::FramesConfig;
@@ -24,23 +25,23 @@ use std::hash::{BuildHasher, RandomState};
 /// The parameters of the division of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetConfig {
-    /// The budget in bytes. Below about 64 KiB the smallest usable amount is used: one frame, and a page for
-    /// each arena.
+    /// The budget in bytes. If it is below about 64 KiB, the caches use more than that: they need one frame,
+    /// and one page for each arena.
     pub budget_bytes: u64,
     /// Size of a file-system block in bytes: a power of two up to 64 KiB.
     pub block_size_bytes: usize,
-    /// Divisor of the budget: at most this fraction is for dentries. Default: 8.
+    /// The divisor of the budget that results in the largest size of the dentry cache. Default: 8.
     pub dentry_part: u64,
-    /// Divisor of the budget: at most this fraction is for inodes. Default: 8.
+    /// The divisor of the budget that results in the largest size of the inode cache. Default: 8.
     pub inode_part: u64,
-    /// The seed of the hashes of names. Default: random, so that an image cannot be made whose names share a
-    /// bucket.
+    /// The seed of the hashes of names. Default: random, so that the author of an image cannot choose names
+    /// that share a bucket.
     pub name_seed: [u64; 2],
-    /// The cache that finds attribute blocks to share. Default: none.
+    /// The variant of the cache that finds attribute blocks to share. Default: `off`.
     pub shared_blocks: Variant,
-    /// The cache that finds inodes of attribute values to share. Default: none.
+    /// The variant of the cache that finds inodes of attribute values to share. Default: `off`.
     pub shared_inodes: Variant,
-    /// The tables of the caches. Default: Larder's own.
+    /// The hash functions and sizes of the tables. Default: [`Tables::LARDER`].
     pub tables: Tables,
 }
 
@@ -48,7 +49,7 @@ impl BudgetConfig {
     /// Returns the defaults for a budget and a block size, with a random seed.
     #[must_use]
     pub fn new(budget_bytes: u64, block_size_bytes: usize) -> Self {
-        // The only source of randomness in the standard library.
+        // `RandomState` is the only source of randomness in the standard library.
         let random = RandomState::new();
         Self {
             budget_bytes,
@@ -64,7 +65,8 @@ impl BudgetConfig {
 }
 
 impl ArenaConfig {
-    /// Returns the sizes of an arena and its buckets, with slots of `slot_bytes`, that take at most `bytes`.
+    /// Returns the sizes of an arena with slots of `slot_bytes` and of its table, which together take at most
+    /// `bytes`.
     fn new(bytes: u64, slot_bytes: usize, frame_bytes: usize) -> Self {
         let chunk = to_number((frame_bytes / slot_bytes).max(1) as u64);
         let slots = to_number(bytes / (slot_bytes + HEAD_BYTES) as u64).max(chunk);
@@ -76,8 +78,8 @@ impl ArenaConfig {
         }
     }
 
-    /// Applies the number of buckets that `size` selects, and this table's part of them.
-    /// [`TableSize::Larder`] keeps the arena's own number.
+    /// Returns the sizes with the number of buckets that `size` selects, divided by 2^`part`.
+    /// [`TableSize::Larder`] does not change the number of buckets.
     fn sized(self, size: TableSize, cache: CacheKind, budget_bytes: u64, part: u32) -> Self {
         let memory = Memory {
             bytes: budget_bytes,
@@ -87,7 +89,7 @@ impl ArenaConfig {
         Self { bits, ..self }
     }
 
-    /// Returns the bytes that are charged from the start: the first chunk and the buckets.
+    /// Returns the number of bytes that are charged from the start: the first chunk and the buckets.
     fn prepaid_bytes(&self, frame_bytes: usize) -> u64 {
         (frame_bytes + (self.bucket_bytes << self.bits)) as u64
     }
@@ -98,13 +100,13 @@ impl ArenaConfig {
 pub struct SharedConfig {
     /// The largest number of entries.
     pub limit_entries: u32,
-    /// The arena of the entries.
+    /// The sizes of the arena of the entries, and of the buckets.
     pub arena: ArenaConfig,
 }
 
 impl SharedConfig {
-    /// Returns the sizes for `variant` in at most 1/64 of `budget_bytes`, or the smallest possible ones;
-    /// `None` if the variant needs no memory.
+    /// Returns the sizes of `variant` in at most 1/64 of `budget_bytes`, or the smallest possible sizes if
+    /// they take more. Returns `None` if the variant keeps no entries.
     fn new(variant: Variant, budget_bytes: u64, frame_bytes: usize) -> Option<Self> {
         let sizes = Sizes::of(variant)?;
         let config = Config::new(variant, sizes.limit_within(budget_bytes / 64));
@@ -120,36 +122,36 @@ impl SharedConfig {
     }
 }
 
-/// A divided budget.
+/// The sizes of all caches, which result from the division of the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
-    /// Pages and buffers.
+    /// The sizes for pages and buffers.
     pub frames: FramesConfig,
-    /// Dentries with short names.
+    /// The sizes for dentries with short names.
     pub short_names: ArenaConfig,
-    /// Dentries with long names.
+    /// The sizes for dentries with long names.
     pub long_names: ArenaConfig,
-    /// Inodes.
+    /// The sizes for inodes.
     pub inodes: ArenaConfig,
-    /// Attribute blocks to share, if there is a cache for them.
+    /// The sizes of the cache that finds attribute blocks to share; `None` if it is `off`.
     pub shared_blocks: Option<SharedConfig>,
-    /// Inodes of attribute values to share, if there is a cache for them.
+    /// The sizes of the cache that finds inodes of attribute values to share; `None` if it is `off`.
     pub shared_inodes: Option<SharedConfig>,
 }
 
-/// Divisor of the frames: at most this fraction is given up for objects that cannot be evicted because they
-/// are in use, such as inodes that the kernel or a program holds.
+/// The divisor of the number of frames that results in the largest number of frames lent for objects in use,
+/// which cannot be evicted, such as inodes to which the kernel or an open file refers.
 pub const IN_USE_PART: u32 = 4;
 
 /// The size of a bucket head in bytes.
 const HEAD_BYTES: usize = 4;
 /// The size of a frame's slot in bytes.
 const FRAME_SLOT_BYTES: u64 = 32;
-/// Bucket bytes for each frame with Larder's own sizes: of pages (4/3 buckets), rounded up.
+/// The size of the page table's buckets for each frame in bytes, rounded up: 4/3 of a bucket.
 const PAGE_HEADS_BYTES: u64 = 6;
-/// The same for buffers (1/4 bucket).
+/// The size of the buffer table's buckets for each frame in bytes: 1/4 of a bucket.
 const BUFFER_HEADS_BYTES: u64 = 1;
-/// Long names get one part in 2^`LONG_PART` of the memory and buckets of names.
+/// The log2 of the divisor that results in the part of long names of the memory and buckets for dentries.
 const LONG_PART: u32 = 3;
 
 impl Division {
@@ -164,8 +166,8 @@ impl Division {
             block.is_power_of_two() && block <= 1 << 16,
             "invalid block size of {block} bytes"
         );
-        // A frame is a page of the machine, since memory is given up in such pages, but at most as many
-        // blocks as a slot has bits for.
+        // A frame has at least the size of the machine's page, since only whole pages can be returned to the
+        // kernel. But it has at most 32 blocks, since a slot has one bit for each.
         let page_bytes = rustix::param::page_size().min(block * 32);
         let frame_bytes = block.max(4096).max(page_bytes);
         let names = config.budget_bytes / config.dentry_part.max(1);
@@ -205,7 +207,7 @@ impl Division {
         }
     }
 
-    /// Returns the bytes that the buckets of the four caches take.
+    /// Returns the size of the buckets of the four caches in bytes.
     #[must_use]
     pub fn heads_bytes(&self) -> u64 {
         let arenas = [self.short_names, self.long_names, self.inodes].map(|arena| arena.bits);
@@ -215,7 +217,8 @@ impl Division {
     }
 }
 
-/// Returns as many frames as fit into `left_bytes`, and their tables. `chunks` of the frames may be given up.
+/// Returns the sizes of a pool with as many frames as fit into `left_bytes` together with their tables.
+/// `chunks` is the number of chunks for which the other caches may need the memory of frames.
 fn frames_of(
     left_bytes: u64,
     frame_bytes: usize,
@@ -231,7 +234,7 @@ fn frames_of(
         let bytes = config.budget_bytes;
         size.bits(cache, Memory { bytes, own_bits })
     };
-    // Memory for the buckets of a size: for each frame, and in total.
+    // The size of a table's buckets: bytes for each frame, and bytes that do not depend on the frames.
     let heads = |size, cache, own_bytes: u64| match size {
         TableSize::Larder => (own_bytes, 0),
         size => (0, (HEAD_BYTES as u64) << bits(size, cache, 0)),
@@ -254,8 +257,7 @@ fn frames_of(
     }
 }
 
-/// Converts `count` to the type of slot numbers. It is limited to the number of slots that can be
-/// numbered.
+/// Converts `count` to the type of slot numbers. The result is at most half of the limit of slot numbers.
 fn to_number(count: u64) -> u32 {
     u32::try_from(count)
         .unwrap_or(u32::MAX)

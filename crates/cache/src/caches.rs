@@ -1,4 +1,4 @@
-//! The caches of a volume, on one budget.
+//! The caches of a volume, which share one memory budget.
 
 use crate::budget::{BudgetConfig, Division, SharedConfig};
 use crate::buffer::BufferCache;
@@ -32,34 +32,34 @@ pub enum Error {
          choose fewer buckets or a larger cache size"
     )]
     Tables {
-        /// The size of their buckets.
+        /// The size of the buckets of all tables in bytes.
         bytes: u64,
         /// The requested budget.
         budget_bytes: u64,
     },
 }
 
-/// All caches of one volume.
+/// The caches of one volume.
 #[derive(Debug)]
 pub struct Caches<const W: usize = RAW_INODE_WORDS> {
-    /// File data.
+    /// The cache of file data.
     pub pages: PageCache,
-    /// Metadata blocks.
+    /// The cache of metadata blocks.
     pub buffers: Arc<BufferCache>,
-    /// Names.
+    /// The cache of names.
     pub dentries: DentryCache,
-    /// Inodes.
+    /// The cache of raw inodes.
     pub inodes: InodeCache<W>,
-    /// Attributes that several files share.
+    /// The caches that find attributes to share.
     pub attributes: Arc<AttributeCaches>,
 }
 
 impl<const W: usize> Caches<W> {
-    /// Creates caches for `device` that together stay within the budget.
+    /// Creates the caches of the volume on `device`, which together stay within the budget.
     ///
     /// # Errors
-    /// [`Error::Map`] if there is not enough address space, [`Error::Tables`] if sizes other than
-    /// Larder's own leave too little memory for the cached objects.
+    /// Returns [`Error::Map`] if there is not enough address space. Returns [`Error::Tables`] if table sizes
+    /// other than the default leave less than half of the budget for cached objects.
     ///
     /// # Panics
     /// If the block size is not a power of two from 128 bytes to 64 KiB.
@@ -152,15 +152,15 @@ impl<const W: usize> Caches<W> {
         })
     }
 
-    /// Reports all further events to `tape`, except those of attributes. Only the first tape has an
-    /// effect.
+    /// Connects `tape`, to which all caches except those of attributes then report their events. Only the
+    /// first call has an effect.
     pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
         self.pages.frames().set_tape(tape);
         self.dentries.set_tape(tape);
         self.inodes.set_tape(Arc::clone(tape));
     }
 
-    /// Checks the invariants. There must be no other users meanwhile.
+    /// Checks the invariants. No other thread may use the caches meanwhile.
     ///
     /// # Panics
     /// If an invariant does not hold.

@@ -1,14 +1,14 @@
 //! The inode cache: raw inodes, found by inode number.
 //!
 //! # Model
-//! `ilookup`, except that the result is a copy, taken without lock or reference count. To copy 160
-//! bytes is faster than to transfer a cache line between two threads.
+//! `ilookup`, except that a lookup returns a copy, and takes no lock and no reference. To copy 160 bytes is
+//! faster than to transfer a cache line between two processors.
 //!
-//! # Pressure
-//! The table is a [`Shrinker`], as those of dentries are.
+//! # Reclaim
+//! The table is a [`Shrinker`], like the tables of dentries.
 //!
 //! # Cost
-//! 16 bytes plus 8 for each word: 176 bytes for a raw inode of 160, and 4 for a bucket.
+//! An inode takes 16 bytes, and 8 for each word: 176 bytes for a raw inode of 160 bytes. A bucket takes 4.
 
 use crate::hash::{Function, HashKey};
 use crate::shrink::Shrinker;
@@ -21,7 +21,7 @@ use crate::tape::{CacheKind, Tape};
 use std::io;
 use std::sync::{Arc, Weak};
 
-/// Words of a raw inode of 160 bytes: 128, and the 32 that ext4 adds.
+/// The number of words of a raw inode of 160 bytes: the 128 bytes of ext2, and 32 that ext4 adds.
 pub const RAW_INODE_WORDS: usize = 20;
 
 /// The input of the hash function: the inode number.
@@ -38,14 +38,14 @@ impl From<Hashed> for u64 {
 impl From<Hashed> for HashKey {
     fn from(hashed: Hashed) -> Self {
         Self {
-            // There is only one volume.
+            // The number of the volume, since the cache has only one.
             object: 0,
             index: hashed.0.into(),
         }
     }
 }
 
-/// The layout of a slot: the inode number is in the half word, the value in all words.
+/// The layout of a slot: the inode number is in the half word, and the raw inode is in the words.
 #[derive(Debug)]
 struct InodeLayout;
 
@@ -72,21 +72,21 @@ impl<const W: usize> Layout<W> for InodeLayout {
     }
 }
 
-/// The inode cache, with `W` words for each inode.
+/// A cache of raw inodes of `W` words each.
 #[derive(Debug)]
 pub struct InodeCache<const W: usize = RAW_INODE_WORDS> {
     table: Arc<Table<InodeLayout, TableHash<Hash64>, W>>,
 }
 
 impl<const W: usize> InodeCache<W> {
-    /// Size of an inode's slot in bytes.
+    /// The size of an inode's slot in bytes.
     pub const SLOT_BYTES: usize = size_of::<Slot<W>>();
 
-    /// Creates a cache of the given size, which charges memory as it grows. Inodes are hashed with
-    /// `function`, or with Larder's own.
+    /// Creates a cache with the sizes in `config`, which reserves memory from `charge` as it grows. Inode
+    /// numbers are hashed with `function`, or with [`Hash64`] if that is `None`.
     ///
     /// # Errors
-    /// Those of the kernel, most likely because there is not enough address space.
+    /// Returns the kernel's error, most likely because there is not enough address space.
     pub fn new(
         config: ArenaConfig,
         charge: Arc<dyn Charge>,
@@ -103,7 +103,7 @@ impl<const W: usize> InodeCache<W> {
         })
     }
 
-    /// Returns the words of inode `ino`. Takes no lock.
+    /// Returns the words of inode `ino` if it is cached. Takes no lock.
     #[must_use]
     #[inline]
     pub fn get(&self, ino: u32) -> Option<[u64; W]> {
@@ -111,8 +111,8 @@ impl<const W: usize> InodeCache<W> {
             .copy(&ino, |slot| std::array::from_fn(|i| slot.word(i)))
     }
 
-    /// Caches `words` for inode `ino`, and replaces a previous entry. If there is no room, no entry
-    /// remains for the inode, not even the previous one.
+    /// Caches `words` for inode `ino`, and removes a previous entry of the inode. If no slot can be
+    /// allocated, only removes the previous entry.
     pub fn insert(&self, ino: u32, words: &[u64; W]) {
         let Some(vacant) = self.table.allocate() else {
             self.table.remove(&ino);
@@ -131,7 +131,7 @@ impl<const W: usize> InodeCache<W> {
         self.table.remove(&ino)
     }
 
-    /// Reports all further events to `tape`.
+    /// Connects `tape`, to which the cache then reports its events.
     pub fn set_tape(&self, tape: Arc<dyn Tape>) {
         self.table.set_tape(tape, CacheKind::Inode);
     }
@@ -142,7 +142,7 @@ impl<const W: usize> InodeCache<W> {
         Arc::downgrade(&table)
     }
 
-    /// Returns the table's size and the cost of lookups. Examines no bucket.
+    /// Returns the size of the table, and the counts of lookups. Examines no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let capacity = self.table.arena().capacity().into();
@@ -156,7 +156,7 @@ impl<const W: usize> InodeCache<W> {
         Report::of(CacheKind::Inode, [(table.counts(), table.histogram())])
     }
 
-    /// Checks the invariants. There must be no other users meanwhile.
+    /// Checks the invariants. No other thread may use the cache meanwhile.
     ///
     /// # Panics
     /// If an invariant does not hold.

@@ -1,19 +1,19 @@
-//! The kernel's caches in user space: page, buffer, dentry and inode cache, and the cache of shared
-//! attributes, on one chained hash table and one memory budget.
+//! The kernel's caches in user space: the page, buffer, dentry and inode caches, and the caches of shared
+//! attributes. All use the same implementation of a chained hash table, and share one memory budget.
 //!
-//! | cache | finds | by | a hit |
+//! | cache | finds | by | effect of a hit |
 //! |---|---|---|---|
-//! | [`page`] | a page of a file | inode, index | pins the page |
-//! | [`buffer`] | a block of metadata | block | pins its frame |
-//! | [`dentry`] | the inode of a name | directory, name | copies it |
-//! | [`inode`] | a raw inode | inode number | copies it |
-//! | [`mbcache`] | a block or inode with equal attributes | their hash | pins the entry |
+//! | [`page`] | a page of a file | inode number, index | pins the page |
+//! | [`buffer`] | a block of metadata | block number | pins the frame of the block |
+//! | [`dentry`] | the inode of a name | directory, name | copies the inode number |
+//! | [`inode`] | a raw inode | inode number | copies the raw inode |
+//! | [`mbcache`] | a block or inode with equal attributes | hash of the attributes | holds the entry |
 //!
-//! No hit takes a lock, except for attributes in the published variants of `mbcache`, and for pages in
-//! red-black trees ([`research`]). [`table`] describes how that works. [`page`] describes the memory that
-//! pages and buffers share, [`budget`] and [`shrink`] how all of it stays within the memory limit, and
-//! [`tables`] the hash functions and sizes of the tables. [`hash`] contains the named hash functions.
-//! [`tape`] reports the operations of the tables. [`Caches`] creates all of them together.
+//! A hit takes no lock, except in the published variants of `mbcache`, and for pages in red-black trees
+//! ([`research`]). [`table`] describes lookups without a lock. [`page`] describes the memory that pages and
+//! buffers share. [`budget`] and [`shrink`] describe how the caches stay within the memory budget. [`tables`]
+//! describes the choice of hash functions and table sizes, and [`hash`] contains the functions. [`tape`] is
+//! the interface through which the tables report their operations. [`Caches`] creates all caches of a volume.
 
 pub mod budget;
 pub mod buffer;

@@ -1,12 +1,13 @@
-//! A hash of one multiplication for standard maps whose keys are numbers.
+//! A fast hash function, one multiplication, for standard maps whose keys are numbers.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;
 
-/// Drawn once, so that no image can be made whose numbers share a bucket.
+/// The random factor, so that the author of an image cannot choose numbers that share a bucket.
 static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0) | 1);
 
-/// Hashes a number: multiplies it by a secret, and folds both halves of the product.
+/// A hash function for numbers: the product of the number and a random factor, whose halves are combined by
+/// an exclusive or.
 #[derive(Clone, Copy, Debug)]
 pub struct NumberHash {
     key: u64,
@@ -80,7 +81,7 @@ mod tests {
                 .map(|index| hash.hash_one(index * stride) % 1024)
                 .collect();
             assert!(buckets.len() > 400, "{stride}: {}", buckets.len());
-            // The bits by which the standard map distinguishes entries of a bucket.
+            // The upper 7 bits, by which the standard map distinguishes the entries of a bucket.
             let tops: HashSet<u64> = (0..1024)
                 .map(|index| hash.hash_one(index * stride) >> 57)
                 .collect();

@@ -3,38 +3,39 @@
 use crate::table::{Counts, HashFunction, Layout, Slot, Table};
 use crate::tables::{Finder, TableHash};
 
-/// The table of one cache: its size and the cost of lookups.
+/// The statistics of one cache: the size of its table, and the counts of its lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CacheStats {
-    /// The search structure: a hash table with its function, or trees.
+    /// The search structure: a hash table with this function, or trees.
     #[serde(default)]
     pub finder: Finder,
-    /// Buckets of the hash table; 0 for trees.
+    /// The number of buckets of the hash table, or 0 for trees.
     pub buckets: u64,
-    /// Objects in the cache.
+    /// The number of objects in the cache.
     pub objects: u64,
-    /// Objects inserted so far. Those that are no longer in the cache were evicted or removed.
+    /// The number of objects inserted so far. Inserted objects that are not in the cache were evicted or
+    /// removed.
     #[serde(default)]
     pub inserted: u64,
     /// The largest number of objects.
     pub capacity: u64,
-    /// Lookups.
+    /// The number of lookups.
     pub lookups: u64,
-    /// Lookups that found their object.
+    /// The number of lookups that found their object.
     pub hits: u64,
-    /// Links walked by lookups that hit.
+    /// The number of links walked by lookups that hit.
     pub links_on_hits: u64,
-    /// Links walked by lookups that missed.
+    /// The number of links walked by lookups that missed.
     pub links_on_misses: u64,
-    /// Length of the longest chain, or depth of the deepest page in trees, if it was measured.
+    /// The length of the longest chain, or the depth of the deepest page in trees; `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_chain: Option<u64>,
-    /// Memory used, in bytes: contents, slots and buckets.
+    /// The memory of the contents, slots and buckets in bytes.
     pub bytes: u64,
 }
 
 impl CacheStats {
-    /// Returns the statistics of `table`, whose objects take `object_bytes` in addition to slots.
+    /// Returns the statistics of `table`. Each object takes `object_bytes` in addition to its slot.
     pub(crate) fn of<L: Layout<W>, D, const W: usize>(
         table: &Table<L, TableHash<D>, W>,
         capacity: u64,
@@ -55,7 +56,7 @@ impl CacheStats {
         }
     }
 
-    /// Returns the fields that do not depend on the search structure.
+    /// Returns statistics in which only the fields that do not depend on the search structure are set.
     pub(crate) fn of_lookups(counts: Counts, objects: u64, capacity: u64) -> Self {
         Self {
             objects,
@@ -68,7 +69,7 @@ impl CacheStats {
         }
     }
 
-    /// Returns the sum of both tables of a cache that has two.
+    /// Returns the sum of the statistics of two tables of one cache.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             finder: self.finder,

@@ -1,8 +1,8 @@
-//! The synchronization primitives of this crate and of those above it: the machine's, or, under
-//! `cfg(shuttle)`, those of the model checker that tries many interleavings.
+//! The synchronization primitives of this crate and of the crates that use it. Under `cfg(shuttle)` they are
+//! those of a model checker, which tries many interleavings of threads.
 //!
-//! All code whose interleavings matter takes its atomics and locks from here. Counters do not: they
-//! are not part of any protocol. The names are those of `std` and `parking_lot`.
+//! Code whose interleavings matter imports its atomics and locks from here. Counters need not be checked, so
+//! they use the atomics of `std`. The names are those of `std` and `parking_lot`.
 
 #[cfg(not(shuttle))]
 mod imp {
@@ -31,7 +31,7 @@ mod imp {
     pub use shuttle::sync::{Condvar, MutexGuard};
     pub use shuttle::thread;
 
-    /// Returns the calling thread's number.
+    /// Returns the number of the calling thread.
     pub fn thread_number() -> usize {
         thread::current().id().into()
     }
@@ -62,8 +62,8 @@ mod imp {
         condvar.wait(guard).unwrap()
     }
 
-    /// The backoff of a spinning thread. It lets the others run, because spinning alone would never
-    /// end.
+    /// The backoff of a spinning thread. It yields to the other threads, without which the spinning would
+    /// never end.
     #[derive(Debug, Default)]
     pub struct Backoff;
 

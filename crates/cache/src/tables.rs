@@ -1,21 +1,21 @@
-//! The choice of tables: hash functions, numbers of buckets, and the way in which dentries are
+//! The choice of the caches' tables: their hash functions, their numbers of buckets, and how dentries are
 //! shrunk.
 //!
 //! # Model
-//! The kernels that Lever measured, by name (Lever 2000, section 4), and replacements for each of
-//! their tables. A volume is opened with one of them:
+//! A named set of tables, such as those of a kernel that Lever measured (Lever 2000, section 4), in which
+//! each table can be replaced. The option `tables=` of a volume has this form:
 //!
 //! ```text
 //! BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=normal|eager]
 //! ```
 //!
-//! | | one of |
+//! | word | values |
 //! |---|---|
-//! | `BASE` | `larder` (Larder's own, and the default), `reference`, `A`, `B`, `C`, `D` |
-//! | `CACHE` | `page`, `buffer`, `dentry`, `inode` |
-//! | `FUNCTION` | a [`Function`] of the cache, with or without the cache's name; `larder`; for pages, `rbtree` |
-//! | `SIZE` | 2^`SIZE` buckets, or a `RULE`; by default, unchanged |
-//! | `RULE` | `larder`, `2.2.16`, `today`: [`TableSize`] |
+//! | `BASE` | the set of tables: `larder` (the default), `reference` (Linux 2.2.5), or Lever's kernel `A`, `B`, `C` or `D` |
+//! | `CACHE` | the cache whose table is replaced: `page`, `buffer`, `dentry` or `inode` |
+//! | `FUNCTION` | a [`Function`] of the cache, with or without the name of the cache; `larder`, the default function; or `rbtree` for pages |
+//! | `SIZE` | the log2 of the number of buckets, or a `RULE`; without `/SIZE`, the size of the set is used |
+//! | `RULE` | a rule for the number of buckets, described in [`TableSize`]: `larder`, `2.2.16` or `today` |
 //!
 //! ```
 //! # use larder_cache::tables::Tables;
@@ -24,10 +24,10 @@
 //! ```
 //!
 //! # Flooding
-//! Only Larder's own function of dentries has a seed. With any other, an image can be made whose
-//! names all share a bucket. Each lookup then walks all of them, up to as many as the cache holds.
-//! With any function, inode numbers and blocks can be chosen in the same way, but an image that has
-//! many of them must be large. Do not open untrusted images with published functions.
+//! Only the default function of dentries has a random seed. With any other function, the author of an image
+//! can choose names that all share a bucket, so that each lookup walks all of them. Inode numbers and block
+//! numbers can be chosen in this way with any function, but an image with many of them must be large. Do not
+//! open untrusted images with published functions.
 
 mod choice;
 mod parse;

@@ -1,21 +1,22 @@
-//! Numbers of threads, small and reused, which select per-thread data.
+//! Thread numbers, which select data of the thread in an array. They are small, and are reused when a thread
+//! ends.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
 
-/// The largest number of threads with separate numbers. Each has one bit in [`TAKEN`].
+/// The largest number of threads that have a number of their own. Each number is one bit in [`TAKEN`].
 pub(crate) const NUMBERED: usize = 64;
 
-/// The numbers in use.
+/// A bit for each number, which is set while a thread has the number.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// The thread has no number yet.
+/// The value of [`NUMBER`] in a thread that has no number yet.
 const UNKNOWN: usize = usize::MAX;
 
 thread_local! {
-    /// This thread's number. It has no destructor, so an access is one instruction.
+    /// The number of this thread. The variable has no destructor, so an access is one instruction.
     static NUMBER: Cell<usize> = const { Cell::new(UNKNOWN) };
-    /// Releases the number when the thread ends.
+    /// The guard that releases the number when the thread ends.
     static OWNER: Owner = Owner::new();
 }
 
@@ -38,7 +39,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // Later operations of the ending thread use the shared number.
+        // Later operations of the ending thread use the number that threads share.
         NUMBER.set(NUMBERED);
         if self.0 < NUMBERED {
             TAKEN.fetch_and(!(1 << self.0), AcqRel);
@@ -46,7 +47,8 @@ impl Drop for Owner {
     }
 }
 
-/// Returns the calling thread's number: the lowest unused one, or 64 if all are in use.
+/// Returns the number of the calling thread. A thread gets the lowest unused number at its first call, or
+/// [`NUMBERED`], which threads share, if none is unused.
 #[must_use]
 #[inline]
 pub fn thread_number() -> usize {
@@ -56,8 +58,8 @@ pub fn thread_number() -> usize {
     }
 }
 
-/// Returns the calling thread's number. The result is greater than all numbers if the thread has
-/// none yet.
+/// Returns the number of the calling thread, or [`UNKNOWN`], which is greater than all numbers, if the thread
+/// has no number yet.
 #[inline]
 pub(crate) fn assigned_number() -> usize {
     NUMBER.get()

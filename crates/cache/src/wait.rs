@@ -1,20 +1,21 @@
-//! Hashed wait queues, in which threads park until an entry is no longer busy, or no longer held.
+//! Wait queues, in which threads park until an entry is no longer busy, or until no other thread has it
+//! pinned.
 //!
 //! # Model
-//! `folio_wait_queue`: a fixed number of queues, of which a slot's number selects one. A thread
-//! that fills or releases an entry checks its `WAITERS` flag, so queues cost nothing while no
-//! thread is parked.
+//! `folio_wait_queue`: a fixed number of queues. The number of a slot selects the queue of its entry. A
+//! thread that ends the busy state or removes a pin uses the queue only if the entry's `WAITERS` flag is
+//! set, so the queues cost nothing while no thread is parked.
 //!
 //! # Locking
 //! A queue's mutex is innermost. A waiter sets the flag and checks the entry's state with the mutex
-//! held. A thread that finishes a fill or releases an entry takes the mutex before it wakes the
+//! held. A thread that ends the busy state or removes a pin acquires the mutex before it wakes the
 //! waiters. So no wake-up is lost between the check and the parking.
 
 use crate::sync::{self, Condvar, Mutex};
 use crate::table::{Slot, State};
 use crossbeam_utils::CachePadded;
 
-/// Number of queues; a power of two.
+/// The number of queues.
 const QUEUES: usize = 64;
 
 /// The wait queues of an arena.
@@ -25,8 +26,7 @@ pub(crate) struct WaitQueues {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The slots of entries whose holders wait here until no other thread holds them, once for each
-    /// waiter.
+    /// For each thread in [`WaitQueues::wait_unused`], the slot of the entry that it has pinned.
     holders: Mutex<Vec<u32>>,
     woken: Condvar,
 }
@@ -42,7 +42,7 @@ impl WaitQueues {
         &self.queues[index as usize % QUEUES]
     }
 
-    /// Parks until the entry `seen` in `slot` is no longer busy.
+    /// Parks until the entry in `slot` is no longer the busy entry that was in state `seen`.
     pub(crate) fn wait<const W: usize>(&self, slot: &Slot<W>, index: u32, seen: State) {
         let queue = self.queue(index);
         let mut guard = queue.holders.lock();
@@ -51,9 +51,9 @@ impl WaitQueues {
         }
     }
 
-    /// Parks until no other thread holds the entry in `slot`, which the caller holds. Holders that
-    /// wait here too do not count. One of them returns at a time: the next one after the previous
-    /// one has released its hold.
+    /// Parks until the entry in `slot` has no pins except those of threads in this function. The caller must
+    /// have pinned the entry. If several threads wait for one entry, they return one after another: each
+    /// after the pin of the previous one was removed.
     pub(crate) fn wait_unused<const W: usize>(&self, slot: &Slot<W>, index: u32) {
         let queue = self.queue(index);
         let mut holders = queue.holders.lock();
@@ -73,8 +73,8 @@ impl WaitQueues {
         }
     }
 
-    /// Wakes the threads that are parked on the slot `index`. Those on other slots of the same
-    /// queue wake too, and check again.
+    /// Wakes all threads that are parked in the queue of slot `index`. Those that wait for another slot of
+    /// the queue park again.
     pub(crate) fn wake(&self, index: u32) {
         let queue = self.queue(index);
         let guard = queue.holders.lock();

@@ -1,32 +1,32 @@
-//! Dirty buffers: metadata blocks whose contents differ from the device's.
+//! Dirty buffers: metadata blocks whose contents the device does not have yet.
 //!
 //! # Model
-//! `BH_Dirty` and jbd2's copies of a buffer, implemented differently. A frame's bytes never change
-//! while a reader may look at them ([`crate::page`]). So the new contents of a block are stored
-//! beside the frames, in one immutable array for each version. A holder of a version (a reader, or
-//! a transaction being committed) keeps it while the next one is made. So a commit needs no frozen
-//! copy, and a reader no lock.
+//! `BH_Dirty` and jbd2's copies of a buffer, implemented differently. The bytes of a frame must not
+//! change while a thread reads them ([`crate::page`]). So the new contents of a block are stored outside
+//! the frames, in a separate array for each version. A reader, or a transaction that is being committed,
+//! keeps its version while a handle creates the next one. So a commit needs no frozen copy, and a reader
+//! needs no lock while it reads.
 //!
 //! # Invariants
-//! 1. While a block is dirty, no reader gets its frame: readers search here first.
-//! 2. A block leaves only when the device has the contents that it had here, and no frame has older
-//!    contents.
+//! 1. While a block is dirty, no reader gets its frame, since readers search the dirty buffers first.
+//! 2. A block is removed only when the device has its contents and no frame has older contents, or when
+//!    its contents are not valid any more.
 //!
 //! # Locking
-//! One lock for each of [`SHARDS`] parts of the block numbers, held for one lookup or one edit.
-//! Only one thread edits (one journal handle is open at a time), so nothing changes between a
-//! lookup and an edit.
+//! The block numbers are divided into [`SHARDS`] parts, each with a lock, which a thread holds for one
+//! lookup or one edit. Only one thread edits blocks, since only one journal handle is open at a time. So
+//! this thread sees no changes between a lookup and an edit.
 //!
 //! # Cost
-//! A block's size and about 60 bytes for each dirty block, outside the memory budget; the journal
-//! limits their number. Without dirty blocks, a lookup is one load.
+//! A dirty block takes its size and about 60 bytes, which are not part of the memory budget. The journal
+//! limits the number of dirty blocks. If there are none, a lookup is one load.
 
 use crate::number_hash::NumberHash;
 use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Number of parts of the block numbers.
+/// The number of parts into which the block numbers are divided.
 const SHARDS: u64 = 64;
 
 type Shard = Mutex<HashMap<u64, Arc<[u8]>, NumberHash>>;
@@ -73,18 +73,18 @@ impl DirtyBuffers {
         before
     }
 
-    /// Edits the block in place, or a copy of it if its present version is held. Returns `None` if
-    /// the block is not dirty.
+    /// Edits the contents of the block in place, or a copy of them if another thread uses the present
+    /// version. Returns `None` if the block is not dirty.
     pub(super) fn edit<R>(&self, block: u64, edit: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let mut shard = self.shard(block).lock();
         let contents = shard.get_mut(&block)?;
         Some(edit(Arc::make_mut(contents)))
     }
 
-    /// Removes the block if `may_leave` accepts its contents.
-    pub(super) fn remove(&self, block: u64, may_leave: impl FnOnce(&Arc<[u8]>) -> bool) -> bool {
+    /// Removes the block if `is_unneeded` returns true for its contents. Returns true if it was removed.
+    pub(super) fn remove(&self, block: u64, is_unneeded: impl FnOnce(&Arc<[u8]>) -> bool) -> bool {
         let mut shard = self.shard(block).lock();
-        if !shard.get(&block).is_some_and(may_leave) {
+        if !shard.get(&block).is_some_and(is_unneeded) {
             return false;
         }
         shard.remove(&block);

@@ -1,26 +1,26 @@
 //! The buffer cache: metadata blocks, found by device and block number.
 //!
 //! # Model
-//! `sb_bread` over the block device's own page cache. A frame contains as many neighbouring blocks as fit,
-//! and is read at once. A bit for each block records that it was verified (its checksum, for example), since
-//! the blocks of a frame belong to different structures. The bits are stored in the slot, so they are
-//! discarded with the frame.
+//! `sb_bread` over the page cache of the block device. A frame, the memory of one page, contains as many
+//! neighbouring blocks as fit, which are read at once. Since the blocks of a frame belong to different
+//! structures, each has a bit that records that its contents were verified, for example by a checksum. The
+//! bits are stored in the slot, so they are discarded with the frame.
 //!
 //! # Bad blocks
 //! If the read of a frame fails, the requested block is read alone, bypassing the cache. So a bad sector
 //! does not make its neighbours unreadable.
 //!
 //! # Writing
-//! Blocks are changed in memory only ([`BufferCache::set_dirty`], [`BufferCache::edit_dirty`]), by one
-//! journal handle at a time. The journal decides when they are written to the device. After that,
-//! [`BufferCache::clean`] makes the frames usable again.
+//! [`BufferCache::set_dirty`] and [`BufferCache::edit_dirty`] change blocks in memory only. One journal handle
+//! at a time does so. The journal decides when the blocks are written to the device, and then calls
+//! [`BufferCache::clean`], after which their frames are used again.
 //!
 //! # The end of the device
-//! The end of the device may be inside a frame. The bytes after it read as zeros in the frame, but are never
+//! The device may end inside a frame. The bytes of the frame after the end are zeros, but are never
 //! returned: a read of a block that is not completely on the device returns the device's error.
 //!
 //! # Cost
-//! A hit is a lookup with a pin, without a lock; for the rest see [`crate::page`].
+//! A hit is a lookup without a lock that pins the frame. [`crate::page`] describes the cost of frames.
 
 mod dirty;
 
@@ -33,10 +33,10 @@ use std::io::IoSliceMut;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// The only device at present.
+/// The number that stands for the device in keys. A cache has only one device.
 const DEVICE: u64 = 0;
 
-/// Frames of [`BufferCache::small`].
+/// The number of frames of [`BufferCache::small`].
 const SMALL_FRAMES: u32 = 64;
 
 /// The largest number of bytes that one call of [`BufferCache::prefetch`] reads.
@@ -51,7 +51,7 @@ pub struct BufferCache {
     dirty: DirtyBuffers,
 }
 
-/// A pinned block. Its contents are exactly one file-system block long.
+/// A block, which does not change while this exists. Its contents have the length of a file-system block.
 #[derive(Debug)]
 pub struct Buffer<'a> {
     contents: Contents<'a>,
@@ -60,10 +60,11 @@ pub struct Buffer<'a> {
 
 #[derive(Debug)]
 enum Contents<'a> {
+    /// The frame of the block, pinned.
     Cached(Page<'a>),
-    /// Read from the device, bypassing the cache.
+    /// Contents that were read from the device without the cache.
     Own(Box<[u8]>),
-    /// The dirty contents.
+    /// A version of the contents of a dirty block.
     Dirty(Arc<[u8]>),
 }
 
@@ -81,11 +82,11 @@ impl Deref for Buffer<'_> {
 }
 
 impl BufferCache {
-    /// Creates a separate cache of a few blocks for `device`, for reading the journal before the real caches
-    /// exist.
+    /// Creates a separate cache of a few blocks of `device`, with which the journal is read before the caches
+    /// of the volume are created.
     ///
     /// # Panics
-    /// As [`BufferCache::new`], or if there is no memory.
+    /// If the block size is invalid for [`BufferCache::new`], or if there is not enough memory.
     #[must_use]
     pub fn small(device: Arc<dyn BlockDevice>, block_size_bytes: usize) -> Self {
         let config = FramesConfig {
@@ -96,7 +97,7 @@ impl BufferCache {
         Self::new(Arc::new(frames), device, block_size_bytes)
     }
 
-    /// Creates the buffer cache of `device` on `frames`.
+    /// Creates the buffer cache of `device`, which stores blocks in `frames`.
     ///
     /// # Panics
     /// If the block size is not a power of two, at least 128 bytes, and at most the size of a frame.
@@ -130,14 +131,14 @@ impl BufferCache {
         self.device.size_bytes()
     }
 
-    /// Returns the contents of `block`, read from the device if not cached.
+    /// Returns the contents of `block`. Reads the block from the device if it is not cached.
     ///
-    /// `verify` checks the contents (a checksum, for example). It runs at each call until it has succeeded
-    /// once for this block since the block was read, so a damaged block fails at each call. A dirty block
-    /// was made by Larder and is not checked.
+    /// `verify` checks the contents, for example a checksum. It is called unless it has succeeded before for
+    /// the cached contents, so each read of a damaged block fails. A dirty block is not checked, since Larder
+    /// wrote its contents.
     ///
     /// # Errors
-    /// The device's error, or `verify`'s.
+    /// Returns the error of the device or of `verify`.
     #[inline]
     pub fn read<E: From<larder_block::Error>>(
         &self,
@@ -153,7 +154,7 @@ impl BufferCache {
             });
         }
         let buffer = match self.pages.get(key) {
-            // The end of the device may be inside the frame, and so inside the block.
+            // If the device ends inside the frame, the block may not be completely on the device.
             Some(frame) if self.is_inside(block) => place.buffer(frame),
             _ => self.read_slow(block, &place)?,
         };
@@ -177,8 +178,9 @@ impl BufferCache {
         self.pages.contains(frame_key(frame))
     }
 
-    /// Hints that `count` blocks from `block` on will be read soon. Those that are not cached are read from
-    /// the device together. Errors are left for [`BufferCache::read`] to report. Long ranges are truncated.
+    /// Reads those of the `count` blocks from `block` on that are not cached, with few device reads, since
+    /// they will be needed soon. Long ranges are truncated. Errors are ignored, since [`BufferCache::read`]
+    /// will report them.
     pub fn prefetch(&self, block: u64, count: u32) {
         let frame_bytes = self.pages.page_bytes();
         let Some(last) = u64::from(count)
@@ -187,7 +189,7 @@ impl BufferCache {
         else {
             return;
         };
-        // The limit keeps a prefetch from evicting its own frames.
+        // The limit prevents a prefetch from evicting frames that it has read.
         let most = (PREFETCH_MAX_BYTES / frame_bytes)
             .min(self.pages.frames().capacity() as usize / 4)
             .max(1);
@@ -233,26 +235,27 @@ impl BufferCache {
         self.dirty.set(block, contents)
     }
 
-    /// Changes `block` if it is dirty; returns `None` if not. Versions of it that others hold do not change.
+    /// Changes `block` with `edit` if it is dirty. Returns the result of `edit`, or `None` if the block is not
+    /// dirty. Earlier versions of the contents that other threads use do not change.
     pub fn edit_dirty<R>(&self, block: u64, edit: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         self.dirty.edit(block, edit)
     }
 
-    /// Makes `block` clean after `written` was written to the device. Returns false and does nothing if the
-    /// block was changed since, or if a reader holds its frame, which has the previous contents.
+    /// Makes `block` clean after `written` was written to the device. Returns false and has no effect if the
+    /// block was changed after that, or if a reader has pinned its frame, which has older contents.
     pub fn clean(&self, block: u64, written: &Arc<[u8]>) -> bool {
         self.dirty.remove(block, |contents| {
-            let may_leave = Arc::ptr_eq(contents, written) && self.drop_frame(block);
-            if may_leave {
-                self.keep(block, contents);
+            let is_clean = Arc::ptr_eq(contents, written) && self.drop_frame(block);
+            if is_clean {
+                self.cache_clean(block, contents);
             }
-            may_leave
+            is_clean
         })
     }
 
-    /// Caches `contents` of `block`, which equal the device's, to avoid a read. Does nothing if there is no
-    /// room, or if the frame has other blocks.
-    fn keep(&self, block: u64, contents: &[u8]) {
+    /// Caches `contents` of `block`, which the device also has, to avoid a read. Has no effect if no frame is
+    /// available, or if a frame contains several blocks.
+    fn cache_clean(&self, block: u64, contents: &[u8]) {
         if self.block_size_bytes != self.pages.page_bytes() {
             return;
         }
@@ -265,21 +268,21 @@ impl BufferCache {
         }
     }
 
-    /// Drops the dirty contents of `block`. Either the handle that changed it failed and the device has the
-    /// previous contents, or the block was freed and will not be read again. Returns true if the block was
-    /// dirty.
+    /// Drops the dirty contents of `block`. Returns true if the block was dirty. This is for a block that was
+    /// freed and will not be read again, and for a block that only a failed handle changed, so that the
+    /// device has the valid contents.
     pub fn forget_dirty(&self, block: u64) -> bool {
         self.dirty.remove(block, |_| true)
     }
 
-    /// Drops the frame of `block`, so that it is read from the device again. Returns false if the frame is
-    /// held.
+    /// Drops the frame of `block`, so that the block is read from the device again. Returns true if the frame
+    /// is not cached any more, and false if it is in use.
     fn drop_frame(&self, block: u64) -> bool {
         let key = frame_key(self.place(block).frame);
         self.pages.remove(key) || !self.pages.contains(key)
     }
 
-    /// Returns the table's size and the cost of lookups. Examines no bucket.
+    /// Returns the size of the table, and the counts of lookups. Examines no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.pages.stats()
@@ -320,7 +323,7 @@ impl BufferCache {
         }
     }
 
-    /// Reads one block, bypassing the cache.
+    /// Reads one block from the device without the cache.
     fn read_alone(&self, block: u64) -> larder_block::Result<Buffer<'_>> {
         let mut bytes = vec![0; self.block_size_bytes].into_boxed_slice();
         // An offset that overflows is past the end of every device, which then returns the error.
@@ -339,7 +342,8 @@ impl BufferCache {
         self.device.read_at(inside, self.offset_bytes(frame))
     }
 
-    /// Fills neighbouring frames with one device read. If that fails, the frames are dropped and so removed.
+    /// Fills the neighbouring frames `run`, the first of which has the number `first`, with one device read.
+    /// If the read fails, the frames are removed from the cache.
     fn fill(&self, mut run: Vec<NewPage>, first: u64) {
         if run.is_empty() {
             return;
@@ -358,12 +362,13 @@ impl BufferCache {
         }
     }
 
-    /// Returns the offset of frame number `frame` on the device, or an offset past the end of every device.
+    /// Returns the offset of frame number `frame` on the device. If the offset is too large for 64 bits,
+    /// returns the largest one, which is past the end of every device.
     fn offset_bytes(&self, frame: u64) -> u64 {
         frame.saturating_mul(self.pages.page_bytes() as u64)
     }
 
-    /// Returns how many bytes of frame number `frame` are on the device.
+    /// Returns the number of bytes of frame number `frame` that are on the device.
     fn frame_len_bytes(&self, frame: u64) -> usize {
         let left = self
             .device
@@ -383,7 +388,7 @@ impl BufferCache {
     #[inline]
     fn place(&self, block: u64) -> Place {
         let block_bytes = self.block_size_bytes;
-        // Both are powers of two.
+        // The sizes of frames and blocks are powers of two.
         let shift = (self.pages.page_bytes() / block_bytes).trailing_zeros();
         let within = block & ((1 << shift) - 1);
         let start = usize::try_from(within).unwrap_or_default() * block_bytes;
@@ -395,13 +400,13 @@ impl BufferCache {
     }
 }
 
-/// The location of a block.
+/// The location of a block in the frames.
 struct Place {
-    /// The frame's number on the device.
+    /// The number of the frame on the device.
     frame: u64,
-    /// Its bytes in the frame.
+    /// The byte range of the block in the frame.
     block: Range<usize>,
-    /// Its bit among the frame's blocks.
+    /// The bit in the slot that records that the block was verified.
     bit: u32,
 }
 

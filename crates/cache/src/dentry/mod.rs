@@ -1,22 +1,22 @@
 //! The dentry cache: maps a directory's inode number and a name to an inode.
 //!
 //! # Model
-//! `d_lookup`, with negative dentries: the fact that a name does not exist is cached, too. A lookup
-//! copies the result, without lock or reference count. There is no tree of dentries: no entry needs
-//! its parent to be cached.
+//! `d_lookup`, with negative dentries, which record that a name does not exist. A lookup returns a copy, and
+//! takes no lock and no reference. There is no tree of dentries, so a dentry can be cached without its
+//! parent.
 //!
 //! # Names
-//! Names up to 39 bytes are stored in the slot, which is one cache line of 64 bytes. Longer ones
-//! have a separate table, with slots for 255 bytes. A name that contains a zero byte, which is
-//! invalid in a directory, is never cached.
+//! There are two tables. The slots of one are cache lines of 64 bytes, for names of up to 39 bytes. The
+//! slots of the other have room for 255 bytes. A name that contains a zero byte, which is invalid in a
+//! directory, is never cached.
 //!
-//! # Pressure
-//! Each of the two tables is a [`Shrinker`]. Entries that were not found since the clock hand passed
-//! are evicted, and whole frames of slots return to the budget. [`crate::tables::Shrinking`]
-//! describes when the tables are shrunk.
+//! # Reclaim
+//! Each table is a [`Shrinker`]: it evicts dentries that were not found since the clock hand last passed
+//! them, and returns the memory of chunks of free slots to the pool of frames.
+//! [`Shrinking`](crate::tables::Shrinking) describes when the tables are shrunk.
 //!
 //! # Cost
-//! 64 bytes for a dentry and 4 for a bucket; 280 for a dentry with a long name.
+//! A dentry takes 64 bytes, or 280 if its name is long. A bucket takes 4 bytes.
 
 mod name;
 mod name_hash;
@@ -35,30 +35,30 @@ use name::{Name, NameHash, NameLayout};
 use std::io;
 use std::sync::{Arc, Weak};
 
-/// Words of a slot with a short name: numbers, and 39 bytes.
+/// The number of words in a slot for a short name: one for inode numbers, and five for 39 bytes and the type.
 const SHORT_WORDS: usize = 6;
-/// Words of a slot with a long name: numbers, and 255 bytes.
+/// The number of words in a slot for a long name: one for inode numbers, and 32 for 255 bytes and the type.
 const LONG_WORDS: usize = 33;
-/// Size of a slot with a short name in bytes.
+/// The size of a slot for a short name in bytes.
 pub(crate) const SHORT_BYTES: usize = size_of::<Slot<SHORT_WORDS>>();
-/// Size of a slot with a long name in bytes.
+/// The size of a slot for a long name in bytes.
 pub(crate) const LONG_BYTES: usize = size_of::<Slot<LONG_WORDS>>();
 
 /// The result of a lookup of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dentry {
-    /// The name exists. This is its inode, with the file type byte of the directory entry.
+    /// The name exists.
     Positive {
-        /// Inode number; not 0.
+        /// The inode number of the file. It is not 0.
         ino: u32,
-        /// File type as in the directory entry.
+        /// The file type, with the value that the directory entry has.
         file_type: u8,
     },
     /// The name does not exist.
     Negative,
 }
 
-/// A name, in the form of its table.
+/// A name, in the form in which its table stores it.
 #[expect(
     clippy::large_enum_variant,
     reason = "lives on the stack, for one lookup"
@@ -69,7 +69,7 @@ enum KeyedName {
 }
 
 impl KeyedName {
-    /// Converts `name`. Returns `None` for a name that is invalid in a directory.
+    /// Converts `name`. Returns `None` if the name is invalid in a directory.
     #[inline]
     fn new(hash: NameHash, parent: u32, name: &[u8]) -> Option<Self> {
         match Name::new(hash, parent, name) {
@@ -84,7 +84,7 @@ impl KeyedName {
     }
 }
 
-/// A table of names that fit into `N` words; `W` is `N` + 1.
+/// A table of names that fit into `N` words. A slot has `W` words, one more than `N`.
 #[derive(Debug)]
 struct Names<const N: usize, const W: usize> {
     table: Arc<Table<NameLayout<N>, TableHash<SeededHash>, W>>,
@@ -153,11 +153,12 @@ pub struct DentryCache {
 }
 
 impl DentryCache {
-    /// Creates a cache of the given sizes, which charges memory as it grows. Dentries are hashed
-    /// with `function`, or with Larder's own function, which depends on `seed`.
+    /// Creates a cache with tables for short and long names. Each table has a configuration, and a source
+    /// from which it reserves memory as it grows. Dentries are hashed with `function`, or with Larder's own
+    /// function and `seed` if `function` is `None`.
     ///
     /// # Errors
-    /// Those of the kernel, most likely because there is not enough address space.
+    /// Returns the kernel's error, most likely because there is not enough address space.
     pub fn new(
         short: (ArenaConfig, Arc<dyn Charge>),
         long: (ArenaConfig, Arc<dyn Charge>),
@@ -173,7 +174,7 @@ impl DentryCache {
         })
     }
 
-    /// Returns the cached entry of `name` in directory `parent`. Takes no lock.
+    /// Returns the dentry of `name` in directory `parent` if it is cached. Takes no lock.
     #[must_use]
     #[inline]
     pub fn get(&self, parent: u32, name: &[u8]) -> Option<Dentry> {
@@ -183,8 +184,8 @@ impl DentryCache {
         }
     }
 
-    /// Caches the entry of `name` in directory `parent`, and replaces a previous one. If there is no
-    /// room, no entry remains for the name, not even the previous one. An invalid name is ignored.
+    /// Caches `dentry` for `name` in directory `parent`, and removes a previous dentry of the name. If no
+    /// slot can be allocated, only removes the previous dentry. Has no effect if the name is invalid.
     pub fn insert(&self, parent: u32, name: &[u8], dentry: Dentry) {
         match KeyedName::new(self.hash, parent, name) {
             Some(KeyedName::Short(name)) => self.short.insert(&name, dentry),
@@ -193,7 +194,7 @@ impl DentryCache {
         }
     }
 
-    /// Removes `name` in directory `parent`. Returns false if it is not cached.
+    /// Removes the dentry of `name` in directory `parent`. Returns false if it is not cached.
     #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn remove(&self, parent: u32, name: &[u8]) -> bool {
         match KeyedName::new(self.hash, parent, name) {
@@ -203,7 +204,7 @@ impl DentryCache {
         }
     }
 
-    /// Reports all further events of both tables to `tape`.
+    /// Connects `tape`, to which both tables then report their events.
     pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
         self.short
             .table
@@ -213,18 +214,18 @@ impl DentryCache {
             .set_tape(Arc::clone(tape), CacheKind::Dentry);
     }
 
-    /// Returns the shrinkers of the tables.
+    /// Returns the shrinkers of both tables.
     pub(crate) fn shrinkers(&self) -> [Weak<dyn Shrinker>; 2] {
         [self.short.shrinker(), self.long.shrinker()]
     }
 
-    /// Returns the size and the cost of lookups, of both tables together. Examines no bucket.
+    /// Returns the sum of the sizes and lookup counts of both tables. Examines no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.short.stats().and(self.long.stats())
     }
 
-    /// Returns the histogram of chain lengths, of both tables together. Examines every bucket.
+    /// Returns one histogram of the chain lengths of both tables. Examines every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
         let tables = [
@@ -234,7 +235,7 @@ impl DentryCache {
         Report::of(CacheKind::Dentry, tables)
     }
 
-    /// Checks the invariants. There must be no other users meanwhile.
+    /// Checks the invariants. No other thread may use the cache meanwhile.
     ///
     /// # Panics
     /// If an invariant does not hold.

@@ -5,12 +5,11 @@
 //! a zero byte, which is invalid anyway, is not accepted.
 //!
 //! # Hash
-//! The author of an image chooses names and inode numbers. If they could make many of them share a
-//! bucket, every lookup would have to walk its chain. Therefore names are hashed with a seed that is
-//! drawn when the caches are made
-//! ([`BudgetConfig::name_seed`](crate::budget::BudgetConfig::name_seed)). If a function chosen by
-//! name hashes dentries, names are hashed as in the kernels for which that function was published,
-//! without a seed. A tape always gets the hash without a seed, which is computed again from the words
+//! The author of an image chooses names and inode numbers. If many names shared a bucket, each lookup
+//! would have to walk a long chain. Therefore names are hashed with a random seed
+//! ([`BudgetConfig::name_seed`](crate::budget::BudgetConfig::name_seed)). If the user selects one of the
+//! published hash functions for dentries, names are hashed as in the kernels for which the function was
+//! published, without a seed. A tape always gets the hash without a seed, which is computed from the words
 //! for each event.
 
 use super::name_hash::{self, name_hash};
@@ -20,25 +19,25 @@ use crate::table::{Layout, SeededHash, Slot};
 /// The hash function of names.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NameHash {
-    /// With a seed.
+    /// Larder's own function, with a seed.
     Seeded(SeededHash),
-    /// As in Linux 2.2, without a seed.
+    /// The function of Linux 2.2, without a seed.
     Published,
 }
 
-/// A name in a directory, ready to be compared and hashed. It has at most `N` words minus one byte.
+/// A name in a directory, in the form in which it is compared and hashed. It has less than `N` * 8 bytes.
 #[derive(Debug)]
 pub(super) struct Name<const N: usize> {
     parent: u32,
     hash: u32,
     words: [u64; N],
-    /// Number of words that are not only padding.
+    /// The number of words that contain bytes of the name.
     used: usize,
 }
 
 impl<const N: usize> Name<N> {
-    /// Converts `name`. Returns `None` if it does not fit, or is ambiguous because it contains a zero
-    /// byte.
+    /// Converts `name`. Returns `None` if the name is empty or too long, or contains a zero byte, which
+    /// could not be distinguished from the padding.
     #[inline]
     pub fn new(hash: NameHash, parent: u32, name: &[u8]) -> Option<Self> {
         if name.is_empty() || name.len() >= N * 8 || name.contains(&0) {
@@ -71,7 +70,7 @@ impl<const N: usize> Name<N> {
     }
 }
 
-/// The part of a name that the hash function uses.
+/// The input of the hash function: the directory, and the hash of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hashed {
     parent: u32,
@@ -94,9 +93,9 @@ impl From<Hashed> for HashKey {
     }
 }
 
-/// The layout of a slot. The first word has the parent in its upper half and the inode number in its
-/// lower half. The name is in the other words; the last byte of these is the file type. The name's
-/// hash is in the half word.
+/// The layout of a slot. The first word has the inode number of the directory in its upper half, and that of
+/// the file in its lower half. The other words contain the name, and the file type in the last byte. The
+/// half word contains the hash of the name.
 #[derive(Debug)]
 pub(super) struct NameLayout<const N: usize>;
 
@@ -131,8 +130,8 @@ impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
 
     #[inline]
     fn matches(key: &Name<N>, slot: &Slot<W>) -> bool {
-        // The words after the name are zeros. If its last word has no padding, one more word is
-        // compared to rule out a longer name.
+        // One word after those of the name is compared as well. It is zero unless the slot has a longer
+        // name.
         slot.aux() == key.hash
             && upper(slot.word(0)) == key.parent
             && (0..(N - 1).min(key.used + 1)).all(|i| slot.word(i + 1) == key.words[i])
@@ -148,7 +147,7 @@ impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
     }
 }
 
-/// Returns the key that a tape gets for the name in `words` in the directory `parent`.
+/// Returns the key that is reported to a tape for the name in `words` in the directory `parent`.
 #[cold]
 fn tape_key(parent: u32, words: impl Iterator<Item = u64>) -> HashKey {
     Hashed {
@@ -158,14 +157,14 @@ fn tape_key(parent: u32, words: impl Iterator<Item = u64>) -> HashKey {
     .into()
 }
 
-/// Returns true if two slots, of `N` words for names, have the same name in the same directory.
+/// Returns true if two slots, with `N` words for the name, have the same name in the same directory.
 pub(super) fn is_same<const N: usize, const W: usize>(a: &Slot<W>, b: &Slot<W>) -> bool {
     upper(a.word(0)) == upper(b.word(0))
         && (1..N).all(|i| a.word(i) == b.word(i))
         && name_of_last(a.word(N)) == name_of_last(b.word(N))
 }
 
-/// Writes inode number and file type beside the name of `key`, which is stored in `slot`.
+/// Writes the inode number and the file type into `slot`, which must contain the name `key`.
 pub(super) fn set_value<const N: usize, const W: usize>(
     key: &Name<N>,
     slot: &Slot<W>,
@@ -183,7 +182,7 @@ pub(super) fn value_in<const W: usize>(slot: &Slot<W>) -> (u32, u8) {
     (lower(slot.word(0)), file_type)
 }
 
-/// Returns the part of the last word that belongs to the name.
+/// Returns the last word of a slot without the file type.
 #[inline]
 fn name_of_last(word: u64) -> u64 {
     word & ((1 << 56) - 1)

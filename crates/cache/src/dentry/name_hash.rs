@@ -1,18 +1,17 @@
 //! The hash of names in the kernels that Lever measured.
 //!
 //! # Model
-//! `full_name_hash` of Linux 2.2, "a simplified CRC algorithm on the target entry's name" (Lever
-//! 2000, section 3.3, which does not print it): for each byte, the hash is rotated by half a byte,
-//! and the byte is xored in. The last eight bytes of a name occupy different positions of the hash,
-//! and earlier bytes overlap them.
+//! `full_name_hash` of Linux 2.2, "a simplified CRC algorithm on the target entry's name" (Lever 2000,
+//! section 3.3, which does not contain the code). For each byte, the hash is rotated left by 4 bits, and
+//! then combined with the byte by an exclusive or.
 
-/// Returns the hash of `name`, in words of 32 bits.
+/// Returns the hash of `name`, which has 32 bits.
 #[must_use]
 pub fn name_hash(name: &[u8]) -> u32 {
     of_bytes(name.iter().copied())
 }
 
-/// Returns the hash of the name in `words`, which are padded with zeros. The name contains no zero
+/// Returns the hash of the name in `words`, which are padded with zeros. The name must not contain a zero
 /// byte.
 pub(super) fn of_words(words: impl Iterator<Item = u64>) -> u32 {
     of_bytes(

@@ -1,4 +1,4 @@
-//! The choices: the tables of each cache, and the way in which dentries are shrunk.
+//! The types of a choice of tables, and the named sets of tables.
 
 use super::TableSize;
 use crate::hash::Function;
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tables {
-    /// The named tables from which these were derived. It only affects how they are printed.
+    /// The named set of tables from which this one was derived. It only affects how the tables are printed.
     pub base: Base,
     /// The search structure of pages.
     pub page: Pages,
-    /// The table of buffers. The index in its keys counts frames of the device.
+    /// The table of buffers. Its keys contain the numbers of frames on the device.
     pub buffer: TableChoice,
-    /// The table of dentries. Names of 40 bytes or more have a separate table, with an eighth as
-    /// many buckets.
+    /// The table of dentries. Names of 40 bytes or more have a separate table with the same function and an
+    /// eighth of the buckets.
     pub dentry: TableChoice,
     /// The table of inodes.
     pub inode: TableChoice,
-    /// The way in which dentries are shrunk.
+    /// The mode of shrinking dentries.
     pub shrinking: Shrinking,
 }
 
-/// Named tables.
+/// The name of a set of tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Base {
     /// [`Tables::LARDER`].
@@ -45,9 +45,9 @@ pub enum Base {
 /// The table of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableChoice {
-    /// Its hash function; `None` for Larder's own.
+    /// The hash function; `None` for the default.
     pub function: Option<Function>,
-    /// Its size.
+    /// The number of buckets, or the rule for it.
     pub size: TableSize,
 }
 
@@ -66,14 +66,16 @@ impl Default for Pages {
     }
 }
 
-/// When dentries are shrunk, and by how much.
+/// The mode of shrinking dentries: when they are scanned for eviction, and how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shrinking {
-    /// When a quarter of the pages and buffers freed too little, by as large a share of them.
+    /// Dentries are scanned when a scan of a quarter of the pages and buffers did not free enough frames. The
+    /// same fraction of the dentries is then scanned.
     #[default]
     Normal,
-    /// Whenever memory is short, before all others, by 1/(priority + 1) of them: `nr_unused /
-    /// (priority + 1)`, as A. Arcangeli suggested (Lever 2000, section 3.3).
+    /// Dentries are scanned whenever no frame is free, before all other caches. Of the dentries,
+    /// 1/(priority + 1) is scanned (`nr_unused / (priority + 1)`), as A. Arcangeli suggested (Lever 2000,
+    /// section 3.3).
     Eager,
 }
 
@@ -86,7 +88,7 @@ const fn hashed(function: Function, bits: u32) -> TableChoice {
 }
 
 impl Tables {
-    /// The tables `larder`: Larder's own.
+    /// The tables `larder`, the default of a mount.
     pub const LARDER: Self = Self {
         base: Base::Larder,
         page: Pages::Hashed(TableChoice::LARDER),
@@ -106,7 +108,7 @@ impl Tables {
         shrinking: Shrinking::Normal,
     };
 
-    /// The published kernel `A`.
+    /// The tables of the published kernel `A`.
     pub const A: Self = Self {
         base: Base::A,
         page: Pages::Hashed(hashed(Function::PageMult, 13)),
@@ -116,28 +118,28 @@ impl Tables {
         shrinking: Shrinking::Normal,
     };
 
-    /// The published kernel `B`.
+    /// The tables of the published kernel `B`.
     pub const B: Self = Self {
         base: Base::B,
         buffer: hashed(Function::BufferSteiner, 14),
         ..Self::A
     };
 
-    /// The published kernel `C`.
+    /// The tables of the published kernel `C`.
     pub const C: Self = Self {
         base: Base::C,
         page: Pages::Hashed(hashed(Function::PageReference, 13)),
         ..Self::A
     };
 
-    /// The published kernel `D`.
+    /// The tables of the published kernel `D`.
     pub const D: Self = Self {
         base: Base::D,
         page: Pages::Hashed(hashed(Function::PageOffset, 13)),
         ..Self::A
     };
 
-    /// All named tables, with their names.
+    /// All named sets of tables, with their names.
     pub const NAMED: [(&str, Self); 6] = [
         ("larder", Self::LARDER),
         ("reference", Self::REFERENCE),
@@ -147,13 +149,13 @@ impl Tables {
         ("D", Self::D),
     ];
 
-    /// Returns the table of `cache`; `None` for pages in trees.
+    /// Returns the table of `cache`, or `None` for pages in trees.
     #[must_use]
     pub fn table(mut self, cache: CacheKind) -> Option<TableChoice> {
         self.table_mut(cache).copied()
     }
 
-    /// Returns true if a table has another size than Larder's rule gives it.
+    /// Returns true if the size of a table is not determined by Larder's rule.
     pub(crate) fn has_chosen_sizes(&self) -> bool {
         let tables = CacheKind::ALL.map(|cache| self.table(cache));
         let mut tables = tables.iter().flatten();
@@ -179,16 +181,16 @@ impl TableChoice {
     };
 }
 
-/// The search structure of a cache.
+/// The search structure of a cache, as statistics and results record it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Finder {
-    /// Larder's own hash function.
+    /// A hash table with the default hash function.
     #[default]
     Larder,
-    /// A hash function by name.
+    /// A hash table with a named hash function.
     Function(Function),
-    /// Red-black trees.
+    /// Red-black trees, one for each inode.
     RedBlackTrees,
 }
 

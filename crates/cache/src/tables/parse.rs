@@ -1,4 +1,4 @@
-//! Tables as text. The [module](super) describes the syntax.
+//! Conversion of tables to text and back. The [module](super) describes the syntax.
 
 use super::{Finder, Pages, Shrinking, TableChoice, TableSize, Tables};
 use crate::hash::{Function, UnknownFunction};
@@ -10,10 +10,10 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownTables {
-    /// No named tables have this name.
+    /// No set of tables has this name.
     #[error("unknown tables '{0}'; available: {names}", names = choice(&Tables::NAMED))]
     Base(String),
-    /// No part of tables has this name.
+    /// The text after a `+` is not a valid setting.
     #[error(
         "invalid setting '{0}' of tables; use page=, buffer=, dentry= or inode=FUNCTION[/SIZE], \
          sizes=RULE, or shrink=MODE"
@@ -22,7 +22,7 @@ pub enum UnknownTables {
     /// No function of this cache has this name.
     #[error("{cache}: {1}\n  or     larder, the default{more}", cache = .0.as_str(), more = more_functions(*.0))]
     Function(CacheKind, UnknownFunction),
-    /// No table has this size.
+    /// The size of a table is invalid.
     #[error(
         "invalid table size '{0}'; use 0 to {most} (the log2 of the number of buckets), or one of {names}",
         most = TableSize::MAX_BITS,
@@ -32,10 +32,10 @@ pub enum UnknownTables {
     /// No rule has this name.
     #[error("unknown size rule '{0}'; available: {names}", names = choice(&TableSize::RULES))]
     Rule(String),
-    /// No way of shrinking dentries has this name.
+    /// No mode of shrinking dentries has this name.
     #[error("unknown shrink mode '{0}'; available: {names}", names = choice(&Shrinking::NAMED))]
     Shrinking(String),
-    /// A size was given for red-black trees.
+    /// The text has a size for red-black trees, which have no buckets.
     #[error("rbtree has no size: trees have no buckets")]
     TreesHaveNoSize,
 }
@@ -45,7 +45,7 @@ fn choice<T>(all: &[(&'static str, T)]) -> String {
     names.join(", ")
 }
 
-/// Returns the names of search structures of `cache` other than functions.
+/// Returns text for the user about search structures of `cache` that are not hash functions.
 fn more_functions(cache: CacheKind) -> &'static str {
     match cache {
         CacheKind::Page => "; rbtree, a red-black tree for each inode",
@@ -166,7 +166,7 @@ impl fmt::Display for TableSize {
 }
 
 impl fmt::Display for Tables {
-    /// Writes the name of the base, and the differences from it.
+    /// Writes the name of the base, and the tables that differ from the base.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_base = |(_, tables): &&(_, Self)| tables.base == self.base;
         let (name, base) = Self::NAMED.iter().find(is_base).ok_or(fmt::Error)?;
@@ -211,7 +211,7 @@ impl FromStr for Finder {
     }
 }
 
-/// Both types are strings in JSON.
+/// Implements the conversions with which serde stores a type as a string.
 macro_rules! as_text {
     ($type:ty, $error:ty) => {
         impl From<$type> for String {

@@ -2,41 +2,40 @@
 
 use crate::tape::CacheKind;
 
-/// The number of buckets of a table. Linux's rules depend on the memory of the machine. Here they
-/// use the budget of the caches instead, which is all the memory that the caches can fill.
+/// The number of buckets of a table, or a rule that determines it. Linux's rules depend on the memory of the
+/// machine. Here they depend on the memory budget of the caches instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TableSize {
-    /// Larder's rule: a bucket for 3/4 to 1 1/2 pages, for 4 to 8 frames of buffers, and for one or
-    /// two dentries or inodes, of the number that fits into their part of the budget.
+    /// Larder's rule, which depends on the largest number of objects that fit into the budget. There is one
+    /// bucket for 3/4 to 1 1/2 pages, for 4 to 8 frames of buffers, and for one or two dentries or inodes.
     #[default]
     Larder,
-    /// 2 to the power of this.
+    /// The log2 of the number of buckets.
     Bits(u32),
-    /// The rule of Linux 2.2.16, as the printed version of Lever 2000 describes it: a bucket for
-    /// each page of memory for pages, and otherwise the earlier sizes: 32768 for buffers, 1024 for
-    /// dentries, and 256 for inodes.
+    /// The rule of Linux 2.2.16, as the printed version of Lever 2000 describes it. The page table has a
+    /// bucket for each page of memory. The other tables have fixed sizes: 32768 buckets for buffers, 1024
+    /// for dentries, and 256 for inodes.
     Linux2_2_16,
-    /// The rule of current Linux, as its log prints it at start: a bucket for each 8 KiB of memory
-    /// for dentries, and for each 16 KiB for inodes. Current Linux has no tables for pages and
-    /// blocks. Here they have a bucket for each page of memory, as in the last Linux version that
-    /// had these tables.
+    /// The rule of current Linux, as the kernel logs it at boot: a bucket for each 8 KiB of memory for
+    /// dentries, and for each 16 KiB for inodes. Current Linux has no tables for pages and blocks. Here
+    /// these tables have a bucket for each page of memory, as in the last Linux version that had them.
     LinuxToday,
 }
 
 /// The inputs of the rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// The budget of all caches.
+    /// The budget of all caches in bytes.
     pub bytes: u64,
-    /// The size according to Larder's own rule.
+    /// The log2 of the number of buckets according to Larder's rule.
     pub own_bits: u32,
 }
 
 impl TableSize {
-    /// The log2 of the largest number of buckets: 64 MiB of them.
+    /// The log2 of the largest number of buckets, which take 64 MiB.
     pub const MAX_BITS: u32 = 24;
 
-    /// The rules by name.
+    /// The rules with their names.
     pub(super) const RULES: [(&str, Self); 3] = [
         ("larder", Self::Larder),
         ("2.2.16", Self::Linux2_2_16),
@@ -49,7 +48,7 @@ impl TableSize {
         const PAGE: u32 = 12;
         const DENTRY: u32 = 13;
         const INODE: u32 = 14;
-        // Rounded up to a power of two, as the kernels do.
+        // The number of buckets is rounded up to a power of two, as in Linux.
         let per = |shift: u32| {
             let buckets = (memory.bytes >> shift).max(1);
             let bits = u64::BITS - (buckets - 1).leading_zeros();

@@ -1,10 +1,10 @@
-//! The hash function of a cache's table.
+//! The choice between the default hash function of a table and a named one.
 
 use super::Finder;
 use crate::hash::{Function, HashKey};
 use crate::table::HashFunction;
 
-/// The hash function of a cache's table: the cache's own function, or a named one.
+/// The hash function of a cache's table: the default function of the cache, or a named one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TableHash<D> {
     Own(D),
@@ -34,7 +34,8 @@ impl<T: Copy + Into<HashKey>, D: HashFunction<T>> HashFunction<T> for TableHash<
     }
 }
 
-/// Not inlined, so that lookups with Larder's own function stay short.
+/// Returns the bucket of `key`. This is not inlined, so that the code of lookups with the default function
+/// stays short.
 #[inline(never)]
 fn bucket_of(function: Function, key: HashKey, bits: u32) -> u32 {
     function.bucket(key, bits)
