@@ -1,4 +1,4 @@
-//! The names of the caches in options.
+//! The names of the caches as values of options.
 
 use clap::ValueEnum;
 use larder::CacheKind;

@@ -1,9 +1,9 @@
-//! Counts on the command line: `200`, `50k`, `2m`.
+//! Parses counts on the command line, such as `200`, `50k` or `2m`.
 
 use std::ops::RangeInclusive;
 
-/// Parses a whole number with an optional suffix: k for thousands or m for millions, upper or lower
-/// case.
+/// Parses a whole number with an optional suffix, in upper or lower case: k for thousands, m for
+/// millions.
 fn parse(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match &text[digits.len()..] {
@@ -20,7 +20,7 @@ fn parse(text: &str) -> Result<u64, String> {
         })
 }
 
-/// Returns a parser for counts in a range.
+/// Returns a parser that accepts the counts in `range`.
 pub fn within<T: TryFrom<u64> + Into<u64> + Copy + Send + Sync + 'static>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync {

@@ -1,5 +1,5 @@
-//! Failures as messages for the user: a line `error:` and, if the user can do something about it, a
-//! line `hint:`.
+//! Failures, and how they are printed: a line that begins with `error:` and, if the user can do something
+//! about the failure, a line that begins with `hint:`.
 
 use crate::name;
 use std::io::{self, Write};
@@ -8,21 +8,21 @@ use std::process::ExitCode;
 /// The reason why a command ends early.
 #[derive(Debug)]
 pub enum Failure {
-    /// A failure with a message.
+    /// The command could not do what was requested.
     Message {
         /// What failed.
         message: String,
         /// What the user can do about it.
         hint: Option<String>,
     },
-    /// Invalid arguments.
+    /// The arguments are invalid.
     Usage {
         /// What is wrong with the arguments.
         message: String,
         /// What the user can do about it.
         hint: Option<String>,
     },
-    /// The reader of standard output closed it.
+    /// The reader of standard output closed the pipe. This is not reported.
     BrokenPipe,
 }
 
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// Returns the same failure with the path inside the image where it occurred.
+    /// Adds to the message the path inside the image at which the failure occurred.
     #[must_use]
     pub fn at(self, path: &[u8]) -> Self {
         match self {
@@ -74,8 +74,8 @@ impl Failure {
         }
     }
 
-    /// Prints the failure, and returns the exit code. `failed` is the code of failures other than
-    /// invalid arguments.
+    /// Prints the failure, and returns the exit code of the program. `failed` is the exit code for failures
+    /// other than invalid arguments.
     #[expect(
         clippy::must_use_candidate,
         reason = "the caller may have an exit code of its own"
@@ -95,28 +95,28 @@ impl Failure {
     }
 }
 
-/// Prints one line `error:`; the command continues.
+/// Prints `message` after `error:`. This is for a failure after which the command continues.
 pub fn print_error(message: &str) {
     print_line("error", message);
 }
 
-/// Prints one line `warning:`.
+/// Prints `message` after `warning:`.
 pub fn print_warning(message: &str) {
     print_line("warning", message);
 }
 
-/// Prints one line `hint:`.
+/// Prints `message` after `hint:`.
 pub fn print_hint(message: &str) {
     print_line("hint", message);
 }
 
-/// Prints one line `note:`.
+/// Prints `message` after `note:`.
 pub fn print_note(message: &str) {
     print_line("note", message);
 }
 
 fn print_line(what: &str, message: &str) {
-    // If standard error is closed, the failure cannot be reported.
+    // If standard error is closed, the message cannot be printed. The error is ignored.
     let _ = writeln!(io::stderr(), "{what}: {message}");
 }
 

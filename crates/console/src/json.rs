@@ -1,10 +1,10 @@
-//! The output of `--json`.
+//! Writes the output of `--json`.
 
 use crate::Result;
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// Writes one object and a line break.
+/// Writes `value` as JSON to standard output, followed by a line break.
 pub fn write_json(value: &impl Serialize) -> Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;

@@ -1,4 +1,4 @@
-//! Functions that the programs `larder` and `larder-lab` share: they parse sizes and counts, and print
+//! Functions shared by the programs `larder` and `larder-lab`. They parse sizes and counts, and print
 //! failures, names, times and JSON.
 
 #![forbid(unsafe_code)]

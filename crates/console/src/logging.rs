@@ -1,4 +1,4 @@
-//! The log, to standard error or to a file.
+//! Starts the log, which is written to standard error or to a file.
 
 use crate::{Failure, Result};
 use std::env::VarError;
@@ -11,10 +11,10 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{fmt, util::SubscriberInitExt};
 
-/// The environment variable that sets what is logged, such as `info` or `larder_fuse=debug`.
+/// The environment variable that selects the messages to log, such as `info` or `larder_fuse=debug`.
 pub const VARIABLE: &str = "LARDER_LOG";
 
-/// Returns the failure for a value of the variable that cannot be used.
+/// Returns the failure for an invalid value of the environment variable.
 fn invalid(error: impl Display) -> Failure {
     Failure::with_hint(
         format!("invalid value of {VARIABLE}: {error}"),
@@ -22,7 +22,8 @@ fn invalid(error: impl Display) -> Failure {
     )
 }
 
-/// Starts the log. Without a file, the log ends when a server leaves its terminal.
+/// Starts the log. If `file` is `None`, messages are written to standard error, and those of a server are
+/// lost after it has detached from its terminal.
 pub fn start(file: Option<&Path>) -> Result<()> {
     let filter = match std::env::var(VARIABLE) {
         Ok(value) if !value.is_empty() => value.parse(),

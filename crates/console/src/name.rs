@@ -1,10 +1,11 @@
-//! Names from an image. They can contain any bytes, including some that would confuse a terminal.
+//! Prints names from an image. A name can contain any bytes, including bytes that would change the state of
+//! a terminal.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
-/// Returns the name with all characters that are not printable escaped, as `ls -b` does: `\n`, `\033`,
-/// `\\`.
+/// Returns the name with escapes, as `ls -b` prints it: `\\` for a backslash, and sequences such as `\n` or
+/// `\033` for bytes that are not printable.
 #[must_use]
 pub fn escaped(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
@@ -27,7 +28,8 @@ pub fn escaped(name: &[u8]) -> String {
     text
 }
 
-/// Returns whether `c` is a control character, or changes the direction of the following text.
+/// Returns whether `c` is a control character, or a character that changes the direction of the text after
+/// it.
 fn is_unsafe_to_show(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -47,7 +49,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Escapes names on a terminal, and writes them unchanged otherwise.
+    /// Returns the format for standard output: names are escaped if it is a terminal, and otherwise written
+    /// unchanged.
     #[must_use]
     pub fn for_stdout() -> Self {
         Self {
@@ -55,7 +58,7 @@ impl Names {
         }
     }
 
-    /// Writes one name.
+    /// Writes one name to `out` in this format.
     pub fn write(self, out: &mut impl Write, name: &[u8]) -> io::Result<()> {
         if self.is_terminal {
             out.write_all(escaped(name).as_bytes())

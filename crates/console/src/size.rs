@@ -1,7 +1,7 @@
-//! Parsing and formatting of sizes such as `256M`.
+//! Parses and formats sizes such as `256M`.
 
-/// Parses a number of bytes with an optional suffix: K, M, G or T, in powers of 1024, upper or lower
-/// case, also as `KiB` or `KB`.
+/// Parses a number of bytes with an optional suffix: K, M, G or T, which stand for powers of 1024. The suffix
+/// may be in upper or lower case, and may be followed by `iB` or `B`.
 pub fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -27,10 +27,10 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("'{text}' is too large"))
 }
 
-/// The minimum memory for the caches.
+/// The minimum memory for all caches together, in bytes.
 const MIN_CACHE_BYTES: u64 = 1 << 20;
 
-/// Parses the size of the caches.
+/// Parses the memory for all caches together.
 pub fn parse_cache(text: &str) -> Result<u64, String> {
     match parse(text)? {
         bytes if bytes < MIN_CACHE_BYTES => {
@@ -40,7 +40,7 @@ pub fn parse_cache(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Formats a number of bytes for users: `1.5 GiB`.
+/// Formats a number of bytes for the user, as in `1.5 GiB`.
 #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
 #[must_use]
 pub fn human(bytes: u64) -> String {
@@ -50,7 +50,7 @@ pub fn human(bytes: u64) -> String {
     let mut value = bytes as f64 / 1024.0;
     let mut unit = "KiB";
     for larger in ["MiB", "GiB", "TiB"] {
-        // A value that would be shown as 1024.0 is shown as 1.0 of the next unit.
+        // A value that would be rounded to 1024.0 is shown as 1.0 of the next unit.
         if value < 1023.95 {
             break;
         }

@@ -1,15 +1,15 @@
-//! Times of files, in the local time zone.
+//! Formats the times of files, in the local time zone.
 
 use jiff::tz::TimeZone;
 use larder::Timestamp;
 
-/// Formats a time to the minute, as in `ls -l`: `2024-05-01 12:34`.
+/// Formats a time with minutes, as in `ls -l`: `2024-05-01 12:34`.
 #[must_use]
 pub fn short(timestamp: Timestamp) -> String {
     formatted(timestamp, "%Y-%m-%d %H:%M")
 }
 
-/// Formats a time to the nanosecond with the zone, as in stat(1).
+/// Formats a time with nanoseconds and the time zone, as in stat(1).
 #[must_use]
 pub fn full(timestamp: Timestamp) -> String {
     formatted(timestamp, "%Y-%m-%d %H:%M:%S.%9f %z")
@@ -22,7 +22,7 @@ fn formatted(timestamp: Timestamp, format: &str) -> String {
             .to_zoned(TimeZone::system())
             .strftime(format)
             .to_string(),
-        // A time outside the calendar's range is shown as a number.
+        // A time outside the range of the calendar is shown as a number of seconds.
         Err(_) => format!("@{}", timestamp.seconds),
     }
 }

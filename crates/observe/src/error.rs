@@ -4,10 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The result of a query, or of listening for queries.
+/// The result of a statistics query, or of listening for queries.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed query of a mount's server, or a socket that cannot be served.
+/// An error of a query of a mount's server, or of serving statistics or metrics.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -25,7 +25,7 @@ pub enum Error {
     /// The statistics socket failed or returned an invalid response. Errno: `EPROTO`.
     #[error("cannot get statistics: {0}")]
     Stats(String),
-    /// Metrics cannot be served at an address. Errno: that of the cause.
+    /// Metrics cannot be served at an address. Errno: the errno of `source`.
     #[error("cannot serve metrics at {address}: {source}")]
     Metrics {
         /// The address.
@@ -44,7 +44,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns what the user can do about the error, if that is known.
+    /// Returns advice on what the user can do about the error, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {

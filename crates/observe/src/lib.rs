@@ -1,11 +1,11 @@
-//! Statistics and metrics of a served volume, for other processes.
+//! Provides the statistics and metrics of a mounted volume to other processes.
 //!
-//! - [`Mount`] queries the statistics of a mount from its server, over its statistics socket.
-//!   [`Listener`] is the server's end.
-//! - [`Metrics`] serves the same statistics to Prometheus; [`exposition`] formats them.
+//! - The server of a mount runs a [`Listener`] on a Unix socket, the statistics socket. Other processes
+//!   query the socket with [`Mount`].
+//! - [`Metrics`] serves the same statistics to Prometheus over HTTP; [`exposition`] formats them.
 //!
-//! This crate is independent of how the volume is served: a device number, an owner and a mount
-//! point identify a mount.
+//! This crate does not depend on FUSE: a mount is identified by a device number, an owner and a mount
+//! point.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The text that Prometheus reads: one list of all figures, with their names, kinds and
-//! explanations.
+//! Formats the metrics as the text that Prometheus reads. The tables in this file define the name, the kind
+//! and the explanation of each metric.
 
 use larder::{
     AttributeStats, CacheStats, DeviceStats, MbCacheStats, ReadaheadStats, RecordingStats, Stats,
@@ -7,39 +7,39 @@ use larder::{
 };
 use std::fmt::Write;
 
-/// A name and its value, as in `cache="page"`.
+/// The name and the value of a label, as in `cache="page"`.
 type Label<'a> = (&'a str, &'a str);
 
-/// A figure of `T`.
-struct Figure<T> {
+/// A metric, and how its value is taken from a `T`.
+struct Metric<T> {
     /// A `counter` only increases, so that rates are meaningful. A `gauge` increases and decreases.
     kind: &'static str,
     name: &'static str,
     help: &'static str,
-    /// Returns the value; `None` if it is unknown.
+    /// Returns the value, or `None` if it is unknown.
     value: fn(&T) -> Option<u64>,
 }
 
-/// Builds a table of figures. The name of a figure is the prefix and its field. If the name is not
-/// a field, its value follows `=`.
-macro_rules! figures {
+/// Builds a table of metrics. The name of a metric consists of the prefix and the name of a field of `T`. If
+/// there is no such field, the function that returns the value follows `=`.
+macro_rules! metrics {
     (@value $field:ident) => { |of| of.$field.into() };
     (@value $name:ident $value:expr) => { $value };
     ($prefix:literal $($kind:ident $name:ident $(= $value:expr)?, $help:literal;)*) => {
-        &[$(Figure {
+        &[$(Metric {
             kind: stringify!($kind),
             name: concat!($prefix, stringify!($name)),
             help: $help,
-            value: figures!(@value $name $($value)?),
+            value: metrics!(@value $name $($value)?),
         }),*]
     };
 }
 
-const MOUNT: &[Figure<Stats>] = figures! { "larder_"
+const MOUNT: &[Metric<Stats>] = metrics! { "larder_"
     gauge cache_size_bytes, "Memory budget of all caches, in bytes.";
 };
 
-const CACHES: &[Figure<CacheStats>] = figures! { "larder_cache_"
+const CACHES: &[Metric<CacheStats>] = metrics! { "larder_cache_"
     gauge buckets, "Buckets of the hash table; 0 for trees.";
     gauge objects, "Objects in the cache.";
     counter inserted, "Objects inserted, including those that were evicted or removed later.";
@@ -52,7 +52,7 @@ const CACHES: &[Figure<CacheStats>] = figures! { "larder_cache_"
     gauge bytes, "Memory used by contents, slots and buckets, in bytes.";
 };
 
-const READAHEAD: &[Figure<ReadaheadStats>] = figures! { "larder_readahead_"
+const READAHEAD: &[Metric<ReadaheadStats>] = metrics! { "larder_readahead_"
     gauge max_bytes, "Configured maximum window, in bytes.";
     gauge threads = |of| Some(of.threads as u64), "Readahead threads.";
     counter windows, "Windows read ahead.";
@@ -61,7 +61,7 @@ const READAHEAD: &[Figure<ReadaheadStats>] = figures! { "larder_readahead_"
     counter pages_wasted, "Pages read ahead and evicted before use.";
 };
 
-const DEVICE: &[Figure<DeviceStats>] = figures! { "larder_device_"
+const DEVICE: &[Metric<DeviceStats>] = metrics! { "larder_device_"
     counter reads, "Device reads.";
     counter read_bytes = |of| Some(of.bytes), "Bytes read.";
     counter writes, "Device writes.";
@@ -69,26 +69,26 @@ const DEVICE: &[Figure<DeviceStats>] = figures! { "larder_device_"
     counter flushes, "Flushes.";
 };
 
-const WRITING: &[Figure<WritingStats>] = figures! { "larder_writing_"
+const WRITING: &[Metric<WritingStats>] = metrics! { "larder_writing_"
     gauge dirty_bytes, "Dirty content, in bytes.";
     gauge dirty_metadata_bytes, "Dirty metadata, in bytes.";
     gauge read_only = |of| Some(of.read_only_because.is_some().into()),
         "1 if the mount became read-only after an error.";
 };
 
-const RECORDING: &[Figure<RecordingStats>] = figures! { "larder_recording_"
+const RECORDING: &[Metric<RecordingStats>] = metrics! { "larder_recording_"
     gauge events, "Events in the trace, or about to be written to it.";
     counter lost, "Events that are missing in the trace.";
     gauge failed = |of| Some(of.failure.is_some().into()),
         "1 if the recording ended after an error.";
 };
 
-const ATTRIBUTES: &[Figure<AttributeStats>] = figures! { "larder_attributes_"
+const ATTRIBUTES: &[Metric<AttributeStats>] = metrics! { "larder_attributes_"
     counter shares, "Uses of an existing attribute block or value inode instead of a new one.";
     gauge saved_bytes, "Space on the image that sharing saves at present, in bytes.";
 };
 
-const MBCACHES: &[Figure<MbCacheStats>] = figures! { "larder_mbcache_"
+const MBCACHES: &[Metric<MbCacheStats>] = metrics! { "larder_mbcache_"
     gauge entries, "Entries.";
     gauge limit_entries, "Maximum number of entries.";
     gauge buckets, "Buckets.";
@@ -101,8 +101,8 @@ const MBCACHES: &[Figure<MbCacheStats>] = figures! { "larder_mbcache_"
     counter dropped_by_shrinker, "Entries evicted because memory was short.";
 };
 
-/// Returns all figures of the mount at `mountpoint`, in the text exposition format 0.0.4. Every
-/// sample has `labels`, which distinguish mounts whose texts are read together.
+/// Returns all metrics of the mount at `mountpoint`, in the text exposition format 0.0.4. Every sample gets
+/// `labels`, which distinguish mounts if a collector reads the texts of several mounts.
 #[must_use]
 pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
     let mut text = Text {
@@ -115,7 +115,7 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
         "The mount point, and the version of Larder.",
         &[&mount],
     );
-    text.figures(MOUNT, &[(&[], stats)]);
+    text.metrics(MOUNT, &[(&[], stats)]);
     let tables = stats.tables.to_string();
     let help = "The configured tables of the caches.";
     text.info("larder_tables_info", help, &[&[("tables", &tables)]]);
@@ -132,38 +132,38 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
     let caches = stats
         .caches()
         .map(|(kind, cache)| ([("cache", kind.as_str())], cache));
-    text.figures(
+    text.metrics(
         CACHES,
         &caches.each_ref().map(|(label, cache)| (&label[..], *cache)),
     );
     let policy = [("policy", stats.readahead.policy.as_str())];
     text.info("larder_readahead_info", "The readahead policy.", &[&policy]);
-    text.figures(READAHEAD, &[(&[], &stats.readahead)]);
-    text.figures(DEVICE, &[(&[], &stats.device)]);
+    text.metrics(READAHEAD, &[(&[], &stats.readahead)]);
+    text.metrics(DEVICE, &[(&[], &stats.device)]);
     if let Some(writing) = &stats.writing {
-        text.figures(WRITING, &[(&[], writing)]);
+        text.metrics(WRITING, &[(&[], writing)]);
     }
     if let Some(recording) = &stats.recording {
         let file = [("file", &*recording.file)];
         let help = "The file of the trace.";
         text.info("larder_recording_info", help, &[&file]);
-        text.figures(RECORDING, &[(&[], recording)]);
+        text.metrics(RECORDING, &[(&[], recording)]);
     }
     if let Some(attributes) = &stats.attributes {
         let variant = [("variant", attributes.variant.as_str())];
         let help = "The cache that finds equal attributes.";
         text.info("larder_attributes_info", help, &[&variant]);
-        text.figures(ATTRIBUTES, &[(&[], attributes)]);
+        text.metrics(ATTRIBUTES, &[(&[], attributes)]);
         let of_what = [
             (&[("of", "blocks")][..], &attributes.blocks),
             (&[("of", "inodes")], &attributes.inodes),
         ];
-        text.figures(MBCACHES, &of_what);
+        text.metrics(MBCACHES, &of_what);
     }
     text.out
 }
 
-/// A text that is written. Writing to a string cannot fail, so the results are ignored.
+/// The text to which metrics are written. Writing to a string cannot fail, so the results are ignored.
 struct Text<'a> {
     out: String,
     labels: &'a [Label<'a>],
@@ -178,22 +178,22 @@ impl Text<'_> {
         }
     }
 
-    /// Writes each figure for all `those`, which their labels distinguish. A figure that is unknown
-    /// for all of them is omitted.
-    fn figures<T>(&mut self, figures: &[Figure<T>], those: &[(&[Label], &T)]) {
-        for figure in figures {
-            let suffix = if figure.kind == "counter" {
+    /// Writes each of `metrics`, with a sample for each source in `sources`. The labels of a source
+    /// distinguish its samples. A metric whose value is unknown for all sources is omitted.
+    fn metrics<T>(&mut self, metrics: &[Metric<T>], sources: &[(&[Label], &T)]) {
+        for metric in metrics {
+            let suffix = if metric.kind == "counter" {
                 "_total"
             } else {
                 ""
             };
-            let name = format!("{}{suffix}", figure.name);
-            let samples = those
+            let name = format!("{}{suffix}", metric.name);
+            let samples = sources
                 .iter()
-                .filter_map(|(labels, of)| Some((*labels, (figure.value)(of)?)));
+                .filter_map(|(labels, of)| Some((*labels, (metric.value)(of)?)));
             for (at, (labels, value)) in samples.enumerate() {
                 if at == 0 {
-                    self.head(&name, figure.kind, figure.help);
+                    self.head(&name, metric.kind, metric.help);
                 }
                 self.sample(&name, labels, value);
             }

@@ -1,4 +1,4 @@
-//! Responses to HTTP requests, which depend only on the head of the request.
+//! Responses to HTTP requests. A response depends only on the head of the request.
 
 use httparse::{EMPTY_HEADER, Error, Request, Status};
 
@@ -7,13 +7,13 @@ pub const HEAD_BYTES: usize = 8 << 10;
 /// The maximum number of headers in a request.
 const MAX_HEADERS: usize = 64;
 
-/// The content type of Prometheus' text.
+/// The content type of the text that Prometheus reads.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Returns the response to a request of which `head` was received, or `None` if more is needed.
-/// `metrics` is called for the text if the request is for the metrics. It returns `None` once the
-/// volume is closed.
+/// Returns the response to a request, or `None` if `head`, the part received so far, is not complete. If
+/// the request is for the metrics, calls `metrics`, which returns the text, or `None` if the volume is
+/// closed.
 pub fn answer(head: &[u8], metrics: impl FnOnce() -> Option<String>) -> Option<Vec<u8>> {
     let mut headers = [EMPTY_HEADER; MAX_HEADERS];
     let mut request = Request::new(&mut headers);
@@ -46,8 +46,8 @@ fn refusal(status: &str, what: &str) -> Vec<u8> {
     response(status, PLAIN, &format!("{what}\n"), false)
 }
 
-/// Returns a response. `status` may be followed by further headers. Each connection is used for one
-/// response.
+/// Returns a response with `status`, to which further header lines may be appended. The response closes
+/// the connection.
 fn response(status: &str, kind: &str, body: &str, is_head: bool) -> Vec<u8> {
     let len = body.len();
     let body = if is_head { "" } else { body };

@@ -1,16 +1,16 @@
-//! Metrics for Prometheus: all counts of [`Stats`](larder::Stats), as text over HTTP.
+//! Serves all counts of [`Stats`](larder::Stats) to Prometheus, as text over HTTP.
 //!
 //! # Model
-//! Prometheus' text exposition format 0.0.4, by `GET /metrics`. A metric is named after the key of
-//! the figure in the JSON of the statistics socket: `page.lookups` is
-//! `larder_cache_lookups_total{cache="page"}`.
+//! `GET /metrics` returns the metrics in Prometheus' text exposition format 0.0.4. The name of a metric
+//! is derived from the key of the same count in the JSON of the statistics socket. For example,
+//! `page.lookups` becomes `larder_cache_lookups_total{cache="page"}`.
 //!
 //! # Invariants
-//! 1. A client that can connect may read the metrics, and nothing else: a request changes nothing,
-//!    and names no file.
-//! 2. The buckets of the caches are visited at most once a second, however many requests there are.
-//! 3. A client that is slow, silent or endless does not delay others. It uses one descriptor and 16
-//!    KiB for 5 seconds.
+//! 1. A client that can connect can read the metrics and nothing else. No request changes anything or
+//!    reads a file.
+//! 2. The buckets of the caches are visited at most once a second, even if there are more requests.
+//! 3. A client that sends slowly, sends nothing or sends without end does not delay other clients. Such
+//!    a client uses one descriptor and 16 KiB of memory for at most 5 seconds.
 
 mod exporter;
 mod exposition;

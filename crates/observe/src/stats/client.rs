@@ -1,4 +1,4 @@
-//! The client's end of the socket.
+//! Queries the server of a mount over the statistics socket.
 
 use super::directory::Mount;
 use super::protocol::{ANSWER_BYTES, Answer, Question, receive, send};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// The maximum time for a response.
 const SERVER_TIME: Duration = Duration::from_secs(10);
-/// The maximum time in which a server writes everything that is not on the image yet.
+/// The maximum time in which a server that was unmounted must write all changes to the image.
 const CLOSE_TIME: Duration = Duration::from_hours(1);
 /// The interval between checks whether a server has exited.
 const EXIT_CHECK: Duration = Duration::from_millis(5);
@@ -21,16 +21,16 @@ impl Mount {
     /// Returns the statistics of the mount.
     ///
     /// # Errors
-    /// [`Error::NotOwner`], [`Error::NoServer`], or [`Error::Stats`].
+    /// Returns [`Error::NotOwner`], [`Error::NoServer`] or [`Error::Stats`].
     pub fn stats(&self) -> Result<Stats> {
         self.query_stats(Question::Stats)
     }
 
-    /// Returns the same as [`Mount::stats`] without the longest chains, for frequent queries: no
-    /// bucket is visited.
+    /// Returns the statistics of the mount without the longest chains. This is faster than
+    /// [`Mount::stats`], because the server visits no bucket.
     ///
     /// # Errors
-    /// The same as for [`Mount::stats`].
+    /// Returns the same errors as [`Mount::stats`].
     pub fn counts(&self) -> Result<Stats> {
         self.query_stats(Question::Counts)
     }
@@ -45,7 +45,7 @@ impl Mount {
     /// Returns the bucket histogram of one cache of the mount.
     ///
     /// # Errors
-    /// The same as for [`Mount::stats`].
+    /// Returns the same errors as [`Mount::stats`].
     pub fn histogram(&self, cache: CacheKind) -> Result<HistogramReport> {
         match self.query(Question::Histogram { cache })? {
             Answer::Histogram(report) => Ok(*report),
@@ -93,8 +93,8 @@ impl Mount {
         self.sockets().any(|path| UnixStream::connect(path).is_ok())
     }
 
-    /// Requests, before an unmount, a report from the server on how it closes its volume. Returns
-    /// `None` if the request fails.
+    /// Requests that the server reports the result of closing its volume. This must be called before
+    /// the unmount. Returns `None` if the request fails.
     #[must_use]
     pub fn request_close(&self) -> Option<Closing> {
         let mut stream = self.connect().ok()?;
@@ -103,22 +103,23 @@ impl Mount {
         Some(Closing(stream))
     }
 
-    /// Waits until the server of a mount that was unmounted has closed its image. The server then
-    /// no longer listens.
+    /// Waits until the server, after the unmount, has closed its image, or until `deadline`. A server that
+    /// has closed its image no longer listens on the socket.
     pub fn await_server_exit(&self, deadline: Instant) {
         while Instant::now() < deadline && self.is_answering() {
             std::thread::sleep(EXIT_CHECK);
         }
     }
 
-    /// Removes the socket of a server that was killed.
+    /// Removes the socket of the mount if its server was killed.
     pub fn remove_stale_socket(&self) {
         for socket in self.sockets() {
-            // Any other failure, such as a full queue, does not mean that the server has exited.
+            // Only a refused connection means that the server has exited. Other failures, such as a full
+            // queue, do not.
             let is_stale = UnixStream::connect(&socket)
                 .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
             if is_stale {
-                // The server may have removed the socket already.
+                // A failure is ignored, because the server may have removed the socket.
                 let _ = fs::remove_file(&socket);
             }
         }
@@ -132,7 +133,7 @@ fn unexpected(answer: Answer) -> Error {
     })
 }
 
-/// A connection over which a server will report how it closed its volume.
+/// A connection over which a server will report the result of closing its volume.
 #[derive(Debug)]
 pub struct Closing(UnixStream);
 

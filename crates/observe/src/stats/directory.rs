@@ -1,8 +1,9 @@
-//! The directory of the sockets, which belongs to the user.
+//! The directory that contains the statistics sockets of a user's mounts. It must belong to the user.
 //!
-//! `/run/larder` for root, `$XDG_RUNTIME_DIR/larder` for other users, and `/tmp/larder-UID` if
-//! those are not available. The last is in a directory that everyone can write. Therefore each use
-//! checks the owner and the mode, and that it is not a symbolic link.
+//! For root, the directory is `/run/larder`. For other users, it is `$XDG_RUNTIME_DIR/larder` or
+//! `/run/user/UID/larder`. If these are not available, it is `/tmp/larder-UID`. Everyone can create files
+//! in `/tmp`. Therefore each use of the directory checks its owner and its mode, and that it is not a
+//! symbolic link.
 
 use crate::{Error, Result};
 use std::env;
@@ -11,14 +12,14 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A mount, as identified for its statistics socket.
+/// The identity of a mount, from which the path of its statistics socket is derived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The mount point, for messages.
+    /// The mount point. It is used only in messages.
     pub mountpoint: PathBuf,
-    /// The major and minor device number, from which the socket is named.
+    /// The major and minor device number of the mount. They are the name of the socket.
     pub device: (u32, u32),
-    /// The user who mounted it.
+    /// The ID of the user who mounted the image.
     pub owner: u32,
 }
 
@@ -28,14 +29,14 @@ impl Mount {
         format!("{major}-{minor}.sock")
     }
 
-    /// Returns the path for a server of this process's user: in the first directory that is safe
-    /// and exists or can be created.
+    /// Returns the path at which a server of this process's user must create its socket. Creates the
+    /// directory if necessary.
     pub(super) fn own_socket(&self) -> Result<PathBuf> {
         let directory = make(rustix::process::geteuid().as_raw())?;
         Ok(directory.join(self.socket_name()))
     }
 
-    /// Returns the sockets of the mount in safe directories.
+    /// Returns the paths at which the mount may have its socket, in directories that are safe to use.
     pub(super) fn sockets(&self) -> impl Iterator<Item = PathBuf> {
         let safe = |directory: &PathBuf| check(directory, self.owner).is_ok();
         let directories = candidates(self.owner).into_iter().filter(safe);
@@ -43,11 +44,10 @@ impl Mount {
     }
 }
 
-/// Returns the directories in which a server of user `uid` may have its socket, the preferred
-/// first.
+/// Returns the directories in which a server of user `uid` may have its socket, in order of preference.
 fn candidates(uid: u32) -> Vec<PathBuf> {
     if uid == 0 {
-        // XDG_RUNTIME_DIR may be that of the user who called sudo.
+        // `XDG_RUNTIME_DIR` is not used, because it may belong to the user who called sudo.
         return ["/run/larder", "/tmp/larder-0"].map(PathBuf::from).into();
     }
     let mut directories = Vec::with_capacity(3);
@@ -65,7 +65,7 @@ fn candidates(uid: u32) -> Vec<PathBuf> {
     directories
 }
 
-/// Returns the first candidate that is safe and exists or can be created.
+/// Returns the first candidate that is safe to use. A candidate that does not exist is created.
 fn make(uid: u32) -> Result<PathBuf> {
     let mut made = Err(refused(&env::temp_dir(), "no directory is available"));
     for directory in candidates(uid) {
@@ -86,7 +86,7 @@ fn make_one(directory: &Path, uid: u32) -> Result<()> {
     }
 }
 
-/// Checks that only `uid` can have created files in `directory`.
+/// Fails if a user other than `uid` could have created files in `directory`.
 fn check(directory: &Path, uid: u32) -> Result<()> {
     let metadata =
         fs::symlink_metadata(directory).map_err(|error| refused(directory, error.to_string()))?;

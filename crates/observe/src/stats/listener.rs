@@ -1,10 +1,10 @@
-//! The server's end of the socket: one thread, one client at a time. Clients that wait for the end
-//! of the mount are kept aside.
+//! Answers queries over the statistics socket, in one thread that serves one client at a time. The
+//! connections of clients that wait for the end of the mount are kept open meanwhile.
 //!
-//! The socket is named after the mount's device number, which the kernel assigns to the next mount
-//! as soon as this one is unmounted. The server of that mount may have replaced the socket before
-//! this server ends. Therefore the thread is woken by a separate pipe, not through the socket's
-//! file, and the file is removed only if it belongs to this server.
+//! The name of the socket is the mount's device number. After an unmount, the kernel may assign this number
+//! to another mount, whose server then replaces the socket's file before this server ends. Therefore the
+//! thread is ended through a separate socket pair and not through the file, and the file is removed only
+//! if it was created by this server.
 
 use super::directory::Mount;
 use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};
@@ -22,11 +22,11 @@ use std::sync::Weak;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The maximum time of a connection.
+/// The maximum duration of a connection.
 const CLIENT_TIME: Duration = Duration::from_secs(1);
 /// The maximum number of clients that wait for the end of the mount.
 const MAX_WAITING: usize = 16;
-/// The time until the next accept if the last failed.
+/// The time until the next attempt to accept a connection after one has failed.
 const RETRY_TIME: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -35,15 +35,15 @@ const RETRY_TIME: Timespec = Timespec {
 /// A listening socket and its thread.
 #[derive(Debug)]
 pub struct Listener {
-    /// Removed after the listener has ended.
+    /// The file of the socket. It is removed after the listener has ended.
     _socket: SocketFile,
-    /// Closed to end the thread.
+    /// The end of a socket pair whose closing ends the thread.
     running: UnixStream,
-    /// Returns the clients that wait for the end of the mount.
+    /// The thread, which returns the connections of clients that wait for the end of the mount.
     thread: JoinHandle<Vec<UnixStream>>,
 }
 
-/// The socket's file, removed on drop.
+/// A guard for the file of a socket. Dropping it removes the file.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -52,7 +52,7 @@ struct SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // An unmount may have removed it already.
+        // A failure is ignored, because an unmount may have removed the file.
         if fs::symlink_metadata(&self.path).is_ok_and(|file| file.ino() == self.ino) {
             let _ = fs::remove_file(&self.path);
         }
@@ -60,25 +60,27 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    /// Listens for questions about the volume that is mounted as `mount`, also after it is closed.
+    /// Starts a thread that answers questions about the volume that is mounted as `mount`. If the volume is
+    /// closed, the thread replies to most questions with an error.
     ///
     /// # Errors
-    /// [`Error::SocketDirectory`], or [`Error::Stats`].
+    /// Returns [`Error::SocketDirectory`] or [`Error::Stats`].
     pub fn start(mount: &Mount, volume: Weak<Volume>) -> Result<Self> {
         let path = mount.own_socket()?;
         Self::start_at(&path, move |question| answer(&volume, question))
     }
 
-    /// Listens at `path`, and sends the results of `answer`.
+    /// Starts a thread that listens at `path` and replies to each question with the result of `answer`.
     ///
     /// # Errors
-    /// [`Error::Stats`].
+    /// Returns [`Error::Stats`].
     pub fn start_at(
         path: &Path,
         answer: impl Fn(Question) -> Answer + Send + 'static,
     ) -> Result<Self> {
         let failed = |error: io::Error| Error::Stats(format!("{}: {error}", path.display()));
-        // The device number belongs to this mount now, so an existing file of that name is stale.
+        // The device number belongs to this mount, so an existing file with this name belongs to a server
+        // that no longer has a mount.
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
@@ -107,8 +109,8 @@ impl Listener {
         })
     }
 
-    /// Ends the thread, reports to waiting clients how the volume was `closed`, and removes the
-    /// socket.
+    /// Ends the thread, sends `closed`, the result of closing the volume, to the clients that wait for it,
+    /// and removes the socket.
     pub fn stop(self, closed: &Answer) {
         drop(self.running);
         let Ok(waiting) = self.thread.join() else {
@@ -122,15 +124,15 @@ impl Listener {
     }
 }
 
-/// Answers clients until the other end of `stopped` is closed, and then the clients that connected
-/// before.
+/// Answers clients until the peer of the socket `stopped` is closed. Then answers the clients that have
+/// connected before, and returns.
 fn listen(
     listener: &UnixListener,
     stopped: &UnixStream,
     answer: &dyn Fn(Question) -> Answer,
     waiting: &mut Vec<UnixStream>,
 ) -> io::Result<()> {
-    // A client may close its connection between the poll and the accept.
+    // A client may close its connection between the poll and the accept. The accept must not block then.
     listener.set_nonblocking(true)?;
     loop {
         let mut polled = [
@@ -147,7 +149,8 @@ fn listen(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => {
                 tracing::debug!("cannot accept a statistics client: {error}");
-                // Without a free descriptor, the poll would return for it again at once.
+                // If the process has no free descriptor, the connection stays in the queue, so the next poll
+                // would return at once.
                 let mut stop = [PollFd::new(stopped, PollFlags::IN)];
                 match poll(&mut stop, Some(&RETRY_TIME)) {
                     Ok(_) if is_stopped => return Ok(()),

@@ -1,13 +1,13 @@
-//! The statistics socket: one for each mount, accessible only to its owner and root.
+//! The statistics socket of a mount, to which only the owner of the mount and root have access.
 //!
-//! A server listens on a Unix socket that is named after the mount's device number, in a directory
-//! that no other user can write. A client sends one line of JSON, a [`Question`], and receives one
-//! line of JSON, an [`Answer`].
+//! The server of each mount listens on a Unix socket. The name of the socket is the mount's device number,
+//! and other users cannot write to its directory. A client sends a [`Question`] as one line of JSON, and
+//! receives an [`Answer`] as one line of JSON.
 //!
 //! Invariants:
-//! 1. Only the owner of the server and root get an answer. The modes of the directory and of the
-//!    socket ensure this, and both ends check the other's credentials.
-//! 2. A client can delay the socket's own thread for a second, and cannot delay the mount.
+//! 1. Only the owner of the server and root receive answers. The modes of the directory and of the socket
+//!    ensure this. In addition, the client and the server check each other's user IDs.
+//! 2. A client can delay the thread of the socket for at most a second, and cannot delay the mount.
 
 mod client;
 mod directory;

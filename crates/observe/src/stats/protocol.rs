@@ -1,4 +1,4 @@
-//! The messages of the socket, and their limits.
+//! The messages of the statistics socket, and their maximum lengths.
 
 use larder::{CacheKind, HistogramReport, Stats};
 use serde::de::DeserializeOwned;
@@ -9,27 +9,28 @@ use std::time::Instant;
 
 /// The maximum length of a question, in bytes.
 pub(super) const QUESTION_BYTES: usize = 1024;
-/// The maximum length of an answer, in bytes: a histogram has few lines.
+/// The maximum length of an answer, in bytes. The longest answers are histograms, which have few rows.
 pub(super) const ANSWER_BYTES: usize = 4 << 20;
 
-/// A query, as in `{"ask":"histogram","cache":"page"}`.
+/// A message from a client to the server, as in `{"ask":"histogram","cache":"page"}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase")]
 pub enum Question {
-    /// All counts, and the longest chains, which require a visit of every bucket.
+    /// Requests all counts and the longest chains, for which the server visits every bucket.
     Stats,
-    /// All counts, without the longest chains.
+    /// Requests all counts, without the longest chains.
     Counts,
-    /// The bucket histogram of one cache.
+    /// Requests the bucket histogram of one cache.
     Histogram {
         /// The cache.
         cache: CacheKind,
     },
-    /// How the volume was closed. The answer is sent then, after the unmount.
+    /// Requests the result of closing the volume. The answer is sent after the unmount, when the volume is
+    /// closed.
     Close,
 }
 
-/// An answer, as in `{"histogram":{"cache":"page",...}}`.
+/// A message from the server to a client, as in `{"histogram":{"cache":"page",...}}`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
@@ -37,27 +38,27 @@ pub enum Answer {
     Stats(Box<Stats>),
     /// The bucket histogram.
     Histogram(Box<HistogramReport>),
-    /// The volume is closed; contains the error, if there was one.
+    /// The volume is closed. Contains the error of the close, if there was one.
     Closed(Option<String>),
-    /// The volume is closed, and everything is on the image, but its recording ended early;
-    /// contains the reason.
+    /// The volume is closed and all changes are on the image, but the recording ended early. Contains the
+    /// reason.
     Unrecorded(String),
-    /// The reason why there is no answer.
+    /// The question cannot be answered. Contains the reason.
     Error(String),
 }
 
-/// Sends one line.
+/// Sends `message` as one line of JSON.
 pub(super) fn send(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     stream.write_all(&line)
 }
 
-/// Receives one line of at most `limit_bytes`, until `deadline`.
+/// Receives one line of JSON, which must have at most `limit_bytes` bytes and be complete at `deadline`.
 ///
 /// # Errors
-/// `TimedOut` if the line is not complete in time, however slowly it arrives; `InvalidData` if it
-/// is too long or invalid.
+/// Returns `TimedOut` if the line is not complete at `deadline`, and `InvalidData` if the line is too long
+/// or invalid.
 pub(super) fn receive<T: DeserializeOwned>(
     stream: &mut UnixStream,
     limit_bytes: usize,
