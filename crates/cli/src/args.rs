@@ -1,4 +1,4 @@
-//! The command line.
+//! The arguments and the help of the command line.
 
 mod change;
 mod top;
@@ -356,7 +356,7 @@ Examples:
   larder ls --json disk.img /home | jq '.entries[].name'
 
 JSON: path, entries. Each entry has name, name_hex and the keys of larder stat
---json except path. name_hex, the bytes of the name in hexadecimal, is present
+--json except path and xattrs. name_hex, the bytes of the name in hexadecimal, is present
 only if the name is not valid UTF-8.")]
 pub(crate) struct LsArgs {
     #[command(flatten)]

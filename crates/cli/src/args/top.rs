@@ -1,4 +1,4 @@
-//! The command line of `larder top`.
+//! The arguments and the help of `larder top`.
 
 use clap::Args;
 use larder_console::{Cache, count};
@@ -40,8 +40,9 @@ JSON, one line for each refresh:
   histogram: the object that larder stats --histogram CACHE --json prints
 
 Exit codes on a terminal:
-  0  you quit, --count refreshes were shown, or the image was unmounted
-  1  the connection to the server of the mount was lost
+  0        you quit, N refreshes of --count were shown, or the image was
+           unmounted
+  1        the server of the mount does not answer any more
   128 + N  signal N ended the command")]
 pub(crate) struct TopArgs {
     /// Mount point

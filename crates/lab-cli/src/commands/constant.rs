@@ -1,4 +1,4 @@
-//! `larder lab constant`.
+//! The command `larder lab constant`: derives and measures the multiplier of a hash function.
 
 use super::hash::failure;
 use super::tolerance;

@@ -1,4 +1,4 @@
-//! `larder lab export`.
+//! The command `larder lab export`: writes the lookups of a trace in libCacheSim's oracleGeneral format.
 
 use super::written::creation_failure;
 use super::{rewritten_hint, tolerance};

@@ -1,4 +1,4 @@
-//! `larder lab hash`.
+//! The command `larder lab hash`: replays a trace in hash tables, and compares the tables.
 
 use super::{progress, rewritten_hint, tolerance, write_results};
 use crate::options::{ResultArgs, choice, parse_seed};

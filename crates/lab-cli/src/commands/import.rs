@@ -1,4 +1,4 @@
-//! `larder lab import`.
+//! The command `larder lab import`: converts another program's recording to a trace.
 
 use super::written::{Rows, TraceOutput};
 use crate::options::choice;

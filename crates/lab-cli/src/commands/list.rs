@@ -1,4 +1,4 @@
-//! `larder lab list`.
+//! The command `larder lab list`: lists workloads, devices, policies and hash functions.
 
 use clap::Args;
 use larder::tables::Function;

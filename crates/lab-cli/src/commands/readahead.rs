@@ -1,4 +1,4 @@
-//! `larder lab readahead`.
+//! The command `larder lab readahead`: simulates readahead policies and compares them.
 
 use super::{progress, write, write_results};
 use crate::options::{Names, NamesParser, ResultArgs, parse_seed};

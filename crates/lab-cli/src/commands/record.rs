@@ -1,4 +1,4 @@
-//! `larder lab record`.
+//! The command `larder lab record`: records the accesses to the kernel's caches in a trace.
 
 use super::interrupt;
 use super::written::{Rows, TraceOutput, now_unix_s};

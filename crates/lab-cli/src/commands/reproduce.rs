@@ -1,4 +1,4 @@
-//! `larder lab reproduce`.
+//! The command `larder lab reproduce`: measures published tables again and compares the results.
 
 use super::{progress, set_total, write_report, xattr_bench};
 use crate::options::parse_seed;
@@ -18,8 +18,8 @@ use std::process::ExitCode;
 /// a report with plots as Markdown, HTML, CSV and JSON.
 ///
 /// wu2007 is simulated and takes about half a minute. kara2016 is simulated and also measured on this
-/// machine; root's run also measures the kernel's ext4, if it can be mounted. kara2016 takes about ten
-/// minutes on two processors. lever2000 replays recorded scripts on volumes in memory; it needs mke2fs and
+/// machine; if root runs the command, the kernel's ext4 is also measured, where it can be mounted. kara2016
+/// takes about ten minutes on two processors. lever2000 replays recorded scripts on volumes in memory; it needs mke2fs and
 /// 4 GiB of memory, and takes about three minutes on one processor.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -60,11 +60,11 @@ pub(crate) struct ReproduceArgs {
 /// A document with published figures.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Document {
-    /// On-demand readahead
+    /// F. Wu: on-demand readahead
     Wu2007,
-    /// Shared attribute blocks
+    /// J. Kara: shared attribute blocks
     Kara2016,
-    /// The hash tables of four caches
+    /// C. Lever: the hash tables of four caches
     Lever2000,
 }
 

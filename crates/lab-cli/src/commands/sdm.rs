@@ -1,4 +1,4 @@
-//! `larder lab sdm`.
+//! The command `larder lab sdm`: runs software development commands for many concurrent users.
 
 use super::{interrupt, progress, write, write_results};
 use crate::options::{ResultArgs, deduplicated, parse_seed};
@@ -36,7 +36,7 @@ pub(crate) struct SdmArgs {
     pub dir: PathBuf,
     /// Numbers of concurrent users, separated by commas
     ///
-    /// Each number is one test, called load. The loads run in the given order.
+    /// Each number of users is one load. The loads run in the given order.
     #[arg(
         long,
         value_name = "N,...",

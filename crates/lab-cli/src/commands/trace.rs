@@ -1,4 +1,4 @@
-//! `larder lab trace`.
+//! The command `larder lab trace`: inspects a trace, or salvages a damaged trace.
 
 use super::rewritten_hint;
 use clap::{Args, Subcommand};
@@ -82,7 +82,7 @@ pub(crate) struct TraceShowArgs {
     pub rows: usize,
 }
 
-/// Copy the readable part of a trace to a new one
+/// Copy the readable part of a trace to a new trace
 ///
 /// The copy has all events up to the last complete row group. A row group has up to half a million
 /// events, and in the trace of a mount the events of at most 5 seconds.

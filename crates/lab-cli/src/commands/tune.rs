@@ -1,4 +1,4 @@
-//! `larder lab tune`.
+//! The command `larder lab tune`: recommends tables and an eviction rule for the caches of a mount.
 
 use super::hash::{failure, open, replay_progress};
 use super::write_results;

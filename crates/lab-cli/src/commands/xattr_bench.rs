@@ -1,4 +1,4 @@
-//! `larder lab xattr-bench`.
+//! The command `larder lab xattr-bench`: measures how fast processes set shared attributes.
 
 use super::{interrupt, progress, write, write_results};
 use crate::options::{Names, NamesParser, ResultArgs, deduplicated, parse_seed};
