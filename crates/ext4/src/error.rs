@@ -1,4 +1,4 @@
-//! The errors of a file system, and the errno for each.
+//! The errors of file-system operations, and the errno of each.
 
 use crate::ondisk::Damage;
 use crate::{FsBlock, GroupNo, Ino};
@@ -6,7 +6,7 @@ use crate::{FsBlock, GroupNo, Ino};
 /// The result of a file-system operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed file-system operation: what failed and where.
+/// The error of a failed file-system operation, which says what failed and where.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +16,7 @@ pub enum Error {
     /// The device failed to read a structure of the file system. Errno: `EIO`.
     #[error("{place}: {source}")]
     Unreadable {
-        /// The structure.
+        /// The structure that could not be read.
         place: Place,
         /// The device's error.
         source: larder_block::Error,
@@ -69,7 +69,7 @@ pub enum Error {
     /// No free inodes. Errno: `ENOSPC`.
     #[error("no inodes left in the file system")]
     NoInodes,
-    /// An operation needs more of the journal than a transaction may use. Errno: `ENOSPC`.
+    /// An operation changes more blocks than a transaction may contain. Errno: `ENOSPC`.
     #[error("the journal is too small for this operation")]
     HandleTooLarge,
     /// Writing is not supported on a file system with this feature. Errno: `EROFS`.
@@ -114,7 +114,7 @@ fn because(reason: Option<&std::sync::Arc<str>>) -> String {
     reason.map_or_else(String::new, |reason| format!(": {reason}"))
 }
 
-/// A damaged structure: where, and how. Errno: `EUCLEAN`.
+/// The place and the kind of damage in a structure. Errno: `EUCLEAN`.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct Corrupt {
@@ -153,13 +153,13 @@ impl std::fmt::Display for Place {
 }
 
 impl Place {
-    /// Returns the error for damage that was found here.
+    /// Returns the error for damage `what` at this place.
     #[must_use]
     pub fn corrupt(self, what: &'static str) -> Error {
         Error::Corrupt(Corrupt { place: self, what })
     }
 
-    /// Returns the error for damage that was found here, unless `holds`.
+    /// Returns the error for damage `what` at this place if `holds` is false.
     pub(crate) fn ensure(self, holds: bool, what: Damage) -> Result<()> {
         if holds {
             Ok(())
@@ -169,7 +169,7 @@ impl Place {
     }
 }
 
-/// Converts damage that the codec found into an error of the place whose bytes were decoded.
+/// Conversion of damage that the codec found to an error at the place whose bytes were decoded.
 pub(crate) trait DamageAt<T> {
     /// Returns the value, or the damage as an error at `place`.
     fn at(self, place: Place) -> Result<T>;

@@ -1,9 +1,8 @@
 //! A file system: its superblock, and its metadata through the buffer cache.
 //!
-//! Model: the part of the kernel's `ext4_sb_info` that a reader needs. For a
-//! reader, nothing here is locked or changes, except for the sum of free blocks,
-//! which is computed once: the buffer cache below and the caches above hold all
-//! state.
+//! Model: the part of the kernel's `ext4_sb_info` that a reader needs. On a read-only file system,
+//! nothing in this structure changes or is locked, except for the results of statfs(2), which are
+//! computed once. All other state is in the buffer cache below and in the caches above.
 
 use crate::dir::RoomHints;
 use crate::error::Place;
@@ -20,24 +19,25 @@ use larder_cache::buffer::{Buffer, BufferCache};
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
-/// The number of blocks of an inode table that are read ahead together, aligned.
+/// The number of blocks of an inode table that are read ahead together, starting at a multiple of
+/// this number.
 const INODE_READAHEAD_BLOCKS: u64 = 32;
 
 /// The results of statfs(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statfs {
-    /// The block size in bytes, which is the unit of the following three fields.
+    /// The block size in bytes, which is the unit of the three block counts.
     pub block_size_bytes: u32,
-    /// Blocks for files, used and free.
+    /// The number of blocks for files, used and free.
     pub blocks: u64,
-    /// Free blocks.
+    /// The number of free blocks.
     pub free_blocks: u64,
-    /// Free blocks that ordinary users may use.
+    /// The number of free blocks that ordinary users may use.
     pub available_blocks: u64,
-    /// Inodes, used and free.
+    /// The number of inodes, used and free.
     pub files: u64,
-    /// Free inodes.
+    /// The number of free inodes.
     pub free_files: u64,
     /// The identifier of the file system.
     pub fsid: u64,
@@ -50,26 +50,26 @@ pub struct Filesystem {
     buffers: Arc<BufferCache>,
     overlay: Option<Overlay>,
     pub(crate) writer: Option<Writer>,
-    /// What the journal had left to be replayed when the file system was opened
+    /// The numbers of transactions and blocks that were replayed when the file system was opened
     /// for writing.
     pub(crate) recovered: RecoveryCounts,
-    /// The results of statfs(2), computed at the first use.
+    /// The results of statfs(2), which are computed on first use.
     pub(crate) statfs: OnceLock<Statfs>,
-    /// Blocks of linear directories that have room for new entries.
+    /// Hints for the blocks of linear directories that have space for new entries.
     pub(crate) room_hints: RoomHints,
-    /// Files to be finished after a crash.
+    /// The orphans: files whose deletion or truncation must be finished after a crash.
     pub(crate) orphans: Orphans,
-    /// The state that finds attributes another file already has.
+    /// The state of attribute sharing between files.
     pub(crate) sharing: Sharing,
 }
 
-/// The bytes of one inode. The superblock determines how many there are.
+/// The bytes of one inode in the inode table. The superblock determines their number.
 #[derive(Debug)]
 pub struct InodeBytes<'a>(InodeSource<'a>);
 
 #[derive(Debug)]
 enum InodeSource<'a> {
-    /// The bytes in the inode table.
+    /// The bytes as they are in the inode table.
     Table(Buffer<'a>, Range<usize>),
     /// The bytes with the changes of fast commits.
     Patched(Box<[u8]>),
@@ -87,9 +87,8 @@ impl Deref for InodeBytes<'_> {
 }
 
 impl Filesystem {
-    /// Creates the file system of superblock `sb`, read through `buffers`, whose
-    /// block size must be the superblock's. `overlay` holds the changes of fast
-    /// commits.
+    /// Creates the file system with the superblock `sb`, which is read through `buffers`. The
+    /// buffers must have the block size in `sb`. `overlay` holds the changes of fast commits.
     #[must_use]
     pub fn new(sb: Superblock, buffers: Arc<BufferCache>, overlay: Option<Overlay>) -> Self {
         Self {
@@ -116,7 +115,7 @@ impl Filesystem {
         self.sb = sb;
     }
 
-    /// Returns the counts of attribute sharing.
+    /// Returns the statistics of attribute sharing.
     #[must_use]
     pub fn share_counts(&self) -> ShareCounts {
         self.sharing.counts()
@@ -134,10 +133,9 @@ impl Filesystem {
         self.overlay.as_ref()
     }
 
-    /// Returns the number of blocks that are in both the superblock's count and
-    /// the device, including a truncated one at the end. A structure with more
-    /// blocks than that maps some block more than once. The limit bounds walks
-    /// over cyclic structures in a hostile image.
+    /// Returns the number of blocks of the file system that are on the device, including a
+    /// truncated block at the end. A structure with more blocks must contain a block more than
+    /// once. Walks use this limit to end on cyclic structures of a hostile image.
     pub(crate) fn present_blocks(&self) -> u64 {
         let block_size_bytes = u64::from(self.sb.block_size_bytes());
         let on_device = self.buffers.device_size_bytes().div_ceil(block_size_bytes);
@@ -147,8 +145,8 @@ impl Filesystem {
     /// Returns the contents of the metadata block `block`, which belongs to
     /// `ino`.
     ///
-    /// `verify` checks the contents, for example a checksum, each time that the
-    /// block is read from the device.
+    /// `verify` must check the contents, for example a checksum. It is called when the block is
+    /// read from the device, but not when the block is cached.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the block is outside the file system,
@@ -166,8 +164,8 @@ impl Filesystem {
         self.read_block(block, place, verify)
     }
 
-    /// Returns a metadata block like [`Filesystem::metadata_block`], but without
-    /// any check.
+    /// Returns a metadata block like [`Filesystem::metadata_block`], but does not verify its
+    /// contents.
     pub(crate) fn metadata_block_unchecked(&self, block: FsBlock, ino: Ino) -> Result<Buffer<'_>> {
         self.read_block(block, Place::Block(block, ino), |_| Ok(()))
     }
@@ -189,8 +187,8 @@ impl Filesystem {
     /// Returns the descriptor of `group`.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if there is no such group or its descriptor is damaged,
-    /// or the device's error.
+    /// [`Error::Corrupt`] if `group` does not exist or its descriptor is damaged, or the device's
+    /// error.
     pub fn group(&self, group: GroupNo) -> Result<GroupDesc> {
         let place = Place::Group(group);
         place.ensure(group.0 < self.sb.groups_count, "no such block group")?;
@@ -200,13 +198,12 @@ impl Filesystem {
         GroupDesc::parse(&self.sb, group, bytes)
     }
 
-    /// Returns the bytes of inode `ino`, with the changes of fast commits, and
-    /// otherwise unchecked.
+    /// Returns the bytes of inode `ino`, with the changes of fast commits. The bytes are not
+    /// checked.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if there is no such inode or the group's descriptor is
-    /// damaged, [`Error::StaleInode`] if the group's table was never used, or the
-    /// device's error.
+    /// [`Error::Corrupt`] if the inode number is too large or the group's descriptor is damaged,
+    /// [`Error::StaleInode`] if the group's inode table was never used, or the device's error.
     pub fn inode_bytes(&self, ino: Ino) -> Result<InodeBytes<'_>> {
         let (block, start, is_in_use) = self.inode_place(ino)?;
         let buffer = self.read_block(block, Place::Inode(ino), |_| Ok(()))?;
@@ -223,8 +220,8 @@ impl Filesystem {
         Ok(InodeBytes(InodeSource::Table(buffer, range)))
     }
 
-    /// Returns the block of inode `ino`, the offset of the inode in the block in
-    /// bytes, and whether its inode table was ever written to.
+    /// Returns the block that contains inode `ino`, the offset in bytes of the inode in the block,
+    /// and whether the inode table was ever written to.
     pub(crate) fn inode_place(&self, ino: Ino) -> Result<(FsBlock, usize, bool)> {
         let place = Place::Inode(ino);
         place.ensure(self.sb.has_ino(ino), "invalid inode number")?;
@@ -280,13 +277,13 @@ impl Filesystem {
         Ok(inode)
     }
 
-    /// Returns whether the content of `inode`, or the names in it, are encrypted.
+    /// Returns whether the content of `inode` is encrypted, or for a directory, its names.
     pub(crate) fn is_encrypted(&self, inode: &Inode) -> bool {
         self.sb.incompat.contains(Incompat::ENCRYPT) && inode.flags().contains(InodeFlags::ENCRYPT)
     }
 
-    /// Returns the seed of the checksums of `inode` and its blocks, if they have
-    /// any.
+    /// Returns the seed of the checksums of `inode` and its blocks, or `None` if they have no
+    /// checksums.
     pub(crate) fn inode_seed(&self, inode: &Inode) -> Option<Crc32c> {
         self.sb.inode_checksum_seed(inode.ino(), inode.generation())
     }

@@ -1,16 +1,16 @@
-//! Safe access to ext2, ext3 and ext4: the on-disk format, and operations on it.
+//! Safe access to ext2, ext3 and ext4 file systems: the on-disk format, and operations on it.
 //!
 //! - [`ondisk`] is the codec: it converts bytes to values and back, without I/O.
 //!   On-disk names (`s_`, `i_`, `bg_`) are used only there.
 //! - [`journal`] recovers the journal, in memory or onto the image, and writes
 //!   changes.
-//! - [`Filesystem`] walks the structures: inode by number, file block to device
-//!   block, name to inode, directory listings, attributes. Metadata blocks are in
-//!   the buffer cache; the other state is the superblock and the state for
+//! - [`Filesystem`] reads and changes the structures: it finds an inode by its number, the device
+//!   block of a file block, and the inode of a name, lists directories, and reads attributes.
+//!   Metadata blocks are in the buffer cache; the other state is the superblock and the state for
 //!   writing.
 //!
-//! An image is untrusted input: whatever its bytes, nothing here panics, loops
-//! forever or allocates without bound.
+//! An image is untrusted input: whatever its bytes, this crate does not panic, loop forever or
+//! allocate memory without bound.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Multiple-mount protection: a block that the host that uses the file system updates regularly.
+//! Multiple-mount protection: a host that uses the file system updates a block of it regularly.
 //!
-//! Model: the kernel's `ext4_multi_mount_protect` and its thread `kmmpd`. Unlike in the kernel, the
-//! block is read before each write. A host that was suspended while another one took over detects
-//! this before it writes anything.
+//! Model: the kernel's `ext4_multi_mount_protect` and the kernel thread `kmmpd`. Unlike in the
+//! kernel, the block is read before each write. If a host was suspended while another host acquired
+//! the file system, it therefore detects this at its next update.
 //!
 //! # Protocol
 //! ```text
@@ -24,18 +24,18 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Seconds between updates if the superblock does not specify an interval.
+/// The interval in seconds between updates if the superblock does not specify one.
 const INTERVAL_SECONDS: u16 = 5;
 /// The minimum check interval in seconds.
 const MIN_CHECK_SECONDS: u16 = 5;
 /// The maximum number of seconds to wait in addition to the check interval.
 const MAX_MORE_SECONDS: u64 = 60;
 
-/// The environment of the protection: the time, and names to show to other hosts.
+/// The environment of the protection: the time, and the names that other hosts see.
 pub trait MmpHost: Debug {
     /// Returns the seconds since 1970.
     fn now_seconds(&self) -> u64;
-    /// Waits for `time`.
+    /// Sleeps for `time`.
     fn wait(&self, time: Duration);
     /// Returns the name of the machine.
     fn node(&self) -> Vec<u8>;
@@ -43,16 +43,16 @@ pub trait MmpHost: Debug {
     fn device(&self) -> Vec<u8>;
 }
 
-/// The protection of a file system that this mount uses.
+/// The multiple-mount protection of a file system that this mount has acquired.
 #[derive(Debug)]
 pub struct Mmp {
     place: MmpPlace,
     interval: Duration,
-    /// The contents of the block, unless another host writes it.
+    /// The contents that the block must have, unless another host has written it.
     own: Mutex<MmpBlock>,
 }
 
-/// The location of the block, and its checksum seed.
+/// The location of the block, and the seed of its checksum.
 #[derive(Debug)]
 struct MmpPlace {
     device: Arc<dyn BlockDevice>,
@@ -84,7 +84,8 @@ impl MmpPlace {
         Ok((bytes, block.at(place)?))
     }
 
-    /// Replaces the block with `new`, if it still contains `expected`, and makes that durable.
+    /// Replaces the contents of the block with `new`, if they are still `expected`, and flushes the
+    /// device.
     fn replace(&self, expected: &MmpBlock, new: &MmpBlock) -> Result<()> {
         let (mut bytes, found) = self.read()?;
         if found != *expected {
@@ -101,7 +102,8 @@ impl Mmp {
     /// `None` if the file system does not use the protection.
     ///
     /// # Errors
-    /// [`Error::InUse`] if another host uses it, [`Error::Corrupt`], or the device's error.
+    /// [`Error::InUse`] if another host uses the file system, [`Error::Corrupt`] if the block is
+    /// damaged, or the device's error.
     pub fn acquire(
         sb: &Superblock,
         device: Arc<dyn BlockDevice>,
@@ -136,8 +138,8 @@ impl Mmp {
             check_interval_seconds: interval_seconds.saturating_mul(2).max(MIN_CHECK_SECONDS),
         };
         place.replace(&found, &own)?;
-        // A host that checked at the same time has also written. One of the two finds the other
-        // one's number.
+        // Another host that checked at the same time may also have written the block. After the
+        // wait, one of the two hosts finds the number of the other host.
         host.wait(wait);
         let (_, own_stored) = place.read()?;
         if own_stored.sequence != own.sequence {
@@ -159,14 +161,14 @@ impl Mmp {
     /// Updates the block to show that this mount is active.
     ///
     /// # Errors
-    /// [`Error::InUse`] if another host has acquired the file system: nothing more may be written
-    /// to it. Or the device's error.
+    /// [`Error::InUse`] if another host has acquired the file system, to which nothing more may be
+    /// written then; or the device's error.
     pub fn tick(&self, host: &dyn MmpHost) -> Result<()> {
         let mut own = self.own.lock();
         let sequence = match own.sequence {
             Sequence::Mounted(number) if number < Sequence::MAX => Sequence::Mounted(number + 1),
             Sequence::Mounted(_) => Sequence::Mounted(1),
-            // It was released: no update is needed.
+            // The file system was released, so no update is needed.
             Sequence::Clean | Sequence::Checking => return Ok(()),
         };
         self.write(&mut own, sequence, host)
@@ -192,8 +194,8 @@ impl Mmp {
     }
 }
 
-/// Returns how long a number that is updated every `check_seconds` must stay the same before its
-/// host counts as dead.
+/// Returns how long the number in the block, which a host updates every `check_seconds`, must stay
+/// the same before the host is considered dead.
 fn wait_time(check_seconds: u16) -> Duration {
     let check_seconds = u64::from(check_seconds);
     Duration::from_secs((check_seconds * 2 + 1).min(check_seconds + MAX_MORE_SECONDS))

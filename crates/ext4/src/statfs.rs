@@ -1,14 +1,14 @@
 //! The results of statfs(2).
 //!
 //! Model: the kernel's default (`bsddf`). The number of blocks excludes metadata. The number of
-//! available blocks excludes what is kept back from ordinary users, by the superblock or for
-//! delayed allocation.
+//! available blocks excludes the blocks that ordinary users cannot use: those that the superblock
+//! reserves for the super-user, and those that are kept back for metadata of delayed allocation.
 //!
 //! While a file system is open for writing, the free space comes from the allocator: it excludes
 //! space that is reserved for content that is not written yet, and includes space that was freed
 //! but not committed.
 //!
-//! Cost: one pass over all group descriptors, once for each file system.
+//! Cost: all group descriptors are read once for each file system.
 
 use crate::alloc::{GROUPS_MAX, clusters_for_metadata};
 use crate::ondisk::features::{Compat, Incompat};
@@ -23,8 +23,8 @@ const GROUPS_READ_MAX: u32 = GROUPS_MAX;
 const GROUPS_AHEAD: u32 = 4096;
 
 impl Filesystem {
-    /// Returns the results of statfs(2). If group descriptors are damaged, the free counts are the
-    /// superblock's.
+    /// Returns the results of statfs(2). If group descriptors are damaged, the free counts of the
+    /// superblock are used.
     #[must_use]
     pub fn statfs(&self) -> Statfs {
         let counted = *self.statfs.get_or_init(|| self.count_statfs());
@@ -56,8 +56,8 @@ impl Filesystem {
         }
     }
 
-    /// Returns the free blocks, those that ordinary users may use, and the free inodes of a file
-    /// system that is open for reading only.
+    /// Returns the number of free blocks, the number of these blocks that ordinary users may use,
+    /// and the number of free inodes of a read-only file system.
     fn free_by_groups(&self) -> (u64, u64, u64) {
         let sb = self.superblock();
         let (free_blocks, free_files) = self.sum_of_free().map_or(
@@ -71,8 +71,8 @@ impl Filesystem {
         (free_blocks, available_blocks, free_files)
     }
 
-    /// Returns the sums of free clusters and inodes in the group descriptors. `None` if there are
-    /// too many groups, or a descriptor is damaged.
+    /// Returns the sums of the free clusters and of the free inodes in all group descriptors;
+    /// `None` if there are too many groups, or a descriptor is damaged.
     pub(crate) fn sum_of_free(&self) -> Option<(u64, u64)> {
         let sb = self.superblock();
         if sb.groups_count > GROUPS_READ_MAX {
@@ -93,8 +93,8 @@ impl Filesystem {
         Some((clusters, inodes))
     }
 
-    /// Returns the number of blocks of metadata that exist from the start: superblocks,
-    /// descriptors, bitmaps, inode tables and the journal.
+    /// Returns the number of blocks of the metadata that mke2fs created: superblocks, descriptors,
+    /// bitmaps, inode tables and the journal.
     fn overhead_blocks(&self) -> u64 {
         let sb = self.superblock();
         if sb.overhead_clusters != 0 {

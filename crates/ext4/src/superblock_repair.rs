@@ -1,5 +1,5 @@
-//! A device that shows a repaired superblock in place of a damaged one, for file systems that are
-//! opened for reading: the image does not change.
+//! A read-only device that returns a repaired superblock in place of a damaged one. The image does
+//! not change.
 
 use crate::ondisk::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, SuperblockRepair};
 use larder_block::{BlockDevice, Result};
@@ -17,7 +17,7 @@ struct RepairedDevice {
 }
 
 impl SuperblockRepair {
-    /// Returns `device`, for reading, as if the repair had been made.
+    /// Returns a read-only device with the contents of `device` after the repair.
     #[must_use]
     pub fn repaired_view(self, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
         Arc::new(RepairedDevice {
@@ -28,8 +28,8 @@ impl SuperblockRepair {
 }
 
 impl RepairedDevice {
-    /// Writes the repaired superblock to the part of `buf`, which was read at `offset_bytes`, that
-    /// covers it.
+    /// Replaces the bytes of the superblock in `buf` with the repaired bytes. `buf` was read at
+    /// `offset_bytes`.
     fn patch(&self, buf: &mut [u8], offset_bytes: u64) {
         let end_bytes = offset_bytes.saturating_add(buf.len() as u64);
         let (from, to) = (offset_bytes.max(START_BYTES), end_bytes.min(END_BYTES));

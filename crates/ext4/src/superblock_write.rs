@@ -1,9 +1,9 @@
-//! Writing the superblock: through a handle while the file system is in use, and directly when it
-//! is opened and closed, or has failed.
+//! Writing the superblock: with a handle while the file system is in use, and directly to the
+//! device when the file system is opened or closed, or has failed.
 //!
 //! Only the first superblock is written. As in the kernel, the backups do not change.
-//! [`Filesystem::superblock`] keeps its contents from the time of open: values that change at run
-//! time are stored where they are used.
+//! [`Filesystem::superblock`] keeps the contents from the time when the file system was opened.
+//! Values that change later are stored where they are used.
 
 use crate::journal::Handle;
 use crate::ondisk::features::{Compat, RoCompat};
@@ -16,14 +16,14 @@ use crate::{Error, Filesystem, FsBlock, Ino, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
-/// The superblock does not belong to an inode.
+/// The inode number in errors about the superblock, which belongs to no inode.
 const NO_INO: Ino = Ino(0);
 
-/// The size from which on a file needs the feature `large_file`.
+/// The smallest size in bytes at which a file needs the feature `large_file`.
 const LARGE_FILE_BYTES: u64 = 1 << 31;
 
 impl Filesystem {
-    /// Changes the superblock as part of `handle`.
+    /// Changes the superblock with `edit`, as part of `handle`.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the superblock is damaged, the error of `edit`, or the device's error.
@@ -38,8 +38,8 @@ impl Filesystem {
         })
     }
 
-    /// Returns the block that holds the superblock, and the offset of the superblock in the block
-    /// in bytes.
+    /// Returns the block that contains the superblock, and the offset in bytes of the superblock in
+    /// the block.
     pub(crate) fn superblock_place(&self) -> (FsBlock, usize) {
         let log2 = self.superblock().block_size_log2;
         let block = SUPERBLOCK_OFFSET_BYTES >> log2;
@@ -47,8 +47,8 @@ impl Filesystem {
         (FsBlock(block), usize::try_from(start).unwrap_or(usize::MAX))
     }
 
-    /// Changes the superblock on `device` immediately, without the journal, and makes that durable.
-    /// A version of it that waits for a commit or a checkpoint is changed as well.
+    /// Changes the superblock on `device` immediately, without the journal, and flushes the device.
+    /// If a version of the superblock is dirty in the buffer cache, changes that version as well.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].
@@ -62,7 +62,7 @@ impl Filesystem {
         let before = bytes;
         edit_superblock(&mut bytes, &edit)?;
         if let Err(error) = device.write_at(&bytes, SUPERBLOCK_OFFSET_BYTES) {
-            // A partial write may have left a superblock with a wrong checksum.
+            // An interrupted write may have left a superblock with a wrong checksum.
             let _ = device.write_at(&before, SUPERBLOCK_OFFSET_BYTES);
             return Err(error.into());
         }
@@ -70,7 +70,8 @@ impl Filesystem {
         Ok(device.flush()?)
     }
 
-    /// Applies the change of the device's superblock, whose bytes are `written`, to the cached one.
+    /// Applies the change that was made to the superblock on the device, which is now `written`, to
+    /// the cached superblock.
     fn edit_cached_superblock(
         &self,
         written: &[u8; SUPERBLOCK_BYTES],
@@ -84,7 +85,8 @@ impl Filesystem {
         if let Some(edited) = edited {
             return edited;
         }
-        // The frame holds old contents: the block is dirty until the frame can be dropped.
+        // A cached clean block has the old contents. The new contents replace it, and stay dirty
+        // until the old block can be dropped.
         let mut contents = self.metadata_block_unchecked(block, NO_INO)?.to_vec();
         if let Some(place) = contents.get_mut(start..start + SUPERBLOCK_BYTES) {
             place.copy_from_slice(written);
@@ -97,8 +99,9 @@ impl Filesystem {
 
     /// Marks the image as in use: counts a mount, and marks it as needing recovery (with a journal)
     /// or as not valid (without one). As in the kernel, the orphan file is marked as having orphans
-    /// until [`Filesystem::mark_closed`]. If this mark were part of a transaction, the image would
-    /// be inconsistent until the journal is replayed, and e2fsck checks it before that.
+    /// until [`Filesystem::mark_closed`]. This mark is written directly. If it were part of a
+    /// transaction, the image would be inconsistent until the journal is replayed, and e2fsck
+    /// checks the image before it replays the journal.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].
@@ -119,9 +122,10 @@ impl Filesystem {
         })
     }
 
-    /// Marks the image as cleanly unmounted, after everything is written: valid if it was valid at
-    /// open, with nothing to recover, without orphans if the orphan file has none, and with the
-    /// free counts.
+    /// Marks the image as cleanly unmounted. Everything must already be written. The superblock
+    /// then states that no recovery is needed, that the file system is valid if it was valid when
+    /// it was opened, and that there are no orphans if the orphan file is empty. It contains the
+    /// given free counts.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].
@@ -133,7 +137,7 @@ impl Filesystem {
         free_inodes: u32,
     ) -> Result<()> {
         let was_valid = self.superblock().state & State::VALID;
-        // An orphan file that cannot be read is left to e2fsck.
+        // If the orphan file cannot be read, its mark remains, and e2fsck checks the file.
         let has_no_orphans = self.has_orphan_file() && self.is_orphan_file_empty().unwrap_or(false);
         self.write_superblock(device, |superblock| {
             superblock.set_needs_recovery(false);
@@ -157,8 +161,8 @@ impl Filesystem {
         })
     }
 
-    /// Sets the feature `large_file` if a file is about to be `size_bytes` long and needs it, from
-    /// 2 GiB on.
+    /// Sets the feature `large_file` if a file of `size_bytes` bytes needs it, which is the case
+    /// from 2 GiB on.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].
@@ -186,7 +190,8 @@ impl Filesystem {
     /// Sets the label.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it is longer than 16 bytes; as [`Filesystem::update_superblock`].
+    /// [`Error::Invalid`] if the label is longer than 16 bytes; otherwise as
+    /// [`Filesystem::update_superblock`].
     pub fn set_label(&self, handle: &mut Handle<'_>, label: &[u8]) -> Result<()> {
         if label.len() > LABEL_BYTES {
             return Err(Error::Invalid(Ino::ROOT, "label is longer than 16 bytes"));

@@ -1,14 +1,15 @@
 //! Targets of symbolic links.
 //!
-//! Model: a short target is stored in `i_block`, a longer one in the link's only block. The size
-//! alone does not distinguish them: some links with a short target have a block.
+//! Model: a short target is stored in `i_block`, and a longer target in the only block of the link.
+//! The size does not suffice to distinguish the two cases, because some links store a short target
+//! in a block.
 
 use crate::journal::Handle;
 use crate::ondisk::features::Incompat;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, Inode, MappingKind, Result};
 
-/// The maximum length of a target, including a terminating zero byte that is not stored.
+/// The maximum length in bytes of a target, including a terminating zero byte that is not stored.
 const PATH_MAX_BYTES: u64 = 4096;
 
 impl Filesystem {
@@ -49,8 +50,8 @@ impl Filesystem {
         Ok(target)
     }
 
-    /// Stores `target`, which must be shorter than a block and have no zero byte, as the target of
-    /// the new symbolic link `inode`. The caller writes the inode in the same handle.
+    /// Stores `target` as the target of the new symbolic link `inode`. `target` must be shorter
+    /// than a block and contain no zero byte. The caller must write the inode with the same handle.
     ///
     /// # Errors
     /// [`Error::NoSpace`], or corruption of the image.
@@ -68,8 +69,8 @@ impl Filesystem {
             inode.set_size_bytes(target.len() as u64);
             return Ok(());
         }
-        // As in the kernel, never as inline data: e2fsck does not expect a block of attributes
-        // there.
+        // As in the kernel, a target is never stored as inline data, because e2fsck does not expect
+        // an attribute block in such a link.
         let claim = self.claim_for(inode, FileBlock(0), 1, None)?;
         let block = claim.start();
         self.map_claim(handle, inode, FileBlock(0), claim, true)?;
@@ -82,8 +83,8 @@ impl Filesystem {
         })
     }
 
-    /// Returns whether the content of `inode` is stored in blocks, or would be, and not in the
-    /// inode, as a short target is.
+    /// Returns whether the content of `inode`, if there is any, is stored in blocks instead of in
+    /// the inode.
     #[must_use]
     pub fn has_blocks(&self, inode: &Inode) -> bool {
         inode.kind().has_blocks()
@@ -91,9 +92,9 @@ impl Filesystem {
             && (inode.kind() != FileKind::Symlink || !self.is_fast_symlink(inode))
     }
 
-    /// Returns whether the target is stored in `i_block`: it must fit there, and the link must have
-    /// no block of its own, apart from the block of its attributes. If attributes may be stored in
-    /// inodes, the space of those is counted too, and the count is ignored.
+    /// Returns whether the target is stored in `i_block`: the target must fit there, and the link
+    /// must use no block except for its attribute block. If the file system may have value inodes,
+    /// the used space includes their space, so it is not considered.
     pub(crate) fn is_fast_symlink(&self, inode: &Inode) -> bool {
         let sb = self.superblock();
         if inode.size_bytes() >= inode.i_block().len() as u64

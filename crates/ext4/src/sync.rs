@@ -1,14 +1,15 @@
-//! The locks of the journal: the standard ones or, under `cfg(shuttle)`, those of the model
+//! The locks of the journal: the ordinary locks or, under `cfg(shuttle)`, the locks of the model
 //! checker, which tries many interleavings.
 
 pub(crate) use larder_cache::sync::{Condvar, Mutex, MutexGuard, wait};
 
-/// How often a lock is tried before the thread sleeps: some ten microseconds, about as long as it
-/// takes to sleep and to be woken. Under the model checker, 0: spinning would not change its
-/// schedules.
+/// The number of times that a thread tries a lock before it sleeps. The tries take about ten
+/// microseconds, which is about as long as a sleep and a wake-up. The number is 0 under the model
+/// checker, because spinning would not change its schedules.
 const TRIES: u32 = if cfg!(shuttle) { 0 } else { 60 };
 
-/// The number of pauses between two tries, which leave the lock's cache line to its holder.
+/// The number of pauses between two tries. During the pauses, the cache line of the lock stays with
+/// the thread that holds the lock.
 const PAUSES: u32 = 16;
 
 /// Locks a mutex that is usually held for less time than sleeping takes.

@@ -1,4 +1,4 @@
-//! Number types that must not be mixed up.
+//! Types for the kinds of numbers that must not be mixed up.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ macro_rules! number {
 }
 
 number!(
-    /// An inode number. The first inode is 1; 0 means none.
+    /// An inode number. The first inode has the number 1; 0 means no inode.
     Ino(u32)
 );
 number!(
@@ -34,10 +34,10 @@ number!(
 );
 
 impl Ino {
-    /// The root directory.
+    /// The inode number of the root directory.
     pub const ROOT: Self = Self(2);
 
-    /// Returns the inode number of an on-disk field, in which 0 means none.
+    /// Returns the inode number in an on-disk field, or `None` if the field is 0.
     pub(crate) fn stored(number: u32) -> Option<Self> {
         (number != 0).then_some(Self(number))
     }

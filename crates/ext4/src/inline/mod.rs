@@ -1,13 +1,12 @@
 //! Inline data: content that is stored in the inode.
 //!
-//! Model: the first 60 bytes are in `i_block`. The rest is the value of the attribute
-//! `system.data`, which is also always in the inode, so the content is never longer than an inode
-//! can hold.
+//! Model: the first 60 bytes of the content are in `i_block`. All further bytes are the value of
+//! the attribute `system.data`, which is always stored in the inode.
 //!
-//! An inline directory starts with the number of its parent's inode, instead of "." and "..", which
-//! are generated. Two chains of entries follow: one up to the end of `i_block`, one in the
-//! attribute. Positions in cookies are 0 for ".", 1 for "..", and for other entries, the offset of
-//! the entry in both parts joined, which is at least 4.
+//! An inline directory starts with the inode number of its parent. It stores no entries for "." and
+//! "..", which a listing generates. Two chains of entries follow: one up to the end of `i_block`,
+//! and one in the attribute. The position in a cookie is 0 for ".", 1 for "..", and at least 4 for
+//! any other entry: the offset of the entry in the content.
 
 mod write;
 
@@ -16,7 +15,7 @@ use crate::ondisk::dir::FileTypeByte;
 use crate::{Filesystem, Ino, Inode, Result};
 use std::ops::ControlFlow;
 
-/// The length of the parent's number in bytes.
+/// The length in bytes of the parent's inode number.
 const PARENT_BYTES: usize = 4;
 
 /// The content of an inode with inline data.
@@ -43,12 +42,12 @@ impl InlineParts<'_> {
 }
 
 impl Filesystem {
-    /// Returns the stored content of `inode`, which has inline data. If the file's size is larger,
-    /// the rest of the file reads as zeros. The content is shorter than an inode.
+    /// Returns the stored content of `inode`, which must have inline data. If the size of the file
+    /// is larger, all further bytes are read as zeros. The content is shorter than an inode.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if the inode's attributes are damaged or it has no inline data;
-    /// the device's error.
+    /// [`crate::Error::Corrupt`] if the inode's attributes are damaged or the inode has no inline
+    /// data; the device's error.
     pub fn inline_data(&self, inode: &Inode) -> Result<Vec<u8>> {
         let parts = self.inline_parts(inode)?;
         let mut data = [parts.i_block, parts.attribute.as_slice()].concat();

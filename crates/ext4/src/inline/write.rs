@@ -1,9 +1,9 @@
 //! Modification of inline data: content that is stored in the inode.
 //!
 //! Model: the kernel's `ext4_prepare_inline_data` and `ext4_destroy_inline_data`. An inode with
-//! inline data always has the attribute for the content after the first 60 bytes, even if it is
-//! empty. Existing attributes stay in their places: content that does not fit beside them moves to
-//! blocks.
+//! inline data always has the attribute for the content after the first 60 bytes, even if that
+//! attribute is empty. Existing attributes are not moved: content that does not fit beside them is
+//! moved to blocks.
 
 use crate::journal::Handle;
 use crate::ondisk::inode::InodeFlags;
@@ -13,16 +13,16 @@ use crate::{Filesystem, Inode, Result};
 const I_BLOCK_BYTES: usize = 60;
 
 impl Filesystem {
-    /// Returns the maximum length of inline data of `inode`, with its present attributes: 0 if it
-    /// cannot have inline data.
+    /// Returns the maximum length of inline data of `inode` with its current attributes; 0 if the
+    /// inode cannot have inline data.
     pub fn inline_capacity(&self, inode: &Inode) -> Result<usize> {
         let rest = self.inline_attribute_room(inode)?;
         Ok(rest.map_or(0, |rest| I_BLOCK_BYTES + rest))
     }
 
-    /// Sets the inline data of `inode` to `data`, which must not exceed
-    /// [`Filesystem::inline_capacity`], and the size to its length. An inode without inline data
-    /// must have no blocks. Writes the inode.
+    /// Sets the inline data of `inode` to `data`, and the size of the file to the length of `data`,
+    /// which must not exceed [`Filesystem::inline_capacity`]. If the inode has no inline data yet,
+    /// it must have no blocks. Writes the inode.
     ///
     /// # Errors
     /// [`crate::Error::AttributeTooLarge`], or the error for a damaged image.
@@ -42,8 +42,8 @@ impl Filesystem {
         self.set_inline_attribute(handle, inode, Some(rest))
     }
 
-    /// Converts `inode` from inline data to blocks, none of which is mapped yet. Returns the inline
-    /// data and keeps the size. Writes the inode.
+    /// Removes the inline data of `inode`, and returns it. Afterwards, the content is mapped to
+    /// blocks, but no block is mapped yet. The size does not change. Writes the inode.
     ///
     /// # Errors
     /// The error for a damaged image.
