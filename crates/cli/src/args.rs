@@ -91,7 +91,7 @@ pub(crate) struct FilesArgs {
     pub paths: Vec<OsString>,
 }
 
-/// Measure, simulate and tune caches and readahead
+/// Simulate, measure and tune caches and readahead
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct LabArgs {
@@ -356,8 +356,9 @@ Examples:
   larder ls --json disk.img /home | jq '.entries[].name'
 
 JSON: path, entries. Each entry has name, name_hex and the keys of larder stat
---json except path and xattrs. name_hex, the bytes of the name in hexadecimal, is present
-only if the name is not valid UTF-8.")]
+--json except path and xattrs. name_hex, the bytes of the name in hexadecimal,
+is present only if the name is not valid UTF-8. If the attributes of a file
+cannot be read, the entry has only the keys of its name.")]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     pub source: ImageArgs,
