@@ -111,8 +111,8 @@ impl Worker<'_> {
         self.operation == self.operations.len()
     }
 
-    /// Returns the lock that the operation acquired last and has not released, after the index of the step
-    /// that acquired it.
+    /// Returns the index of the step that acquired a lock, and the lock: the lock that the operation acquired
+    /// last and has not released.
     fn lock_held(&self) -> Option<(usize, u64)> {
         let steps = &self.operations[self.operation][..self.step];
         let mut released = Vec::new();

@@ -1,4 +1,4 @@
-//! Processor time: a few constants, and processors that readers share.
+//! Models processor time: constant costs of the parts of an operation, and processors that readers share.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use larder_instruments::simulated::VirtualTime;
 
 use super::run::ReaderId;
 
-/// Processor time of the parts of a read. Interrupts, page tables and the device driver are
-/// omitted: the device's time dominates, except where everything is cached.
+/// Processor time of the parts of an operation. Interrupts, page tables and the device driver are omitted,
+/// since the time of the device dominates unless all pages are cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuModel {
     /// Number of processors that the readers share; 0 is treated as 1.
     pub processors: u32,
-    /// Entering and leaving the kernel, once for each operation.
+    /// Time to enter and leave the kernel, once for each operation.
     pub call: Duration,
-    /// One lookup of a page.
+    /// Time of one lookup of a page.
     pub lookup: Duration,
-    /// Copying one page to or from the reader.
+    /// Time to copy one page to or from the reader's buffer.
     pub copy: Duration,
-    /// One call of the policy.
+    /// Time of one call of the policy.
     pub decision: Duration,
-    /// Inserting one page: its memory, its entry in the cache, and its part of a request.
+    /// Time to insert one page: to allocate it, to add it to the cache and to a request.
     pub insert: Duration,
 }
 
@@ -86,8 +86,7 @@ impl Spent {
 
 /// Processors, and the readers that wait for one, in FIFO order.
 ///
-/// A reader runs without interruption until it waits or is done, and keeps its processor for that
-/// time.
+/// A reader keeps its processor until it waits or is done. It is not preempted.
 #[derive(Debug)]
 pub(super) struct Processors {
     /// The time at which each processor is free.

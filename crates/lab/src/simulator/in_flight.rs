@@ -1,10 +1,9 @@
-//! Pages that are being read from the device: one entry for each read request.
+//! Tracks the pages that are being read from the device, with one entry for each read request.
 //!
-//! Invariants:
-//! 1. A page is in the cache as busy exactly while it is in one of these reads.
-//! 2. The reads of one file do not overlap.
-//! 3. `reads` begins with a read that is in flight. It has an element for each number from there to
-//!    that of the latest read.
+//! Invariants: 1. A page is marked busy in the cache if and only if one of these reads includes it.
+//! 2. The reads of one file do not overlap. 3. The first element of `reads` is a read that is in flight.
+//!    There is an element for each request number from this read to the latest read; it is `None` for writes
+//!    and completed reads.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -32,7 +31,7 @@ pub(super) struct InFlight {
     /// Indexed by request number minus `first_id`: the device counts its requests.
     reads: VecDeque<Option<Reading>>,
     first_id: u64,
-    /// By file, then by first page: the number of pages, and the request.
+    /// For each file, its reads in flight: a map from the first page to the number of pages and the request.
     files: Vec<BTreeMap<u64, (u64, RequestId)>>,
 }
 
@@ -47,7 +46,7 @@ impl InFlight {
         if self.reads.is_empty() {
             self.first_id = id.0;
         }
-        // Writes have numbers, too.
+        // The device numbers reads and writes together: add an empty element for each write.
         while self.first_id + (self.reads.len() as u64) < id.0 {
             self.reads.push_back(None);
         }
@@ -69,7 +68,7 @@ impl InFlight {
         (page - first < *pages).then_some(*id)
     }
 
-    /// Removes the marker from the page; false if it has none.
+    /// Removes the marker from the page, and returns whether it had one.
     pub(super) fn take_marker(&mut self, id: RequestId, page: u64) -> bool {
         self.reading(id)
             .and_then(|reading| reading.marker.take_if(|marker| *marker == page))

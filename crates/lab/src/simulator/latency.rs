@@ -1,7 +1,8 @@
 //! Latencies of requests: a histogram whose bucket widths are proportional to the values.
 //!
-//! Model: `HdrHistogram`. Values below 64 ns have a bucket each. Above, each power of two is divided
-//! into 64 buckets, so a percentile is at most 1/64 too high. The maximum and the mean are exact.
+//! Model: `HdrHistogram`. Values below 64 ns have a bucket each. Larger values share buckets: each range
+//! between two powers of two is divided into 64 buckets, so a percentile is at most 1/64 too high. The
+//! maximum and the mean are exact.
 //!
 //! Cost: 30 KiB, whatever the number of values.
 
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use crate::run_report::LatencyReport;
 
-/// Number of buckets for each power of two, as a power of two.
+/// The log2 of the number of buckets for each power of two.
 const STEP_BITS: u32 = 6;
 const STEPS: u64 = 1 << STEP_BITS;
 const BUCKETS: usize = ((64 - STEP_BITS as usize) + 1) << STEP_BITS;
@@ -53,7 +54,8 @@ impl Latencies {
         }
     }
 
-    /// Returns the given quantile in thousandths, or slightly more.
+    /// Returns the latency that `per_mille` thousandths of the values do not exceed, rounded up to the end of
+    /// a bucket.
     fn percentile(&self, per_mille: u64) -> u64 {
         let rank = (u128::from(self.count) * u128::from(per_mille)).div_ceil(1000);
         let mut seen = 0;

@@ -1,8 +1,7 @@
-//! The machine below the readers: page cache, files, device, and the requests between them.
+//! The simulated machine that readers use: the page cache, the files, the device, and the requests in flight.
 //!
-//! Model: `filemap.c` over a block device. The cache is Larder's own, with its clock hand instead
-//! of Linux's two lists. Frames are mapped and never accessed, so simulated memory uses no real
-//! memory.
+//! Model: `filemap.c` over a block device. The cache is Larder's own, with its clock hand instead of Linux's
+//! two lists. The memory of pages is mapped and never accessed, so it uses no real memory.
 
 use std::sync::Arc;
 
@@ -31,7 +30,7 @@ impl File {
     }
 }
 
-/// The machine. Its fields are visible to the read and write modules next to it.
+/// The state of the machine. The modules `read` and `write` access its fields.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) driver: Driver,
@@ -44,8 +43,8 @@ pub(super) struct Machine {
     pub(super) in_flight: InFlight,
     pub(super) write_back: WriteBack,
     pub(super) counts: PageCounts,
-    /// Every frame is in flight, dirty or being written: none is available until the device
-    /// completes a request.
+    /// Whether every page is being read, dirty or being written, so that no memory is available until the
+    /// device completes a request.
     pub(super) is_memory_full: bool,
     files: Vec<File>,
     /// Vectors of completed reads, for reuse.
@@ -158,7 +157,8 @@ impl Machine {
         self.is_memory_full = false;
     }
 
-    /// Returns a page to fill, if it is neither cached nor in flight and there is memory.
+    /// Inserts a page and returns it, to be filled. Returns `None` if the page is cached or being read, or if
+    /// there is no memory.
     pub(super) fn insert_page(&mut self, file: FileId, page: u64) -> Option<NewPage> {
         let key = key(file, page);
         if self.is_memory_full {
@@ -198,7 +198,7 @@ impl Machine {
         self.device.submit(self.now, request)
     }
 
-    /// Submits dirty pages to the device, as far as its queue has room.
+    /// Submits dirty pages to the device, as far as write-back limits its requests in flight.
     pub(super) fn pump_write_back(&mut self) {
         while let Some((file, run)) = self.write_back.next_run() {
             let id = self.submit(RequestKind::Write, file, run.start, run.end - run.start);

@@ -1,4 +1,5 @@
-//! The simulator: the real page cache and policies over a device in virtual time.
+//! Simulates workloads: runs Larder's page cache and readahead policies on a simulated device, in virtual
+//! time.
 //!
 //! ```text
 //!   readers (run, task)        what each does next, and when: workload
@@ -9,30 +10,31 @@
 //! ```
 //!
 //! # Real and simulated parts
-//! The cache, its budget and the policies are the code that a mount runs. The device is a model,
-//! and so is the processor ([`CpuModel`]). Bytes are neither read nor copied: pages have frames
-//! that are never accessed, so simulated memory costs 40 bytes a page.
+//! The cache, its budget and the policies are the code that a mount runs. The device and the processor
+//! ([`CpuModel`]) are models. No content is read or copied. The memory of pages is never accessed, so a
+//! simulated page costs 40 bytes of real memory.
 //!
-//! Pages of a window for a miss carry the same flags as in the mount: those of the request are
-//! wanted, the others are read ahead. In a window for a marker, the mount treats all pages as read
-//! ahead, and the simulator those outside the request. One property of a policy is effective here
-//! and not in the mount: [`copies_state`](larder_readahead::Policy::copies_state). It matters where
-//! readers share an open file.
+//! A page of a readahead window is either wanted (a reader requests it) or read ahead. If a miss causes the
+//! window, the pages of the request are wanted and all others are read ahead, as in a mount. If a marker
+//! causes the window (the first page of the asynchronous part of the previous window), the mount treats all
+//! pages as read ahead; the simulator treats only the pages outside the request as read ahead. The property
+//! [`copies_state`](larder_readahead::Policy::copies_state) of a policy has an effect in the simulator only.
+//! It affects readers that share an open file.
 //!
 //! Deliberate differences from Linux that may affect results:
-//! - **Eviction** is Larder's: one clock hand over all pages, which gives a page that was used
-//!   twice a second chance. Linux has two lists, and moves a page to the active one when it is used
-//!   again. Where pages are used once, as in streams, both evict in the order of arrival. Where a
-//!   file larger than memory is read repeatedly at random, Linux protects pages that were read
+//! - **Eviction** is Larder's: one clock hand scans all pages, and gives a page that was used twice a second
+//!   chance. Linux has an inactive and an active list, and moves a page to the active list when it is used
+//!   again. If each page is used once, as by sequential readers, both evict pages in the order in which they
+//!   were read. If a file larger than memory is read repeatedly at random, Linux keeps pages that were read
 //!   twice for longer.
-//! - **No file system**: a file is one run of bytes on the device, has its size from the start, and
-//!   needs no metadata.
-//! - **A running reader issues all of its requests at once**, at the time at which it acquired its
-//!   processor. The processor time that it spent delays its next operations.
-//! - **Memory that is all in flight**: a reader waits until the device completes a request, and
-//!   windows are cut short, as in Linux.
-//! - **Freed memory** is granted to waiting readers in FIFO order. In Linux, each task that finds
-//!   no free memory reclaims for itself.
+//! - **No file system**: a file is a contiguous range of the device, has its full size from the start, and
+//!   has no metadata.
+//! - **A running reader issues all of its requests at the same time**: when it acquires its processor. The
+//!   processor time that it spends only delays its next operations.
+//! - **Full memory**: if all pages are being read or written, a reader waits until the device completes a
+//!   request, and windows are truncated, as in Linux.
+//! - **Freed memory** is granted to waiting readers in FIFO order. In Linux, each task that finds no free
+//!   memory reclaims pages itself.
 //! - **Page tables** are not modelled: each access to a mapping is a fault.
 //!
 //! # Invariants
@@ -40,12 +42,12 @@
 //! `tests/simulator` checks runs against their jobs.
 //!
 //! # Cost
-//! `cargo bench -p larder-lab --bench simulate` prints page accesses per second of processor time.
-//! On a shared virtual machine of 2026: 2 to 12 million for cached pages and for misses in large
-//! requests, 1.7 to 2.4 million where each page is a request to a drive without mechanics. Where
-//! each page is a command to the disk: 0.9 to 1.0 million for one reader at random, 0.75 million
-//! for 200 queued readers. Half a microsecond per access is spent in the page cache and the
-//! readers, as on a device that takes no time; the rest is spent in the disk's model.
+//! `cargo bench -p larder-lab --bench simulate` prints page accesses per second of processor time. On a
+//! shared virtual machine of 2026, the simulator executes 2 to 12 million accesses to cached pages, or to
+//! pages that are read in large requests. It executes 1.7 to 2.4 million accesses if each page is a request
+//! to a device that is not a disk. If each page is a request to the disk, it executes 0.9 to 1.0 million for
+//! one random reader and 0.75 million for 200 concurrent readers. The page cache and the readers take half a
+//! microsecond of an access, the model of the disk the remainder.
 
 mod cpu;
 mod event;

@@ -1,6 +1,6 @@
-//! An ordered set of page indexes of one file, for its dirty pages.
+//! An ordered set of the page indexes of one file. It stores which pages are dirty.
 //!
-//! Cost: some 2 bytes a page for contiguous pages, 60 for isolated ones.
+//! Cost: about 2 bytes for each page of a contiguous range, and 60 bytes for an isolated page.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ pub(super) struct PageSet {
 }
 
 impl PageSet {
-    /// Adds a page; false if it is already present.
+    /// Adds a page, and returns whether it was absent.
     pub(super) fn insert(&mut self, page: u64) -> bool {
         let word = self.words.entry(page / 64).or_default();
         let before = *word;
@@ -20,7 +20,7 @@ impl PageSet {
         *word != before
     }
 
-    /// Removes a page; false if it is not present.
+    /// Removes a page, and returns whether it was present.
     pub(super) fn remove(&mut self, page: u64) -> bool {
         let Some(word) = self.words.get_mut(&(page / 64)) else {
             return false;
@@ -44,8 +44,8 @@ impl PageSet {
         self.words.is_empty()
     }
 
-    /// Returns the first run of consecutive pages at or after `from`, at most `most` pages, without
-    /// pages in `except`.
+    /// Returns the first run of consecutive pages at or after `from` that are not in `except`, truncated to
+    /// `most` pages.
     pub(super) fn next_run(&self, from: u64, most: u64, except: &Self) -> Option<Range<u64>> {
         let first = self.words.range(from / 64..).find_map(|(number, word)| {
             let from_bit = from.saturating_sub(number * 64).min(63);

@@ -1,5 +1,5 @@
-//! Reads a page, up to the point where the reader has to wait. Implements the page cache and the device of
-//! a file for the readahead driver.
+//! Reads a page until the reader has it or must wait. Implements the page cache and the device of a file for
+//! the readahead driver.
 //!
 //! A window becomes one device request for each contiguous run of pages that are neither cached nor in
 //! flight, split at the maximum size of the device's commands. If all memory is in use, the rest of the
@@ -21,9 +21,9 @@ use super::machine::{Machine, key};
 /// Progress of a reader or writer with one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It has the page.
+    /// The reader or writer has the page.
     Got,
-    /// The page is in flight.
+    /// The page is being read by this request.
     Wait(RequestId),
     /// There is no memory for the page.
     NoMemory,
@@ -58,8 +58,8 @@ impl Machine {
         driver.end_read(&mut FileReader::new(self, state, file, spent), request);
     }
 
-    /// Reads a single page that is not in flight. If the page was missing due to lack of memory, another
-    /// reader may have inserted it in the meantime.
+    /// Reads a single page that is not being read, without readahead. If the page was missing due to lack of
+    /// memory, another reader may have inserted it in the meantime.
     pub(super) fn await_page(&mut self, file: FileId, index: u64, spent: &mut Spent) -> Step {
         if let Some(id) = self.in_flight.find(file, index) {
             return Step::Wait(id);
@@ -94,7 +94,7 @@ struct FileReader<'a> {
     spent: &'a mut Spent,
     /// Progress of the reader with a missing page.
     step: Step,
-    /// The pages that the reader will use.
+    /// The pages of the reader's request.
     wanted: Range<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! One run: readers with one operation each, and the events that advance them.
+//! Executes one run: readers that each have one operation in progress, and the events that advance them.
 //!
 //! ```text
 //!   Start ──> Next ──> Ready ──> runs until it waits ──> done: Next, or Exit
@@ -6,20 +6,17 @@
 //!                        └── page read, memory free, flushed, less dirty
 //! ```
 //!
-//! A running reader does as much as possible at once. It issues its device requests at the time at
-//! which it began to run, and the processor time for this only delays its next operations. It never
-//! blocks on a page: it is queued with the read of the page. When that is done, all readers that
-//! wait for one of its pages receive it before any of them continues.
+//! When a reader runs, it executes as much of its operation as possible. It issues all device requests at the
+//! time at which it began to run; the processor time that it spends only delays its next operations. A reader
+//! that needs a page that is being read is queued with this read. When the read completes, all readers that
+//! wait for one of its pages receive the page before any of them continues.
 //!
-//! Invariants:
-//! 1. A reader that is not done has one pending event, or is queued for a processor, or waits for a
-//!    read, for a flush, for memory or for fewer dirty pages. While a reader waits for one of the
-//!    last two, something is in flight, or a reader that was notified of free memory has yet to
-//!    run.
-//! 2. Each completion wakes readers that wait for memory, in FIFO order: as many as pages were
-//!    freed, and at least one. Woken readers may not have needed memory. Therefore each reader that
-//!    runs and leaves free memory wakes one more, so that no reader waits while there is free
-//!    memory.
+//! Invariants: 1. A reader that is not done has one pending event, or is queued for a processor, or waits for
+//! a read, for a flush, for memory or for fewer dirty pages. While a reader waits for memory or for fewer
+//! dirty pages, a device request is in flight, or a reader that was notified of free memory has not run yet.
+//! 2. Each completion wakes readers that wait for memory, in FIFO order: as many as pages were freed, and at
+//!    least one. A woken reader may not need the memory any more. Therefore each reader that runs and leaves
+//!    free memory wakes another reader, so that no reader waits while there is free memory.
 
 use std::collections::BTreeMap;
 
@@ -45,12 +42,12 @@ pub(super) struct ReaderId(pub(super) u32);
 struct Reader {
     job: ReaderJob,
     task: Option<Task>,
-    /// Earliest start of its next operation.
+    /// Earliest start of the next operation.
     due: VirtualTime,
-    /// Time until which it has used its processor, whatever it waits for.
+    /// The end of the processor time that the reader has spent.
     busy_until: VirtualTime,
-    /// Its place in the queue for memory, until it receives a page.
-    memory_place: Option<u64>,
+    /// The number of the reader in the queue for memory. It keeps this number until it receives a page.
+    memory_number: Option<u64>,
 }
 
 /// The state of an open file in one run.
@@ -69,10 +66,10 @@ pub(super) struct Run<'m> {
     readers: Vec<Reader>,
     events: Events,
     processors: Processors,
-    /// Readers that wait for memory, by place in the queue.
-    short_of_memory: BTreeMap<u64, ReaderId>,
-    /// The next place in the queue for memory.
-    next_memory_place: u64,
+    /// Readers that wait for memory, by their numbers in the queue.
+    awaiting_memory: BTreeMap<u64, ReaderId>,
+    /// The next number in the queue for memory.
+    next_memory_number: u64,
     /// Readers that wait for fewer dirty pages.
     throttled: Vec<ReaderId>,
     began: VirtualTime,
@@ -84,7 +81,7 @@ pub(super) struct Run<'m> {
     figures: Figures,
 }
 
-/// Figures of the run so far.
+/// Measurements of the run so far.
 #[derive(Debug)]
 struct Figures {
     latencies: Latencies,
@@ -105,8 +102,8 @@ impl<'m> Run<'m> {
             open_files: open_files.collect(),
             events: Events::default(),
             processors: Processors::new(cpu.processors, began),
-            short_of_memory: BTreeMap::new(),
-            next_memory_place: 0,
+            awaiting_memory: BTreeMap::new(),
+            next_memory_number: 0,
             throttled: Vec::new(),
             began,
             stop_at: jobs.stop_after.map(|span| began + span),
@@ -132,7 +129,7 @@ impl<'m> Run<'m> {
                 task: None,
                 due,
                 busy_until: due,
-                memory_place: None,
+                memory_number: None,
             });
         }
         run
@@ -176,14 +173,14 @@ impl<'m> Run<'m> {
         match event {
             Event::Start(id) => {
                 self.streams += 1;
-                self.take_up(id);
+                self.begin_next_operation(id);
             }
-            Event::Next(id) => self.take_up(id),
+            Event::Next(id) => self.begin_next_operation(id),
             Event::Ready(id) => {
                 if self.processors.may_run(id, now) {
                     self.run_reader(id);
                 } else {
-                    self.set_turn();
+                    self.schedule_turn();
                 }
             }
             Event::Turn => {
@@ -191,7 +188,7 @@ impl<'m> Run<'m> {
                 while let Some(id) = self.processors.next(now) {
                     self.run_reader(id);
                 }
-                self.set_turn();
+                self.schedule_turn();
             }
             Event::Exit(_) => {
                 self.streams -= 1;
@@ -200,9 +197,8 @@ impl<'m> Run<'m> {
         }
     }
 
-    /// Schedules a turn for the readers that are queued for a processor, at the time when one is
-    /// free.
-    fn set_turn(&mut self) {
+    /// Schedules an [`Event::Turn`] at the time when a processor is free, if readers are queued for one.
+    fn schedule_turn(&mut self) {
         if !self.is_turn_set
             && let Some(turn) = self.processors.next_turn()
         {
@@ -211,9 +207,10 @@ impl<'m> Run<'m> {
         }
     }
 
-    /// Makes a reader begin its next operation, or wait until that is due. Operations are drawn
-    /// when they begin, so that readers with a common source take turns in order of arrival.
-    fn take_up(&mut self, id: ReaderId) {
+    /// Makes a reader begin its next operation, or wait until the operation is due. An operation is taken
+    /// from its source when it begins, so readers that share a source take operations in the order in which
+    /// they become idle.
+    fn begin_next_operation(&mut self, id: ReaderId) {
         let now = self.machine.now;
         let stop_at = self.stop_at.unwrap_or(VirtualTime(u64::MAX));
         let reader = &mut self.readers[id.0 as usize];
@@ -249,18 +246,18 @@ impl<'m> Run<'m> {
             let open = &mut self.open_files[task.open_file.0 as usize];
             let progress = task.step(self.machine, &mut open.state, id, &mut spent);
             if progress != Progress::NoMemory {
-                reader.memory_place = None;
+                reader.memory_number = None;
             }
             match progress {
                 Progress::More => {}
                 Progress::Done => break true,
                 Progress::Waits => break false,
                 Progress::NoMemory => {
-                    let place = *reader.memory_place.get_or_insert_with(|| {
-                        self.next_memory_place += 1;
-                        self.next_memory_place - 1
+                    let place = *reader.memory_number.get_or_insert_with(|| {
+                        self.next_memory_number += 1;
+                        self.next_memory_number - 1
                     });
-                    self.short_of_memory.insert(place, id);
+                    self.awaiting_memory.insert(place, id);
                     break false;
                 }
                 Progress::Throttled => {
@@ -278,7 +275,7 @@ impl<'m> Run<'m> {
         self.machine.pump_write_back();
         self.wake_flushed();
         if !self.machine.is_memory_full {
-            self.wake_short_of_memory(1);
+            self.wake_awaiting_memory(1);
         }
     }
 
@@ -305,7 +302,8 @@ impl<'m> Run<'m> {
         while let Some(completed) = self.machine.complete() {
             match completed.kind {
                 CompletedKind::Read(readers) => {
-                    // All readers receive their pages before one of them can evict another's.
+                    // All readers receive their pages first, so that none of them can evict the page of
+                    // another reader.
                     for &id in &readers {
                         self.deliver(id);
                     }
@@ -317,7 +315,7 @@ impl<'m> Run<'m> {
                     self.wake(throttled);
                 }
             }
-            self.wake_short_of_memory(completed.freed_pages.max(1));
+            self.wake_awaiting_memory(completed.freed_pages.max(1));
         }
         self.machine.pump_write_back();
         self.wake_flushed();
@@ -342,10 +340,10 @@ impl<'m> Run<'m> {
         self.events.push(at.max(self.machine.now), Event::Ready(id));
     }
 
-    /// Wakes at most `most` readers that wait for memory, in FIFO order.
-    fn wake_short_of_memory(&mut self, most: usize) {
+    /// Wakes up to `most` readers that wait for memory, in FIFO order.
+    fn wake_awaiting_memory(&mut self, most: usize) {
         for _ in 0..most {
-            let Some((_, id)) = self.short_of_memory.pop_first() else {
+            let Some((_, id)) = self.awaiting_memory.pop_first() else {
                 break;
             };
             self.wake_one(id);

@@ -18,9 +18,9 @@ pub(super) struct Sampler {
     /// Start of the current second.
     from: VirtualTime,
     to: VirtualTime,
-    /// The device's counts at its start.
+    /// The device's counts at the start of the current second.
     device: DeviceCounts,
-    /// Bytes read and written in it so far.
+    /// Bytes that readers and writers transferred in the current second so far.
     bytes: u64,
     samples: Vec<Sample>,
 }
@@ -42,8 +42,8 @@ impl Sampler {
         self.bytes += bytes;
     }
 
-    /// Returns whether the current second has ended by `now`. Close to the maximum virtual time, it
-    /// never ends.
+    /// Returns whether the current second has ended by `now`. Returns false if its end would exceed the
+    /// maximum virtual time.
     pub(super) fn is_due(&self, now: VirtualTime) -> bool {
         now >= self.to && self.to < VirtualTime(u64::MAX)
     }

@@ -1,4 +1,4 @@
-//! One operation of one reader, and its progress.
+//! Executes one operation of one reader, page by page.
 
 use std::ops::Range;
 
@@ -24,12 +24,12 @@ pub(super) struct Task {
     ends_file: bool,
     file: FileId,
     request: Request,
-    /// The readahead state of a read, if the policy works on a copy.
+    /// A copy of the readahead state of the open file, if the policy uses a copy during a read.
     own_state: Option<FileState>,
     /// The next page of the request.
     next: u64,
     has_entered: bool,
-    /// Whether the next page was already looked up, and there was no memory for it.
+    /// Whether the next page was already looked up and could not be inserted due to lack of memory.
     was_looked_up: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Progress {
     /// More steps are necessary.
     More,
     Done,
-    /// Its reader is queued, and is notified when it can continue.
+    /// The reader is queued, and is notified when it can continue.
     Waits,
     NoMemory,
     /// Too many pages are dirty.
@@ -108,7 +108,7 @@ impl Task {
         })
     }
 
-    /// Processes one page, if possible, with the state of the open file or with its own copy.
+    /// Processes one page, if possible, with the readahead state of the open file or a copy of it.
     pub(super) fn step(
         &mut self,
         machine: &mut Machine,
@@ -182,7 +182,7 @@ impl Task {
         }
     }
 
-    /// Takes the page for which it waited, which was just read.
+    /// Uses the page that the task waited for, immediately after it was read.
     pub(super) fn take_page(&mut self, machine: &mut Machine) {
         let (file, index) = (self.file, self.next);
         let is_here = match self.kind {
@@ -198,7 +198,7 @@ impl Task {
         self.was_looked_up = false;
     }
 
-    /// Returns whether the operation covers the whole part of the page that is within the file.
+    /// Returns whether the operation covers all bytes of the page that are within the file.
     fn is_whole(&self, index: u64) -> bool {
         let end_bytes = self.offset_bytes + self.len_bytes;
         self.offset_bytes <= index * PAGE_BYTES

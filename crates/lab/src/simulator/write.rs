@@ -1,8 +1,8 @@
-//! Writes a page to the cache, where it is dirty until it is written back.
+//! Writes pages to the cache. A written page is dirty until it is written back.
 //!
-//! Model: `generic_file_buffered_write`. A page that is written completely need not be read. One
-//! that is written partially is read first, as a single page without the readahead policy. The file
-//! has its full size and device location from the start: no blocks are allocated.
+//! Model: `generic_file_buffered_write`. A page that is written completely is not read from the device. A
+//! missing page that is written partially is read first, as a single page and without a call of the readahead
+//! policy. The file has its full size and device location from the start: no blocks are allocated.
 
 use larder_cache::page::Entry;
 
@@ -48,7 +48,7 @@ impl Machine {
         Step::Got
     }
 
-    /// Writes to a cached page; false if it is not cached.
+    /// Writes to a page if it is cached, and returns whether it is.
     pub(super) fn change_page(&mut self, file: FileId, index: u64) -> bool {
         let Some(page) = self.pages.get(key(file, index)) else {
             return false;

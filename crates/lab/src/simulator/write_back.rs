@@ -1,10 +1,10 @@
-//! Dirty pages and their write-back.
+//! Tracks dirty pages, and selects which of them to write back next.
 //!
-//! Model: `pdflush` and `balance_dirty_pages` of Linux 2.6.20. Background write-back begins when
-//! more than 10% of memory is dirty, and continues until this is no longer so. Writers wait while
-//! more than 40% is dirty or being written. The files take turns of 4 MiB, and each continues where
-//! it stopped. Within a turn, runs of dirty pages are submitted in order of offset, up to
-//! `nr_requests` at a time. Deliberate differences: no page is written because of its age, there is
+//! Model: `pdflush` and `balance_dirty_pages` of Linux 2.6.20. Background write-back runs while more than 10%
+//! of memory is dirty. Writers wait while more than 40% of memory is dirty or being written. Background
+//! write-back writes at most 4 MiB of a file and then proceeds to the next file; later it continues at the
+//! page where it left the file. It submits runs of dirty pages in order of offset, and keeps at most
+//! `nr_requests` of them in flight. Deliberate differences: no page is written because of its age, there is
 //! no journal, and waiting writers do not write themselves.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -20,7 +20,8 @@ use super::run::ReaderId;
 const BACKGROUND_PCT: u64 = 10;
 /// Linux's `dirty_ratio` of 2.6.20, in percent of memory.
 const LIMIT_PCT: u64 = 40;
-/// Linux's `MAX_WRITEBACK_PAGES`: number of pages after which the next file has its turn.
+/// Linux's `MAX_WRITEBACK_PAGES`: the number of pages after which background write-back proceeds to the next
+/// file.
 const TURN_PAGES: u64 = 1024;
 
 /// The dirty pages of one file.
@@ -30,31 +31,32 @@ struct FileWrites {
     writing: PageSet,
     /// Writes in progress.
     requests: BTreeSet<RequestId>,
-    /// The page at which the next turn continues.
+    /// The page at which background write-back continues in this file.
     cursor: u64,
 }
 
 /// A flush of a file, with the reader that waits for it, if any.
 ///
-/// A page that becomes dirty again while it is being written cannot be written at once. Therefore,
-/// after all other pages are written, a second round writes the pages that are dirty then. Two
-/// rounds are sufficient, since writes that are still in progress then were submitted after the
-/// flush began.
+/// A flush makes two passes over the dirty pages of the file. The first pass omits pages that became dirty
+/// again while they are being written. After all writes that were in progress are done, the second pass
+/// writes the pages that are dirty at that time. Two passes are sufficient: a write that is in progress
+/// during the second pass was submitted after the flush began, so it contains all data that the flush must
+/// write.
 #[derive(Debug)]
 struct Flush {
     reader: Option<ReaderId>,
     file: FileId,
     cursor: u64,
-    is_second_round: bool,
+    is_second_pass: bool,
 }
 
 /// A flush whose pages have all been submitted.
 #[derive(Debug)]
 struct Submitted {
     flush: Flush,
-    /// The last of the file's writes for which it waits.
+    /// The last write of the file that the flush waits for.
     last: Option<RequestId>,
-    needs_second_round: bool,
+    needs_second_pass: bool,
 }
 
 /// Dirty pages, and those being written.
@@ -67,15 +69,17 @@ pub(super) struct WriteBack {
     writing_pages: u64,
     background_pages: u64,
     limit_pages: u64,
-    /// Maximum number of pages in a run, and of runs in progress.
+    /// Maximum number of pages in a run.
     most_run_pages: u64,
+    /// Maximum number of writes in flight.
     most_requests: usize,
-    /// Files to flush, in the order of the requests.
+    /// Requested flushes, oldest first.
     flushes: VecDeque<Flush>,
     submitted: Vec<Submitted>,
     /// Readers whose flushes are done.
     flushed: Vec<ReaderId>,
-    /// The file whose turn it is in the background, and the remaining pages of the turn.
+    /// The file that background write-back writes now, and the number of pages until it proceeds to the next
+    /// file.
     turn: (FileId, u64),
 }
 
@@ -102,7 +106,7 @@ impl WriteBack {
         self.files.push(FileWrites::default());
     }
 
-    /// Returns whether so many pages are dirty that writers wait.
+    /// Returns whether writers must wait because too many pages are dirty or being written.
     pub(super) fn is_over_limit(&self) -> bool {
         self.unclean_pages() >= self.limit_pages
     }
@@ -126,7 +130,7 @@ impl WriteBack {
             reader,
             file,
             cursor: 0,
-            is_second_round: false,
+            is_second_pass: false,
         });
     }
 
@@ -155,7 +159,7 @@ impl WriteBack {
             self.submitted.push(Submitted {
                 // The flush also waits for writes that were already in progress.
                 last: writes.requests.last().copied(),
-                needs_second_round: !flush.is_second_round && !writes.dirty.is_empty(),
+                needs_second_pass: !flush.is_second_pass && !writes.dirty.is_empty(),
                 flush,
             });
             self.end_flushes();
@@ -167,9 +171,9 @@ impl WriteBack {
         }
     }
 
-    /// Returns the next run of the file whose turn it is.
+    /// Returns the next run of background write-back.
     fn next_background_run(&mut self) -> Option<(FileId, Range<u64>)> {
-        // Visits each dirty file once, and the first one again from its start.
+        // Visit each dirty file once, and then the first file again, from its start.
         for _ in 0..=self.dirty_files.len() {
             let (turn, left) = self.turn;
             let file = if left > 0 && self.dirty_files.contains(&turn) {
@@ -210,8 +214,8 @@ impl WriteBack {
         self.requests.insert(id, (file, run));
     }
 
-    /// Records that a write is done, and passes each page that is now clean to `clean`. Returns
-    /// false if there is no write of this number.
+    /// Records that a write is done, and passes each page that is now clean to `clean`. Returns false if `id`
+    /// is not a write.
     pub(super) fn completed(&mut self, id: RequestId, mut clean: impl FnMut(FileId, u64)) -> bool {
         let Some((file, run)) = self.requests.remove(&id) else {
             return false;
@@ -228,7 +232,7 @@ impl WriteBack {
         true
     }
 
-    /// Ends the flushes whose writes are done, or begins their second round.
+    /// Ends the flushes whose writes are done, or begins their second pass if it is needed.
     fn end_flushes(&mut self) {
         let files = &self.files;
         let is_written = |submitted: &mut Submitted| {
@@ -236,10 +240,10 @@ impl WriteBack {
             first.is_none_or(|first| Some(*first) > submitted.last)
         };
         for done in self.submitted.extract_if(.., is_written) {
-            if done.needs_second_round {
+            if done.needs_second_pass {
                 self.flushes.push_back(Flush {
                     cursor: 0,
-                    is_second_round: true,
+                    is_second_pass: true,
                     ..done.flush
                 });
             } else {
