@@ -124,8 +124,8 @@ impl Filesystem {
 
     /// Marks the image as cleanly unmounted. Everything must already be written. The superblock
     /// then states that no recovery is needed, that the file system is valid if it was valid when
-    /// it was opened, and that there are no orphans if the orphan file is empty. It contains the
-    /// given free counts.
+    /// it was opened, and that the orphan file has no orphans if it is empty. It contains the given
+    /// free counts.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].

@@ -1,13 +1,14 @@
-//! POSIX access control lists: the on-disk form, the form that programs use, and their meaning.
+//! POSIX access control lists: the on-disk format, the format of the system calls, and the meaning
+//! of entries.
 //!
-//! Both forms consist of a version and a sequence of entries. All numbers are little-endian. On disk
-//! (version 1), only the entries of named users and groups have an id. For programs (version 2), every
-//! entry has an id, which is all ones where it has no meaning.
+//! Both formats consist of a version and a sequence of entries. All numbers are little-endian. On
+//! disk (version 1), only the entries of named users and groups have an id. In system calls
+//! (version 2), every entry has an id, in which all bits are set if the entry needs none.
 //!
-//! A list is valid if it has exactly one entry each for owner, group and others, in this order.
-//! Entries of named users follow the owner's, those of named groups follow the group's. If any user or
-//! group is named, a mask precedes the entry of others. As in the kernel, a list that is read from
-//! disk is not validated; a list that a program sets is.
+//! A list is valid if it has exactly one entry each for the owner, the group and others, in this
+//! order. Entries of named users follow the entry of the owner, and entries of named groups follow
+//! the entry of the group. If any user or group is named, a mask precedes the entry of others. As
+//! in the kernel, a list is validated when a program sets it, but not when it is read from disk.
 
 use super::Damage;
 use crate::{Error, Ino};
@@ -20,7 +21,7 @@ const NO_VERSION: &str = "access control list has no version";
 const CUT_OFF: &str = "access control list ends inside an entry";
 const UNKNOWN_KIND: &str = "access control list has an entry of an unknown type";
 
-/// Kinds of entries, numbered as in both forms.
+/// The kinds of entries, with their numbers in both formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Tag {
     Owner = 0x01,
@@ -48,8 +49,8 @@ impl Tag {
         matches!(self, Self::User | Self::Group)
     }
 
-    /// Returns the position of this entry's bits in a mode, as a shift. A mask, if present, takes the
-    /// place of the group.
+    /// Returns the position, as a shift, of the mode bits that correspond to this entry. If there
+    /// is a mask, the mask corresponds to the bits of the group.
     fn shift(self, has_mask: bool) -> Option<u32> {
         match self {
             Self::Owner => Some(6),
@@ -65,7 +66,7 @@ impl Tag {
 struct Entry {
     tag: Tag,
     permissions: u16,
-    /// The id of a named user or group.
+    /// The id of the named user or group. Other entries have none.
     id: u32,
 }
 
@@ -76,7 +77,7 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// Parses the on-disk form.
+    /// Parses a list in the on-disk format.
     pub fn from_disk(disk: &[u8]) -> Result<Self, Damage> {
         let (version, mut rest) = disk.split_first_chunk().ok_or(NO_VERSION)?;
         if u32::from_le_bytes(*version) != DISK_VERSION {
@@ -102,8 +103,9 @@ impl Acl {
         Ok(Self { entries })
     }
 
-    /// Parses the form in which a program passes a list for `ino`. Returns `None` for an empty list,
-    /// which means no list. Does not validate it: [`Acl::check`] does.
+    /// Parses a list for `ino` in the format of the system calls. Returns `None` for an empty list,
+    /// which means that the list is to be removed. The caller must validate the list with
+    /// [`Acl::check`].
     ///
     /// # Errors
     /// [`Error::NotSupported`] for another version; [`Error::Invalid`] for malformed bytes.
@@ -136,7 +138,7 @@ impl Acl {
         Ok((!entries.is_empty()).then_some(Self { entries }))
     }
 
-    /// Checks that the list is [valid](self).
+    /// Returns an error if the list is not [valid](self).
     pub fn check(&self) -> Result<(), Damage> {
         let count = |tag| self.entries.iter().filter(|entry| entry.tag == tag).count();
         let once = [Tag::Owner, Tag::OwningGroup, Tag::Other];
@@ -161,7 +163,7 @@ impl Acl {
         Ok(())
     }
 
-    /// Encodes the list for the disk.
+    /// Encodes the list in the on-disk format.
     #[must_use]
     pub fn to_disk(&self) -> Vec<u8> {
         let mut list = DISK_VERSION.to_le_bytes().to_vec();
@@ -175,7 +177,7 @@ impl Acl {
         list
     }
 
-    /// Encodes the list in the form for programs.
+    /// Encodes the list in the format of the system calls.
     #[must_use]
     pub fn to_user(&self) -> Vec<u8> {
         let mut list = USER_VERSION.to_le_bytes().to_vec();
@@ -187,7 +189,7 @@ impl Acl {
         list
     }
 
-    /// Returns whether the nine permission bits of a mode express the whole list.
+    /// Returns whether the nine permission bits of a mode can represent the whole list.
     #[must_use]
     pub fn is_mode(&self) -> bool {
         !self.has_mask() && !self.entries.iter().any(|entry| entry.tag.is_named())
@@ -197,7 +199,7 @@ impl Acl {
         self.entries.iter().any(|entry| entry.tag == Tag::Mask)
     }
 
-    /// Returns `mode` with the permission bits of this list, which is a file's access list.
+    /// Returns `mode` with the permission bits of this list, which must be an access list.
     #[must_use]
     pub fn apply_to_mode(&self, mode: u16) -> u16 {
         let has_mask = self.has_mask();
@@ -214,15 +216,16 @@ impl Acl {
         self.intersect(mode, |_, bits| bits);
     }
 
-    /// Turns a default list into the access list of a new file that is created with `mode`. The result
-    /// allows only what both allowed. Returns the file's mode.
+    /// Converts a default list to the access list of a new file that is created with `mode`. The
+    /// result allows only what both the default list and `mode` allow. Returns the mode of the
+    /// file.
     pub fn inherit(&mut self, mode: u16) -> u16 {
         self.intersect(mode, |permissions, bits| permissions & bits);
         self.apply_to_mode(mode)
     }
 
-    /// Sets the permissions of the entries that correspond to mode bits: `both` combines the current
-    /// ones with `mode`'s.
+    /// Sets the permissions of the entries that correspond to mode bits. `both` must combine the
+    /// current permissions with those in `mode`.
     fn intersect(&mut self, mode: u16, both: impl Fn(u16, u16) -> u16) {
         let has_mask = self.has_mask();
         for entry in &mut self.entries {

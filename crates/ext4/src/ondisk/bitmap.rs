@@ -1,8 +1,8 @@
-//! Bitmaps of blocks and inodes: one block per group, with the least significant bit of the first
-//! byte first. A set bit means in use.
+//! Bitmaps of blocks and inodes. Each bitmap is one block of a group, and starts with the least
+//! significant bit of its first byte. A set bit means in use.
 //!
-//! The bits of the block after a group's last bit are set. With `metadata_csum`, the descriptor
-//! holds the checksum of the bytes that contain the group's bits, without the padding.
+//! All bits of the block after the group's last bit are set. With `metadata_csum`, the descriptor
+//! holds the checksum of the bytes that contain the group's bits, without this padding.
 
 use super::superblock::Superblock;
 use std::ops::Range;
@@ -29,8 +29,8 @@ pub fn is_set(bytes: &[u8], bit: u32) -> bool {
         .is_none_or(|byte| byte & (1 << (bit % 8)) != 0)
 }
 
-/// Returns whether all of `bits` are equal to `is_set`. Returns false if some are past the end of
-/// `bytes`.
+/// Returns whether all `bits` have the value `is_set`. Returns false if `bits` extend past the end
+/// of `bytes`.
 pub fn all(bytes: &[u8], bits: Range<u32>, is_set: bool) -> bool {
     let wanted = if is_set { u8::MAX } else { 0 };
     parts(bits).all(|(at, mask)| {
@@ -40,7 +40,7 @@ pub fn all(bytes: &[u8], bits: Range<u32>, is_set: bool) -> bool {
     })
 }
 
-/// Sets or clears those of `bits` that are within `bytes`.
+/// Sets or clears `bits`, and ignores bits past the end of `bytes`.
 pub fn fill(bytes: &mut [u8], bits: Range<u32>, is_set: bool) {
     for (at, mask) in parts(bits) {
         if let Some(byte) = bytes.get_mut(at) {

@@ -1,10 +1,10 @@
 //! Checksums of metadata: CRC-32C (`metadata_csum`) and CRC-16 (`uninit_bg`).
 //!
-//! Model: ext4 chains CRC-32C without the usual final inversion, so that a checksum can be
-//! continued with the next field. Each inode has its own seed, which is also used for all blocks
-//! that belong to it.
+//! Model: ext4 uses CRC-32C without the usual final inversion, so that a checksum can be continued
+//! with the next field. Each inode has its own seed, which is also used for all blocks that belong
+//! to it.
 
-/// A running CRC-32C in ext4's convention: it starts from all ones and is not inverted at the end.
+/// A CRC-32C in ext4's convention: the initial value is all ones, and the result is not inverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crc32c(pub u32);
 
@@ -12,13 +12,13 @@ impl Crc32c {
     /// The checksum of an empty input.
     pub const START: Self = Self(!0);
 
-    /// Continues this checksum with `bytes`.
+    /// Returns this checksum, continued with `bytes`.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         Self(!crc32c::crc32c_append(!self.0, bytes))
     }
 
-    /// Continues this checksum with a number in little-endian order.
+    /// Returns this checksum, continued with a number in little-endian order.
     #[must_use]
     pub fn u32(self, number: u32) -> Self {
         self.bytes(&number.to_le_bytes())

@@ -1,8 +1,8 @@
-//! Directory entries, and the checksum at the end of a block of them.
+//! Directory entries, and the checksum at the end of a block of directory entries.
 //!
 //! A directory block is a chain of records. `rec_len` is the length of a record; the last record
 //! extends to the end of the block. A record whose `inode` is 0 is free space. Hash tree nodes and
-//! checksums are stored as free space, so that code that does not know them skips them.
+//! checksums have the form of free records, so that programs that do not support them skip them.
 //!
 //! ```text
 //! byte  0     4         6          7           8
@@ -18,7 +18,7 @@ const MIN_RECORD_BYTES: usize = 12;
 /// The offset of the name in a record.
 pub(super) const NAME_OFFSET: usize = 8;
 
-/// The length of the last record of a block with a checksum.
+/// The length of the tail, which is the last record of a block and contains its checksum.
 pub(super) const TAIL_BYTES: usize = 12;
 
 /// The file type that marks a tail.
@@ -29,10 +29,10 @@ pub(super) const TAIL_FILE_TYPE: u8 = 0xde;
 pub struct FileTypeByte(pub u8);
 
 impl FileTypeByte {
-    /// The byte of entries without a type.
+    /// The type byte of entries without a type.
     pub const UNKNOWN: Self = Self(0);
 
-    /// The byte of a directory.
+    /// The type byte of a directory.
     pub const DIRECTORY: Self = Self(2);
 
     /// The types in the order of their bytes, starting from 1.
@@ -46,7 +46,7 @@ impl FileTypeByte {
         FileKind::Symlink,
     ];
 
-    /// Returns the byte of `kind`.
+    /// Returns the type byte of `kind`.
     #[must_use]
     pub fn of(kind: FileKind) -> Self {
         let byte = (1..).zip(Self::KINDS).find(|(_, other)| *other == kind);
@@ -70,7 +70,7 @@ pub struct Dirent<'a> {
     pub end: usize,
     /// The inode number, not yet checked against the size of the file system. Never 0.
     pub ino: Ino,
-    /// The name: 1 to 255 bytes, some of which may be illegal in a path.
+    /// The name, of 1 to 255 bytes. It may contain bytes that are illegal in a path.
     pub name: &'a [u8],
     /// The type byte, meaningful only with the feature `filetype`.
     pub file_type: u8,
@@ -103,7 +103,7 @@ impl Record<'_> {
     }
 }
 
-/// Returns the length of the shortest record for a name of `name_len` bytes.
+/// Returns the length of the shortest record that can contain a name of `name_len` bytes.
 pub(crate) fn record_len_bytes(name_len: usize) -> usize {
     (NAME_OFFSET + name_len).next_multiple_of(4)
 }
@@ -197,8 +197,8 @@ impl<'a> Iterator for Dirents<'a> {
 
 impl std::iter::FusedIterator for Dirents<'_> {}
 
-/// Decodes the length of a record in bytes. 16 bits cannot represent 64 KiB, so in a block of that
-/// size both 0 and 65535 stand for it.
+/// Decodes the length of a record in bytes. Because 16 bits cannot represent 65,536, the values 0
+/// and 65,535 both mean 65,536 in a block of 64 KiB.
 fn record_bytes(rec_len: u16, block_size_bytes: usize) -> usize {
     if block_size_bytes == 1 << 16 && matches!(rec_len, 0 | u16::MAX) {
         block_size_bytes
@@ -207,8 +207,8 @@ fn record_bytes(rec_len: u16, block_size_bytes: usize) -> usize {
     }
 }
 
-/// Splits a block into the bytes that its checksum covers and the checksum. Returns `None` if there
-/// is no tail.
+/// Splits a block into the bytes that its checksum covers, and the checksum. Returns `None` if the
+/// block has no tail.
 #[must_use]
 pub fn split_tail(block: &[u8]) -> Option<(&[u8], u32)> {
     let (covered, tail) = block.split_last_chunk::<TAIL_BYTES>()?;

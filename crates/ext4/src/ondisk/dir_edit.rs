@@ -1,7 +1,7 @@
 //! Modification of a chain of directory records, in a block or in a part of an inode.
 //!
-//! Every function validates the part of the chain that it walks, and returns an error if it is
-//! damaged. Bytes from an image are not trusted, even if they were validated before.
+//! Every function validates the part of the chain that it walks, and returns an error if that part
+//! is damaged. It does not rely on an earlier validation.
 
 use super::Damage;
 use super::dir::{
@@ -14,7 +14,7 @@ use std::ops::Range;
 /// The contents of a new entry.
 #[derive(Clone, Copy, Debug)]
 pub struct NewDirent<'a> {
-    /// The inode number.
+    /// The number of the inode that the name refers to.
     pub ino: Ino,
     /// The type byte; 0 without the feature `filetype`.
     pub file_type: u8,
@@ -32,7 +32,7 @@ impl<'a> From<Dirent<'a>> for NewDirent<'a> {
     }
 }
 
-/// Returns the offset of a record that has room for another name of `name_len` bytes.
+/// Returns the offset of a record that has space for another name of `name_len` bytes.
 pub fn find_room(chain: &[u8], name_len: usize) -> Result<Option<usize>, Damage> {
     let wanted = record_len_bytes(name_len);
     for record in Records::new(chain) {
@@ -44,8 +44,8 @@ pub fn find_room(chain: &[u8], name_len: usize) -> Result<Option<usize>, Damage>
     Ok(None)
 }
 
-/// Adds an entry after the one at `offset`, which [`find_room`] returned, or in its place if that
-/// record is free.
+/// Adds an entry in the record at `offset`, which [`find_room`] must have returned. If that record
+/// is in use, its unused end becomes the record of the new entry.
 pub fn insert_at(chain: &mut [u8], offset: usize, entry: NewDirent<'_>) -> Result<(), Damage> {
     let record = record_at(chain, offset)?;
     let (used, end) = (record.used_bytes(), record.end);
@@ -60,7 +60,7 @@ pub fn insert_at(chain: &mut [u8], offset: usize, entry: NewDirent<'_>) -> Resul
     Ok(())
 }
 
-/// Adds an entry where there is room for it. Returns false if there is no room.
+/// Adds an entry to the first record with enough space. Returns false if there is no such record.
 pub fn insert(chain: &mut [u8], entry: NewDirent<'_>) -> Result<bool, Damage> {
     let Some(offset) = find_room(chain, entry.name.len())? else {
         return Ok(false);
@@ -106,8 +106,9 @@ pub fn clear(chain: &mut [u8]) {
     free(chain, 0..chain.len());
 }
 
-/// Fills the chain with the given packed entries. The last entry gets all remaining space. Returns
-/// false if they do not fit; the chain then holds some of them.
+/// Replaces the chain with the given entries, without space between them. The last entry gets all
+/// remaining space. Returns false if the entries do not fit; the chain then contains only some of
+/// them.
 pub fn fill<'e>(chain: &mut [u8], entries: impl IntoIterator<Item = NewDirent<'e>>) -> bool {
     clear(chain);
     let mut last = None;
@@ -127,8 +128,9 @@ pub fn fill<'e>(chain: &mut [u8], entries: impl IntoIterator<Item = NewDirent<'e
     true
 }
 
-/// Extends the chain in the first `len` bytes of `chain` to its whole length. The last record gets
-/// the added space. If the old chain was too short for a record, the whole becomes one free record.
+/// Extends the chain in the first `len` bytes of `chain` to the whole of `chain`. The last record
+/// gets the added space. If the old chain was too short for a record, `chain` becomes one free
+/// record.
 pub fn extend(chain: &mut [u8], len: usize) -> Result<(), Damage> {
     let before = chain.get(..len).ok_or("directory block is truncated")?;
     let last = Records::new(before)
@@ -146,7 +148,7 @@ pub fn split_tail_mut(block: &mut [u8]) -> Option<(&mut [u8], &mut [u8; TAIL_BYT
     block.split_last_chunk_mut()
 }
 
-/// Writes a tail into the last bytes of `block`. Its checksum is set later.
+/// Writes a tail to the last bytes of `block`. The caller must set its checksum afterwards.
 pub fn make_tail(block: &mut [u8]) {
     if let Some((_, tail)) = block.split_last_chunk_mut() {
         *tail = [0, 0, 0, 0, 12, 0, 0, TAIL_FILE_TYPE, 0, 0, 0, 0];
@@ -158,7 +160,7 @@ pub fn set_tail_checksum(tail: &mut [u8; TAIL_BYTES], checksum: u32) {
     put32(tail, 8, checksum);
 }
 
-/// The offset of the preceding record, and the range of the record that was found.
+/// The offset of the preceding record, if any, and the range of the record that was found.
 type Found = (Option<usize>, Range<usize>);
 
 /// Returns the record of `name`.
@@ -180,7 +182,7 @@ fn record_at(chain: &[u8], offset: usize) -> Result<Record<'_>, Damage> {
         .unwrap_or(Err("directory record no longer exists"))
 }
 
-/// Writes the record of `entry` into `range` of the chain, which it fills.
+/// Writes a record with `entry` that fills `range` of the chain.
 fn put(chain: &mut [u8], range: Range<usize>, entry: NewDirent<'_>) {
     let at = range.start;
     put32(chain, at, entry.ino.0);
@@ -201,8 +203,8 @@ fn free(chain: &mut [u8], range: Range<usize>) {
     }
 }
 
-/// Sets the length of the record at `at`. 64 KiB, which 16 bits cannot represent, is stored as
-/// 65535.
+/// Sets the length of the record at `at`. The length 65,536, which 16 bits cannot represent, is
+/// stored as 65,535.
 fn set_len(chain: &mut [u8], at: usize, len_bytes: usize) {
     put16(chain, at + 4, u16::try_from(len_bytes).unwrap_or(u16::MAX));
 }

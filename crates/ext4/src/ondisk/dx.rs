@@ -1,10 +1,10 @@
 //! Nodes of a directory's hash tree.
 //!
 //! The root is stored in the space after the `..` entry; every other node is one free record that
-//! fills its block. An entry points to the block with the names whose hashes are at least the
-//! entry's hash and less than the next entry's. The hash of the first entry is not stored: its place
-//! holds the limit and the count of entries. A hash with the lowest bit set means that names with
-//! that hash start in the preceding block.
+//! fills its block. An entry refers to the block with the names whose hashes are at least the hash
+//! of the entry and less than the hash of the next entry. The hash of the first entry is not
+//! stored: its bytes contain the limit and the count of entries. If the lowest bit of an entry's
+//! hash is set, the preceding block also contains names with that hash.
 //!
 //! ```text
 //! root: "." (12 bytes), ".." (12 bytes, its record reaches to the end),
@@ -26,7 +26,7 @@ pub(super) const ROOT_INFO_BYTES: u8 = 8;
 pub(super) const ROOT_ENTRIES_OFFSET: usize = 32;
 pub(super) const NODE_ENTRIES_OFFSET: usize = 8;
 
-/// The bits of an entry's block field that hold the block number; the others are reserved.
+/// The bits of an entry's block field that hold the block number. The other bits are reserved.
 const BLOCK_MASK: u32 = 0x0fff_ffff;
 
 /// The description of the whole tree in the root.
@@ -34,7 +34,7 @@ const BLOCK_MASK: u32 = 0x0fff_ffff;
 pub struct DxInfo {
     /// The number of the hash function.
     pub hash_version: u8,
-    /// The number of node levels between the root and the leaves.
+    /// The number of levels of nodes between the root and the leaves.
     pub indirect_levels: u8,
     /// Flags, which should be zero.
     pub unused_flags: u8,
@@ -43,9 +43,9 @@ pub struct DxInfo {
 /// The kind of a node, which determines where its entries are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DxKind {
-    /// The root: entries follow "." and "..".
+    /// The root, in which the entries follow "." and "..".
     Root,
-    /// A node below the root: entries follow the header of a free record.
+    /// A node below the root, in which the entries follow the header of a free record.
     Inner,
 }
 
@@ -85,7 +85,7 @@ impl DxKind {
         }
     }
 
-    /// Returns the number of entries that a node of this kind has room for.
+    /// Returns the maximum number of entries in a node of this kind.
     pub(crate) fn limit(self, block_bytes: usize, has_tail: bool) -> usize {
         let tail_bytes = if has_tail { TAIL_BYTES } else { 0 };
         block_bytes.saturating_sub(self.entries_offset() + tail_bytes) / ENTRY_BYTES
@@ -111,8 +111,8 @@ impl DxInfo {
 }
 
 impl<'a> DxNode<'a> {
-    /// Parses the entries of the node in `block`. `has_tail` is whether the file system has metadata
-    /// checksums.
+    /// Parses the entries of the node in `block`. `has_tail` must be true if the file system has
+    /// metadata checksums.
     pub fn parse(block: &'a [u8], kind: DxKind, has_tail: bool) -> Result<Self, Damage> {
         let entries_offset = kind.entries_offset();
         let (Some(limit), Some(count)) = (
@@ -150,7 +150,7 @@ impl<'a> DxNode<'a> {
         le32(self.block, self.entries_offset + index * ENTRY_BYTES).unwrap_or(u32::MAX)
     }
 
-    /// Returns the directory block that entry `index` points to.
+    /// Returns the directory block to which entry `index` refers.
     #[must_use]
     pub fn block(&self, index: usize) -> u32 {
         le32(self.block, self.entries_offset + index * ENTRY_BYTES + 4).unwrap_or(u32::MAX)
@@ -161,7 +161,8 @@ impl<'a> DxNode<'a> {
     #[must_use]
     pub fn search(&self, hash: u32) -> usize {
         let (mut low, mut high) = (0, self.count);
-        // The hash at `low` is at most `hash`; the one at `high` is greater, or `high` is the count.
+        // The hash at `low` is at most `hash`. The hash at `high` is greater, or `high` is the
+        // count.
         while high - low > 1 {
             let middle = low.midpoint(high);
             if self.hash(middle) <= hash {
@@ -173,15 +174,16 @@ impl<'a> DxNode<'a> {
         low
     }
 
-    /// Returns whether the hashes are in ascending order. Otherwise some names cannot be found.
+    /// Returns whether the hashes are in ascending order. If they are not, some names cannot be
+    /// found.
     #[must_use]
     pub fn is_sorted(&self) -> bool {
         (1..self.count).is_sorted_by_key(|index| self.hash(index))
     }
 
-    /// Returns the computed and the stored checksum of a node that was parsed with a tail. `seed` is
-    /// the directory's. The checksum covers everything before the first free entry, and the tail
-    /// with its checksum field zeroed.
+    /// Returns the computed and the stored checksum of a node that was parsed with a tail. `seed`
+    /// must be the seed of the directory. The checksum covers all bytes before the first free
+    /// entry, and the tail with a zeroed checksum field.
     #[must_use]
     pub fn checksum(&self, seed: Crc32c) -> Option<(u32, u32)> {
         let end = self.entries_offset + self.count * ENTRY_BYTES;

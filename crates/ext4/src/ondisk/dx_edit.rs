@@ -11,12 +11,12 @@ use super::fields::{put16, put32};
 /// The offset of the header of the root's ".." record.
 const DOTDOT_OFFSET: usize = 12;
 
-/// An entry of a node: the block of the names from a hash on.
+/// An entry of a node, which refers to the block of the names from a hash on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DxEntry {
-    /// The lower bound of the hashes. The first entry's is not stored.
+    /// The lower bound of the hashes, which is not stored for the first entry.
     pub hash: u32,
-    /// The block in the directory.
+    /// The number of the block in the directory.
     pub block: u32,
 }
 
@@ -102,7 +102,7 @@ pub fn insert_entry(
     true
 }
 
-/// Stores the checksum of a node, computed from `seed`, which is the directory's.
+/// Sets the checksum of a node. `seed` must be the seed of the directory.
 pub fn set_checksum(block: &mut [u8], kind: DxKind, seed: Crc32c) -> Result<(), Damage> {
     let node = DxNode::parse(block, kind, true)?;
     let (checksum, _) = node

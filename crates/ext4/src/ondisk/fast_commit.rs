@@ -1,9 +1,9 @@
-//! Fast commits: tags with lengths and values, stored in the last blocks of the journal.
+//! The encoding of fast commits: tags with lengths and values, in the last blocks of the journal.
 //!
-//! Layout, little-endian, unlike the rest of the journal. A tag is four bytes, `fc_tag` and
-//! `fc_len` (16 bits each), then `fc_len` bytes of value. No tag crosses the end of a block. A
-//! `PAD` tag covers unused space at the end of a block, unless that is shorter than the four bytes
-//! of a tag.
+//! The layout is little-endian, unlike that of all other blocks of the journal. A tag consists of a
+//! header of four bytes, `fc_tag` and `fc_len` (16 bits each), and `fc_len` bytes of value. No tag
+//! crosses the end of a block. A `PAD` tag covers unused space at the end of a block, unless that
+//! is shorter than the four bytes of a tag.
 //!
 //! | tag | name | value |
 //! |---|---|---|
@@ -23,46 +23,45 @@ use crate::{FileBlock, FsBlock, Ino};
 /// The length of a tag's header, in bytes.
 const HEADER_BYTES: usize = 4;
 
-/// The greatest length of a written extent. In an unwritten one, this number is added to the
-/// length.
+/// The maximum length of a written extent. An unwritten extent stores its length plus this number.
 const MAX_WRITTEN_BLOCKS: u16 = 0x8000;
 
-/// The longest name of a directory entry.
+/// The maximum length in bytes of a name.
 const MAX_NAME_BYTES: usize = 255;
 
-/// The code of the first tag of the area.
+/// The code of the tag that must be the first of the fast-commit area.
 const HEAD: u16 = 9;
 
 /// A change that a fast commit logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag<'a> {
-    /// The first tag of the area's first commit.
+    /// The first tag of the area, before the first fast commit.
     Head {
-        /// Feature bits, none of which is defined.
+        /// The feature bits. No features are defined.
         features: u32,
-        /// The transaction that precedes the commits.
+        /// The number of the transaction that was running: the first one that is not in the log.
         tid: u32,
     },
     /// Blocks were added to a file.
     AddRange {
-        /// The file.
+        /// The inode number of the file.
         ino: Ino,
-        /// First block in the file.
+        /// The first file block of the range.
         start: FileBlock,
-        /// Number of blocks.
+        /// The number of blocks.
         blocks: u32,
-        /// First block in the image.
+        /// The first block in the image.
         physical: FsBlock,
         /// Whether the blocks are unwritten, so that they read as zeros.
         unwritten: bool,
     },
     /// Blocks were removed from a file.
     DelRange {
-        /// The file.
+        /// The inode number of the file.
         ino: Ino,
-        /// First block in the file.
+        /// The first file block of the range.
         start: FileBlock,
-        /// Number of blocks.
+        /// The number of blocks.
         blocks: u32,
     },
     /// A file was created with this name.
@@ -71,7 +70,7 @@ pub enum Tag<'a> {
     Link(Entry<'a>),
     /// A name was removed.
     Unlink(Entry<'a>),
-    /// The inode has this new content.
+    /// The fields of an inode were changed.
     Inode {
         /// The inode number.
         ino: Ino,
@@ -80,11 +79,11 @@ pub enum Tag<'a> {
     },
     /// Padding up to the end of the block.
     Pad,
-    /// The end of a complete commit.
+    /// The end of a fast commit.
     Tail {
-        /// The transaction that precedes the commit.
+        /// The number of the transaction that was running, as in the head.
         tid: u32,
-        /// The checksum of the commit's tags, up to and including `tid`.
+        /// The checksum of all tags of the fast commit, up to and including this `tid`.
         checksum: u32,
     },
 }
@@ -100,19 +99,20 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
 }
 
-/// A tag with its bytes in the block.
+/// A tag, decoded, and its bytes in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed<'a> {
-    /// The decoded tag, or `None` if its code is unknown or its length wrong. Its numbers are not
-    /// validated.
+    /// The decoded tag, or `None` if the code is unknown or the length is wrong. Inode and block
+    /// numbers are not validated.
     pub tag: Option<Tag<'a>>,
-    /// The header and the value, up to the end of the block.
+    /// The header and the value of the tag; only up to the end of the block if the value does not
+    /// fit.
     pub bytes: &'a [u8],
 }
 
 impl Placed<'_> {
-    /// Returns the bytes that the commit's checksum covers: all of them, except that of a tail only
-    /// those before the checksum itself.
+    /// Returns the bytes of the tag that the checksum of the fast commit covers: all bytes or, for
+    /// a tail, only the bytes before the checksum.
     #[must_use]
     pub fn checked_bytes(&self) -> &[u8] {
         match self.tag {
@@ -121,7 +121,7 @@ impl Placed<'_> {
         }
     }
 
-    /// Returns whether this has the code of the first tag of the area.
+    /// Returns whether the tag has the code of a head, even if its length is wrong.
     #[must_use]
     pub fn is_head(&self) -> bool {
         le16(self.bytes, 0) == Some(HEAD)
@@ -129,7 +129,7 @@ impl Placed<'_> {
 }
 
 /// Iterates over the tags of one block of the fast-commit area. Ends at the end of the block, or
-/// after a tag whose value does not fit in the block; that tag is not decoded.
+/// after a tag whose value does not fit into the block. The decoded form of such a tag is `None`.
 pub fn tags(block: &[u8]) -> impl Iterator<Item = Placed<'_>> {
     let mut rest = block;
     std::iter::from_fn(move || {
@@ -214,7 +214,7 @@ const I_LINKS_COUNT: usize = 0x1a;
 const I_FLAGS: usize = 0x20;
 const I_BLOCK: std::ops::Range<usize> = 0x28..0x64;
 const EXTENTS_FL: u32 = 0x8_0000;
-/// The root of an extent tree without extents and with room for four.
+/// The root of an extent tree without extents and with space for four.
 const EMPTY_EXTENT_ROOT: [u8; 12] = [0x0a, 0xf3, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0];
 
 /// Returns `i_mode` of an on-disk inode, or 0 if the inode is too short.
@@ -238,13 +238,13 @@ pub fn add_directory_links(raw: &mut [u8], more: i32) {
     }
 }
 
-/// Applies `logged`, the start of an inode from a fast commit, to `raw`, the inode in the inode
-/// table.
+/// Applies `logged`, the first bytes of an inode from a fast commit, to `raw`, the inode in the
+/// inode table.
 ///
-/// A file mapped by extents keeps its extents from the table, because changes of them are logged as
-/// ranges. It starts without extents if it is `fresh`, that is, if the inode in the table belonged
-/// to another file, or if the table has no extents for it. Any other inode takes its mapping from
-/// the log.
+/// A file that is mapped by extents keeps its extents from the table, because fast commits log
+/// changes of extents as ranges. The file starts without extents if `fresh` is true, which means
+/// that the inode in the table belonged to another file, or if the inode in the table is not mapped
+/// by extents. Any other inode takes its mapping from `logged`.
 pub fn patch_inode(raw: &mut [u8], logged: &[u8], fresh: bool) {
     let len = logged.len().min(raw.len());
     let mapped_by_extents = le32(logged, I_FLAGS).is_some_and(|flags| flags & EXTENTS_FL != 0);

@@ -1,8 +1,8 @@
 //! Feature bits of the superblock, and their names in the output of mke2fs and dumpe2fs.
 //!
-//! An unknown *compatible* feature can be ignored. An unknown *read-only compatible* one can be
-//! ignored by a reader. With an unknown *incompatible* one, the image is rejected, and the error names
-//! the feature.
+//! Any program may ignore an unknown *compatible* feature, and a reader may ignore an unknown
+//! *read-only compatible* feature. An image with an unknown *incompatible* feature is rejected with
+//! an error that names the feature.
 
 use crate::{Error, Result};
 use bitflags::{Flags, bitflags};
@@ -50,7 +50,7 @@ bitflags! {
         const FILETYPE = 0x2;
         /// The journal must be replayed.
         const RECOVER = 0x4;
-        /// The device is not a file system but another one's journal.
+        /// The device contains the journal of another file system.
         const JOURNAL_DEV = 0x8;
         /// Descriptors are stored in the groups that they describe.
         const META_BG = 0x10;
@@ -107,11 +107,11 @@ bitflags! {
         const METADATA_CSUM = 0x400;
         /// Replicas (historic).
         const REPLICA = 0x800;
-        /// The file system must not be written.
+        /// The file system must not be written to.
         const READONLY = 0x1000;
         /// Project identifiers and quota.
         const PROJECT = 0x2000;
-        /// Files may share blocks; the file system must not be written.
+        /// Files may share blocks, so the file system must not be written to.
         const SHARED_BLOCKS = 0x4000;
         /// Files with a Merkle tree after their content.
         const VERITY = 0x8000;
@@ -120,7 +120,7 @@ bitflags! {
     }
 }
 
-/// The features that this reader supports.
+/// The incompatible features that Larder supports.
 const READABLE: Incompat = Incompat::FILETYPE
     .union(Incompat::RECOVER)
     .union(Incompat::META_BG)
@@ -135,8 +135,8 @@ const READABLE: Incompat = Incompat::FILETYPE
     .union(Incompat::ENCRYPT)
     .union(Incompat::CASEFOLD);
 
-/// Returns the name of `flag` in e2fsprogs, mostly its name here in lower case. Returns `None` if
-/// e2fsprogs have no name for it.
+/// Returns the name of `flag` in e2fsprogs, which is usually the name here in lower case. Returns
+/// `None` if e2fsprogs has no name for the flag.
 fn name_of(flag: &str) -> Option<String> {
     Some(match flag {
         "EXCLUDE_BITMAP" => "snapshot_bitmap".to_owned(),
@@ -176,7 +176,8 @@ impl Incompat {
         names(self, 'I')
     }
 
-    /// Rejects features without which the image would be misread.
+    /// Returns an error if there are features that Larder does not support, because it would
+    /// misread the image.
     ///
     /// # Errors
     /// [`Error::UnsupportedFeature`] with the names of all such features.

@@ -1,7 +1,8 @@
-//! Group descriptors, which locate a block group's inode table and bitmaps.
+//! Group descriptors, which contain the locations of a block group's inode table and bitmaps.
 //!
-//! A descriptor has 32 bytes, or at least 64 with `64bit`; the second part holds the high halves of
-//! fields. With `uninit_bg` it has a CRC-16, with `metadata_csum` the low half of a CRC-32C.
+//! A descriptor has 32 bytes, or at least 64 with `64bit`, of which the second 32 hold the high
+//! halves of fields. With `uninit_bg`, a descriptor has a CRC-16, and with `metadata_csum`, the low
+//! half of a CRC-32C.
 
 use super::checksum::crc16;
 use super::features::Incompat;
@@ -33,20 +34,21 @@ pub struct GroupDesc {
     pub block_bitmap: FsBlock,
     /// The block of the inode bitmap.
     pub inode_bitmap: FsBlock,
-    /// First block of the inode table.
+    /// The first block of the inode table.
     pub inode_table: FsBlock,
-    /// Free clusters (blocks, without bigalloc).
+    /// The number of free clusters (blocks without bigalloc).
     pub free_clusters: u32,
-    /// Free inodes.
+    /// The number of free inodes.
     pub free_inodes: u32,
-    /// Inodes that are directories.
+    /// The number of inodes that are directories.
     pub used_directories: u32,
-    /// Inodes at the end of the table that were never used.
+    /// The number of inodes at the end of the table that were never used.
     pub unused_inodes: u32,
     /// Checksum of the block bitmap, with `metadata_csum`. Only the low half if descriptors have 32
     /// bytes.
     pub block_bitmap_checksum: u32,
-    /// Checksum of the inode bitmap, likewise.
+    /// Checksum of the inode bitmap, with `metadata_csum`. Only the low half if descriptors have 32
+    /// bytes.
     pub inode_bitmap_checksum: u32,
     /// Uninitialised parts; empty if descriptors have no checksum.
     pub flags: GroupFlags,
@@ -55,15 +57,16 @@ pub struct GroupDesc {
 /// The location of a group's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorPlace {
-    /// The block.
+    /// The block that contains the descriptor.
     pub block: FsBlock,
     /// The offset of the descriptor in the block, in bytes.
     pub offset_bytes: usize,
 }
 
 impl DescriptorPlace {
-    /// Returns the location of the descriptor of `group`. It follows the superblock, or with
-    /// `meta_bg` is at the start of the first of the groups that the block describes.
+    /// Returns the location of the descriptor of `group`. Without `meta_bg`, all descriptors follow
+    /// the superblock. With `meta_bg`, a block of descriptors is at the start of the first group
+    /// that it describes.
     #[must_use]
     pub fn of(sb: &Superblock, group: GroupNo) -> Self {
         let size_bytes = u32::from(sb.descriptor_size_bytes);
@@ -79,7 +82,7 @@ impl DescriptorPlace {
     fn table_block(sb: &Superblock, table_block: u32, per_block: u32) -> FsBlock {
         let is_small = sb.block_size_log2 == 10;
         if !sb.incompat.contains(Incompat::META_BG) || table_block < sb.first_meta_bg {
-            // The superblock starts at byte 1024: in block 1 if blocks have 1 KiB.
+            // The superblock starts at byte 1024, which is in block 1 if blocks have 1 KiB.
             return FsBlock(u64::from(is_small) + 1 + u64::from(table_block));
         }
         let first = GroupNo(table_block.saturating_mul(per_block));
@@ -228,7 +231,7 @@ struct RawLow {
     bg_checksum: U16,
 }
 
-/// The next 32 bytes: the high halves.
+/// The next 32 bytes, with the high halves of fields.
 #[derive(Default, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawHigh {

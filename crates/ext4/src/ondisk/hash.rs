@@ -1,9 +1,9 @@
-//! The hash of a directory name, by which an indexed directory finds its leaf.
+//! The hash of a name, with which the index of a directory finds the leaf that contains the name.
 //!
-//! There are three functions, each in two forms. Whether a C `char` is signed depends on the
-//! compiler, so on some file systems bytes above 127 in names were hashed as negative numbers. The
-//! superblock's flags record the form. `HalfMd4` and `Tea` start from the superblock's seed, if it
-//! has one.
+//! There are three hash functions, each in a signed and an unsigned form. Whether a C `char` is
+//! signed depends on the platform, so some file systems hash bytes above 127 in names as negative
+//! numbers. The flags of the superblock record the form. `HalfMd4` and `Tea` start from the seed in
+//! the superblock, if there is one.
 //!
 //! The lowest bit of a hash is always zero: the index uses it to mark a leaf that continues the
 //! hash of the preceding leaf.
@@ -11,7 +11,8 @@
 /// The initial state without a seed: MD4's.
 const DEFAULT_SEED: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// The greatest hash, which marks the end of a directory. A name with this hash gets a smaller one.
+/// The greatest hash, which marks the end of a directory. A name with this hash is given a smaller
+/// hash.
 const END_OF_DIRECTORY: u32 = 0xffff_fffe;
 const LAST_HASH: u32 = 0xffff_fffc;
 
@@ -26,7 +27,7 @@ pub enum HashFunction {
     Tea,
 }
 
-/// A hash function and its extension of bytes above 127.
+/// A hash function, and the way in which it extends bytes above 127.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashVersion {
     /// The function.
@@ -40,7 +41,7 @@ impl HashVersion {
     ///
     /// `unsigned_names` is the flag of the superblock that makes versions without explicit
     /// signedness unsigned. Returns `None` for numbers that are not a hash of plain-text names:
-    /// unknown ones, and `siphash`, which needs a key.
+    /// unknown numbers, and `siphash`, which needs a key.
     #[must_use]
     pub fn from_disk(version: u8, unsigned_names: bool) -> Option<Self> {
         let function = match version % 3 {

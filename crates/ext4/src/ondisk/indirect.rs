@@ -1,7 +1,7 @@
-//! Trees of indirect blocks, which map files without extents.
+//! Indirect blocks, which map files without extents.
 //!
-//! The inode has 15 block numbers: 12 of data blocks, then one each of an indirect, a
-//! double-indirect and a triple-indirect block. The number 0 is a hole.
+//! The inode has 15 block numbers: those of 12 data blocks, and of one indirect, one
+//! double-indirect and one triple-indirect block. The number 0 is a hole.
 
 use crate::{FileBlock, FsBlock};
 use zerocopy::FromBytes;
@@ -13,14 +13,14 @@ pub const DIRECT_BLOCKS: u64 = 12;
 /// The number of levels of indirect blocks below the inode.
 pub const LEVELS: u32 = 3;
 
-/// The path to a file block's number.
+/// The path to the number of the block to which a file block is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The index among the inode's 15 numbers to start from.
+    /// The index of the first number on the path, among the inode's 15 numbers.
     pub slot: usize,
     /// The number of indirect blocks on the path: 0 for a data block whose number is in the inode.
     pub levels: u32,
-    /// The file block, counted from the first block below that slot.
+    /// The file block, counted from the first file block that this number of the inode maps.
     pub offset: u64,
 }
 
@@ -96,8 +96,8 @@ pub(crate) fn own_blocks(blocks: u64, numbers_log2: u32) -> u64 {
     own
 }
 
-/// Returns the length of the run at the start of `numbers`: of holes (`None`), or of consecutive
-/// blocks that start at the returned one.
+/// Returns the run at the start of `numbers`: its first block, or `None` for a hole, and its length
+/// in blocks.
 #[must_use]
 pub fn run(numbers: &[U32]) -> (Option<FsBlock>, usize) {
     let Some(first) = numbers.first().map(|number| number.get()) else {
