@@ -65,7 +65,7 @@ pub(crate) fn reclaim(pool: &dyn Shrinker, others: Option<&Shrinkers>, want: u64
         }
         freed += scan_share(pool, priority, want.saturating_sub(freed));
         if priority <= LAST_PRIORITY && freed < want {
-            // Each cache may free all wanted frames, so that not only the first one shrinks.
+            // Each cache gets the same target. Otherwise only the first one would shrink.
             for other in upgraded(|others| &others.last) {
                 freed += scan_share(&*other, priority, want);
             }

@@ -47,8 +47,8 @@ impl Drop for Owner {
     }
 }
 
-/// Returns the number of the calling thread. A thread gets the lowest unused number at its first call, or
-/// [`NUMBERED`], which threads share, if none is unused.
+/// Returns the number of the calling thread. At its first call a thread gets the lowest unused number, or
+/// 64, which threads share, if all numbers are in use.
 #[must_use]
 #[inline]
 pub fn thread_number() -> usize {

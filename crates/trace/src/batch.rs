@@ -1,24 +1,24 @@
-//! Rows of a trace, column by column.
+//! Batches of events, which are stored by columns.
 
 use crate::TraceEvent;
 use larder_cache::tape::{CacheKind, Operation};
 
-/// Events in columns, as Parquet stores them.
+/// A batch of events. Element *i* of each vector belongs to event *i*. [`TraceEvent`] describes the values.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Nanoseconds since the recording began.
+    /// The times, in nanoseconds since the recording began.
     pub time: Vec<i64>,
-    /// The cache of the event.
+    /// The caches.
     pub cache: Vec<CacheKind>,
-    /// The operation.
+    /// The operations.
     pub operation: Vec<Operation>,
-    /// The device.
+    /// The device numbers.
     pub device: Vec<i32>,
-    /// The inode.
+    /// The inode numbers.
     pub inode: Vec<i64>,
-    /// The page, the block, or the inode of the directory.
+    /// The page indexes, block numbers, or inode numbers of directories.
     pub index: Vec<i64>,
-    /// The hash of the name.
+    /// The hashes of names.
     pub name_hash: Vec<i64>,
 }
 
@@ -70,7 +70,7 @@ impl Batch {
         self.name_hash.push(event.name_hash.cast_signed());
     }
 
-    /// Removes the events and keeps the memory.
+    /// Removes all events, but keeps the memory for further events.
     pub fn clear(&mut self) {
         self.time.clear();
         self.cache.clear();

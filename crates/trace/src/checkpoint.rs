@@ -1,18 +1,19 @@
-//! Checkpoints: records after each row group, so that a trace without a footer can be read.
+//! Checkpoints: a record after each row group, with which a trace without a footer can be read.
 //!
 //! # Layout
-//! A Parquet footer as if the preceding row group were the only one, followed by these fields in
-//! little endian:
+//! A checkpoint starts with a Parquet footer that describes only the preceding row group. These fields
+//! follow, in little endian:
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 8 | start of the row group, which is the end of the previous checkpoint |
+//! | 8 | offset of the row group in the file, which is the end of the previous checkpoint |
 //! | 4 | length of the footer |
 //! | 4 | CRC-32C of the footer and of the fields before this one |
 //! | 8 | [`MARK`] |
 //!
-//! Thus checkpoints form a list, from the last to the first. If each of them described all row
-//! groups, their total size would grow with the square of the number of row groups.
+//! A reader finds the last checkpoint, and from each checkpoint the previous one. A checkpoint does not
+//! describe all row groups, since the total size of the checkpoints would then grow with the square of the
+//! number of row groups.
 
 use crate::{Error, TraceInfo, footer};
 use parquet::errors::ParquetError;
@@ -20,10 +21,10 @@ use parquet::file::metadata::RowGroupMetaData;
 
 /// The last bytes of a checkpoint.
 pub const MARK: &[u8; 8] = b"larderRG";
-/// Length of the fields after the footer.
+/// The length of the fields after the footer.
 pub const TAIL_BYTES: usize = 24;
 
-/// Encodes the checkpoint of a row group that starts at `start` and has the CRC-32C `sum`.
+/// Encodes the checkpoint of `row_group`, whose offset in the file is `start`, and whose CRC-32C is `sum`.
 pub(crate) fn encode(
     row_group: RowGroupMetaData,
     start: u64,

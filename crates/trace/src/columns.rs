@@ -2,17 +2,17 @@
 //!
 //! | column | type | content |
 //! |---|---|---|
-//! | `time` | INT64 | nanoseconds since the recording began; never decreases within a thread |
-//! | `cache` | INT32 (`UINT_8`) | 0 page, 1 buffer, 2 dentry, 3 inode |
-//! | `operation` | INT32 (`UINT_8`) | 0 lookup, 1 insert, 2 remove |
-//! | `device` | INT32 (`UINT_32`) | `major << 20 \| minor`, or 0 if unknown |
-//! | `inode` | INT64 (`UINT_64`) | page, inode: the inode; else 0 |
-//! | `index` | INT64 (`UINT_64`) | page: index of the page; buffer: block; dentry: the directory's inode; inode: 0 |
-//! | `name_hash` | INT64 (`UINT_64`) | dentry: hash of the name; else 0 |
-//! | `hit` | BOOLEAN | lookups: whether the entry was found; else false |
+//! | `time` | INT64 | the time in nanoseconds since the recording began; it never decreases within a thread |
+//! | `cache` | INT32 (`UINT_8`) | the kind of cache: 0 page, 1 buffer, 2 dentry, 3 inode |
+//! | `operation` | INT32 (`UINT_8`) | the operation: 0 lookup, 1 insert, 2 remove |
+//! | `device` | INT32 (`UINT_32`) | the number of the device, `major << 20 \| minor`, or 0 if it is unknown |
+//! | `inode` | INT64 (`UINT_64`) | the inode number of a page or inode; 0 for other caches |
+//! | `index` | INT64 (`UINT_64`) | the index of a page in its file, the number of a block, or the inode number of a dentry's directory; 0 for inodes |
+//! | `name_hash` | INT64 (`UINT_64`) | the hash of a dentry's name; 0 for other caches |
+//! | `hit` | BOOLEAN | true for a lookup that found its entry, and false for all other events |
 //!
-//! No value is ever null. Columns whose numbers grow slowly from row to row in most traces are delta-encoded.
-//! The others have few distinct values in a row group and use a dictionary.
+//! No value is null. In most traces the numbers in some columns differ little from row to row: these columns
+//! are delta-encoded. The other columns have few distinct values in a row group, and use a dictionary.
 
 use larder_cache::tape::{CacheKind, Operation};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as PhysicalType};
@@ -21,20 +21,20 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use std::sync::Arc;
 
-/// The writer's name, as in Parquet's `created_by`, without the version.
+/// The start of Parquet's `created_by` in traces that Larder wrote: the value without the version.
 pub const WRITER: &str = "larder ";
-/// The writer's name and version, as Parquet's `created_by`.
+/// The value of Parquet's `created_by`: the name and version of the writer.
 pub(crate) const CREATED_BY: &str = concat!("larder ", env!("CARGO_PKG_VERSION"));
 
-/// The names of the values of `cache`, in order.
+/// The names of the values 0 to 3 of the column `cache`.
 pub const CACHES: [&str; 4] = ["page", "buffer", "dentry", "inode"];
-/// The names of the values of `operation`, in order.
+/// The names of the values 0 to 2 of the column `operation`.
 pub const OPERATIONS: [&str; 3] = ["lookup", "insert", "remove"];
 
-/// Name, type, bits of an unsigned number, and whether it is delta-encoded.
+/// A column: its name, its type, its bits if it is an unsigned number, and true if it is delta-encoded.
 pub type Column = (&'static str, PhysicalType, Option<i8>, bool);
 
-/// The columns, in order.
+/// The columns, in the order of the schema.
 pub const COLUMNS: [Column; 8] = [
     ("time", PhysicalType::INT64, None, true),
     ("cache", PhysicalType::INT32, Some(8), false),
@@ -49,7 +49,7 @@ pub const COLUMNS: [Column; 8] = [
 /// Returns the schema of a trace.
 ///
 /// # Errors
-/// None, if [`COLUMNS`] is valid.
+/// Returns Parquet's error if [`COLUMNS`] is not a valid schema, which would be a bug.
 pub fn schema() -> Result<TypePtr, ParquetError> {
     let fields = COLUMNS.iter().map(|&(name, physical, bits, _)| {
         let logical = bits.map(|bits| LogicalType::integer(bits, false));
@@ -86,8 +86,8 @@ pub(crate) fn properties() -> WriterProperties {
     properties.build()
 }
 
-/// Returns the statistics to store for `column`. Queries select spans of time and one cache; minimum and
-/// maximum of the other columns are of little use.
+/// Returns the statistics to store for `column`: minimum and maximum if queries are likely to select rows by
+/// the column.
 fn statistics_of(column: &str) -> EnabledStatistics {
     match column {
         "time" | "cache" => EnabledStatistics::Chunk,
@@ -106,7 +106,7 @@ pub fn name_of_operation(operation: Operation) -> &'static str {
     }
 }
 
-/// Returns the value of `cache` in its column.
+/// Returns the value of the column `cache` for `cache`.
 pub(crate) fn code_of_cache(cache: CacheKind) -> i32 {
     match cache {
         CacheKind::Page => 0,
@@ -116,7 +116,7 @@ pub(crate) fn code_of_cache(cache: CacheKind) -> i32 {
     }
 }
 
-/// Returns the cache of a value of the column `cache`.
+/// Returns the cache whose value in the column `cache` is `code`.
 #[must_use]
 pub fn cache_of_code(code: i32) -> Option<CacheKind> {
     match code {
@@ -128,7 +128,7 @@ pub fn cache_of_code(code: i32) -> Option<CacheKind> {
     }
 }
 
-/// Returns the values of the columns `operation` and `hit`.
+/// Returns the values of the columns `operation` and `hit` for `operation`.
 pub(crate) fn code_of_operation(operation: Operation) -> (i32, bool) {
     match operation {
         Operation::Lookup { hit } => (0, hit),
@@ -137,7 +137,7 @@ pub(crate) fn code_of_operation(operation: Operation) -> (i32, bool) {
     }
 }
 
-/// Returns the operation of the values of the columns `operation` and `hit`.
+/// Returns the operation for the values of the columns `operation` (`code`) and `hit`.
 #[must_use]
 pub fn operation_of_code(code: i32, hit: bool) -> Option<Operation> {
     match code {

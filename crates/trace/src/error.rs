@@ -16,7 +16,7 @@ pub enum Error {
 }
 
 impl From<ParquetError> for Error {
-    /// Keeps the system's own message if a system call failed.
+    /// Converts an error of Parquet's writer. If a system call failed, the result is the system's error.
     fn from(error: ParquetError) -> Self {
         match error {
             ParquetError::External(source) => match source.downcast::<io::Error>() {

@@ -3,28 +3,29 @@
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation};
 
-/// A row of a trace. Numbers that do not apply to its cache are 0.
+/// An event, which is one row of a trace. Fields that the kind of cache does not use are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceEvent {
-    /// Nanoseconds since the recording began; never decreases within a thread.
+    /// The time in nanoseconds since the recording began. It never decreases within a thread.
     pub time_ns: u64,
-    /// The cache.
+    /// The kind of the cache.
     pub cache: CacheKind,
     /// The operation.
     pub operation: Operation,
-    /// The device: `major << 20 | minor`, or 0 if unknown.
+    /// The number of the device: `major << 20 | minor`, or 0 if it is unknown.
     pub device: u32,
-    /// Page, inode: the inode number.
+    /// For pages and inodes, the inode number.
     pub inode: u64,
-    /// Page: the index of the page in the file. Buffer: the block. Dentry: the directory's inode.
+    /// For pages, the index of the page in the file. For buffers, the block number. For dentries, the inode
+    /// number of the directory.
     pub index: u64,
-    /// Dentry: the hash of the name.
+    /// For dentries, the hash of the name.
     pub name_hash: u64,
 }
 
 impl TraceEvent {
-    /// Creates the row of an event that a tape reported at `time_ns`. `device` is needed because
-    /// the key does not contain it.
+    /// Converts `event`, which was reported to a tape at `time_ns`. `device` is the device number of pages and
+    /// dentries, whose keys do not contain it.
     #[must_use]
     #[inline]
     pub fn new(time_ns: u64, device: u32, event: Event) -> Self {
@@ -63,7 +64,7 @@ impl TraceEvent {
         }
     }
 
-    /// Returns the key that hash functions use.
+    /// Returns the key of the entry, the input of hash functions.
     #[must_use]
     #[inline]
     pub fn key(&self) -> HashKey {

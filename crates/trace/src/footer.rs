@@ -1,9 +1,10 @@
 //! The Parquet footer, which describes the trace and its row groups.
 //!
 //! # Layout
-//! Before the footer, where readers of Parquet do not look, are its CRC-32C in little endian and [`MARK`].
-//! Every footer that Larder wrote has them. Other tools write neither. They may have copied the checksums
-//! of the row groups that they read, which do not match the row groups that they wrote.
+//! The CRC-32C of the footer in little endian, and [`MARK`], precede the footer. Readers of Parquet ignore
+//! these bytes. All traces that Larder writes have them. A trace that another tool has rewritten does not,
+//! so its footer may contain checksums of row groups that the tool has copied from the original trace. They
+//! do not match the rewritten row groups, and are not checked.
 
 use crate::columns::{self, CREATED_BY};
 use crate::{Error, TraceInfo};
@@ -17,12 +18,12 @@ use std::sync::Arc;
 pub const MAGIC: &[u8; 4] = b"PAR1";
 /// The bytes between the checksum and the footer.
 pub const MARK: &[u8; 4] = b"lard";
-/// Length of the end of a file: the footer's length, and [`MAGIC`].
+/// The length of the last bytes of a file: the length of the footer, and [`MAGIC`].
 pub const END_BYTES: usize = 8;
-/// Length of the checksum and the mark.
+/// The length of the checksum and the mark.
 pub const SUM_BYTES: usize = 8;
 
-/// Encodes a footer without the end of the file.
+/// Encodes a footer without the last bytes of the file.
 pub(crate) fn encode(
     row_groups: Vec<RowGroupMetaData>,
     sums: &[u32],
@@ -33,7 +34,8 @@ pub(crate) fn encode(
     Ok(bytes)
 }
 
-/// Encodes a footer with everything that ends a trace.
+/// Encodes everything that follows the last checkpoint: the checksum, the mark, the footer, and the last bytes
+/// of the file.
 pub(crate) fn encode_end(
     row_groups: Vec<RowGroupMetaData>,
     sums: &[u32],

@@ -7,7 +7,7 @@ use parquet::file::metadata::KeyValue;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The version of the schema. A trace of another version is refused.
+/// The version of the schema. A trace with another version cannot be read.
 pub const VERSION: &str = "1";
 
 /// The key of [`VERSION`].
@@ -19,37 +19,38 @@ const OPERATIONS_KEY: &str = "larder.trace.operation";
 /// The key of the CRC-32C of each row group, in JSON.
 pub const SUMS_KEY: &str = "larder.trace.crc32c";
 
-/// The description of a recording.
+/// The description of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TraceInfo {
-    /// A human-readable name of the source.
+    /// A name of what was recorded, for people.
     pub source: String,
-    /// The start of the recording, in seconds since 1970; `None` if unknown.
+    /// The start of the recording in seconds since 1970, or `None` if it is unknown.
     pub began_unix_s: Option<i64>,
-    /// Whether insertions and removals are recorded too, so that a replay knows exactly what was
-    /// cached.
+    /// True if the trace contains insertions and removals, so that a replay has the same entries as the
+    /// recorded caches.
     #[serde(rename = "tells_changes")]
     pub records_changes: bool,
-    /// The recorded tables. Unknown ones are missing.
+    /// The recorded tables, except those that are unknown.
     pub tables: BTreeMap<CacheKind, TableInfo>,
-    /// Events that were lost because they arrived faster than they were written.
+    /// The number of events that were lost, because the writer was too slow or the file could not be written.
     pub lost: u64,
-    /// Whether the end is missing, because the trace was salvaged.
+    /// True if the end of the trace is missing.
     pub is_cut_short: bool,
 }
 
-/// A table that was recorded.
+/// The description of a table that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableInfo {
-    /// The name of its hash function.
+    /// The name of the hash function.
     pub function: String,
-    /// The table has 2^`bits` buckets.
+    /// The log2 of the number of buckets.
     pub bits: u32,
 }
 
 impl TraceInfo {
-    /// Encodes this as metadata, with the checksums of the row groups that it describes.
+    /// Encodes the description as metadata of a footer, together with the checksums of the row groups that
+    /// the footer describes.
     pub(crate) fn to_metadata(&self, sums: &[u32]) -> Result<Vec<KeyValue>, Error> {
         let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
         let json = |what: serde_json::Result<String>| what.map_err(|error| Error::Io(error.into()));

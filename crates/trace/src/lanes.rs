@@ -1,30 +1,31 @@
-//! Lanes: buffers that threads fill with events, and that one thread collects.
+//! Lanes: buffers to which the threads that use the caches add events, and from which one thread collects
+//! the events.
 //!
 //! # Model
 //! The per-CPU buffers of `perf` and ftrace. The number of a thread selects its lane, so up to [`LANES`]
 //! threads do not contend.
 //!
 //! # Order
-//! Events get their time while their lane is locked. Therefore a round of collection has every event whose
-//! time is before the start of the round: an event that enters a lane after the lane was collected has a
-//! later time. So [`Lanes::collect`] returns all events of all threads in the order of their time. A table
-//! reports the events of one key while its bucket is locked. The clock is the same for all processors, so
-//! it preserves their order.
+//! A thread reads the clock for the time of an event with its lane locked. So if an event is added to a lane
+//! after the lane was collected, its time is after the start of the collection. Therefore a collection
+//! contains all events whose time is before its start, and [`Lanes::collect`] can return them in the order of
+//! time. A table reports insertions and removals of one key with the bucket locked, and all processors have
+//! the same clock, so the times of these events have the order of the changes.
 //!
-//! The clock is read for each change. Up to [`LOOKUPS`] lookups without a change between them have the
-//! time of the first. Lookups of one lane keep their order, and no lookup is ordered before a change that
-//! was reported earlier.
+//! The clock is read for each insertion and removal (a change), but not for each lookup: up to [`LOOKUPS`]
+//! lookups without a change between them have the time of the first. Lookups in one lane keep their order,
+//! and a lookup is never ordered before a change that was reported earlier.
 //!
 //! # Locking
-//! One lane is locked at a time, to add one event or to take all of its events. No other lock is taken
-//! meanwhile, and no thread waits with the lock held. A thread that waits for room ([`Overflow::Wait`])
-//! releases the lock.
+//! A thread locks one lane at a time, to add one event or to take all events. With the lane locked, it
+//! acquires no other lock and does not wait. A thread that waits for room ([`Overflow::Wait`]) releases the
+//! lock meanwhile.
 //!
 //! # Cost
-//! One uncontended lock for each event, and one read of the clock for each change. The latest events of a
-//! lane are in memory that stays in the processor's cache, because the release of the lock waits for the
-//! stores before it. An event takes 32 bytes, a lane 4 MiB, and collection as much again: at most 132 MiB,
-//! in addition to the caches' budget, if 16 threads fill their lanes.
+//! An event costs one uncontended lock, and a change one read of the clock. Each lane has a small separate
+//! buffer for its latest events, which stays in the processor's cache: the unlock waits until the stores
+//! before it are complete. An event takes 32 bytes. If 16 threads fill their lanes, the lanes take 64 MiB and
+//! the collection as much: at most 132 MiB, which are not part of the caches' budget.
 
 use larder_cache::sync::thread_number;
 use larder_cache::tape::{Event, Operation};
@@ -34,23 +35,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Number of lanes.
+/// The number of lanes.
 const LANES: usize = 16;
-/// The largest number of events in a lane, not counting the latest.
+/// The largest number of events in a lane, without those in the buffer of the latest events.
 const LANE_EVENTS: usize = 1 << 17;
-/// A lane with this many events requests collection. This many still fit into a processor's cache.
+/// The number of events in a lane at which a collection is requested. So many events fit into the cache of a
+/// processor.
 const COLLECT_EVENTS: usize = 1 << 14;
-/// The number of latest events of a lane. It divides [`COLLECT_EVENTS`].
+/// The size of a lane's buffer of the latest events, in events. It divides [`COLLECT_EVENTS`].
 const LATEST_EVENTS: usize = 64;
-/// The largest number of consecutive lookups with one time.
+/// The largest number of consecutive lookups that have the same time.
 const LOOKUPS: u32 = 16;
 
-/// Action when events arrive faster than they are written.
+/// The action of a thread that reports an event when its lane is full, because the writer is too slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// Lose events, and count them.
+    /// The thread drops the event and counts it as lost.
     Lose,
-    /// Wait until there is room. The trace must not be stored in the volume that is recorded.
+    /// The thread waits until there is room. The trace must then not be stored in the volume that is recorded.
     Wait,
 }
 
@@ -67,17 +69,17 @@ pub(crate) struct Lanes {
     began: Instant,
     overflow: Overflow,
     all: [Lane; LANES],
-    /// No more events are accepted.
+    /// True if no more events are accepted.
     is_closed: AtomicBool,
     changes: Changes,
 }
 
-/// Number of changes reported, on a cache line of its own.
+/// The number of insertions and removals reported so far, on a separate cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Changes(AtomicU64);
 
-/// A lane, on cache lines of its own.
+/// A lane, on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Lane {
@@ -88,19 +90,19 @@ struct Lane {
 #[derive(Debug, Default)]
 struct Held {
     events: Vec<Timed>,
-    /// The events after `events`.
+    /// The latest events, which follow those in `events`.
     latest: Vec<Timed>,
     lost: u64,
     stamp: Stamp,
 }
 
-/// The last time that was read from the clock.
+/// The last time that a lane has read from the clock.
 #[derive(Debug, Default)]
 struct Stamp {
     time_ns: u64,
-    /// Changes that were reported before.
+    /// The number of changes reported before that time.
     changes: u64,
-    /// Lookups that may still use this time if nothing changes.
+    /// The number of further lookups that may have this time, if no change is reported.
     lookups: u32,
 }
 
@@ -113,7 +115,7 @@ impl Held {
 
 impl Lane {
     fn lock(&self) -> MutexGuard<'_, Held> {
-        // The state is consistent at all times, so a poisoned lock is safe to use.
+        // The state is consistent at all times, so a panic of another thread with the lock does not matter.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,8 +135,8 @@ impl Lanes {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Adds `event`. Calls `request_collection` if the lanes should be collected soon. The event is lost if
-    /// the lanes are closed.
+    /// Adds `event` to the lane of the calling thread. Calls `request_collection` if the lanes should be
+    /// collected soon. If the lanes are closed, counts the event as lost.
     pub(crate) fn put(&self, event: Event, request_collection: impl Fn()) {
         let lane = &self.all[thread_number() % LANES];
         let mut held = lane.lock();
@@ -156,8 +158,8 @@ impl Lanes {
         }
     }
 
-    /// Returns the time of a new event. The time of a lookup is not before that of any change reported so
-    /// far.
+    /// Returns the time of a new event. The time of a lookup is not before the time of any change that was
+    /// reported before.
     fn time_ns(&self, stamp: &mut Stamp, is_lookup: bool) -> u64 {
         let changes = self.changes.0.load(Acquire);
         if !is_lookup || stamp.lookups == 0 || stamp.changes != changes {
@@ -171,7 +173,8 @@ impl Lanes {
         stamp.time_ns
     }
 
-    /// Makes room for more latest events. Returns `None` if there is no room, and counts one lost event.
+    /// Empties the buffer of the latest events, and waits for room if necessary. If there is no room, counts
+    /// one lost event and returns `None`.
     #[cold]
     fn make_room<'l>(
         &self,
@@ -201,12 +204,12 @@ impl Lanes {
         Some(held)
     }
 
-    /// Closes the lanes: no event is accepted, and no thread waits for room. Events in the lanes can still
-    /// be collected.
+    /// Closes the lanes: further events are lost, and threads that wait for room are woken. The events in the
+    /// lanes can still be collected.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Release);
         for lane in &self.all {
-            // A thread that found the lanes open has added its event by now, or waits.
+            // When the lock is free, a thread that found the lanes open has added its event, or waits.
             drop(lane.lock());
             lane.has_room.notify_all();
         }
@@ -216,14 +219,15 @@ impl Lanes {
         self.is_closed.load(Acquire)
     }
 
-    /// Moves all events of the lanes to `late`, sorted by time. Returns the number of events at its start
-    /// that no later event can precede.
+    /// Adds all events of the lanes to `late`, and sorts `late` by time. Returns the number of events at the
+    /// start of `late` that no event of a further collection can precede. `spare` must be empty; its memory
+    /// is reused.
     pub(crate) fn collect(&self, late: &mut Vec<Timed>, spare: &mut Vec<Timed>) -> usize {
         let until = self.now_ns();
         for lane in &self.all {
             let mut held = lane.lock();
             held.flush_latest();
-            // The next event gets a new time.
+            // The next lookup must get a time after the start of this collection.
             held.stamp.lookups = 0;
             mem::swap(&mut held.events, spare);
             drop(held);
@@ -234,7 +238,7 @@ impl Lanes {
         late.partition_point(|timed| timed.time_ns < until)
     }
 
-    /// Returns the number of events lost so far.
+    /// Returns the number of events that were lost in the lanes so far.
     pub(crate) fn lost(&self) -> u64 {
         self.all.iter().map(|lane| lane.lock().lost).sum()
     }

@@ -1,8 +1,8 @@
-//! Traces: operations of caches in a Parquet file, one event in each row.
+//! Traces: Parquet files with the lookups, insertions and removals in caches, one event in each row.
 //!
 //! # Model
-//! `perf record`, for the tables of caches: recorded once ([`TraceRecorder`] records Larder's own
-//! caches), readable by any Parquet reader, replayed any number of times.
+//! `perf record`, for the tables of caches. [`TraceRecorder`] records the caches of a mount. Any reader of
+//! Parquet can read a trace, and the lab can replay it with any hash function.
 //!
 //! # Layout
 //!
@@ -10,15 +10,15 @@
 //! PAR1 | row group | checkpoint | row group | checkpoint | ... | footer | PAR1
 //! ```
 //!
-//! The columns are those of [`columns`]. A [`checkpoint`] describes the row group before it. If the
-//! writer was killed, the trace has no footer, but it can be read up to its last complete row group.
-//! Readers of Parquet start at the footer and do not see checkpoints. Footer and checkpoints contain
-//! the CRC-32C of row groups, and one of their own. Damage is reported as an error, and damaged data
-//! is not decoded.
+//! [`columns`] describes the columns. Each [`checkpoint`] describes the row group before it. If the writer
+//! is killed, the trace has no footer, but the checkpoints make it readable up to the last complete row
+//! group. Readers of Parquet start at the footer and do not see the checkpoints. The footer and each
+//! checkpoint contain the CRC-32C of the row groups that they describe, and a CRC-32C of themselves. Damage
+//! is reported as an error, and damaged data is not decoded.
 //!
 //! # Cost
-//! The writer keeps one row group of 512 Ki rows and its pages in memory, about 50 MB regardless of
-//! the length of the trace, and one kilobyte for each row group.
+//! The writer keeps one row group of 512 Ki rows in memory, as rows and as encoded pages. This takes about
+//! 50 MB for a trace of any length, and one kilobyte for each row group written.
 
 #![forbid(unsafe_code)]
 

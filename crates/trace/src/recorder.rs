@@ -1,14 +1,15 @@
 //! Recording of Larder's own caches: a tape whose events are written to a trace by a separate thread.
 //!
 //! # Model
-//! `perf record`: the threads that use the caches fill [`lanes`](crate::lanes), and one thread empties them
-//! into the file. If that thread cannot keep up, events are lost and counted, or the other threads wait if
-//! so configured. If the file can no longer be written, the trace ends there. The threads that use the
-//! caches continue, and their events are counted as lost.
+//! `perf record`: the threads that use the caches add events to buffers, the [`lanes`](crate::lanes), and the
+//! writer thread moves the events from the lanes to the file. If the writer is too slow, events are lost and
+//! counted, or the other threads wait, as [`Overflow`] specifies. If the file can no longer be written, the
+//! trace ends with the last complete row group. The caches can still be used, and further events are counted
+//! as lost.
 //!
 //! # Cost
-//! For the threads that use the caches, the cost of [`lanes`](crate::lanes); the writer thread does the
-//! encoding. An event is in the file after about [`ROW_GROUP_AGE`], and stays there if the process is
+//! [`lanes`](crate::lanes) describes the cost for the threads that use the caches. The writer thread encodes
+//! the events. An event is in the file after about [`ROW_GROUP_AGE`], and is then not lost if the process is
 //! killed.
 
 use crate::lanes::{Lanes, Overflow};
@@ -20,28 +21,28 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The interval at which the lanes are emptied, unless one of them fills.
-const ROUND: Duration = Duration::from_millis(100);
-/// The longest time between two row groups. A row group is then written even if it is not full.
+/// The longest interval between two collections of events from the lanes.
+const COLLECT_INTERVAL: Duration = Duration::from_millis(100);
+/// The time after which a row group is written even if it is not full.
 const ROW_GROUP_AGE: Duration = Duration::from_secs(5);
 
 /// The result of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// Events in the trace.
+    /// The number of events in the trace.
     pub events: u64,
-    /// Events that were lost.
+    /// The number of events that were lost.
     pub lost: u64,
 }
 
-/// A recording. Dropping it ends it as [`TraceRecorder::finish`] does.
+/// A recording. When it is dropped, it ends as by [`TraceRecorder::finish`].
 #[derive(Debug)]
 pub struct TraceRecorder {
     tape: Arc<RecorderTape>,
     writer: Option<JoinHandle<Result<Recorded, Box<Failed>>>>,
 }
 
-/// A trace that can no longer be written, and the error.
+/// A failure of the writer: the error, and the trace that could not be written.
 struct Failed {
     error: Error,
     writer: TraceWriter,
@@ -60,9 +61,9 @@ struct RecorderTape {
 /// The progress of the writer.
 #[derive(Clone, Debug, Default)]
 struct Progress {
-    /// Events taken from the lanes.
+    /// The number of events collected from the lanes.
     taken: u64,
-    /// Of these, the events that could not be written.
+    /// The number of collected events that could not be written.
     unwritten: u64,
     failure: Option<String>,
 }
@@ -108,7 +109,7 @@ impl Tape for RecorderTape {
 }
 
 impl TraceRecorder {
-    /// Starts a recording to a new file at `path`. `source` is a human-readable name of what is recorded.
+    /// Starts a recording to a new file at `path`. `source` is a name of what is recorded, for people.
     ///
     /// # Errors
     /// If the file already exists, or if the file or the thread cannot be created.
@@ -136,7 +137,7 @@ impl TraceRecorder {
                 let _closes = CloseOnDrop(&writer_tape.lanes);
                 write(&writer_tape, writer)
             })?;
-        // This is the only place that sets it.
+        // No other code sets the writer, so this cannot fail.
         let _ = tape.writer.set(thread.thread().clone());
         Ok(Self {
             tape,
@@ -150,7 +151,7 @@ impl TraceRecorder {
         self.tape.clone()
     }
 
-    /// Sets the description of the recorded tables. A replay with the same tables has the same results.
+    /// Sets the description of the recorded tables, which the trace stores.
     pub fn set_tables(&self, tables: BTreeMap<CacheKind, TableInfo>) {
         *self.tape.lock_tables() = tables;
     }
@@ -158,8 +159,8 @@ impl TraceRecorder {
     /// Ends the recording: writes the remaining events and the footer. Nothing is recorded after that.
     ///
     /// # Errors
-    /// The first error of the writer. The trace then ends with the last complete row group before the error,
-    /// and records the number of lost events if there is space for that.
+    /// Returns the first error of the writer. The trace then ends with the last complete row group before the
+    /// error. If there is space for a footer, the footer records the number of lost events.
     pub fn finish(mut self) -> Result<Recorded, Error> {
         self.end()
     }
@@ -184,12 +185,12 @@ impl TraceRecorder {
 
 impl Drop for TraceRecorder {
     fn drop(&mut self) {
-        // Callers that need the error call `finish`. The log has it too.
+        // Callers that need the error call `finish`. The writer has logged the error.
         let _ = self.end();
     }
 }
 
-/// Closes the lanes when the writer ends, also by a panic, so that no thread waits for room forever.
+/// Closes the lanes when the writer ends or panics, so that no thread waits for room forever.
 struct CloseOnDrop<'l>(&'l Lanes);
 
 impl Drop for CloseOnDrop<'_> {
@@ -198,9 +199,9 @@ impl Drop for CloseOnDrop<'_> {
     }
 }
 
-/// Writes the events that `tape` collects, until the lanes are closed or the trace can no longer be written.
+/// Runs the writer thread: writes events with [`write_until_closed`], and ends the trace after an error.
 fn write(tape: &RecorderTape, mut writer: TraceWriter) -> Result<Recorded, Box<Failed>> {
-    match write_rounds(tape, &mut writer) {
+    match write_until_closed(tape, &mut writer) {
         Ok(()) => Ok(tape.recorded()),
         Err(error) => {
             end_after_error(tape, &mut writer, &error);
@@ -209,7 +210,8 @@ fn write(tape: &RecorderTape, mut writer: TraceWriter) -> Result<Recorded, Box<F
     }
 }
 
-fn write_rounds(tape: &RecorderTape, writer: &mut TraceWriter) -> Result<(), Error> {
+/// Writes the events that `tape` collects, until the lanes are closed or an error occurs.
+fn write_until_closed(tape: &RecorderTape, writer: &mut TraceWriter) -> Result<(), Error> {
     let (mut late, mut spare) = (Vec::new(), Vec::new());
     let mut row_group_began = Instant::now();
     loop {
@@ -233,7 +235,7 @@ fn write_rounds(tape: &RecorderTape, writer: &mut TraceWriter) -> Result<(), Err
             writer.write_row_group()?;
             row_group_began = Instant::now();
         }
-        thread::park_timeout(ROUND);
+        thread::park_timeout(COLLECT_INTERVAL);
     }
 }
 

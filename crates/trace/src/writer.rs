@@ -1,4 +1,4 @@
-//! Writing of a trace, one row group at a time.
+//! The writer of a trace, which writes one row group at a time.
 
 use crate::columns::{code_of_cache, code_of_operation, properties, schema};
 use crate::{Batch, Error, TraceEvent, TraceInfo, checkpoint, footer};
@@ -11,21 +11,20 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows in a row group.
+/// The number of rows in a full row group.
 pub const ROW_GROUP_ROWS: usize = 1 << 19;
 
-/// A trace that is being written. Until [`TraceWriter::finish`] returns, the file is a trace that was cut
-/// short.
+/// A trace that is being written. Until [`TraceWriter::finish`] returns, the file has no footer.
 #[derive(Debug)]
 pub struct TraceWriter {
     file: SerializedFileWriter<Summed>,
     info: TraceInfo,
     rows: Batch,
-    /// Checksums of the row groups that are complete in the file.
+    /// The checksums of the row groups that are complete in the file.
     sums: Vec<u32>,
-    /// Events in these row groups.
+    /// The number of events in the complete row groups.
     kept: u64,
-    /// The end of the last checkpoint of these row groups.
+    /// The offset of the end of the complete row groups and their checkpoints.
     kept_bytes: u64,
 }
 
@@ -41,7 +40,7 @@ impl TraceWriter {
             .mode(0o600)
             .open(path)?;
         Self::new(file, info).inspect_err(|_| {
-            // The file is useless, and would prevent another attempt.
+            // Otherwise another attempt would fail because the file exists.
             let _ = std::fs::remove_file(path);
         })
     }
@@ -53,7 +52,7 @@ impl TraceWriter {
             is_sealed: false,
         };
         let mut file = SerializedFileWriter::new(sink, schema()?, Arc::new(properties()))?;
-        // From now on the file can be recognized as a trace.
+        // The magic number is written now, so that the file can be recognized as a trace.
         file.flush()?;
         let kept_bytes = file.bytes_written() as u64;
         Ok(Self {
@@ -79,16 +78,16 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Returns the description of the trace that the next checkpoint will store.
+    /// Returns the description of the trace, which each further checkpoint and the footer store.
     pub fn info_mut(&mut self) -> &mut TraceInfo {
         &mut self.info
     }
 
-    /// Writes the pending events as a row group, followed by its checkpoint. The system keeps written data
-    /// even if this process is killed.
+    /// Writes the pending events as a row group, and then its checkpoint. The events are then not lost if the
+    /// process is killed.
     ///
     /// # Errors
-    /// Those of the system, most likely because there is no space.
+    /// Returns the system's error, most likely because there is no space.
     pub fn write_row_group(&mut self) -> Result<(), Error> {
         if self.rows.is_empty() {
             return Ok(());
@@ -113,24 +112,24 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Returns the number of events in row groups that are complete in the file. If writing fails, only these
-    /// remain.
+    /// Returns the number of events in the row groups that are complete in the file. If writing fails, the
+    /// trace contains only these events.
     pub(crate) fn kept(&self) -> u64 {
         self.kept
     }
 
-    /// Ends the trace after its last complete row group. The part after that could not be written; it is cut
-    /// off, which makes room for a footer. The footer records that the end is missing and how many events
-    /// were `lost`. This can be called again if more events are lost. Nothing else is written after this.
+    /// Ends the trace after its last complete row group. Truncates the file there, which makes room for a
+    /// footer, and writes a footer that records that the end is missing and that `lost` events were lost. If
+    /// more events are lost, this can be called again. No other method can write to the file after this.
     ///
     /// # Errors
-    /// Those of the system. The file then has no footer.
+    /// Returns the system's error. The file then has no footer.
     pub(crate) fn cut_short(&mut self, lost: u64) -> Result<(), Error> {
         self.info.lost = lost;
         self.info.is_cut_short = true;
         let whole = self.file.flushed_row_groups().iter().take(self.sums.len());
         let end = footer::encode_end(whole.cloned().collect(), &self.sums, &self.info)?;
-        // Data that could not be written must not follow if space becomes available.
+        // Parquet's writer must not write its pending data later, when there may be space again.
         let sink = self.file.inner_mut();
         sink.is_sealed = true;
         sink.file.set_len(self.kept_bytes)?;
@@ -141,12 +140,12 @@ impl TraceWriter {
     /// Writes the pending events and the footer.
     ///
     /// # Errors
-    /// Those of the system, most likely because there is no space.
+    /// Returns the system's error, most likely because there is no space.
     pub fn finish(mut self) -> Result<(), Error> {
         self.write_end()
     }
 
-    /// Does what [`Self::finish`] does, and keeps the writer if it fails.
+    /// Writes the pending events and the footer, as [`Self::finish`] does, but does not consume the writer.
     pub(crate) fn write_end(&mut self) -> Result<(), Error> {
         self.write_row_group()?;
         let row_groups = self.file.flushed_row_groups().to_vec();
@@ -195,7 +194,7 @@ fn write_column<T: DataType>(
 struct Summed {
     file: File,
     sum: u32,
-    /// Whether all writes are refused.
+    /// True if all writes must fail.
     is_sealed: bool,
 }
 
@@ -235,8 +234,8 @@ mod tests {
         }
     }
 
-    /// Returns a trace with a row group of 10 events and 5 pending events, in a file that cannot grow, and
-    /// its path.
+    /// Returns a trace in a file that cannot grow, and the path of the file. The trace has a row group of 10
+    /// events, and 5 pending events.
     fn full() -> (TraceWriter, PathBuf) {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("trace", flags).unwrap());
@@ -256,7 +255,7 @@ mod tests {
         assert!(matches!(error, Error::Io(_)), "{error:?}");
         assert!(!error.to_string().contains("External"), "{error}");
         assert_eq!(writer.kept(), 10);
-        // There is not even space for a footer.
+        // Without space, no footer is written.
         writer.cut_short(5).unwrap_err();
         let opened = TraceReader::open(&path, Tolerance::Whole);
         assert!(matches!(opened, Err(trace::Error::CutShort)), "{opened:?}");

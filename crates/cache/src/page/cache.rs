@@ -188,7 +188,7 @@ impl PageCache {
     /// a [`PageCache::get`] that found nothing, so it counts no lookup.
     #[must_use]
     pub fn get_or_insert(&self, key: PageKey) -> Entry<'_> {
-        // The first attempt allocates no frame, so that no other page is evicted in vain.
+        // The first attempt allocates no frame, since an allocation may evict another page.
         if let Some(found) = self.index().get_again(&key) {
             return self.found(key, found);
         }

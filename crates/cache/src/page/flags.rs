@@ -4,8 +4,8 @@ use super::bytes::{LockedPage, NewPage, Page};
 use crate::table::State;
 
 impl Page<'_> {
-    /// Returns true if the page was used before. The read of the page from the device does not count as
-    /// a use, nor does the first use of a page that was read ahead.
+    /// Returns true if the page was used before. The read of the page from the device, and the first use
+    /// of a page that was read ahead, do not count.
     #[must_use]
     pub fn is_referenced(&self) -> bool {
         self.slot().state().has(State::REFERENCED)

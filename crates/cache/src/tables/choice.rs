@@ -98,7 +98,7 @@ impl Tables {
         shrinking: Shrinking::Normal,
     };
 
-    /// The tables `reference`: Linux 2.2.5.
+    /// The tables `reference`, those of Linux 2.2.5.
     pub const REFERENCE: Self = Self {
         base: Base::Reference,
         page: Pages::Hashed(hashed(Function::PageReference, 11)),

@@ -29,7 +29,7 @@ pub enum UnknownTables {
         names = choice(&TableSize::RULES)
     )]
     Size(String),
-    /// No rule has this name.
+    /// No rule for sizes has this name.
     #[error("unknown size rule '{0}'; available: {names}", names = choice(&TableSize::RULES))]
     Rule(String),
     /// No mode of shrinking dentries has this name.
