@@ -1,4 +1,5 @@
-//! Finds the checkpoints of a trace without a footer.
+//! Finds the checkpoints of a trace whose footer is missing. A checkpoint is a copy of the metadata of a row
+//! group, written after the row group.
 
 use super::Error;
 use super::footer::{self, Footer};
@@ -8,10 +9,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Upper bound on the footer of one row group, in bytes.
+/// Maximum size of the metadata in a checkpoint, in bytes.
 const FOOTER_BYTES: u32 = 1 << 20;
-/// Maximum number of marks that are examined in the search for the last checkpoint. Damage creates
-/// no marks, and a file that consists of marks must not be read once for each.
+/// Maximum number of marks (byte sequences that end a checkpoint) that the search for the last checkpoint
+/// examines. Damage does not create marks. The limit bounds the time for a file that was made to contain many
+/// marks.
 const MAX_MARKS: usize = 1 << 10;
 /// Size of a read in the search for the last checkpoint, in bytes.
 const SEARCH_BYTES: usize = 1 << 20;
@@ -19,7 +21,7 @@ const SEARCH_BYTES: usize = 1 << 20;
 /// An intact checkpoint.
 #[derive(Debug)]
 struct Checkpoint {
-    /// The metadata of its row group.
+    /// The metadata of the row group.
     footer: Footer,
     /// Offset of the row group.
     start: u64,
@@ -27,7 +29,8 @@ struct Checkpoint {
     end: u64,
 }
 
-/// Finds the checkpoints of a file, up to the last intact one, and returns them with its end.
+/// Finds the checkpoints of a file up to the last intact checkpoint. Returns them, and the offset of the end
+/// of the last one.
 pub(super) fn find_all(file: &File) -> Result<(Vec<Footer>, u64), Error> {
     let Some(last) = find_last(file)? else {
         return Err(Error::NothingWhole);
@@ -55,7 +58,7 @@ fn find_last(file: &File) -> Result<Option<Checkpoint>, Error> {
     let mut marks = 0;
     while end > 0 {
         let start = end.saturating_sub(SEARCH_BYTES as u64);
-        // A mark may begin in this piece and end in the following one.
+        // Also read the first bytes of the piece after this one, since a mark may extend into it.
         let read_bytes = read_up_to(file, &mut buffer, start)?;
         let piece = &buffer[..read_bytes];
         for at in (0..piece.len()).rev() {
@@ -102,7 +105,8 @@ fn read(file: &File, end: u64) -> Result<Option<Checkpoint>, Error> {
     Ok(Some(Checkpoint { footer, start, end }))
 }
 
-/// Decodes the fields after a footer: start, length and checksum.
+/// Decodes the fields after the metadata: the start of the row group, the length and the checksum of the
+/// metadata.
 fn decode_tail(tail: &[u8; TAIL_BYTES]) -> Option<(u64, u32, u32)> {
     let (start, rest) = tail.split_first_chunk()?;
     let (footer_bytes, rest) = rest.split_first_chunk()?;

@@ -9,9 +9,9 @@ use std::fmt::{self, Display, Formatter};
 pub struct Losses {
     /// Number of events that were lost during the recording.
     pub events: u64,
-    /// Whether the end is missing.
+    /// Whether the end of the trace is missing.
     pub is_cut_short: bool,
-    /// The cause, if this file shows it.
+    /// The reason why the end is missing, if it is known.
     pub reason: Option<String>,
 }
 

@@ -2,8 +2,7 @@
 //! the kernel.
 //!
 //! # Cost
-//! A reader uses memory for one row group and its pages, some 50 MB, whatever the length of the
-//! trace, and a kilobyte for each row group.
+//! A reader uses about 50 MB for one decoded row group, and a kilobyte for the metadata of each row group.
 
 mod checkpoint;
 mod columns;

@@ -15,10 +15,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The handling of an incomplete trace.
+/// How a reader handles an incomplete or damaged trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tolerance {
-    /// An incomplete trace is an error.
+    /// An incomplete or damaged trace is an error.
     Whole,
     /// The trace is read up to its last intact row group.
     UpToLastRowGroup,
@@ -42,8 +42,8 @@ pub struct TraceReader {
 impl TraceReader {
     /// Opens the trace at `path`.
     ///
-    /// # Errors
-    /// If it is not a trace, or has another version, or, unless tolerated, has no footer.
+    /// # Errors Returns an error if the file is not a trace or has an unsupported version. Also returns an
+    /// error if it has no footer, unless `tolerance` accepts this.
     pub fn open(path: &Path, tolerance: Tolerance) -> Result<Self, Error> {
         let file = File::open(path)?;
         let (footer, shortened) = describe(&file, tolerance)?;
@@ -68,14 +68,14 @@ impl TraceReader {
         &self.info
     }
 
-    /// Returns the reason why the end is missing, where this is tolerated. A damaged row group is only
-    /// detected when it is reached.
+    /// Returns the reason why the end of the trace is missing, if a reader that tolerates this has found that
+    /// it is. A damaged row group is detected only when it is read.
     #[must_use]
     pub fn shortened(&self) -> Option<&str> {
         self.shortened.as_deref()
     }
 
-    /// Returns the losses. A damaged row group is only detected when it is reached.
+    /// Returns the known losses. A damaged row group is detected only when it is read.
     #[must_use]
     pub fn losses(&self) -> Losses {
         Losses {
@@ -85,14 +85,14 @@ impl TraceReader {
         }
     }
 
-    /// Returns whether all row groups have checksums, so that damage is detected. Other programs do not
-    /// write them.
+    /// Returns whether all row groups have checksums, so that damage is detected. Row groups that other
+    /// programs wrote have no checksums.
     #[must_use]
     pub fn is_summed(&self) -> bool {
         self.is_summed
     }
 
-    /// Returns the number of row groups of which nothing was read yet.
+    /// Returns the number of row groups that have not been opened.
     #[must_use]
     pub fn row_groups(&self) -> usize {
         self.row_groups.len()
@@ -108,8 +108,8 @@ impl TraceReader {
 
     /// Reads the next events into `batch`, and replaces its content. Returns false at the end.
     ///
-    /// # Errors
-    /// If a row group is damaged. If this is tolerated, the trace ends before it.
+    /// # Errors Returns an error if a row group is damaged. A reader that tolerates damage returns false
+    /// instead.
     pub fn read(&mut self, batch: &mut Batch) -> Result<bool, Error> {
         batch.clear();
         let read = decoded(|| self.read_next(batch)).map_err(|reason| Error::RowGroup {
@@ -151,15 +151,15 @@ impl TraceReader {
     }
 }
 
-/// Returns the result of `read`, and converts a panic to an error. Parquet's decoder panics on some
-/// damaged pages, which occurs where no checksum protects them.
+/// Returns the result of `read`, and converts a panic to an error. Parquet's decoder panics on some damaged
+/// pages. Such pages reach the decoder only if their row group has no checksum.
 fn decoded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let read = catch_unwind(AssertUnwindSafe(read));
     read.unwrap_or_else(|_| Err("the pages cannot be decoded".to_owned()))
 }
 
-/// Reads the footer. If it is missing or damaged and this is tolerated, reads the checkpoints, and
-/// returns the reason why the end is missing.
+/// Reads the footer. If the footer is missing or damaged and `tolerance` accepts this, reads the checkpoints
+/// instead, and also returns the reason why the end of the trace is missing.
 fn describe(file: &File, tolerance: Tolerance) -> Result<(Footer, Option<String>), Error> {
     let mut magic = [0; MAGIC.len()];
     match file.read_exact_at(&mut magic, 0) {

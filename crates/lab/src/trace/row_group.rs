@@ -1,4 +1,5 @@
-//! Reads one row group: its columns in parallel, with decoded values.
+//! Reads and decodes one row group: reads a batch of rows from each column, and combines the values to
+//! events.
 
 use super::Error;
 use super::columns::Columns;
@@ -20,24 +21,24 @@ use std::sync::Arc;
 /// Maximum number of rows in a batch.
 pub const BATCH_ROWS: usize = 1 << 15;
 
-/// Number of bytes that are read at once for a checksum.
+/// Size of a read for the computation of a checksum, in bytes.
 const SUM_BYTES: u64 = 1 << 18;
 
 /// A row group that remains to be read.
 #[derive(Clone, Debug)]
 pub(super) struct RowGroup {
     pub(super) metadata: RowGroupMetaData,
-    /// Its CRC-32C; `None` if another tool wrote it.
+    /// The CRC-32C of the row group; `None` if another tool wrote the row group.
     pub(super) sum: Option<u32>,
 }
 
 impl RowGroup {
-    /// Returns the number of rows in its metadata.
+    /// Returns the number of rows according to the metadata.
     pub(super) fn rows(&self) -> u64 {
         self.metadata.num_rows().try_into().unwrap_or(0)
     }
 
-    /// Checks that the compression of its columns is supported.
+    /// Checks that the compression of all columns is supported.
     pub(super) fn check_codec(&self) -> Result<(), Error> {
         let codecs = self
             .metadata
@@ -47,14 +48,15 @@ impl RowGroup {
         let mut unread = codecs
             .filter(|codec| !matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY));
         unread.next().map_or(Ok(()), |codec| {
-            // The name without the compression level.
+            // Report the name without the compression level.
             let name = codec.to_string();
             let name = name.split('(').next().unwrap_or_default();
             Err(Error::Codec(name.to_owned()))
         })
     }
 
-    /// Verifies its checksum, if it has one, and begins to read it. The error describes the damage.
+    /// Verifies the checksum of the row group, if it has one, and returns its rows. The error describes the
+    /// damage.
     pub(super) fn open(&self, file: &Arc<File>, places: Columns) -> Result<Rows, String> {
         let bytes = self.place(file.metadata().map_err(text)?.len())?;
         if let Some(sum) = self.sum
@@ -78,7 +80,7 @@ impl RowGroup {
         })
     }
 
-    /// Returns the range of its bytes, which is within the file.
+    /// Returns the range of the row group in the file. Returns an error if the range is not within the file.
     fn place(&self, file_bytes: u64) -> Result<Range<u64>, String> {
         let mut place = file_bytes..0;
         for chunk in self.metadata.columns() {
@@ -135,7 +137,7 @@ pub(super) struct Rows {
     index: Column<Int64Type>,
     name_hash: Column<Int64Type>,
     hit: Column<BoolType>,
-    // Codes of a batch, kept to reuse the memory.
+    // Decoded codes of a batch. The vectors are kept so that their memory is reused.
     caches: Vec<i32>,
     operations: Vec<i32>,
     hits: Vec<bool>,
@@ -156,7 +158,7 @@ impl Rows {
         self.left
     }
 
-    /// Appends rows to `batch`, as many as fit. The error describes the damage.
+    /// Appends as many rows to `batch` as fit in it. The error describes the damage.
     pub(super) fn read(&mut self, batch: &mut Batch) -> Result<(), String> {
         let rows = self.left.min(BATCH_ROWS);
         self.left -= rows;
@@ -190,8 +192,8 @@ impl Rows {
 /// A column of a row group.
 struct Column<T: DataType> {
     reader: ColumnReaderImpl<T>,
-    /// Definition levels, which mark rows with values if the column is optional. Other tools make
-    /// every column optional.
+    /// The definition levels of a batch. If the column is optional, they show which rows have values. Other
+    /// tools make every column optional.
     levels: Vec<i16>,
 }
 

@@ -1,4 +1,4 @@
-//! Salvages the readable part of a damaged trace as a complete trace.
+//! Copies the readable part of a damaged or incomplete trace to a new, complete trace.
 
 use super::{Error, Tolerance, TraceReader};
 use larder_trace::{Batch, TraceWriter};
@@ -9,14 +9,14 @@ use std::path::Path;
 pub struct Salvaged {
     /// Number of events in the new trace.
     pub events: u64,
-    /// The damage of the old trace, if any.
+    /// The reason why the end of the old trace is missing; `None` if the old trace is complete.
     pub shortened: Option<String>,
 }
 
-/// Copies the trace at `from`, up to its last intact row group, to a new one at `to`.
+/// Copies the trace at `from`, up to the first damaged or missing row group, to a new file at `to`.
 ///
 /// # Errors
-/// If there is no intact row group, or `to` exists, or it cannot be written.
+/// Returns an error if there is no intact row group, if `to` exists, or if `to` cannot be written.
 pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
     let mut reader = TraceReader::open(from, Tolerance::UpToLastRowGroup)?;
     let mut writer = TraceWriter::create(to, reader.info())?;
@@ -28,7 +28,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
         }
         events += batch.len() as u64;
     }
-    // Damaged row groups are only known after reading.
+    // Reading may have detected damage, which changes the metadata, so copy the metadata again.
     writer.info_mut().clone_from(reader.info());
     writer.finish()?;
     Ok(Salvaged {

@@ -22,12 +22,12 @@ pub struct CacheEvents {
 /// The content of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceSummary {
-    /// Its metadata.
+    /// The metadata of the recording.
     pub info: TraceInfo,
-    /// The reason why its end is missing, if it is.
+    /// The reason why the end of the trace is missing; `None` if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shortened: Option<String>,
-    /// Whether damage is detected: other programs write no checksums.
+    /// Whether all row groups have checksums, so that damage is detected.
     pub is_summed: bool,
     /// Number of row groups.
     pub row_groups: usize,
@@ -44,8 +44,7 @@ pub struct TraceSummary {
 impl TraceSummary {
     /// Counts all events of `reader`.
     ///
-    /// # Errors
-    /// As [`TraceReader::read`].
+    /// # Errors Returns the errors of [`TraceReader::read`].
     pub fn of(reader: &mut TraceReader) -> Result<Self, Error> {
         let (is_summed, row_groups) = (reader.is_summed(), reader.row_groups());
         let (mut events, mut first_ns, mut last_ns) = (0, u64::MAX, 0);

@@ -1,16 +1,17 @@
-//! Exports to libCacheSim's `oracleGeneral`: the lookups of one cache, each with the number of the next
-//! lookup of the same entry.
+//! Exports the lookups of one cache in libCacheSim's format `oracleGeneral`. Each record contains the number
+//! of the next lookup of the same entry.
 //!
 //! # Model
-//! An entry is a 64-bit number. An entry that is a single number, such as an inode of device 0, keeps that
-//! number. Two numbers below 2^32 are concatenated, so that neighbours remain neighbours. All other entries
-//! are hashed: the probability that any two of a billion entries have the same number is 3%.
+//! The format identifies an entry by a 64-bit number. A key that consists of one number, such as an inode of
+//! device 0, is stored unchanged. A key of two numbers below 2^32 is their concatenation, so that adjacent
+//! entries have adjacent numbers. All other keys are hashed. The probability that two of a billion hashed
+//! entries get the same number is 3%.
 //!
 //! # Next accesses
-//! The records are written from front to back. Then they are read from back to front in pieces, and the next
-//! accesses are filled in, for which the latest position of each entry is kept. If there are more entries
-//! than fit into memory, one pass only processes those below a bound, in the order of a hash, and the next
-//! pass begins at that bound.
+//! The records are first written without their next accesses. Then a pass reads the records from the end of
+//! the file to its start, in pieces, and fills in the next accesses. It keeps in memory the position at which
+//! it last found each entry. If there are too many entries for the memory, a pass processes only the entries
+//! whose hashes are in a range, and the next pass processes the following range.
 //!
 //! # Cost
 //! Each pass reads and writes the file once. The memory is limited to [`ENTRIES`] entries, some 300 MB.
@@ -31,7 +32,7 @@ const ENTRIES: usize = 1 << 23;
 /// Number of records in a piece.
 const PIECE: u64 = 1 << 16;
 
-/// Size of a page or a block, which is the size of an entry in the page and buffer caches.
+/// Size of an entry of the page cache and of the buffer cache.
 const PAGE_BYTES: u32 = 4096;
 
 /// An export in progress.
@@ -64,7 +65,7 @@ impl OracleGeneralWriter {
         }
         let is_page = matches!(self.cache, CacheKind::Page | CacheKind::Buffer);
         let record = Record {
-            // Sufficient for 136 years.
+            // 32 bits are sufficient for 136 years.
             clock_time_s: u32::try_from(event.time_ns / 1_000_000_000).unwrap_or(u32::MAX),
             object: object(event.key()),
             size: if is_page { PAGE_BYTES } else { 1 },

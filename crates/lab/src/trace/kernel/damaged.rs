@@ -1,17 +1,17 @@
-//! The path from the bytes of the ring buffer to events, for tests and the fuzz target `ring_page`,
-//! which pass damaged input.
+//! Decodes bytes of a ring buffer to events, for tests and the fuzz target `ring_page`, which pass damaged
+//! input.
 
 use super::ring::PageLayout;
 use super::tracepoint;
 
 /// Returns the number of readable events in `page`. `header` is the text of `events/header_page`, and
-/// `format` that of each `format` file; `None` if these are malformed.
+/// `format` is the text of all `format` files. Returns `None` if one of these texts is malformed.
 #[must_use]
 pub fn events_in_page(header: &str, format: &str, page: &[u8]) -> Option<usize> {
     let layout = PageLayout::parse(header)?;
     let (known, _) = tracepoint::find(|_| Some(format.to_owned()));
     let mut events = 0;
-    // If the page is malformed, the events before that point count.
+    // If the page is malformed, the events before the malformed part are counted.
     let _ = layout.events(page, |_, event| {
         let is_read = known.iter().any(|known| known.read(event).is_some());
         events += usize::from(is_read);

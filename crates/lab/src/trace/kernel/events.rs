@@ -54,7 +54,7 @@ pub struct DeviceCounts {
 #[derive(Debug)]
 pub(super) struct Translator {
     resident: Resident,
-    /// The block devices and their block sizes.
+    /// The block devices, and the block sizes of their file systems.
     devices: Devices,
     page_bytes: u64,
     began_ns: u64,
@@ -82,7 +82,8 @@ impl Translator {
         }
     }
 
-    /// Calls `emit` with the events that `tracepoint` with `fields` at `time` means.
+    /// Converts an event of `tracepoint` with `fields` at `time` to cache events, and calls `emit` with each
+    /// of them.
     pub(super) fn translate(
         &mut self,
         time: u64,
@@ -156,7 +157,8 @@ impl Translator {
 }
 
 impl Devices {
-    /// Returns the device whose blocks are the pages of `inode` of `device`, if any.
+    /// Returns the block device whose blocks are the pages of `inode` of `device`, or `None` if the inode is
+    /// a file.
     fn of_page(&self, device: u32, inode: u64) -> Option<u32> {
         let number = u32::try_from(inode).ok()?;
         (device >> 20 == 0 && self.numbers.contains(&number)).then_some(number)
@@ -179,7 +181,7 @@ impl DeviceCounts {
                 self.reads += 1;
                 self.read_bytes += bytes;
             }
-            // Also a write with a preceding flush.
+            // `F` is a write that is preceded by a flush.
             Ok(b'W' | b'F') if bytes > 0 => {
                 self.writes += 1;
                 self.written_bytes += bytes;
@@ -277,7 +279,8 @@ impl Output<'_> {
         }
     }
 
-    /// A block is inserted only after a lookup.
+    /// Records an access to a block. If the block was not cached and is inserted, first records a lookup that
+    /// misses.
     fn block(&mut self, key: Key, is_insertion: bool) {
         if is_insertion && !self.resident.contains(key) {
             self.lookup(key);

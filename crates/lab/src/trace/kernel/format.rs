@@ -1,9 +1,9 @@
-//! The layout of an event's fields, from the kernel's `format` files.
+//! Parses the kernel's `format` files, which describe the fields of each kind of event.
 
 /// The layout of one kind of event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Format {
-    /// The number with which events of this kind begin.
+    /// The number at the start of each event of this kind.
     pub id: u16,
     fields: Vec<(String, Field)>,
 }

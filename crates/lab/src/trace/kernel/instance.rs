@@ -1,8 +1,8 @@
-//! A private instance of the kernel's tracing, with separate buffers and switches.
+//! Creates a tracing instance in the kernel: a set of buffers and enabled tracepoints.
 //!
-//! It does not interfere with other tracing on the machine. The tracing file system is mounted detached,
-//! independent of whether and where the machine mounts it. The instance is removed on drop. Instances
-//! that killed processes left are removed when the next one is created.
+//! An instance does not interfere with other tracing on the machine. The tracing file system is mounted
+//! detached, so it does not matter whether and where the machine mounts it. An instance is removed on drop.
+//! If a process was killed, its instances are removed when the next instance is created.
 
 use super::error::Error;
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Prefix of instance names, which is followed by the process ID.
+/// Prefix of the names of instances. The process ID follows it.
 const PREFIX: &str = "larder-record-";
 
 /// Number of instances that this process has created.
 static INSTANCES: AtomicU32 = AtomicU32::new(0);
 
-/// The tracing file system, in a detached mount that is invisible to others.
+/// The tracing file system, in a detached mount that is invisible to other processes.
 #[derive(Debug)]
 pub(super) struct Tracefs(OwnedFd);
 
@@ -52,7 +52,7 @@ impl Tracefs {
         fs::read_to_string(self.path().join("events").join(name)).ok()
     }
 
-    /// Returns the text of `events/header_page`, which the kernel only returns to the first read.
+    /// Returns the text of `events/header_page`. The kernel returns this text only in the first read(2).
     pub(super) fn header_page(&self) -> io::Result<String> {
         let mut file = fs::File::open(self.path().join("events/header_page"))?;
         let mut text = vec![0; 4096];
@@ -65,7 +65,8 @@ impl Tracefs {
 #[derive(Debug)]
 pub(super) struct Instance {
     folder: PathBuf,
-    /// Closed before the instance is removed, which would otherwise fail because it is busy.
+    /// The pipes of event pages. They must be closed before the instance is removed, since it is busy while
+    /// they are open.
     pipes: Vec<OwnedFd>,
     _tracefs: Arc<Tracefs>,
 }
@@ -84,7 +85,7 @@ impl Instance {
             _tracefs: Arc::clone(tracefs),
         };
         instance.write("tracing_on", "0")?;
-        // The clock that is consistent across processors, and that this process can also read.
+        // The clock `mono` is consistent across processors, and this process can read it.
         instance.write("trace_clock", "mono")?;
         // When the buffer is full, new events are lost instead of old ones.
         instance.write("options/overwrite", "0")?;
@@ -128,7 +129,7 @@ impl Instance {
         self.write(&format!("events/{name}/enable"), "1")
     }
 
-    /// Writes one of the instance's files.
+    /// Replaces the content of one of the instance's files.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<(), Error> {
         let path = self.folder.join(name);
         fs::write(&path, text).map_err(Error::tracefs("write", &path))
@@ -181,7 +182,7 @@ fn remove_abandoned(instances: &Path) {
         let name = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         let owner = name.and_then(|name| name.split('-').next());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // Another process may be removing it at the same time.
+            // Another process may be removing the instance at the same time.
             let _ = fs::remove_dir(entry.path());
         }
     }

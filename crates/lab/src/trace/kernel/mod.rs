@@ -1,21 +1,22 @@
 //! Records the caches of the running kernel through its tracepoints.
 //!
 //! # Model
-//! Similar to `trace-cmd record` with separate instances ([`instance`]): for each processor, pages of the
-//! ring buffer are read unmodified, and decoded with the `format` files ([`mod@format`], [`ring`]).
-//! [`events`] converts the kernel's events to cache events.
+//! A recording works like `trace-cmd record` with a separate tracing instance ([`instance`]). For each
+//! processor, it reads pages of the kernel's ring buffer and decodes them as the kernel's `format` files
+//! describe ([`mod@format`], [`ring`]). [`events`] converts the kernel's events to cache events.
 //!
-//! A recording of selected processes also needs the removals that others cause. A second instance records
-//! the removals of the whole machine, of which those of known entries are used.
+//! A recording of selected processes must also contain the removals of entries by other processes. Therefore
+//! a second instance records the removals of all processes. Of these, only the removals of entries that the
+//! recording contains are used.
 //!
 //! # Invariants
-//! Events of all processors are reported in the order of their times. Events that were read are kept
-//! until all processors were read once more: a clock value from before that read determines which events
-//! are complete.
+//! Events of all processors are reported in the order of their times. An event is held back until no
+//! processor can have an earlier event that was not read: until all processors were read, beginning later
+//! than the time of the event.
 //!
 //! # Cost
-//! The requested buffer for each processor; about a byte for each page of files that are cached
-//! completely (see [`resident`]).
+//! The kernel needs the requested buffer for each processor. This process needs about one byte for each
+//! cached page of a file that is cached completely (see [`resident`]).
 
 #[cfg(any(test, fuzzing))]
 mod damaged;
@@ -64,7 +65,7 @@ pub struct KernelConfig {
 pub enum Processes {
     /// All processes except this one.
     All,
-    /// These processes, and those that they started or will start.
+    /// These processes and all their descendants, including processes that are started during the recording.
     Trees(Vec<u32>),
     /// The command that is passed to [`KernelRecorder::spawn`], and the processes that it starts.
     Spawned,
@@ -86,17 +87,18 @@ pub struct KernelSummary {
 /// A recording in progress. Its kernel instances are removed on drop.
 #[derive(Debug)]
 pub struct KernelRecorder {
-    /// The events of the processes and, if not all are recorded, the removals of the whole machine.
+    /// The source of the events of the recorded processes. If not all processes are recorded, also the source
+    /// of the removals of the whole machine.
     sources: Vec<Source>,
     translator: Translator,
-    /// Events that were read, but that earlier events may still precede.
+    /// Events that were read, but may be preceded by events that were not read yet.
     held: Vec<RawEvent>,
     events: u64,
     missing: Vec<&'static str>,
 }
 
 impl KernelRecorder {
-    /// Sets up the tracing, and starts it, except for [`Processes::Spawned`].
+    /// Sets up the tracing. Starts it, except for [`Processes::Spawned`], where [`Self::spawn`] starts it.
     pub fn start(config: &KernelConfig) -> Result<Self, Error> {
         let tracefs = Tracefs::mount()?;
         let (known, missing) = tracepoint::find(|name| tracefs.event_file(name));
@@ -144,8 +146,9 @@ impl KernelRecorder {
 
     /// Starts the tracing, and runs `command`.
     ///
-    /// A recorded thread starts the command, so that it is recorded from its first moment: the kernel
-    /// adds children of the threads that it traces, and removes threads that exit, as this thread does.
+    /// The command is started by a thread that is recorded. The kernel also records the children of recorded
+    /// threads, so the command is recorded from its start. This thread exits immediately, which ends its own
+    /// recording.
     pub fn spawn(&self, command: &mut Command) -> Result<Child, Error> {
         let starter = || {
             let thread = rustix::thread::gettid().as_raw_pid().cast_unsigned();
@@ -162,8 +165,8 @@ impl KernelRecorder {
         })
     }
 
-    /// Calls `emit` with each event until `stop` returns true. `stop` receives a duration for which it
-    /// may wait.
+    /// Calls `emit` with each event until `stop` returns true. `stop` is called before each read of the
+    /// buffers, and may wait for at most the duration that it receives.
     pub fn run(
         mut self,
         stop: &mut dyn FnMut(Duration) -> bool,
@@ -191,8 +194,8 @@ impl KernelRecorder {
             .try_for_each(|source| source.set_tracing(on))
     }
 
-    /// Reads the available events, and returns the time up to which they are complete; `now` if there are
-    /// no more.
+    /// Reads the available events of all sources. Returns the time up to which all events have been read:
+    /// `now`, or an earlier time if more events are available.
     fn read(&mut self, now: u64) -> Result<u64, Error> {
         let before = self.held.len();
         let mut complete = now;

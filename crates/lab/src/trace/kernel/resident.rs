@@ -1,4 +1,4 @@
-//! The entries that are known to be cached.
+//! Tracks the entries of the kernel's caches that are known to be cached, from the recorded events.
 
 use larder_cache::tape::CacheKind;
 use std::collections::HashMap;
@@ -18,8 +18,8 @@ pub(super) struct Key {
 /// The set of entries known to be cached.
 ///
 /// # Cost
-/// Neighbours share a word: about a byte for each page of files that are cached completely, 50 for
-/// each inode.
+/// Pages of a file with adjacent indexes share a word. A file that is cached completely needs about one byte
+/// for each page; an inode needs 50 bytes.
 #[derive(Debug, Default)]
 pub(super) struct Resident(HashMap<Key, u64>);
 

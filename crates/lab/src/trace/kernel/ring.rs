@@ -1,4 +1,4 @@
-//! The pages of the kernel's ring buffer, as `trace_pipe_raw` returns them.
+//! Decodes the pages of the kernel's ring buffer, as `trace_pipe_raw` returns them.
 //!
 //! # Layout
 //! A page has the time of its first event, the number of bytes in use, and the events. Each event
@@ -15,14 +15,15 @@ pub(super) struct PageLayout {
     data: Field,
 }
 
-/// Larger than any page of the buffer: the kernel's largest consists of 2^16 memory pages.
+/// The largest accepted size of a page of the buffer. The kernel's largest page consists of 2^16 memory
+/// pages.
 const MOST_PAGE_BYTES: usize = 1 << 28;
 
 /// The bits of `commit` that contain the length. Higher bits indicate losses, which `stats` counts.
 const LENGTH: u64 = (1 << 20) - 1;
 const DELTA_BITS: u32 = 27;
 
-// Values of the 5 bits: the length of the event in words, or one of these.
+// The values of the 5 bits that are not the length of the event in words.
 const LONG: u32 = 0;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
@@ -49,8 +50,8 @@ impl PageLayout {
         self.data.offset + self.data.size
     }
 
-    /// Calls `event` with the time and bytes of each event of `page`, in order. Ends early if the
-    /// page is malformed. A time beyond the maximum wraps around.
+    /// Calls `event` with the time and bytes of each event of `page`, in order. Returns `None` after the
+    /// valid events if the page is malformed. A time above the maximum wraps around.
     pub(super) fn events(&self, page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Option<()> {
         let mut time = self.timestamp.read(page)?;
         let length = usize::try_from(self.commit.read(page)? & LENGTH).ok()?;
@@ -72,7 +73,8 @@ impl PageLayout {
                     rest = &rest[4..];
                 }
                 TIME_STAMP => {
-                    // The upper five bits are those of the previous time.
+                    // The event contains the lower 59 bits. The upper five bits are equal to those of the
+                    // previous time.
                     let low = delta | u64::from(word(rest)?) << DELTA_BITS;
                     time = time >> 59 << 59 | low;
                     rest = &rest[4..];

@@ -1,4 +1,4 @@
-//! A source of events: an instance, and the tracepoints that are enabled in it.
+//! Reads the events of one tracing instance, whose tracepoints may be limited to a device or to some threads.
 
 use super::error::Error;
 use super::instance::{Instance, Tracefs};
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Maximum number of pages that are read from one processor in its turn.
+/// Maximum number of pages that are read from one processor before the next processor is read.
 const PAGES: usize = 1024;
 
 /// An event of the kernel.
@@ -27,7 +27,7 @@ pub(super) struct RawEvent {
 pub(super) struct Source {
     instance: Instance,
     layout: PageLayout,
-    /// By the numbers with which events begin.
+    /// The enabled tracepoints, by the number at the start of their events.
     known: HashMap<u16, Known>,
     page: Vec<u8>,
 }
@@ -74,8 +74,8 @@ impl Source {
 
     /// Includes only the events of the process trees of `roots`.
     pub(super) fn limit_to_trees(&self, roots: &[u32]) -> Result<(), Error> {
-        // The kernel adds threads that listed threads create meanwhile. Threads that unlisted threads
-        // create are found as descendants when the processes are examined again.
+        // Threads may be created meanwhile. If their parent is already listed, the kernel lists them too.
+        // Otherwise they are found as descendants when the processes are examined again.
         let mut listed = BTreeSet::new();
         loop {
             let all = processes::of_trees(roots)?;
@@ -96,8 +96,8 @@ impl Source {
         self.instance.lost()
     }
 
-    /// Appends the available events to `events`. If there are more, returns the time up to which they are
-    /// complete.
+    /// Appends available events to `events`. If more events are available than were read, returns the time up
+    /// to which the events of all processors have been read.
     pub(super) fn read(&mut self, events: &mut Vec<RawEvent>) -> Result<Option<u64>, Error> {
         let mut complete = None::<u64>;
         for pipe in self.instance.pipes() {
@@ -113,8 +113,8 @@ impl Source {
 }
 
 impl PageLayout {
-    /// Appends the events of one processor to `events`. If there are more, returns the time of the last
-    /// one.
+    /// Appends available events of one processor to `events`. If more events are available than were read,
+    /// returns the time of the last event that was read.
     fn read_pipe(
         &self,
         pipe: &OwnedFd,

@@ -1,8 +1,8 @@
-//! The recorded tracepoints, and their recorded fields.
+//! The tracepoints that are recorded, and the fields of their events that are used.
 
 use super::format::{Field, Format};
 
-/// The meaning of an event.
+/// The meaning of the events of a tracepoint, with the fields that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tracepoint {
     /// A folio was added to the page cache: device, inode, index, order.
@@ -41,7 +41,7 @@ const PAGE_FIELDS: &[&str] = &["s_dev", "i_ino", "index"];
 const FOLIO_FIELDS: &[&str] = &["s_dev", "i_ino", "index", ORDER];
 const RANGE_FIELDS: &[&str] = &["s_dev", "i_ino", "index", "last_index"];
 const INODE_FIELDS: &[&str] = &["dev", "ino"];
-/// Absent in kernels without large folios, where it is 0.
+/// The field with the order of a folio. Kernels without large folios lack this field; the order is then 0.
 const ORDER: &str = "order";
 
 const TRACEPOINTS: [Description; 12] = [
@@ -106,9 +106,9 @@ pub(super) const REQUIRED: [Tracepoint; 2] = [Tracepoint::AddFolio, Tracepoint::
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub tracepoint: Tracepoint,
-    /// Its directory below `events`.
+    /// The directory of the tracepoint below `events`.
     pub name: &'static str,
-    /// The number with which its events begin.
+    /// The number at the start of each of its events.
     pub id: u16,
     fields: [Option<Field>; FIELDS],
     /// The name of the field with the device.
@@ -164,8 +164,9 @@ impl Known {
         Some(values)
     }
 
-    /// Returns the kernel's filter for `device`. The blocks of a device are pages of an inode with the
-    /// device's number, in an internal file system of the kernel, whose device has no major number.
+    /// Returns a filter in the kernel's syntax for events of `device`, which includes the blocks of the
+    /// device. The kernel caches these blocks as pages of an inode in an internal file system. The number of
+    /// that inode is the device number; the device number of that file system has the major number 0.
     pub(super) fn filter(&self, device: u32) -> String {
         let field = self.device_field;
         if field == "s_dev" {
