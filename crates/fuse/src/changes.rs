@@ -1,11 +1,11 @@
-//! Operations that change the volume.
+//! The operations of a mount that change its volume.
 //!
-//! The kernel has checked permissions. The server only decides which set-id bits a file keeps: the
-//! kernel leaves that to the server (`FUSE_HANDLE_KILLPRIV_V2`), and does not pass whether the caller
-//! is in the file's group.
+//! The kernel has already checked permissions. The server only decides which set-id bits a file keeps
+//! after a change. The kernel leaves this decision to the server (`FUSE_HANDLE_KILLPRIV_V2`). It does not
+//! pass whether the caller is in the group of the file, so the server looks this up.
 //!
-//! With `-o sync`, a change is durable before the reply is sent ([`Operations::synced`]). Writes are
-//! an exception: the kernel, which knows the option, sends an fsync after each write.
+//! With `-o sync`, each change is made durable before the reply is sent ([`Operations::synced`]). Writes
+//! are an exception, because the kernel knows the option and sends an fsync after each write.
 
 use crate::node::NodeId;
 use crate::operations::{Answer, Entry, Operations, inode_of};
@@ -15,31 +15,32 @@ use larder::{
 };
 use rustix::io::Errno;
 
-/// Maximum number of bytes that one request copies. A program continues after a short count.
+/// The maximum number of bytes that one request copies. If a request copies less than requested, the program
+/// sends another request for the rest.
 const COPY_BYTES: u64 = 64 << 20;
 /// The set-group-id bit of a mode.
 const SET_GROUP_ID: u16 = 0o2000;
-/// The attribute that holds an access control list.
+/// The name of the attribute that contains an access control list.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
-/// How the writer uses the count of bytes written.
+/// Whether a write may write fewer bytes than requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
-    /// The writer continues after a short write, as programs do.
+    /// The write may be short. The writer is a program, which writes the rest with another call.
     Short,
-    /// The writer sees only errors. The kernel writes back its cache, which includes stores to
-    /// mappings, and only an error reaches msync(2) and fsync(2).
+    /// The write must write all bytes or return an error. The writer is the kernel, which writes back its
+    /// cache and passes only errors to msync(2) and fsync(2).
     All,
 }
 
 /// The process that sent a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// The user id.
+    /// The user ID.
     pub uid: u32,
-    /// The group id.
+    /// The group ID.
     pub gid: u32,
-    /// The calling thread; 0 if it has no number in this pid namespace.
+    /// The ID of the calling thread, or 0 if the thread is not visible in the server's PID namespace.
     pub thread: u32,
 }
 
@@ -48,15 +49,15 @@ impl Caller {
         self.uid == 0
     }
 
-    /// Returns whether the caller is in group `gid`. The protocol does not pass supplementary groups:
-    /// they are read from /proc. A caller that is not found there has none.
+    /// Returns whether the caller is in group `gid`. Supplementary groups are read from /proc, because the
+    /// protocol does not pass them. A caller that is not in /proc is treated as having none.
     fn is_in_group(self, gid: u32) -> bool {
         self.gid == gid
             || std::fs::read_to_string(format!("/proc/{}/status", self.thread))
                 .is_ok_and(|status| groups_of(&status).any(|group| group == gid))
     }
 
-    /// Returns the role of the caller for the file with `metadata`.
+    /// Returns the privileges that the caller has for the file with `metadata`.
     fn role_for(self, metadata: &Metadata) -> ChangedBy {
         if self.is_root() {
             ChangedBy::Privileged
@@ -73,7 +74,7 @@ impl Caller {
 pub(crate) struct Name<'a> {
     /// The directory.
     pub parent: NodeId,
-    /// Any bytes except `/` and NUL.
+    /// The name, which may contain any bytes except `/` and NUL.
     pub name: &'a [u8],
 }
 
@@ -87,7 +88,7 @@ impl Operations {
         }
     }
 
-    /// Runs `change` on a node's inode, and makes the change durable if the mount is synchronous.
+    /// Runs `change` on the inode of `node`. On a mount with `-o sync`, makes the change durable.
     fn change<T>(
         &self,
         operation: &'static str,
@@ -113,7 +114,7 @@ impl Operations {
         made.map(entry_of)
     }
 
-    /// Adds a name to a file.
+    /// Creates a hard link to a file.
     pub(crate) fn link(&self, node: NodeId, place: Name<'_>) -> Answer<Entry> {
         self.check_writable()?;
         let parent = inode_of(place.parent)?;
@@ -150,10 +151,10 @@ impl Operations {
 
     /// Sets the attributes that stat(2) returns.
     ///
-    /// When chown(2) passes neither an owner nor a group, the kernel requests no attribute, or only the
-    /// change time. If the owner of the file calls it, this removes set-id bits. The kernel sends the
-    /// same request for other users, to whom ext4 would deny it, and before root's writes, which remove
-    /// no bits.
+    /// If chown(2) is called with neither an owner nor a group, the kernel sends a request with no attribute
+    /// or with only the change time. If the caller is the owner of the file, such a request must remove
+    /// set-id bits. In two other cases, the kernel sends the same request and no bits are removed: for other
+    /// users, to whom ext4 would deny the call, and before writes of root.
     pub(crate) fn set_attributes(
         &self,
         caller: Caller,
@@ -175,8 +176,8 @@ impl Operations {
         })
     }
 
-    /// Writes `buf` at an offset in bytes, and returns the number of bytes written. `unprivileged` is
-    /// the writer, if the kernel says that the set-id bits must be removed.
+    /// Writes `buf` at an offset in bytes, and returns the number of bytes written. `unprivileged` is the
+    /// writer if the kernel requests that the set-id bits are removed, otherwise `None`.
     pub(crate) fn write(
         &self,
         unprivileged: Option<Caller>,
@@ -190,7 +191,7 @@ impl Operations {
         }
         self.with_inode("write", node, |volume, ino| {
             if unprivileged.is_none() && self.direct_io {
-                // Without direct I/O, the kernel removes capabilities before a privileged write.
+                // Without direct I/O, the kernel itself removes capabilities before a write of root.
                 volume.remove_privileges(ino, ChangedBy::Privileged)?;
             }
             match count {
@@ -203,7 +204,7 @@ impl Operations {
         })
     }
 
-    /// Allocates, removes or moves a range.
+    /// Allocates, removes or moves a range of a file.
     pub(crate) fn fallocate(
         &self,
         caller: Caller,
@@ -219,7 +220,7 @@ impl Operations {
         })
     }
 
-    /// Copies at most `len_bytes`, and returns the number of bytes copied.
+    /// Copies at most `len_bytes` from one file to another, and returns the number of bytes copied.
     pub(crate) fn copy_range(
         &self,
         caller: Caller,
@@ -235,7 +236,7 @@ impl Operations {
         })
     }
 
-    /// Makes a file or a directory durable. On a read-only mount it has nothing to do.
+    /// Makes all changes of a file or a directory durable. On a read-only mount, has no effect.
     pub(crate) fn sync(&self, node: NodeId, data_only: bool) -> Answer<()> {
         if !self.can_write() {
             return Ok(());
@@ -245,8 +246,8 @@ impl Operations {
         })
     }
 
-    /// Sets an extended attribute. A new access control list removes the set-group-id bit if the caller
-    /// is not in the file's group, as chmod(2) would.
+    /// Sets an extended attribute. If the attribute is an access control list and the caller is not in the
+    /// file's group, removes the set-group-id bit, as chmod(2) does.
     pub(crate) fn set_xattr(
         &self,
         caller: Caller,
@@ -299,8 +300,8 @@ impl Operations {
         })
     }
 
-    /// Returns `answer`, after the change is durable if the mount is synchronous. `node` is what was
-    /// changed: a file, or the directory that contains a name.
+    /// Returns `answer`. On a mount with `-o sync`, first makes the changes of `node` durable. `node` must be
+    /// the changed file, or the directory in which a name was changed.
     fn synced<T>(&self, node: NodeId, answer: T) -> Answer<T> {
         if self.sync {
             self.sync(node, false)?;
@@ -318,7 +319,7 @@ impl Operations {
     }
 }
 
-/// Returns the supplementary groups in the text of /proc/PID/status.
+/// Returns the supplementary groups in `status`, the text of /proc/PID/status.
 fn groups_of(status: &str) -> impl Iterator<Item = u32> {
     let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
     let words = groups.unwrap_or_default().split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! Errors of mounts.
+//! Errors of mounting, serving and unmounting.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// The result of a mount operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed mount or unmount.
+/// An error of mounting, serving or unmounting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,7 +22,7 @@ pub enum Error {
     /// The mount point contains files. Errno: `ENOTEMPTY`.
     #[error("mount point {} is not empty", .0.display())]
     NotEmpty(PathBuf),
-    /// A larder mount already exists there. Errno: `EBUSY`.
+    /// A larder mount already exists at the mount point. Errno: `EBUSY`.
     #[error("{} is already a larder mount of {source_name}", .mountpoint.display())]
     InUse {
         /// The mount point.
@@ -30,15 +30,15 @@ pub enum Error {
         /// The source of the existing mount.
         source_name: String,
     },
-    /// A FUSE mount without a server exists there. Errno: `ENOTCONN`.
+    /// A FUSE mount without a server exists at the mount point. Errno: `ENOTCONN`.
     #[error("{} is a mount whose server has exited", .0.display())]
     ServerDead(PathBuf),
-    /// The mount point cannot be examined. Errno: the cause's.
+    /// The mount point cannot be examined. Errno: the errno of `source`.
     #[error("cannot use mount point {}: {source}", .mountpoint.display())]
     Mountpoint {
         /// The mount point.
         mountpoint: PathBuf,
-        /// The system's reason.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The kernel's FUSE device is missing. Errno: `ENODEV`.
@@ -67,12 +67,12 @@ pub enum Error {
         most = crate::MountOptions::MAX_THREADS
     )]
     TooManyThreads(usize),
-    /// The system refused the mount. Errno: the cause's.
+    /// The kernel refused the mount. Errno: the errno of `source`.
     #[error("cannot mount on {}: {source}", .mountpoint.display())]
     Mount {
         /// The mount point.
         mountpoint: PathBuf,
-        /// The system's reason.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The path is not a mount point. Errno: `EINVAL`.
@@ -89,21 +89,21 @@ pub enum Error {
     /// Files of the mount are in use. Errno: `EBUSY`.
     #[error("{} is in use", .0.display())]
     Busy(PathBuf),
-    /// The system refused to unmount. Errno: the cause's.
+    /// The kernel refused to unmount. Errno: the errno of `source`.
     #[error("cannot unmount {}: {source}", .mountpoint.display())]
     Unmount {
         /// The mount point.
         mountpoint: PathBuf,
-        /// The system's reason.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// The session with the kernel failed. Errno: the cause's.
+    /// The session with the kernel failed. Errno: the errno of the contained error.
     #[error("the FUSE session failed: {0}")]
     Session(io::Error),
-    /// The server failed to start. Errno: the cause's.
+    /// The server failed to start. Errno: the errno of the contained error.
     #[error("the server cannot start: {0}")]
     NotReady(io::Error),
-    /// The volume could not be closed cleanly. Errno: the cause's.
+    /// The volume could not be closed without an error. Errno: the errno of the contained error.
     #[error("the most recent writes may be lost: {0}")]
     Close(larder::Error),
     /// The volume was unmounted, but its server reported that the close failed. Errno: `EIO`.
@@ -114,7 +114,7 @@ pub enum Error {
         /// The server's message.
         what: String,
     },
-    /// The volume was unmounted and closed, but the server's recording is incomplete. Errno: `EIO`.
+    /// The volume was unmounted and closed, but the recording of its caches is incomplete. Errno: `EIO`.
     #[error("{} is unmounted and the image is complete, but the recording is not: {what}", .mountpoint.display())]
     Unrecorded {
         /// The former mount point.
@@ -122,7 +122,7 @@ pub enum Error {
         /// The server's message.
         what: String,
     },
-    /// The list of mounts could not be read. Errno: the cause's.
+    /// The list of mounts could not be read. Errno: the errno of the contained error.
     #[error("cannot read /proc/self/mountinfo: {0}")]
     MountInfo(io::Error),
     /// The mount belongs to another user. Errno: `EPERM`.
@@ -130,10 +130,10 @@ pub enum Error {
     NotOwner {
         /// The mount point.
         mountpoint: PathBuf,
-        /// The id of the user who mounted it.
+        /// The ID of the user who mounted the image.
         owner: u32,
     },
-    /// The mount's server cannot be queried. Errno: the cause's.
+    /// The server of the mount cannot be queried. Errno: the errno of the contained error.
     #[error(transparent)]
     Observe(#[from] larder_observe::Error),
 }

@@ -1,8 +1,9 @@
-//! Failures of operations, each logged once.
+//! Logs failures of operations, and avoids repeated messages.
 //!
-//! A damaged inode fails on every access. The first failure of an inode with an errno is logged as a
-//! warning or error, later ones only at the debug level. The log remembers [`MAX_LOGGED`] failures,
-//! then forgets all of them at once.
+//! Every access to a damaged inode fails. For each pair of an inode and an errno, the first failure is
+//! logged as a warning or an error, and later failures at the debug level. The log stores
+//! [`MAX_LOGGED`] such pairs. When there are more, it discards all of them, so that failures may be logged
+//! again.
 
 use larder::Error;
 use parking_lot::Mutex;
@@ -11,7 +12,7 @@ use std::collections::HashSet;
 
 const MAX_LOGGED: usize = 1024;
 
-/// The failures that were logged.
+/// The set of failures that were logged.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorLog {
     logged: Mutex<HashSet<(u64, i32)>>,
@@ -42,7 +43,7 @@ impl ErrorLog {
     }
 }
 
-/// Returns whether programs often meet the errno on a healthy image.
+/// Returns whether operations on an undamaged image often fail with `errno`.
 fn is_ordinary(errno: Errno) -> bool {
     matches!(
         errno,

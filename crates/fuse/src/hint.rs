@@ -1,12 +1,12 @@
-//! Hints for errors.
+//! Hints for the user on errors of mounting and unmounting.
 
 use crate::{Error, mount_of};
 
-/// How to list mounts.
+/// The hint for a path that is not the mount point of an image.
 const LIST_MOUNTS: &str = "use the mount point of an image; findmnt -t fuse.larder lists them";
 
 impl Error {
-    /// Returns what the user can do about the error, if that is known.
+    /// Returns advice on what the user can do about the error, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {

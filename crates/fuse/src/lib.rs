@@ -1,13 +1,14 @@
 //! Larder volumes as FUSE mounts.
 //!
-//! - [`Server`] mounts a [`Volume`](larder::Volume), read-only or writable, and answers the kernel's
-//!   requests until the volume is unmounted.
+//! - [`Server`] mounts a [`Volume`](larder::Volume), read-only or writable, and answers the requests of
+//!   the kernel until the volume is unmounted.
 //! - [`unmount`] unmounts a volume, even if its server was killed.
-//! - [`MountEntry::server`] gives access to the statistics of a mount, with the crate
-//!   [`larder_observe`].
+//! - [`MountEntry::server`] identifies the server of a mount, which can be queried for statistics with the
+//!   crate [`larder_observe`].
 //!
-//! The layers, from the top: [`Server`] owns the mount. `transport` implements the FUSE protocol; only
-//! this module uses the crate `fuser`. `operations` runs the requests on the volume.
+//! The crate has three layers. [`Server`] owns the mount. The module `transport` implements the FUSE
+//! protocol, and is the only module that uses the crate `fuser`. The module `operations` executes requests
+//! on the volume.
 
 #![forbid(unsafe_code)]
 

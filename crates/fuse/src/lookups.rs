@@ -1,24 +1,25 @@
-//! Lookup counts of the nodes that the kernel refers to, on a writable mount.
+//! Counts, for each inode of a writable mount, how often the kernel has received its node number.
 //!
-//! Model: `nlookup` of the kernel's FUSE inodes. Each reply that names a node adds one, and a `FORGET`
-//! subtracts. Until the count is zero, the kernel may use the node even when it has no name, so the
-//! volume holds the inode.
+//! Model: the counts correspond to `nlookup` of the kernel's FUSE inodes. Each reply that contains a node
+//! number adds one to the count, and a `FORGET` request subtracts from it. While the count is not zero, the
+//! kernel may use the node even if the file has no name. Therefore the volume holds the inode: it does not
+//! free the inode until it is released.
 //!
-//! Cost: 10 to 20 bytes for each node, and the same for the volume's count.
+//! Cost: 10 to 20 bytes for each node here, and as many bytes in the volume for the inodes that it holds.
 //!
-//! Locking: the lock of a shard guards its counts. The volume's hold is taken under this lock.
-//! Otherwise another thread could find the node counted and forget it before it is held. The release
-//! needs no lock.
+//! Locking: the counts are in shards, and the lock of a shard guards its counts. The inode is held under this
+//! lock. Otherwise another thread could find a count for the node, and subtract it, before the inode is held.
+//! The inode is released without the lock.
 
 use larder::Ino;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// A power of two, larger than the number of threads.
+/// The number of shards: a power of two that is larger than the usual number of threads.
 const SHARDS: usize = 64;
 
-/// Lookup counts of the nodes that the kernel refers to.
+/// The lookup counts of the nodes that the kernel may use.
 #[derive(Debug)]
 pub(crate) struct Lookups {
     shards: [Mutex<HashMap<u32, u32>>; SHARDS],
@@ -37,8 +38,8 @@ impl Lookups {
         &self.shards[ino.0 as usize % SHARDS]
     }
 
-    /// Counts a lookup of `ino` whose reply is about to be sent. The first lookup calls `hold` to hold
-    /// the inode. On an error, the reply must be that error.
+    /// Adds one to the count of `ino`, before the reply with its node number is sent. If there was no count,
+    /// calls `hold`, which must hold the inode. If `hold` fails, the caller must reply with the error.
     pub(crate) fn count_lookup(
         &self,
         ino: Ino,
@@ -54,7 +55,8 @@ impl Lookups {
         Ok(())
     }
 
-    /// Subtracts `count` lookups. Returns true if none is left: the caller then releases the inode.
+    /// Subtracts `count` from the count of `ino`. Returns true if the count is then zero; the caller must
+    /// release the inode.
     #[must_use]
     pub(crate) fn forget(&self, ino: Ino, count: u64) -> bool {
         let mut shard = self.shard(ino).lock();
@@ -63,8 +65,8 @@ impl Lookups {
         };
         let left = u64::from(*known.get()).saturating_sub(count);
         match u32::try_from(left) {
-            // The counter saturated, so the real count is unknown: the node is kept until the
-            // connection ends.
+            // The count has reached its maximum, so the real number is unknown. The inode is held until
+            // the connection ends.
             _ if *known.get() == u32::MAX => false,
             Ok(left) if left > 0 => {
                 *known.get_mut() = left;
@@ -77,7 +79,8 @@ impl Lookups {
         }
     }
 
-    /// Removes all counts, when the connection to the kernel has ended. The caller releases each inode.
+    /// Removes all counts and returns their inodes, which the caller must release. This is called when the
+    /// connection to the kernel has ended.
     pub(crate) fn forget_all(&self) -> Vec<Ino> {
         let shards = self.shards.iter();
         shards

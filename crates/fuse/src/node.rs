@@ -1,8 +1,8 @@
-//! FUSE node numbers and inode numbers.
+//! Converts between FUSE node numbers and inode numbers.
 //!
-//! The two are the same with two exceptions, so no table is needed. FUSE calls the root 1, ext4 calls
-//! it 2. Inode 1 of ext4 contains the bad blocks and is not a file. Node 2, which is free for it, is
-//! never a valid file.
+//! A node number equals the inode number, with two exceptions, so no table is needed. The root has node number
+//! 1 in FUSE and inode number 2 in ext4. Inode 1 of ext4 contains the bad blocks and is not a file, so it has
+//! no node. Therefore node number 2 is never valid.
 
 use larder::Ino;
 
@@ -16,7 +16,7 @@ impl NodeId {
     /// A node that is never valid: every request for it fails.
     pub(crate) const INVALID: Self = Self(2);
 
-    /// Returns the inode, if the number can be an inode number.
+    /// Returns the inode number of the node, or `None` if no file can have this node number.
     pub(crate) fn ino(self) -> Option<Ino> {
         match self {
             Self::ROOT => Some(Ino::ROOT),
@@ -25,7 +25,7 @@ impl NodeId {
         }
     }
 
-    /// Returns the node of an inode; [`NodeId::INVALID`] for inodes 0 and 1.
+    /// Returns the node number of an inode, or [`NodeId::INVALID`] for inodes 0 and 1.
     pub(crate) fn of(ino: Ino) -> Self {
         match ino {
             Ino::ROOT => Self::ROOT,

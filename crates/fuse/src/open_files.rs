@@ -1,9 +1,9 @@
-//! The files that the kernel has open, by their handles.
+//! The table of files that the kernel has opened with a request.
 //!
-//! Model: the file table, with numbers that are never reused. On most mounts it is empty: there the
-//! kernel opens files without a request, and reads them by their node.
+//! Model: this is a file table in which numbers, called handles, are never reused. On most mounts the table
+//! is empty, because the kernel opens files without a request and reads them by their node number.
 //!
-//! Locking: one lock. It is taken to find, add or remove an entry, and never held during a read.
+//! Locking: one lock guards the table. It is held to find, add or remove an entry, and not during a read.
 
 use larder::OpenFile;
 use parking_lot::RwLock;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A file that the kernel opened, or [`Handle::NONE`].
+/// The number of an open file in the table, or [`Handle::NONE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Handle(pub u64);
 
@@ -20,7 +20,7 @@ impl Handle {
     pub(crate) const NONE: Self = Self(0);
 }
 
-/// The files that the kernel has open.
+/// The table of open files.
 #[derive(Debug, Default)]
 pub(crate) struct OpenFiles {
     files: RwLock<HashMap<Handle, Arc<OpenFile>>>,

@@ -3,11 +3,11 @@
 //!
 //! Invariants:
 //! 1. Only requests of this kernel change the image. Therefore the kernel may cache every reply forever
-//!    ([`FOREVER`]), including negative lookups. The exception is a mount that checks the caller of
-//!    each request (`allow_root`).
-//! 2. On a read-only mount, nodes are not counted and never forgotten: see [`crate::node`]. On a
-//!    writable mount, every node that a reply names is counted before the reply is sent
-//!    ([`Operations::count_node_lookup`]).
+//!    ([`FOREVER`]), including replies that a name does not exist. The exception is a mount with
+//!    `allow_root`, which must check the caller of each request.
+//! 2. On a writable mount, each reply that contains a node number is counted before it is sent
+//!    ([`Operations::count_node_lookup`]). On a read-only mount, nothing is counted, because node numbers
+//!    stay valid ([`crate::node`]).
 
 use crate::MountOptions;
 use crate::error_log::ErrorLog;
@@ -20,11 +20,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// 100 years, longer than any mount. The kernel converts it to clock ticks and limits it to the
-/// maximum.
+/// The time for which replies may be cached: 100 years, longer than any mount. The kernel converts it to
+/// clock ticks, and limits the result.
 pub(crate) const FOREVER: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// Linux's default readahead.
+/// The default readahead of Linux, in bytes.
 const DEFAULT_READAHEAD_BYTES: usize = 128 << 10;
 
 /// The maximum length of a name in bytes, as statfs(2) returns it.
@@ -33,47 +33,48 @@ pub(crate) const NAME_BYTES: usize = 255;
 /// A file in a reply to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    /// Its node.
+    /// The node number of the file.
     pub node: NodeId,
     /// The attributes that stat(2) returns.
     pub metadata: Metadata,
 }
 
-/// An entry of a listing, with the attributes of its file.
+/// What a listing of a directory contains about the file of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listed {
-    /// `.` or `..`: the kernel needs only the number.
+    /// The entry is `.` or `..`, of which the kernel needs only the number.
     Dot,
-    /// The file can be read.
+    /// The attributes of the file were read.
     Known(Entry),
-    /// The file cannot be read. It is listed; a request for it returns the error.
+    /// The inode of the file cannot be read. The entry is listed, and a request for the file returns the
+    /// error.
     Unreadable(NodeId),
 }
 
 /// What lseek(2) searches for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seek {
-    /// Data.
+    /// A position with data.
     Data,
-    /// A hole.
+    /// A position in a hole.
     Hole,
 }
 
-/// The volume of a mount.
+/// A mounted volume, and the state that its operations need.
 #[derive(Debug)]
 pub(crate) struct Operations {
     volume: Arc<Volume>,
     open_files: OpenFiles,
-    /// The kernel caches no pages of files, so Larder's page cache must.
+    /// Whether the kernel caches no pages of files, so that Larder's page cache must keep them.
     pub(crate) direct_io: bool,
-    /// Changes are durable before the reply is sent.
+    /// Whether each change must be durable before the reply is sent.
     pub(crate) sync: bool,
     /// The lookup counts; `None` on a read-only mount.
     lookups: Option<Lookups>,
     log: ErrorLog,
 }
 
-/// The requested value, or the errno for the reply.
+/// The result of an operation: the requested value, or the errno for the reply.
 pub(crate) type Answer<T> = Result<T, Errno>;
 
 impl Operations {
@@ -107,7 +108,7 @@ impl Operations {
         self.log.failed(operation, node.0, error)
     }
 
-    /// Runs `run` on a node's inode, and logs a failure under the name `operation`.
+    /// Runs `run` on the inode of `node`. Logs a failure under the name `operation`.
     pub(crate) fn with_inode<T>(
         &self,
         operation: &'static str,
@@ -117,14 +118,15 @@ impl Operations {
         run(&self.volume, inode_of(node)?).map_err(|error| self.failed(operation, node, &error))
     }
 
-    /// Counts a lookup whose reply is about to be sent. Fails with `ESTALE` if the file was deleted in
-    /// the meantime; then the reply must not name it.
+    /// Counts a lookup, before the reply with `entry` is sent. Fails with `ESTALE` if the file was deleted
+    /// after it was found. The reply must then be this error.
     pub(crate) fn count_lookup(&self, entry: &Entry) -> Answer<()> {
         self.count_node_lookup(entry.node)?;
         if !self.can_write() {
             return Ok(());
         }
-        // From here on, the number cannot be reused for another file.
+        // The inode is now held, so its number cannot be reused. It may have been reused before: compare the
+        // generation.
         let metadata = self.metadata(entry.node);
         if metadata.is_ok_and(|now| now.generation == entry.metadata.generation) {
             return Ok(());
@@ -133,7 +135,8 @@ impl Operations {
         Err(Errno::STALE)
     }
 
-    /// Counts a lookup as [`Operations::count_lookup`] does, for whichever file has the node now.
+    /// Counts a lookup of the file that has the number `node` at present. Does not check whether this is the
+    /// file that was found.
     fn count_node_lookup(&self, node: NodeId) -> Answer<()> {
         let (Some(lookups), Some(ino)) = (&self.lookups, node.ino()) else {
             return Ok(());
@@ -142,7 +145,7 @@ impl Operations {
         held.map_err(|error| self.failed("lookup", node, &error))
     }
 
-    /// Subtracts `count` lookups of a node.
+    /// Subtracts `count` from the lookup count of a node. Releases the inode if the count is then zero.
     pub(crate) fn forget(&self, node: NodeId, count: u64) {
         if let (Some(lookups), Some(ino)) = (&self.lookups, node.ino())
             && lookups.forget(ino, count)
@@ -151,7 +154,8 @@ impl Operations {
         }
     }
 
-    /// Removes all lookup counts, when the connection to the kernel has ended.
+    /// Removes all lookup counts and releases their inodes. This is called when the connection to the kernel
+    /// has ended.
     pub(crate) fn forget_all(&self) {
         for ino in self.lookups.iter().flat_map(Lookups::forget_all) {
             self.release_inode(ino);
@@ -164,9 +168,10 @@ impl Operations {
         }
     }
 
-    /// Returns the file named `name` in `parent`; `None` if it does not exist.
+    /// Returns the file `name` in the directory `parent`, or `None` if it does not exist.
     ///
-    /// An NFS server that exports the mount and has only a file handle looks up `.` and `..`.
+    /// The names `.` and `..` are supported, because the kernel looks them up for an NFS server that exports
+    /// the mount and has only a file handle.
     pub(crate) fn lookup(&self, parent: NodeId, name: &[u8]) -> Answer<Option<Entry>> {
         if name.len() > NAME_BYTES {
             return Err(Errno::NAMETOOLONG);
@@ -194,8 +199,8 @@ impl Operations {
         self.with_inode("readlink", node, Volume::read_link)
     }
 
-    /// Opens a file with readahead state of its own. On a writable mount, all readers of a file share
-    /// the state of the inode.
+    /// Opens a file, and returns a handle with a readahead state of its own. On a writable mount, returns
+    /// [`Handle::NONE`], and all readers of a file use the readahead state of the inode.
     pub(crate) fn open(&self, node: NodeId) -> Answer<Handle> {
         self.with_inode("open", node, |volume, ino| {
             if self.can_write() {
@@ -210,11 +215,12 @@ impl Operations {
         self.open_files.remove(handle);
     }
 
-    /// Fills `buf` from a file. The count is short only at the end of the file.
+    /// Fills `buf` from a file, and returns the number of bytes read. This is less than the size of `buf`
+    /// only at the end of the file.
     ///
-    /// Without direct I/O, the kernel caches what it reads, so Larder does not keep the pages. A
-    /// request larger than the kernel's default readahead shows that the limit was raised: then the
-    /// kernel reads ahead far enough without Larder's readahead.
+    /// Without direct I/O, the kernel caches the pages that it reads, so Larder does not keep them. If a
+    /// request is larger than the default readahead of Linux, the kernel's limit was raised. The kernel
+    /// then reads far enough ahead, so Larder does not read ahead.
     pub(crate) fn read(
         &self,
         node: NodeId,
@@ -235,10 +241,10 @@ impl Operations {
         })
     }
 
-    /// Lists a directory from `cookie` on, until `emit` breaks.
+    /// Lists a directory from `cookie` on, until `emit` returns `Break`.
     ///
-    /// A failure after the first entry ends the listing there. The kernel continues after the last
-    /// entry, and then gets the error.
+    /// If reading fails after the first entry, the listing ends without an error. The kernel requests the
+    /// entries after the last one, and this request returns the error.
     pub(crate) fn read_dir(
         &self,
         node: NodeId,
@@ -256,8 +262,8 @@ impl Operations {
         })
     }
 
-    /// Returns the file of a directory entry that is about to be sent to the kernel, and counts the
-    /// lookup.
+    /// Returns the file of a directory entry, and counts a lookup of the file. This must be called before
+    /// the entry is sent to the kernel.
     pub(crate) fn listed(&self, entry: &DirEntry<'_>) -> Listed {
         if matches!(entry.name, b"." | b"..") {
             return Listed::Dot;
@@ -275,8 +281,8 @@ impl Operations {
         self.with_inode("getxattr", node, |volume, ino| volume.xattr(ino, name))
     }
 
-    /// Returns the names of all extended attributes, each followed by a NUL. Only root sees those of
-    /// the administrator (`trusted.`).
+    /// Returns the names of all extended attributes, each followed by a NUL. Names that begin with
+    /// `trusted.` are included only for root.
     pub(crate) fn xattrs(&self, node: NodeId, is_root: bool) -> Answer<Vec<u8>> {
         let names = self.with_inode("listxattr", node, Volume::xattrs)?;
         let mut list = Vec::new();
@@ -289,7 +295,7 @@ impl Operations {
         Ok(list)
     }
 
-    /// Returns the offset of the next data or hole at or after an offset.
+    /// Returns the offset of the next data, or of the next hole, at or after `offset_bytes`.
     pub(crate) fn seek(&self, node: NodeId, what: Seek, offset_bytes: u64) -> Answer<u64> {
         self.with_inode("lseek", node, |volume, ino| match what {
             Seek::Data => volume.seek_data(ino, offset_bytes),
@@ -303,14 +309,14 @@ impl Operations {
     }
 }
 
-/// Returns the inode of a node. A node without an inode means damage in the image, since the kernel
-/// only sends nodes that a reply named.
+/// Returns the inode number of a node. The kernel sends only node numbers that a reply contained. If a
+/// number cannot be an inode number, the image is damaged, and an error is returned.
 pub(crate) fn inode_of(node: NodeId) -> Answer<Ino> {
     node.ino().ok_or(Errno::UCLEAN)
 }
 
-/// Returns the node of a directory entry. Only `..` may refer to the root: the kernel rejects a root
-/// that is its own child.
+/// Returns the node number for a directory entry. Only `..` may refer to the root, because the kernel rejects a
+/// root directory that is its own child. Another entry that refers to the root gets an invalid number.
 fn child_node(name: &[u8], ino: Ino) -> NodeId {
     if ino == Ino::ROOT && name != b".." {
         NodeId::INVALID

@@ -1,28 +1,28 @@
-//! Options of a mount.
+//! The options of a mount.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 
-/// Options of [`Server::mount`](crate::Server::mount), one field each.
+/// The options of [`Server::mount`](crate::Server::mount).
 ///
-/// The kernel checks permissions (`default_permissions`), unless `fakeroot` says otherwise.
+/// The kernel checks permissions (`default_permissions`), unless `fakeroot` is true.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 pub struct MountOptions {
-    /// The source that mount(8) shows. Default: empty, shown as `larder`.
+    /// The source that mount(8) shows. If it is empty, the source is `larder`. Default: empty.
     pub fs_name: OsString,
-    /// The part of the file-system type after `fuse.`; with `None` the type is exactly `fuse`. Default:
-    /// `larder`.
+    /// The part of the file-system type after `fuse.`. If it is `None`, the type is `fuse`. Default: `larder`.
     pub subtype: Option<String>,
     /// Mount for writing. The volume must have been opened for writing. Default: false.
     pub read_write: bool,
-    /// Make every change of content, names and attributes durable before it returns. Default: false.
+    /// Make each change of content, names or attributes durable before the system call returns. Default:
+    /// false.
     pub sync: bool,
-    /// Give every user who has access root's permissions. Default: false.
+    /// Give the permissions of root to every user who has access. Default: false.
     pub fakeroot: bool,
-    /// Give all users access. Default: false, only the user who mounts.
+    /// Give all users access. Otherwise, only the user who mounts has access. Default: false.
     pub allow_other: bool,
-    /// Give root access, as well as the user who mounts. Default: false.
+    /// Give access to root and to the user who mounts. Default: false.
     pub allow_root: bool,
     /// Honour set-user-id bits; needs root. Default: false.
     pub suid: bool,
@@ -32,19 +32,20 @@ pub struct MountOptions {
     pub noexec: bool,
     /// Mount over a directory that is not empty. Default: false.
     pub nonempty: bool,
-    /// Do not let the kernel cache pages of files. Every read is answered from the volume's page cache,
-    /// and its readahead policy sees the reads exactly as the program issued them. Default: false.
+    /// Do not let the kernel cache pages of files. Every read is answered from the page cache of the volume,
+    /// and the readahead policy of the volume receives each read as the program issued it. Default: false.
     pub direct_io: bool,
-    /// Let the kernel collect written data before it sends it. This is cheaper for programs that write
-    /// a few bytes at a time. But errors such as a full device are returned by close(2) or fsync(2)
-    /// instead of write(2), and each file created or removed costs one more request. Default: false.
+    /// Let the kernel collect written data before it sends the data to the server. This is faster for
+    /// programs that write a few bytes at a time. But errors such as a full device are returned by close(2)
+    /// or fsync(2) instead of write(2), and each file created or removed costs one more request. Default:
+    /// false.
     pub writeback_cache: bool,
-    /// Threads that answer requests, at most [`MountOptions::MAX_THREADS`]. Default: 16 if the mount
-    /// is writable, so that many threads can wait for one commit; otherwise twice the number of
-    /// processors, at least 4 and at most 8.
+    /// The number of threads that answer requests, at most [`MountOptions::MAX_THREADS`]. The default for a
+    /// writable mount is 16, so that many threads can wait for a commit. The default for a read-only mount
+    /// is twice the number of processors, but at least 4 and at most 8.
     pub threads: Option<NonZeroUsize>,
-    /// The kernel's maximum readahead, in bytes; set only if the server runs as root. Default: 1 MiB
-    /// (Linux: 128 KiB).
+    /// The maximum readahead of the kernel, in bytes. It has an effect only if the server runs as root.
+    /// Default: 1 MiB. The default of Linux is 128 KiB.
     pub kernel_readahead_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A mounted volume and the threads that answer its requests.
+//! The server of a mount: owns the mounted volume, and answers the kernel's requests in several threads.
 
 use crate::mount::attach::{Attached, attach};
 use crate::mount::unmount::unmount_own;
@@ -24,21 +24,22 @@ pub struct Server {
     guard: Unserved,
 }
 
-/// Unmounts a server's mount, from any thread.
+/// A handle with which any thread can unmount the mount of a server.
 #[derive(Clone, Debug)]
 pub struct Unmounter {
     entry: MountEntry,
 }
 
 impl Unmounter {
-    /// Unmounts the mount, or detaches it if it is in use. A detached mount ends, and [`Server::serve`]
-    /// returns, when its last user has closed it.
+    /// Unmounts the mount. If it is in use, detaches it from its mount point; it then ends when its last file
+    /// is closed. [`Server::serve`] returns when the mount has ended.
     pub fn unmount(&self) -> Result<Unmounted> {
         unmount_own(&self.entry)
     }
 }
 
-/// Unmounts the mount when dropped, unless it was unmounted while it was served.
+/// A guard that unmounts the mount when it is dropped. It is emptied when the session has ended because the
+/// mount was unmounted.
 #[derive(Debug)]
 struct Unserved(Option<Unmounter>);
 
@@ -53,7 +54,7 @@ impl Drop for Unserved {
 }
 
 impl Server {
-    /// Mounts `volume` on `mountpoint`.
+    /// Mounts `volume` on `mountpoint`. The mount is not served before [`Server::serve`] is called.
     pub fn mount(volume: Arc<Volume>, mountpoint: &Path, options: &MountOptions) -> Result<Self> {
         if let Some(threads) = options.threads
             && threads.get() > MountOptions::MAX_THREADS
@@ -73,7 +74,7 @@ impl Server {
         })
     }
 
-    /// Returns the mount point, as the kernel names it.
+    /// Returns the canonical path of the mount point.
     #[must_use]
     pub fn mountpoint(&self) -> &Path {
         &self.unmounter.entry.mountpoint
@@ -87,18 +88,18 @@ impl Server {
 
     /// Answers requests until the volume is unmounted.
     ///
-    /// `ready` is called once, when the threads are about to start and the statistics socket answers.
-    /// Its value is dropped after the unmount. If it fails, the volume is unmounted without being
+    /// `ready` is called once, after the statistics socket is open and before the threads start. The value
+    /// that it returns is dropped after the unmount. If `ready` fails, the volume is unmounted without being
     /// served.
     ///
-    /// The volume is closed before the socket is removed, so that a socket without a listener shows
-    /// that the image is free. Clients that wait on the socket receive the result of the close, and the
-    /// result of `end_recording`: the reason why the recording is incomplete. It is called after the
-    /// close.
+    /// After the unmount, the volume is closed, `end_recording` is called, and the socket is removed, in this
+    /// order. Therefore, if no process listens on the socket, the image is no longer in use. `end_recording` must
+    /// return the reason if the recording is incomplete. Clients that wait on the socket receive this reason,
+    /// or the error of the close.
     ///
     /// # Errors
-    /// [`Error::Session`] if the connection to the kernel broke; [`Error::NotReady`] if `ready` failed;
-    /// [`Error::Close`] if some written data did not reach the image.
+    /// Returns [`Error::Session`] if the connection to the kernel failed, [`Error::NotReady`] if `ready`
+    /// failed, and [`Error::Close`] if some written data did not reach the image.
     pub fn serve<T>(
         self,
         ready: impl FnOnce() -> io::Result<T>,
@@ -120,7 +121,7 @@ impl Server {
         let outcome = match ready() {
             Ok(_served) => session.run(),
             Err(error) => {
-                // Programs that wait for a reply get an error.
+                // This ends the connection, so programs that wait for a reply get an error.
                 drop(session);
                 Err(Error::NotReady(error))
             }
@@ -143,7 +144,8 @@ impl Server {
     }
 }
 
-/// Raises the kernel's readahead above its default of 128 KiB. This needs root and a real /sys.
+/// Sets the maximum readahead of the kernel for the mount, which is 128 KiB by default. This requires root and
+/// a writable /sys.
 fn raise_kernel_readahead(entry: &MountEntry, wanted_bytes: u64) {
     if !rustix::process::geteuid().is_root() {
         return;

@@ -1,4 +1,4 @@
-//! Attaching a mount: root calls the kernel, other users run fusermount3.
+//! Attaches a mount to its mount point. Root uses mount(2), and other users run fusermount3.
 
 use super::{fusermount, info, unmount};
 use crate::{Error, MountEntry, MountOptions, Result};
@@ -13,25 +13,25 @@ use std::path::{Path, PathBuf};
 /// The kernel's FUSE device.
 pub(crate) const DEVICE: &str = "/dev/fuse";
 
-/// A mount that is not served yet.
+/// A mount that exists in the kernel and is not served yet.
 #[derive(Debug)]
 pub(crate) struct Attached {
     /// The connection to the kernel.
     pub device: OwnedFd,
-    /// The kernel's description of the mount.
+    /// The entry of the mount in the kernel's list of mounts.
     pub entry: MountEntry,
 }
 
-/// Checks in advance whether a volume can be mounted: whether FUSE is available, the mount point is
-/// usable, and the caller may use the options.
+/// Checks, before an image is opened, whether it can be mounted: whether FUSE is available, the mount point
+/// can be used, and the caller may use the options.
 ///
 /// # Errors
-/// As [`Server::mount`](crate::Server::mount).
+/// Returns the same errors as [`Server::mount`](crate::Server::mount).
 pub fn check_mount(mountpoint: &Path, options: &MountOptions) -> Result<()> {
     checked(mountpoint, options).map(|_| ())
 }
 
-/// Returns the canonical mount point after all checks.
+/// Makes the checks of [`check_mount`], and returns the canonical path of the mount point.
 fn checked(mountpoint: &Path, options: &MountOptions) -> Result<PathBuf> {
     if !Path::new(DEVICE).exists() {
         return Err(Error::NoFuseDevice);
@@ -50,13 +50,13 @@ fn checked(mountpoint: &Path, options: &MountOptions) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Mounts on `mountpoint`.
+/// Checks the mount point and the options, and attaches a mount to `mountpoint`.
 pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attached> {
     let is_root = rustix::process::geteuid().is_root();
     let path = checked(mountpoint, options)?;
     let device = if is_root {
         match mount_directly(&path, options) {
-            // Root in a container may lack permissions that a set-user-id program gains.
+            // In a container, root may lack permissions that the set-user-id program fusermount3 has.
             Err(Error::Mount { source, .. })
                 if source.kind() == io::ErrorKind::PermissionDenied
                     && fusermount::find().is_ok() =>
@@ -72,7 +72,7 @@ pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attach
     match found.and_then(|entry| entry.ok_or_else(|| Error::NotMounted(path.clone()))) {
         Ok(entry) => Ok(Attached { device, entry }),
         Err(error) => {
-            // An unserved mount must not remain.
+            // A mount without a server must not remain.
             if let Err(left) = unmount::detach(&path, true) {
                 tracing::warn!("cannot unmount {}: {left}", path.display());
             }
@@ -81,7 +81,7 @@ pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attach
     }
 }
 
-/// Checks that the mount point is usable, and returns the canonical path.
+/// Checks that the mount point can be used, and returns its canonical path.
 fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf> {
     let failed = |source: io::Error| match Errno::from_io_error(&source) {
         Some(Errno::NOENT) => Error::NoMountpoint(mountpoint.to_owned()),
@@ -94,7 +94,7 @@ fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf
     let path = info::canonical_mountpoint(mountpoint).map_err(failed)?;
     let present = info::mounted_at(&path)?.filter(MountEntry::is_fuse);
     if let Some(entry) = present {
-        // Checked first: on a mount without a server, all other checks fail.
+        // This is checked first, because on a mount without a server all other checks fail.
         if unmount::is_server_dead(&path) {
             return Err(Error::ServerDead(path));
         }
@@ -111,7 +111,7 @@ fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf
     if !is_directory {
         return Err(Error::NotDirectory(path));
     }
-    // If the directory cannot be read, the kernel decides.
+    // If the directory cannot be read, the kernel decides whether it can be mounted on.
     let holds_files = fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some());
     if holds_files && !may_hold_files {
         return Err(Error::NotEmpty(path));
@@ -176,7 +176,7 @@ fn kernel_flags(options: &MountOptions) -> MountFlags {
 fn mount_through_fusermount(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd> {
     let program = fusermount::find()?;
     let mut text = OsString::from(if options.read_write { "rw" } else { "ro" });
-    // Only root can get here with `suid` or `dev`.
+    // `checked` has rejected `suid` and `dev` for users other than root.
     text.push(if options.suid { ",suid" } else { ",nosuid" });
     text.push(if options.dev { ",dev" } else { ",nodev" });
     if options.sync {

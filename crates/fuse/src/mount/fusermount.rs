@@ -1,8 +1,8 @@
-//! fusermount3, the set-user-id program that mounts for users other than root.
+//! Runs fusermount3, the set-user-id program that mounts for users other than root.
 //!
-//! It receives the number of one end of a socket pair, mounts, and sends the descriptor of `/dev/fuse`
-//! back over it. Its end of the pair is its standard input, so that no descriptor has to be made
-//! inheritable here.
+//! The program inherits one end of a socket pair, and gets the number of this descriptor. It mounts, and
+//! sends the descriptor of `/dev/fuse` over the socket. The inherited end is its standard input, so that this
+//! process does not have to make a descriptor inheritable.
 
 use crate::{Error, Result};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -18,13 +18,13 @@ use std::process::{Command, Stdio};
 
 const PROGRAM: &str = "fusermount3";
 
-/// Directories to search as well as PATH, which mount(8) and systemd clear.
+/// Directories that are searched after those in PATH, because mount(8) and systemd clear PATH.
 const USUAL_DIRECTORIES: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
 
-/// Finds fusermount3: in the directories of PATH, then in the usual ones.
+/// Returns the path of fusermount3. Searches the directories of PATH, and then the usual directories.
 ///
 /// # Errors
-/// [`Error::NoFusermount`] if it is not found.
+/// Returns [`Error::NoFusermount`] if the program is not found.
 pub(super) fn find() -> Result<PathBuf> {
     find_in(&env::var_os("PATH").unwrap_or_default())
 }
@@ -38,8 +38,8 @@ fn find_in(path: &OsStr) -> Result<PathBuf> {
         .ok_or(Error::NoFusermount)
 }
 
-/// Mounts on `mountpoint` with `options` (already joined with commas) and
-/// returns the descriptor of the FUSE device.
+/// Mounts on `mountpoint` with `options`, a list separated by commas. Returns the descriptor of the FUSE
+/// device.
 pub(super) fn mount(program: &Path, mountpoint: &Path, options: &OsStr) -> Result<OwnedFd> {
     let failed = |source| Error::Mount {
         mountpoint: mountpoint.to_owned(),
@@ -67,11 +67,11 @@ pub(super) fn mount(program: &Path, mountpoint: &Path, options: &OsStr) -> Resul
     }
 }
 
-/// Unmounts a mount; with `lazy`, detaches it immediately and unmounts when the last user has closed
-/// it.
+/// Unmounts the mount at `mountpoint`. If `lazy`, detaches the mount immediately; it ends when its last file
+/// is closed.
 ///
 /// # Errors
-/// The program's message.
+/// Returns an error with the message of fusermount3.
 pub(super) fn unmount(program: &Path, mountpoint: &Path, lazy: bool) -> io::Result<()> {
     let output = Command::new(program)
         .arg("-u")
@@ -92,7 +92,7 @@ pub(super) fn unmount(program: &Path, mountpoint: &Path, lazy: bool) -> io::Resu
     Err(io::Error::new(kind, message))
 }
 
-/// Escapes commas in the value of an option.
+/// Escapes commas and backslashes in the value of an option.
 pub(super) fn escaped(value: &OsStr) -> OsString {
     let mut bytes = Vec::with_capacity(value.len());
     for &byte in value.as_bytes() {

@@ -1,7 +1,7 @@
-//! The list of mounts in `/proc/self/mountinfo`.
+//! Reads the kernel's list of mounts, `/proc/self/mountinfo`.
 //!
-//! stat(2) on a mount point calls the mount's server, which answers only the user who mounted it, and
-//! fails if the server is dead. The kernel's list is always available.
+//! A mount point is not examined with stat(2). The kernel would send a request to the mount's server,
+//! which answers only the user who mounted, and which may have ended. The list does not depend on servers.
 
 use crate::{Error, Result};
 use larder_observe::Mount;
@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// One mount.
+/// An entry in the list of mounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MountEntry {
@@ -23,21 +23,21 @@ pub struct MountEntry {
     pub mountpoint: PathBuf,
     /// File-system type, such as `fuse.larder`.
     pub fs_type: String,
-    /// The source.
+    /// The source, which is the path of the image for a larder mount unless `fsname` was given.
     pub source: OsString,
     /// Options of the file system, such as `user_id=1000`.
     pub super_options: String,
 }
 
 impl MountEntry {
-    /// Returns whether it is a FUSE mount that larder may have created. The user can choose the
-    /// subtype, so the type does not decide it.
+    /// Returns whether this is a FUSE mount. Larder may have created any FUSE mount, because the user can
+    /// choose the subtype, the part of the type after `fuse.`.
     #[must_use]
     pub fn is_fuse(&self) -> bool {
         self.fs_type == "fuse" || self.fs_type.starts_with("fuse.")
     }
 
-    /// Returns the id of the user who mounted it, for a FUSE mount.
+    /// Returns the ID of the user who mounted, or `None` if this is not a FUSE mount.
     #[must_use]
     pub fn owner(&self) -> Option<u32> {
         self.super_options
@@ -46,10 +46,10 @@ impl MountEntry {
             .and_then(|uid| uid.parse().ok())
     }
 
-    /// Returns the identity of the mount's statistics socket.
+    /// Returns the identity of the mount, with which its server can be queried.
     ///
     /// # Errors
-    /// [`Error::NotLarder`] if it is not a FUSE mount.
+    /// Returns [`Error::NotLarder`] if this is not a FUSE mount.
     pub fn server(&self) -> Result<Mount> {
         let owner = self.owner().filter(|_| self.is_fuse());
         let owner = owner.ok_or_else(|| Error::NotLarder {
@@ -64,10 +64,10 @@ impl MountEntry {
     }
 }
 
-/// Returns the mount at `mountpoint`, the topmost if there are several.
+/// Returns the mount at `mountpoint`. If several mounts are stacked there, returns the topmost.
 ///
 /// # Errors
-/// [`Error::NotMounted`] if nothing is mounted there.
+/// Returns [`Error::NotMounted`] if nothing is mounted there.
 pub fn find_mount(mountpoint: &Path) -> Result<MountEntry> {
     let path = canonical_mountpoint(mountpoint).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => Error::Absent(mountpoint.to_owned()),
@@ -82,7 +82,7 @@ pub fn find_mount(mountpoint: &Path) -> Result<MountEntry> {
 /// Returns whether a FUSE mount of `source` exists in this mount namespace.
 ///
 /// # Errors
-/// [`Error::MountInfo`].
+/// Returns [`Error::MountInfo`] if the list of mounts cannot be read.
 pub fn is_mounted(source: &OsStr) -> Result<bool> {
     let is_it = |entry: &MountEntry| entry.is_fuse() && entry.source == source;
     Ok(entries()?.iter().any(is_it))
@@ -98,7 +98,8 @@ pub(crate) fn mounted_at(path: &Path) -> Result<Option<MountEntry>> {
 /// Returns the mount that contains `path`.
 ///
 /// # Errors
-/// [`Error::Mountpoint`] if the path does not exist, [`Error::MountInfo`].
+/// Returns [`Error::Mountpoint`] if the path does not exist, and [`Error::MountInfo`] if the list of mounts
+/// cannot be read.
 pub fn mount_of(path: &Path) -> Result<Option<MountEntry>> {
     let path = fs::canonicalize(path).map_err(|source| Error::Mountpoint {
         mountpoint: path.to_owned(),
@@ -106,24 +107,24 @@ pub fn mount_of(path: &Path) -> Result<Option<MountEntry>> {
     })?;
     let mut entries = entries()?;
     entries.retain(|entry| path.starts_with(&entry.mountpoint));
-    // The last of several mounts at the same place is on top.
+    // If several mounts have the same mount point, the last in the list is the topmost.
     Ok(entries
         .into_iter()
         .max_by_key(|entry| entry.mountpoint.as_os_str().len()))
 }
 
-/// Returns all mounts, each after the mounts below it.
+/// Returns all mounts. If mounts are stacked at a mount point, the topmost is the last.
 fn entries() -> Result<Vec<MountEntry>> {
     let list = fs::read("/proc/self/mountinfo").map_err(Error::MountInfo)?;
     let lines = list.split(|&byte| byte == b'\n');
     Ok(lines.filter_map(parse_line).collect())
 }
 
-/// Returns the mount point as the kernel names it. Symbolic links are followed, but without a request
-/// to a file system that may be mounted there.
+/// Returns the path of a mount point as the kernel lists it. Symbolic links are followed. No request is sent
+/// to the file system that may be mounted there.
 pub(crate) fn canonical_mountpoint(path: &Path) -> io::Result<PathBuf> {
-    // Symbolic links to the mount point are followed by reading their text. readlink(2) on the root of
-    // a mount fails, as intended, without involving a dead server.
+    // Resolving the mount point itself would send a request to its server. Therefore only its parent is
+    // resolved, and symbolic links to the mount point are followed by reading their targets.
     let mut path = std::path::absolute(path)?;
     for _ in 0..40 {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -143,8 +144,8 @@ pub(crate) fn canonical_mountpoint(path: &Path) -> io::Result<PathBuf> {
     ))
 }
 
-/// Parses one line: `id parent major:minor root mountpoint options [tags] - type source super-options`.
-/// Blanks in names are written in octal.
+/// Parses a line of the list: `id parent major:minor root mountpoint options [tags] - type source
+/// super-options`. Blanks in names are written as octal escapes.
 fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|&byte| byte == b' ');
     let device = std::str::from_utf8(fields.nth(2)?).ok()?;
@@ -164,7 +165,8 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     })
 }
 
-/// Replaces the kernel's escapes such as `\040` for blanks, tabs, newlines and backslashes.
+/// Replaces the octal escapes, such as `\040`, with which the kernel writes blanks, tabs, newlines and
+/// backslashes.
 fn unescape(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -1,4 +1,4 @@
-//! Mounts: attaching, finding and unmounting them.
+//! Attaches, finds and unmounts mounts.
 
 pub(crate) mod attach;
 mod fusermount;

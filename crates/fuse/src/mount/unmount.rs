@@ -1,4 +1,4 @@
-//! Unmounting, also if the server was killed.
+//! Unmounts mounts, including those whose server was killed.
 
 use super::{fusermount, info};
 use crate::{Error, MountEntry, Result};
@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long an unmount waits for the server to release its image.
+/// The maximum time for which an unmount waits until the server has closed its image.
 const SERVER_EXIT: Duration = Duration::from_secs(5);
 
 /// The result of an unmount.
@@ -17,20 +17,20 @@ const SERVER_EXIT: Duration = Duration::from_secs(5);
 pub enum Unmounted {
     /// The mount has ended.
     Now,
-    /// The mount is detached from the tree; it ends when its last user has closed it.
+    /// The mount is detached from its mount point. It ends when its last file is closed.
     WhenUnused,
 }
 
 /// Unmounts the mount at `mountpoint`, and waits until its server has written all data to the image
 /// and closed it.
 ///
-/// With `lazy`, a mount in use is detached from the tree immediately and ends with its last user. A
-/// mount whose server was killed is always detached, and the server's socket is removed.
+/// If `lazy`, a mount in use is detached from its mount point immediately, and ends when its last file is
+/// closed. If the server was killed, the mount is always detached, and the socket of the server is removed.
 ///
 /// # Errors
-/// [`Error::NotMounted`], [`Error::NotLarder`], [`Error::Busy`], [`Error::ServerClose`] if it is
-/// unmounted but some data was not written, [`Error::Unrecorded`] if its recording ended early, or the
-/// system's error.
+/// Returns [`Error::NotMounted`], [`Error::NotLarder`], [`Error::Busy`] or the error of the system call if the
+/// mount cannot be unmounted. Returns [`Error::ServerClose`] if the mount was unmounted and some data was not
+/// written. Returns [`Error::Unrecorded`] if the mount was unmounted and its recording had ended early.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     let entry = info::find_mount(mountpoint)?;
     let server = entry.server()?;
@@ -47,22 +47,22 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     Ok(outcome)
 }
 
-/// Waits until the server has closed the volume that was mounted at `path`. Returns the failure that
-/// the server reports, if any.
+/// Waits until the server has closed the volume that was mounted at `path`. Returns the error that the server
+/// reports, if there is one.
 fn close_failure(closing: Closing, path: &Path) -> Option<Error> {
     let mountpoint = path.to_owned();
     let what = match closing.wait() {
         Ok(Answer::Closed(failure)) => failure?,
         Ok(Answer::Unrecorded(what)) => return Some(Error::Unrecorded { mountpoint, what }),
-        // A server that does not know this request has nothing to write.
+        // A server that does not know the request cannot write, so it has nothing to report.
         Ok(_) => return None,
         Err(error) => format!("the server did not report the result: {error}"),
     };
     Some(Error::ServerClose { mountpoint, what })
 }
 
-/// Unmounts this server's own mount, unless that has already happened. Another mount may be at its
-/// place by now.
+/// Unmounts the mount `entry` of this server, unless it is already unmounted. Another mount may exist at the
+/// same mount point; it is not changed.
 pub(crate) fn unmount_own(entry: &MountEntry) -> Result<Unmounted> {
     let path = &entry.mountpoint;
     let is_own_mount = info::mounted_at(path)?.is_some_and(|present| {
@@ -85,7 +85,7 @@ fn unmount_or_detach(path: &Path, lazy: bool) -> Result<Unmounted> {
     outcome.map_err(|source| failure(path, source))
 }
 
-/// Unmounts the topmost mount at `path`; with `lazy`, also a mount in use.
+/// Unmounts the topmost mount at `path`. If `lazy`, detaches the mount even if it is in use.
 pub(super) fn detach(path: &Path, lazy: bool) -> io::Result<()> {
     let mut flags = UnmountFlags::NOFOLLOW;
     flags.set(UnmountFlags::DETACH, lazy);
@@ -103,8 +103,8 @@ fn is_busy(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ResourceBusy
 }
 
-/// Returns whether a mount has no server any more: the first request fails with `ECONNABORTED`, later
-/// ones with `ENOTCONN`.
+/// Returns whether the server of the mount at `path` has ended. Without a server, the first request fails with
+/// `ECONNABORTED`, and later requests with `ENOTCONN`.
 pub(super) fn is_server_dead(path: &Path) -> bool {
     let Err(error) = std::fs::metadata(path) else {
         return false;
@@ -113,7 +113,8 @@ pub(super) fn is_server_dead(path: &Path) -> bool {
     matches!(errno, Some(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
-/// Returns the user who mounted what is at `path`, if it is another user and the caller is not root.
+/// Returns the owner of the mount at `path`, if this is another user than the caller and the caller is not
+/// root.
 fn other_owner(path: &Path) -> Option<u32> {
     let caller = rustix::process::geteuid();
     let owner = info::mounted_at(path).ok()??.owner()?;

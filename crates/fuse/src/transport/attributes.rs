@@ -1,4 +1,4 @@
-//! Conversion of attributes between the protocol and the volume.
+//! Converts attributes between the FUSE protocol and the volume.
 
 use crate::node::NodeId;
 use crate::operations::Entry;
@@ -10,13 +10,13 @@ use std::time::{Duration, SystemTime};
 /// The preferred size of a read in bytes, as stat(2) returns it.
 const BLOCK_SIZE_BYTES: u32 = 4096;
 
-/// Returns the attributes in a reply that names a node. In such replies, `fuser` uses the inode number
-/// as the node number.
+/// Returns the attributes for a reply that contains a node number. The inode number in the result is the
+/// node number, because `fuser` uses it as such in these replies.
 pub(super) fn of_entry(entry: &Entry) -> FileAttr {
     of_metadata(entry.node.0, &entry.metadata)
 }
 
-/// Returns the attributes with the inode number `ino`.
+/// Converts `metadata` to attributes with the inode number `ino`.
 pub(super) fn of_metadata(ino: u64, metadata: &Metadata) -> FileAttr {
     FileAttr {
         size: metadata.size_bytes,
@@ -33,8 +33,8 @@ pub(super) fn of_metadata(ino: u64, metadata: &Metadata) -> FileAttr {
     }
 }
 
-/// Returns attributes of a node of which only the type is known. Node 0 means that the file does not
-/// exist.
+/// Returns attributes for a node of which only the type is known. Node number 0 stands for a file that does
+/// not exist.
 pub(super) fn unknown(node: NodeId, kind: FileType) -> FileAttr {
     FileAttr {
         ino: INodeNo(node.0),
@@ -43,7 +43,7 @@ pub(super) fn unknown(node: NodeId, kind: FileType) -> FileAttr {
         atime: SystemTime::UNIX_EPOCH,
         mtime: SystemTime::UNIX_EPOCH,
         ctime: SystemTime::UNIX_EPOCH,
-        // Linux's protocol has no field for it.
+        // The protocol of Linux has no field for the creation time.
         crtime: SystemTime::UNIX_EPOCH,
         kind,
         perm: 0,
@@ -68,8 +68,8 @@ pub(super) fn file_type(kind: FileKind) -> FileType {
     }
 }
 
-/// Returns the kernel's 32-bit device number: the low 8 bits of the minor, 12 bits of the major, the
-/// high 12 bits of the minor.
+/// Returns the kernel's 32-bit device number. From the lowest bit, it consists of the low 8 bits of the minor
+/// number, the 12 bits of the major number, and the high 12 bits of the minor number.
 fn device_number(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | ((major & 0xfff) << 8) | ((minor & 0xf_ff00) << 12)
 }
@@ -81,7 +81,8 @@ fn device_of(number: u32) -> DeviceNumber {
     }
 }
 
-/// Returns what mknod(2) creates, by the type in its mode. No type means a regular file.
+/// Returns what mknod(2) must create for the file type in `mode`. If `mode` contains no type, this is a
+/// regular file.
 pub(super) fn node_to_make(mode: u32, device: u32) -> Option<Make<'static>> {
     let (kind, is_device) = match rustix::fs::FileType::from_raw_mode(mode) {
         rustix::fs::FileType::RegularFile => (FileKind::Regular, false),
@@ -129,7 +130,7 @@ pub(super) fn set_time(time: TimeOrNow) -> SetTime {
     }
 }
 
-/// Returns a time as seconds, rounded down, and the nanoseconds after them.
+/// Converts a time to seconds, which are rounded down, and nanoseconds.
 pub(super) fn timestamp(time: SystemTime) -> Timestamp {
     let whole = |since: Duration| i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
     match time.duration_since(SystemTime::UNIX_EPOCH) {

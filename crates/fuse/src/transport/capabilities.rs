@@ -1,16 +1,16 @@
-//! The capabilities that are requested in the first handshake.
+//! Negotiates the capabilities of the FUSE protocol with the kernel, in the handshake.
 
 use crate::MountOptions;
 use fuser::{InitFlags, KernelConfig};
 
 /// The maximum size of a request in bytes.
 const REQUEST_BYTES: u32 = 1 << 20;
-/// The maximum number of background requests in progress. Linux's default: 12.
+/// The maximum number of background requests in progress. The default of Linux is 12.
 const MAX_BACKGROUND: u16 = 128;
-/// The number of background requests from which on the kernel treats the device as congested.
+/// The number of background requests at which the kernel begins to treat the device as congested.
 const CONGESTION_THRESHOLD: u16 = 96;
 
-/// Requested on every mount, if the kernel supports them.
+/// The capabilities requested on every mount, if the kernel supports them.
 const ALWAYS: [InitFlags; 11] = [
     InitFlags::FUSE_ASYNC_READ,
     InitFlags::FUSE_MAX_PAGES,
@@ -22,28 +22,32 @@ const ALWAYS: [InitFlags; 11] = [
     InitFlags::FUSE_HAS_IOCTL_DIR,
     InitFlags::FUSE_NO_OPEN_SUPPORT,
     InitFlags::FUSE_NO_OPENDIR_SUPPORT,
-    // The kernel keeps a mapping and direct I/O consistent.
+    // With this capability, the kernel keeps mappings consistent with direct I/O.
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
-/// Requested on a writable mount. `FUSE_SETXATTR_EXT` is not included, because `fuser` cannot parse it.
+/// The capabilities requested only on a writable mount. `FUSE_SETXATTR_EXT` is not included, because `fuser`
+/// cannot parse requests that use it.
 const WRITING: [InitFlags; 2] = [
-    // The volume applies the umask, because a default access control list replaces it.
+    // The kernel passes the umask, and the volume applies it, unless the directory has a default access
+    // control list.
     InitFlags::FUSE_DONT_MASK,
-    // The server removes set-id bits when it changes the file. Otherwise the kernel looks for
-    // capabilities in the file's attributes at every write.
+    // The server removes set-id bits when it changes a file. Without this capability, the kernel would read
+    // the attribute with the file's capabilities at every write.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
 ];
 
-/// Requests the capabilities that the kernel supports.
+/// Requests those capabilities that the kernel supports, and sets the limits of the connection.
 pub(super) fn negotiate(config: &mut KernelConfig, options: &MountOptions) {
     let more = [
-        // The kernel invalidates cached pages when a direct write returns, but not when an asynchronous
-        // one completes: pages read in the meantime would stay stale. The server cannot invalidate them
-        // before it replies, since that waits for reads in progress, which may be queued after direct
-        // writes.
+        // Asynchronous direct I/O is not requested on a writable mount. The kernel invalidates cached pages
+        // when a direct write returns, but not when an asynchronous write completes. Pages that are read
+        // between these events would remain cached with old content. The server cannot invalidate the pages
+        // before it replies: an invalidation waits for reads in progress, and these may be queued after
+        // direct writes.
         (InitFlags::FUSE_ASYNC_DIO, !options.read_write),
-        // This makes the kernel check permissions regardless of the mount options.
+        // With this capability, the kernel would check permissions even if the mount options disable the
+        // check.
         (InitFlags::FUSE_POSIX_ACL, !options.fakeroot),
         (
             InitFlags::FUSE_WRITEBACK_CACHE,
@@ -62,7 +66,7 @@ pub(super) fn negotiate(config: &mut KernelConfig, options: &MountOptions) {
             tracing::debug!(?missing, "the kernel does not support a FUSE capability");
         }
     }
-    // Each of these returns the largest accepted value if the requested one is too large.
+    // If a requested value is too large, these functions return the largest value that is accepted.
     let _ = config.set_max_write(REQUEST_BYTES);
     if let Err(most) = config.set_max_readahead(REQUEST_BYTES) {
         let _ = config.set_max_readahead(most);

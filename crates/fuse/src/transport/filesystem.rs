@@ -1,15 +1,15 @@
-//! The requests of a mount, one method each: hence the length of this file.
+//! Answers the requests of the kernel. The file is long because each kind of request has a method.
 //!
-//! Model: the kernel's caches do the work where possible. The replies let it cache names (including
-//! negative lookups), attributes, link targets, pages and listings forever. `open` and `opendir` reply
-//! that they are not implemented; then the kernel stops sending them and keeps pages and listings
-//! itself. It sends `open` only for direct I/O or `allow_root`. Only then do the readers of a file have
-//! handles of their own.
+//! Model: requests are avoided by the caches of the kernel where possible. The replies permit the kernel to
+//! cache names, also of files that do not exist, and attributes, link targets, pages and listings forever.
+//! `open` and `opendir` reply that they are not implemented. The kernel then stops sending these requests,
+//! and keeps pages and listings in its caches. With direct I/O or `allow_root`, `open` is implemented. On a
+//! read-only mount, each reader of a file then has a handle of its own.
 //!
-//! On a writable mount with `writeback_cache`, the kernel also collects writes
-//! (`FUSE_WRITEBACK_CACHE`), and maintains sizes and times of files itself until it writes them back.
-//! Without `open`, `create`, which creates and opens a file in one request, is not implemented either:
-//! the kernel uses `mknod` instead, and sends no `release`. Every reply that names a node is counted
+//! On a writable mount with `writeback_cache`, the kernel also collects writes (`FUSE_WRITEBACK_CACHE`). It
+//! then maintains the sizes and times of files until it writes them back. If `open` is not implemented,
+//! `create`, which creates and opens a file in one request, is not implemented either. The kernel then sends
+//! `mknod` instead, and sends no `release`. Each reply that contains a node number is counted
 //! ([`Operations::count_lookup`]).
 
 use super::parking::Parking;
@@ -42,7 +42,7 @@ const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
 thread_local! {
-    /// The buffer for reads: one for each thread, as large as the thread's largest request.
+    /// The buffer for reads. Each thread has one, which is as large as the largest read of the thread.
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -56,31 +56,32 @@ macro_rules! answered {
     };
 }
 
-/// A volume, as a handler of the kernel's requests.
+/// The handler of the kernel's requests for one mounted volume.
 #[derive(Debug)]
 pub(super) struct Requests {
     operations: Operations,
-    /// The scheduling of threads that wait for requests, on a writable mount.
+    /// Decides which threads wait for requests. It is `None` on a read-only mount and with one thread.
     parking: Option<Parking>,
-    /// The options, for the first handshake.
+    /// The options, which are needed in the handshake.
     options: MountOptions,
-    /// How long the kernel may cache replies.
+    /// The time for which the kernel may cache replies.
     ttl: Duration,
-    /// Whether the kernel can omit `open`, and `opendir`.
+    /// Whether the kernel may use files without `open`.
     skips_open: bool,
+    /// Whether the kernel may use directories without `opendir`.
     skips_opendir: bool,
     /// The flags in replies to `open`.
     open_flags: FopenFlags,
-    /// Sends notifications to the kernel; set at the end of the handshake.
+    /// Sends notifications to the kernel. It is set after the handshake.
     notifier: Arc<OnceLock<Notifier>>,
 }
 
 impl Requests {
     /// Creates the handler.
     ///
-    /// With `checks_each_request`, access is decided for each request, so the kernel may neither answer
-    /// from its caches nor open a file without a request. With `direct_io`, the kernel sends every
-    /// read.
+    /// If `checks_each_request`, the server checks the caller of each request. The kernel must then neither
+    /// answer from its caches nor open files without a request. With the option `direct_io`, the kernel
+    /// sends every read.
     pub(super) fn new(
         operations: Operations,
         parking: Option<Parking>,
@@ -107,17 +108,18 @@ impl Requests {
         }
     }
 
-    /// Returns the cell in which the session stores its notifier.
+    /// Returns the cell in which the session must store its notifier.
     pub(super) fn notifier(&self) -> Arc<OnceLock<Notifier>> {
         Arc::clone(&self.notifier)
     }
 
-    /// Makes the kernel drop its cached attributes of a file.
+    /// Notifies the kernel to drop its cached attributes of a file.
     ///
-    /// Called before the reply to the request that changed them, which keeps the node in use. The
-    /// kernel drops attributes without waiting for requests in progress, unlike pages.
+    /// This must be called before the reply to the request that changed the attributes, because that request
+    /// keeps the node in use. The kernel drops attributes without waiting for requests in progress. (For
+    /// pages, it would wait.)
     fn invalidate_attributes(&self, ino: INodeNo) {
-        // With a negative offset, the kernel keeps the pages.
+        // With a negative offset, the kernel drops only attributes and keeps the pages.
         let invalidated = self
             .notifier
             .get()
@@ -127,7 +129,7 @@ impl Requests {
         }
     }
 
-    /// Returns the type of a listed file: from the directory, otherwise from the inode.
+    /// Returns the type of a listed file, from the directory entry or, if that has no type, from the inode.
     fn listed_type(&self, entry: &larder::DirEntry<'_>) -> FileType {
         if matches!(entry.name, b"." | b"..") {
             return FileType::Directory;
@@ -148,8 +150,9 @@ impl Requests {
         reply.entry(&self.ttl_of(&entry.metadata), &attr, generation);
     }
 
-    /// Returns how long the kernel may cache the attributes of a file. A write removes set-id bits: the
-    /// kernel asks the server to remove them, but does not read the attributes again.
+    /// Returns the time for which the kernel may cache the attributes of a file. The attributes of a file
+    /// with set-id bits are not cached on a writable mount: a write removes these bits on the server, but
+    /// the kernel does not read the attributes again.
     fn ttl_of(&self, metadata: &Metadata) -> Duration {
         let may_lose_bits =
             metadata.kind == FileKind::Regular && metadata.permissions & 0o6000 != 0;
@@ -160,14 +163,15 @@ impl Requests {
         }
     }
 
-    /// Replies with the attributes under the inode's number in the image: the root is 2.
+    /// Replies with attributes that contain the inode number in the image, which is 2 for the root.
     fn reply_attributes(&self, reply: ReplyAttr, metadata: Answer<Metadata>) {
         let metadata = answered!(reply, metadata);
         let attr = attributes::of_metadata(metadata.ino.0.into(), &metadata);
         reply.attr(&self.ttl_of(&metadata), &attr);
     }
 
-    /// Adds an entry with the attributes of its file to a listing. Returns true if the listing is full.
+    /// Adds a directory entry and the attributes of its file to a listing. Returns true if the listing is
+    /// full and does not contain the entry.
     fn add_plus(&self, reply: &mut ReplyDirectoryPlus, entry: &larder::DirEntry<'_>) -> bool {
         let (attr, generation, ttl, counted) = match self.operations.listed(entry) {
             Listed::Known(known) => {
@@ -179,14 +183,14 @@ impl Requests {
                     Some(known.node),
                 )
             }
-            // The kernel creates no node for it.
+            // The kernel creates no node for `.` and `..`.
             Listed::Dot => (
                 attributes::unknown(NodeId(entry.ino.0.into()), FileType::Directory),
                 Generation(0),
                 Duration::ZERO,
                 None,
             ),
-            // The kernel may not cache it: it looks the file up again, and gets the error.
+            // The kernel must not cache this entry. It then looks up the file, and gets the error.
             Listed::Unreadable(node) => (
                 attributes::unknown(node, self.listed_type(entry)),
                 Generation(0),
@@ -227,7 +231,7 @@ fn name(parent: INodeNo, name: &OsStr) -> Name<'_> {
     }
 }
 
-/// Returns the attributes of a new file. The low 12 bits of the protocol's mode are the permissions.
+/// Returns the attributes with which a file is created. The low 12 bits of `mode` are the permissions.
 fn new_file(request: &Request, mode: u32, umask: u32) -> NewFile {
     let low_bits = |mode: u32| u16::try_from(mode & 0o7777).unwrap_or(0);
     NewFile {
@@ -258,7 +262,8 @@ fn flow(is_full: bool) -> ControlFlow<()> {
     }
 }
 
-/// Replies with the value of an extended attribute, or with its size if the request is for the size.
+/// Replies with the value of an extended attribute. If `room_bytes` is 0, the request is for the size of the
+/// value, and the reply is the size.
 fn reply_xattr(reply: ReplyXattr, value: &[u8], room_bytes: u32) {
     match u32::try_from(value.len()) {
         Ok(len) if room_bytes == 0 => reply.size(len),
@@ -292,7 +297,7 @@ impl Filesystem for Requests {
         if let Some(entry) = answered!(reply, found) {
             return self.reply_entry(reply, Ok(entry));
         }
-        // Node 0: the name does not exist, and the kernel may cache that.
+        // Node number 0 means that the name does not exist. The kernel may cache this reply.
         let none = attributes::unknown(NodeId(0), FileType::RegularFile);
         reply.entry(&self.ttl, &none, Generation(0));
     }

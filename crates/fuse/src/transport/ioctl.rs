@@ -1,7 +1,8 @@
-//! ioctl(2) on files of a mount: flags, project, label, discarding free space.
+//! Answers ioctl(2) requests for file flags, the project, the label of the volume, and discarding free space.
 //!
-//! The kernel derives the direction and size from the request number, and has checked who may set
-//! flags. This module checks who may set the label or discard: root, and the user who mounted.
+//! The kernel derives the direction and the size of the data from the request number. It has already checked
+//! that the caller may set flags. This module checks that the label is set and free space is discarded only by
+//! root or by the user who mounted.
 
 use crate::changes::Caller;
 use crate::node::NodeId;
@@ -9,26 +10,27 @@ use crate::operations::{Answer, Operations};
 use larder::Metadata;
 use rustix::io::Errno;
 
-/// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, of 64-bit and of 32-bit programs.
+/// The request numbers of `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, in 64-bit and in 32-bit programs.
 const GET_FLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
 const SET_FLAGS: [u32; 2] = [0x4008_6602, 0x4004_6602];
-/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`: flags in another form, and the project.
+/// The request numbers of `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`, which pass the flags in another format,
+/// and the project.
 const GET_EXTENDED: u32 = 0x801c_581f;
 const SET_EXTENDED: u32 = 0x401c_5820;
-/// `FS_IOC_GETFSLABEL` and `FS_IOC_SETFSLABEL`.
+/// The request numbers of `FS_IOC_GETFSLABEL` and `FS_IOC_SETFSLABEL`.
 const GET_LABEL: u32 = 0x8100_9431;
 const SET_LABEL: u32 = 0x4100_9432;
-/// `FITRIM`.
+/// The request number of `FITRIM`.
 const TRIM: u32 = 0xc018_5879;
 
-/// The size of `struct fsxattr`, and the offset of the project in it.
+/// The size of `struct fsxattr`, and the offset of the project in this struct, in bytes.
 const EXTENDED_BYTES: usize = 28;
 const PROJECT_OFFSET: usize = 12;
-/// The size of a label in a request, padded with zeros.
+/// The size of a label in a request, in bytes. A shorter label is padded with zeros.
 const LABEL_BYTES: usize = 256;
 
-/// Flags of `FS_IOC_GETFLAGS`, each paired with its flag in `struct fsxattr`: synchronous, immutable,
-/// append-only, not dumped, no access time, project inherited.
+/// Pairs of a flag of `FS_IOC_GETFLAGS` and the corresponding flag in `struct fsxattr`, in this order:
+/// synchronous, immutable, append-only, not dumped, no access time, project inherited.
 const EXTENDED_FLAGS: [(u32, u32); 6] = [
     (0x8, 0x20),
     (0x10, 0x8),
@@ -38,13 +40,13 @@ const EXTENDED_FLAGS: [(u32, u32); 6] = [
     (0x2000_0000, 0x200),
 ];
 
-/// Returns whether request `number` changes the file when it succeeds. The kernel does not notice such
-/// a change.
+/// Returns whether the request `number` changes attributes of the file if it succeeds. The kernel does not
+/// know of this change, so its cached attributes must be invalidated.
 pub(super) fn changes_file(number: u32) -> bool {
     SET_FLAGS.contains(&number) || number == SET_EXTENDED
 }
 
-/// Returns the bytes of the reply.
+/// Executes a request, and returns the bytes of the reply.
 pub(super) fn answer(
     operations: &Operations,
     caller: Caller,
@@ -90,7 +92,7 @@ pub(super) fn answer(
     }
 }
 
-/// Fails unless the caller is root or the user who mounted.
+/// Fails if the caller is neither root nor the user who mounted.
 fn check_privilege(caller: Caller) -> Answer<()> {
     if caller.uid == 0 || caller.uid == rustix::process::geteuid().as_raw() {
         Ok(())
@@ -111,7 +113,7 @@ fn extended(metadata: &Metadata) -> [u8; EXTENDED_BYTES] {
     bytes
 }
 
-/// Sets the flags that `struct fsxattr` can express. The project cannot be changed.
+/// Sets the flags that `struct fsxattr` contains. Fails if the request would change the project.
 fn set_extended(operations: &Operations, node: NodeId, input: &[u8]) -> Answer<()> {
     let metadata = operations.metadata(node)?;
     if u32::from_ne_bytes(bytes(input, PROJECT_OFFSET)?) != metadata.project_id {
@@ -136,8 +138,8 @@ fn set_extended(operations: &Operations, node: NodeId, input: &[u8]) -> Answer<(
     operations.set_flags(node, flags)
 }
 
-/// Runs `FITRIM` with a `struct fstrim_range`: start, length, minimum run. In the reply, the length is
-/// the number of bytes discarded.
+/// Executes `FITRIM`. The input is a `struct fstrim_range` with the start, the length and the minimum length of
+/// a free extent. In the reply, the length is the number of bytes discarded.
 fn trim(operations: &Operations, input: &[u8]) -> Answer<Vec<u8>> {
     let start_bytes = u64::from_ne_bytes(bytes(input, 0)?);
     let end_bytes = start_bytes.saturating_add(u64::from_ne_bytes(bytes(input, 8)?));
@@ -148,7 +150,7 @@ fn trim(operations: &Operations, input: &[u8]) -> Answer<Vec<u8>> {
     Ok(output)
 }
 
-/// Returns the bytes of a number at an offset.
+/// Returns the `N` bytes of `input` at the offset `at`.
 fn bytes<const N: usize>(input: &[u8], at: usize) -> Answer<[u8; N]> {
     let bytes = input.get(at..).and_then(<[u8]>::first_chunk);
     bytes.copied().ok_or(Errno::INVAL)

@@ -1,33 +1,35 @@
-//! Lingering: a thread polls briefly for the next request before it sleeps.
+//! Lets a thread poll briefly for the next request before it sleeps.
 //!
 //! # Model
-//! Halt polling of guests and hosts. A program that works sequentially sends its next request some
-//! microseconds after the last reply. Waking a thread that sleeps takes longer than most replies,
-//! especially on a virtual processor, which halts.
+//! The method corresponds to halt polling in virtual machines. A program that works sequentially sends its
+//! next request some microseconds after the last reply. Waking a sleeping thread takes longer than most
+//! replies, especially on a virtual processor, which halts when it is idle.
 //!
-//! Polling has no benefit if no request arrives, or if other threads needed the processor. After such
-//! a failure, the thread does not poll for a number of requests, which doubles with each failure.
-//! Therefore polling stays off on a loaded machine, and on if processors are idle.
+//! Polling has no benefit if no request arrives in time, which also happens if other threads need the
+//! processor. After such a failed poll, the thread does not poll for a number of requests. This number
+//! doubles with each failure. Therefore threads rarely poll on a loaded machine, and usually poll if
+//! processors are idle.
 //!
 //! # Cost
-//! At most one [`POLL_TIME`] of processor time for each request; if polling never succeeds, for one in
-//! [`MAX_SKIPPED`] requests.
+//! Polling uses at most one [`POLL_TIME`] of processor time for each request. If polling never succeeds, it
+//! uses this time only for one in [`MAX_SKIPPED`] requests.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long a thread polls for the next request.
+/// The maximum time for which a thread polls for the next request.
 const POLL_TIME: Duration = Duration::from_micros(50);
-/// The minimum and maximum number of requests without polling after a failed poll.
+/// The minimum and the maximum number of requests without polling after a failed poll.
 const MIN_SKIPPED: u32 = 256;
 const MAX_SKIPPED: u32 = 1 << 16;
 
-/// The decision whether to poll. One thread polls at a time; if two do, the counts are off by one.
+/// The state that decides whether a thread polls. Usually only one thread uses it at a time. If two threads
+/// use it at once, a count may be wrong by one, which does no harm.
 #[derive(Debug)]
 pub(super) struct Linger {
-    /// The number of requests before the next poll.
+    /// The number of requests for which no thread polls.
     skip: AtomicU32,
     /// The value of `skip` after the next failed poll.
     penalty: AtomicU32,
@@ -41,8 +43,8 @@ impl Linger {
         }
     }
 
-    /// Polls until `connection` is readable or a [`POLL_TIME`] has passed. Returns immediately if recent
-    /// polls failed.
+    /// Polls until `connection` is readable or a [`POLL_TIME`] has passed. If polling is switched off after a
+    /// failed poll, returns immediately.
     pub(super) fn wait(&self, connection: impl AsFd) {
         let skip = self.skip.load(Relaxed);
         if skip > 0 {
@@ -56,7 +58,7 @@ impl Linger {
         self.count(start.elapsed() < POLL_TIME);
     }
 
-    /// Records a poll, and whether a request arrived during it.
+    /// Records the result of a poll: whether a request arrived in time.
     fn count(&self, arrived: bool) {
         let penalty = self.penalty.load(Relaxed);
         let next = if arrived {

@@ -1,7 +1,7 @@
-//! The protocol: requests from the kernel and the replies.
+//! The FUSE protocol: receives requests from the kernel and sends the replies.
 //!
-//! Only this module uses the crate `fuser`, so that another transport (a ring shared with the kernel,
-//! or virtio-fs) can replace it. A transport provides [`start`] and [`Session::run`], and calls
+//! Only this module uses the crate `fuser`. Another transport (a ring shared with the kernel, or virtio-fs)
+//! can therefore replace this module. A transport must provide [`start`] and [`Session::run`], and call
 //! [`Operations`].
 
 mod attributes;
@@ -21,7 +21,7 @@ use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A connection to the kernel after the first handshake.
+/// A connection to the kernel after the handshake.
 #[derive(Debug)]
 pub(crate) struct Session {
     inner: fuser::Session<Requests>,
@@ -36,15 +36,16 @@ pub(crate) fn start(
     let threads = options.thread_count();
     let mut config = fuser::Config::default();
     config.n_threads = Some(threads);
-    // Each thread gets its own descriptor if the process may open the device. If only fusermount3 may
-    // open it, the threads share one.
+    // If this process may open the device, each thread gets its own descriptor. If only fusermount3 may open
+    // the device, all threads share one descriptor.
     config.clone_fd = threads > 1
         && OpenOptions::new()
             .read(true)
             .write(true)
             .open(DEVICE)
             .is_ok();
-    // The kernel decides which users have access, except with `allow_root`, which it does not know.
+    // The kernel decides which users have access. It does not know `allow_root`; for this option, `fuser`
+    // checks each request.
     let acl = if options.allow_root && !options.allow_other {
         fuser::SessionACL::RootAndOwner
     } else {
