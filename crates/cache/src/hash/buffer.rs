@@ -1,4 +1,4 @@
-//! The published hash functions of the buffer cache, of a device and a block.
+//! The published hash functions of the buffer cache. Their inputs are the numbers of the device and the block.
 //!
 //! # Model
 //! Lever 2000, section 3.2. Only the function of the reference kernel uses the device.

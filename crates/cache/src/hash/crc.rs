@@ -1,11 +1,11 @@
-//! CRC-32C as a hash function: x86 and Arm have an instruction for it.
+//! CRC-32C as a hash function. Processors of the x86 and Arm families have an instruction that computes it.
 
 use super::HashKey;
 
-/// Returns the CRC-32C of both numbers, as 16 bytes in little endian.
+/// Returns the lower bits of the CRC-32C of both numbers, which are encoded as 16 bytes in little endian.
 ///
-/// The instruction is used if the processor has it, which is tested at each call. The library is
-/// optimized for long inputs.
+/// The library uses the instruction if the processor has it, which it tests at each call. It is optimized
+/// for long inputs.
 #[inline]
 pub(super) fn crc32c(key: HashKey, bits: u32) -> u32 {
     let mut bytes = [0; 16];

@@ -1,4 +1,5 @@
-//! The published hash functions of the dentry cache, of the parent's address and the name's hash.
+//! The published hash functions of the dentry cache. Their inputs are the address of the parent and the hash
+//! of the name.
 //!
 //! # Model
 //! Lever 2000, section 3.3.
@@ -9,7 +10,7 @@ use super::word::Word;
 /// `sizeof(struct dentry)`, which is not published. This value is a whole number of cache lines.
 const DENTRY_BYTES: u64 = 128;
 
-/// The sum with which all of the functions begin.
+/// Returns the sum that all of the functions compute first.
 #[inline]
 pub(super) fn sum<W: Word>(key: HashKey) -> W {
     W::new(key.index) + W::address(key.object, DENTRY_BYTES)
@@ -22,7 +23,7 @@ pub(super) fn reference<W: Word>(key: HashKey, bits: u32) -> u32 {
     (hash ^ hash.right(bits) ^ hash.right(bits * 2)).masked(bits)
 }
 
-/// The same function with additions instead of xor.
+/// The function of the reference kernel with additions instead of xor.
 #[inline]
 pub(super) fn added<W: Word>(key: HashKey, bits: u32) -> u32 {
     let hash = sum::<W>(key);

@@ -7,7 +7,7 @@ use crate::tape::CacheKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The properties of a function other than its formula.
+/// The properties of a function except its formula.
 struct Description {
     name: &'static str,
     caches: &'static [CacheKind],
@@ -15,7 +15,7 @@ struct Description {
     about: &'static str,
 }
 
-/// A formula as a hash function.
+/// A hash function that computes the formula `F`.
 #[derive(Clone, Copy)]
 struct Formula<F>(F);
 
@@ -32,18 +32,18 @@ impl<F: Fn(HashKey, u32) -> u32 + Send + Sync> HashFunction<HashKey> for Formula
     }
 }
 
-/// Generic code that is compiled for each function, see [`Function::visit`].
+/// Generic code that is compiled for the type of each function. [`Function::visit`] calls it.
 pub trait FunctionVisitor {
-    /// The result.
+    /// The result of the code.
     type Output;
 
-    /// Runs with the function's own type.
+    /// Runs the code with `hash`, the function in its own type.
     fn visit<H: HashFunction<HashKey> + Copy + 'static>(self, hash: H) -> Self::Output;
 }
 
-/// Defines [`Function`]. The published functions exist in words of 32 bits and, as `NAME-64`, of
-/// 64: `Name, Name64 = "name": formula[parameter], cache, source or source of 64 bits, about;`. The
-/// functions of today follow: `Name = "name": formula, source, about;`.
+/// Defines [`Function`]. Each published function has a version in words of 32 bits and one in words of 64
+/// bits, whose name ends with `-64`: `Name, Name64 = "name": formula[parameter], cache, source or source of
+/// 64 bits, about;`. The functions in use today follow: `Name = "name": formula, source, about;`.
 macro_rules! functions {
     (
         published {
@@ -66,7 +66,7 @@ macro_rules! functions {
         }
 
         impl Function {
-            /// All functions. The published ones are first, cache by cache.
+            /// All functions: first the published functions of each cache, then those in use today.
             pub const ALL: &[Self] =
                 &[$(Self::$variant,)* $(Self::$variant64,)* $(Self::$todays,)*];
 
@@ -93,7 +93,7 @@ macro_rules! functions {
                 }
             }
 
-            /// Calls `visitor` with this function's type.
+            /// Calls `visitor` with this function in its own type.
             pub fn visit<V: FunctionVisitor>(self, visitor: V) -> V::Output {
                 match self {
                     $(Self::$variant => {
@@ -185,7 +185,7 @@ todays {
 }
 
 impl Function {
-    /// Returns the name by which users choose it.
+    /// Returns the name by which users choose the function.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.description().name
@@ -197,19 +197,19 @@ impl Function {
         self.description().about
     }
 
-    /// Returns the publication.
+    /// Returns the publication that describes the function.
     #[must_use]
     pub fn source(self) -> &'static str {
         self.description().source
     }
 
-    /// Returns the caches for which it was published.
+    /// Returns the caches for which the function was published; all caches for a function in use today.
     #[must_use]
     pub fn caches(self) -> &'static [CacheKind] {
         self.description().caches
     }
 
-    /// Returns its name without that of the cache for which it was published.
+    /// Returns the name of the function, without the name of the cache for which it was published.
     pub(super) fn short_name(self) -> &'static str {
         let name = self.as_str();
         let short = |cache: &CacheKind| name.strip_prefix(cache.as_str())?.strip_prefix('-');
@@ -239,8 +239,8 @@ impl HashFunction<HashKey> for Function {
     }
 }
 
-/// Returns the multiplicand of the published multiplicative function of `cache`, in words of 64
-/// bits.
+/// Returns the number that the published multiplicative function of `cache` multiplies for `key`, in a word
+/// of 64 bits.
 #[must_use]
 pub fn multiplicand(cache: CacheKind, key: HashKey) -> u64 {
     let word: Word64 = match cache {

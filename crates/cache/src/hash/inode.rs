@@ -1,13 +1,12 @@
-//! The published hash functions of the inode cache, of the superblock's address and the inode's
-//! number.
+//! The published hash functions of the inode cache. Their inputs are the address of the superblock and the
+//! inode number.
 //!
 //! # Model
-//! Lever 2000, section 3.4, which describes two functions without printing them. "The multiplicative
-//! hash function introduced above" is taken to be that of the page cache, of the sum of address and
-//! number. "A slightly modified shift-add hash function", which the kernels A to D have, is taken to
-//! be that of the reference kernel with two changes. It has a sum instead of an or, which loses the
-//! bits of the number that are also set in the address. And it first divides the address, since its
-//! lower bits are always 0.
+//! Lever 2000, section 3.4. The section describes two functions without their code, which are interpreted as
+//! follows. "The multiplicative hash function introduced above" is the function of the page cache, applied
+//! to the sum of address and number. "A slightly modified shift-add hash function", which the kernels A to D
+//! have, is the function of the reference kernel with two changes. It adds the address and the number: an or
+//! would lose the bits that are set in both. And it first divides the address, whose lower bits are always 0.
 
 use super::HashKey;
 use super::word::Word;
@@ -16,7 +15,7 @@ use super::word::Word;
 /// allocator would use.
 const SUPER_BLOCK_BYTES: u64 = 1024;
 
-/// The log2 of a cache line of the measured machines, which is 32 bytes.
+/// The log2 of the size of a cache line in bytes. On the measured machines the size was 32.
 const CACHE_LINE_SHIFT: u32 = 5;
 
 /// Returns `tmp` plus its upper parts, masked.
@@ -30,7 +29,7 @@ fn super_block<W: Word>(key: HashKey) -> W {
     W::address(key.object, SUPER_BLOCK_BYTES)
 }
 
-/// Returns the multiplicand of [`multiplicative`].
+/// Returns the number that [`multiplicative`] multiplies.
 #[inline]
 pub(super) fn sum<W: Word>(key: HashKey) -> W {
     W::new(key.index) + super_block(key)
@@ -42,7 +41,7 @@ pub(super) fn reference<W: Word>(key: HashKey, bits: u32) -> u32 {
     added(W::new(key.index) | super_block(key), bits)
 }
 
-/// The slightly modified function, as interpreted here: number plus cache line, shifted and added.
+/// The slightly modified function, as interpreted here: number plus divided address, shifted and added.
 #[inline]
 pub(super) fn modified<W: Word>(key: HashKey, bits: u32) -> u32 {
     let cache_line = super_block::<W>(key).right(CACHE_LINE_SHIFT);

@@ -3,13 +3,13 @@
 /// The identity of an object, as the input of a hash function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HashKey {
-    /// The owner of the object: an inode, a device, a directory, a volume.
+    /// The number of the inode, device, directory or volume to which the object belongs.
     pub object: u64,
-    /// The part of the owner: a page, a block, a name's hash, an inode.
+    /// The number of the page, block or inode, or the hash of the name.
     pub index: u64,
 }
 
-/// A plain number has no owner.
+/// A single number is the index, and the other number is 0.
 impl From<u64> for HashKey {
     fn from(index: u64) -> Self {
         Self { object: 0, index }
@@ -22,16 +22,16 @@ impl From<u32> for HashKey {
     }
 }
 
-/// The distance from the first index of one object to that of the next. It was chosen from 400
-/// random odd numbers because it has the fewest links in its worst case. With as many buckets as
-/// pages, files of 1 to 100,000 pages, and inode numbers in steps of 1, 2, 16 and at random, hits
-/// took at most 1.73 links and 1.37 on average. Chance is 1.5.
+/// The distance from the word of an object's index 0 to that of the next object. Of 400 random odd numbers,
+/// this one had the fewest links in its worst case. The number of buckets was that of pages. Files had 1 to
+/// 100,000 pages, and inode numbers were random or in steps of 1, 2 and 16. A hit took at most 1.73 links, and
+/// 1.37 on average. With a random distribution it would take 1.5.
 const OBJECT_STEP: u64 = 0x7c5f_c1c6_0476_b225;
 
 impl HashKey {
-    /// Returns both numbers combined in one word. The indexes of one object remain consecutive, so
-    /// the golden ratio spreads them more evenly than chance, and those of different objects remain
-    /// apart.
+    /// Returns both numbers combined in one word. Consecutive indexes of one object result in consecutive
+    /// words, so [`Hash64`](crate::table::Hash64) distributes them more evenly than a random function. The
+    /// words of different objects are far apart.
     #[must_use]
     #[inline]
     pub fn word(self) -> u64 {

@@ -1,13 +1,13 @@
-//! Mixers: rounds of xor with the upper bits and multiplication, until each bit of the key changes
-//! each bit of the hash about half the time.
+//! Mixers: rounds of a xor with the upper bits and a multiplication. After them, each bit of the key affects
+//! each bit of the hash with a probability of about one half.
 //!
-//! The shifts and multipliers are as published. Since every bit is mixed, the lower bits are the
-//! bucket.
+//! The shifts and multipliers are as published. Since all bits are mixed equally, the bucket is the lower
+//! bits.
 
 use super::HashKey;
 use super::word::{Word, Word32, Word64};
 
-/// Xor with the upper bits and multiplication, twice, and a last xor.
+/// Computes two rounds and a last xor.
 #[inline]
 fn two_rounds<W: Word>(key: HashKey, bits: u32, shifts: [u32; 3], multipliers: [u64; 2]) -> u32 {
     let word = W::joined(key);
@@ -57,11 +57,10 @@ pub(super) fn xxh3_avalanche(key: HashKey, bits: u32) -> u32 {
     (word ^ word.right(32)).masked(bits)
 }
 
-/// The finaliser of XXH3 for short inputs, which are not mixed before: P. Evensen's rotations and
-/// two rounds.
+/// The finaliser of XXH3 for short inputs, which are not mixed yet: P. Evensen's rotations and two rounds.
 #[inline]
 pub(super) fn xxh3_rrmxmx(key: HashKey, bits: u32) -> u32 {
-    /// Bytes of the input.
+    /// The length of the input in bytes.
     const LENGTH: u64 = 8;
     let multiplier = Word64::new(0x9fb2_1c65_1e98_df25);
     let word = Word64::joined(key);

@@ -1,8 +1,8 @@
-//! Hash functions that can be selected by name at run time: those of the published kernels, and those of
-//! today.
+//! Hash functions that can be selected by name at run time: those of the kernels in Lever 2000, which are
+//! called *published*, and functions in common use today.
 //!
 //! # Input
-//! The key of any of the four caches has two numbers, [`HashKey`]:
+//! The input of a function is a [`HashKey`], which consists of two numbers:
 //!
 //! | cache | `object` | `index` |
 //! |---|---|---|
@@ -11,10 +11,10 @@
 //! | dentry | inode number of the directory | hash of the name |
 //! | inode | volume | inode number |
 //!
-//! # On the hot path
-//! Each function is a separate type, for which a table can be compiled. [`Function`] is any of them,
-//! selected by name. It costs one more branch for each hash; [`Function::visit`] converts the name to the
-//! type.
+//! # Cost
+//! Each function is a separate type, so that code can be compiled for it. [`Function`] is a value that
+//! represents any of them, and costs one more branch for each hash. [`Function::visit`] calls generic code
+//! with the type of the function.
 
 mod buffer;
 mod crc;

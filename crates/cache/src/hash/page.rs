@@ -1,25 +1,26 @@
-//! The published hash functions of the page cache, of an inode's address and a page's offset.
+//! The published hash functions of the page cache. Their inputs are the address of the inode and the offset
+//! of the page in bytes.
 //!
 //! # Model
-//! Lever 2000, section 3.1. The offset is in bytes and is that of a whole page, so the functions
-//! compute it from the page's number.
+//! Lever 2000, section 3.1. The functions here compute the address and the offset from the numbers of the
+//! inode and the page.
 
 use super::HashKey;
 use super::word::Word;
 
-/// The log2 of the bytes in a page: `PAGE_SHIFT`. It converts a page's number to its offset.
+/// The shift that converts the number of a page to its offset: `PAGE_SHIFT`.
 pub(super) const PAGE: u32 = 12;
 
-/// The same for keys whose index is the offset itself, such as a swap entry.
+/// The shift for keys whose index is the offset itself, such as swap entries.
 pub(super) const ENTRY: u32 = 0;
 
 /// `sizeof(struct inode)`, which is not published. This value is an odd multiple of 16.
 const INODE_BYTES: u64 = 336;
 
-/// The lowest bit of the size, by which the formula divides the address.
+/// The log2 of the lowest bit that is set in the size. The formula divides the address by this bit.
 const INODE_ALIGNMENT: u32 = INODE_BYTES.trailing_zeros();
 
-/// The function of the reference kernel, of an offset in bytes: `s(i+o)`, masked.
+/// The function of the reference kernel: `s(i+o)`, masked.
 #[inline]
 pub(super) fn reference<W: Word, const SHIFT: u32>(key: HashKey, bits: u32) -> u32 {
     added(inode_and_page::<W, SHIFT>(key), bits)
@@ -32,14 +33,13 @@ pub(super) fn with_offset<W: Word, const SHIFT: u32>(key: HashKey, bits: u32) ->
     added(sum, bits)
 }
 
-/// The multiplicative function: the upper bits of the product. The formula shifts by 32 minus
-/// `bits`, since its word has 32.
+/// The multiplicative function: the upper bits of the product.
 #[inline]
 pub(super) fn multiplicative<W: Word, const SHIFT: u32>(key: HashKey, bits: u32) -> u32 {
     sum::<W, SHIFT>(key).multiplied().upper(bits)
 }
 
-/// Returns the multiplicand of [`multiplicative`].
+/// Returns the number that [`multiplicative`] multiplies.
 #[inline]
 pub(super) fn sum<W: Word, const SHIFT: u32>(key: HashKey) -> W {
     address::<W>(key) + offset::<W, SHIFT>(key)

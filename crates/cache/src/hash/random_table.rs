@@ -1,17 +1,17 @@
 //! Hash functions that use tables of random words, indexed by a key's bytes.
 //!
 //! # Model
-//! Lever 2000, section 5 and appendix B, a letter that explains why unpacking the bytes costs more
-//! than a multiplication. The appendix mentions "multiple lookups with a single table" and prints
-//! no function. This one is a cyclic polynomial: it rotates between lookups, so that a byte has a
-//! different effect in each place.
+//! Lever 2000, section 5 and appendix B, a letter that explains why it costs more to unpack the bytes than to
+//! multiply. The appendix mentions "multiple lookups with a single table", but has no code. The function
+//! here is a cyclic polynomial: it rotates between lookups, so that the effect of a byte depends on its
+//! position.
 //!
 //! The words are computed at compile time, from seeds that are not secret.
 
 use super::HashKey;
 use super::word::Word;
 
-/// Number of values of a byte.
+/// The number of values of a byte.
 const BYTES: usize = 256;
 
 /// The single table.
@@ -44,7 +44,8 @@ const fn random_word(seed: u64, at: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The single table: a lookup for each byte of the word, with a rotation by one bit between them.
+/// The function with a single table: a lookup for each byte of the word, and a rotation by one bit between
+/// two lookups.
 #[inline]
 pub(super) fn table_driven<W: Word>(key: HashKey, bits: u32) -> u32 {
     let word = W::joined(key);
@@ -55,8 +56,8 @@ pub(super) fn table_driven<W: Word>(key: HashKey, bits: u32) -> u32 {
     hash.masked(bits)
 }
 
-/// Simple tabulation: a separate table for each byte of both numbers, which makes any three keys
-/// independent.
+/// Simple tabulation: a lookup for each byte of both numbers in a separate table. The hashes of any three
+/// keys are independent.
 #[inline]
 pub(super) fn tabulation(key: HashKey, bits: u32) -> u32 {
     let (object, index) = (key.object.to_le_bytes(), key.index.to_le_bytes());

@@ -6,24 +6,24 @@ use crate::tape::CacheKind;
 use std::fmt;
 use std::str::FromStr;
 
-/// A name that no function has. Its display lists the functions of each cache.
+/// An error: no hash function has this name. The message lists the functions of each cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFunction {
     name: String,
     choice: Vec<Function>,
 }
 
-/// The suffix of the names of functions in words of 64 bits.
+/// The suffix of the names of published functions in words of 64 bits.
 const IN_64: &str = "-64";
 
-/// The least similarity of a suggested name: 1 means equal.
+/// The least similarity of a name that is suggested. Equal names have a similarity of 1.
 const SIMILAR: f64 = 0.8;
 
-/// Columns in a line.
+/// The largest number of columns in a line of the message.
 const COLUMNS: usize = 78;
 
 impl UnknownFunction {
-    /// Creates the error for `name`, where one of `choice` was expected.
+    /// Creates the error for `name`, which is not the name of a function in `choice`.
     fn new(name: &str, choice: impl IntoIterator<Item = Function>) -> Self {
         Self {
             name: name.to_owned(),
@@ -39,7 +39,7 @@ impl UnknownFunction {
             similar[0].max(similar[1])
         };
         let rated = self.choice.iter().map(|one| (similarity(one), one));
-        // Of equally similar names, the first.
+        // If several names are equally similar, the first is suggested.
         let best = rated.rev().max_by(|a, b| a.0.total_cmp(&b.0));
         best.filter(|(similarity, _)| *similarity >= SIMILAR)
             .map(|(_, function)| function.as_str())
@@ -100,11 +100,11 @@ impl fmt::Display for UnknownFunction {
 impl std::error::Error for UnknownFunction {}
 
 impl Function {
-    /// Returns the function that users of `cache` call `name`: either the whole name, or the name
-    /// without the cache's (`mult` for `page-mult`).
+    /// Returns the function of `cache` whose name is `name`. The name of the cache may be omitted: `mult` is
+    /// `page-mult` for the page cache.
     ///
     /// # Errors
-    /// If the function was not published for this cache, or does not exist.
+    /// Returns an error if no function has this name, or if it was published for another cache.
     pub fn of_cache(cache: CacheKind, name: &str) -> Result<Self, UnknownFunction> {
         let of_cache = Self::ALL.iter().filter(|one| one.caches().contains(&cache));
         let found = of_cache

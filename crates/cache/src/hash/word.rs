@@ -1,9 +1,9 @@
 //! Words for the arithmetic of the published formulas, and the conversion of numbers to addresses.
 //!
 //! # Model
-//! The formulas are written in C's `unsigned long`: 32 bits where they were measured, 64 on the
-//! hardware for which their authors were planning. Overflow is lost, in C and here. In C, a shift
-//! by the whole word is undefined; here the result is 0.
+//! The formulas are for C's `unsigned long`, which had 32 bits on the measured machines, and 64 bits on other
+//! machines. Bits that overflow are dropped, as in C. A shift by the number of bits of the word, which is
+//! undefined in C, results in 0.
 
 use super::HashKey;
 use std::fmt::Debug;
@@ -23,14 +23,14 @@ pub trait Word:
     + BitXor<Output = Self>
     + BitOr<Output = Self>
 {
-    /// Number of bits.
+    /// The number of bits of the word.
     const BITS: u32;
 
     /// Converts `number`, and drops the bits that do not fit.
     fn new(number: u64) -> Self;
 
-    /// Returns both numbers of `key` in one word: [`HashKey::word`], with its halves folded if
-    /// necessary.
+    /// Returns both numbers of `key` in one word: [`HashKey::word`], or for a word of 32 bits its halves
+    /// combined by an exclusive or.
     fn joined(key: HashKey) -> Self;
 
     /// Returns the word shifted left.
@@ -45,18 +45,18 @@ pub trait Word:
     #[must_use]
     fn rotated(self, bits: u32) -> Self;
 
-    /// Returns the lower `bits`, at most 32, as C's `& (SIZE - 1)` does.
+    /// Returns the lower `bits` bits, like C's `& (SIZE - 1)`. `bits` must be at most 32.
     #[must_use]
     fn masked(self, bits: u32) -> u32;
 
-    /// Returns the upper `bits`, at most 32.
+    /// Returns the upper `bits` bits. `bits` must be at most 32.
     #[must_use]
     #[inline]
     fn upper(self, bits: u32) -> u32 {
         self.right(Self::BITS - bits).masked(bits)
     }
 
-    /// Returns the address of structure `number`, in an array of structures of `size_bytes` each.
+    /// Returns the address of structure `number` in an array of structures of `size_bytes` at address 0.
     #[must_use]
     #[inline]
     fn address(number: u64, size_bytes: u64) -> Self {
@@ -77,7 +77,7 @@ pub type Word32 = Wrapping<u32>;
 /// Words of 64 bits.
 pub type Word64 = Wrapping<u64>;
 
-/// The published multiplier: a prime in golden ratio to 2^32.
+/// The published multiplier: a prime whose ratio to 2^32 is about the golden ratio.
 pub const MULTIPLIER: u64 = 2_654_435_761;
 
 macro_rules! word {

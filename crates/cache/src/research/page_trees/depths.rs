@@ -1,15 +1,15 @@
-//! The depths of pages in their trees, which a lookup has to walk.
+//! Measurement of the depths of pages in their trees: the number of nodes that a lookup walks.
 //!
 //! # Locking
-//! A tree is locked for only a few hundred of its pages at once, so that readers are not delayed
-//! noticeably. Pages that are inserted or removed in between may be counted or not.
+//! A tree is locked while at most [`PART_PAGES`] of its pages are examined, so that readers are not delayed
+//! noticeably. Pages that are inserted or removed during the measurement may be counted or not.
 
 use super::PageTrees;
 use crate::page::PageLayout;
 use crate::table::{Layout as _, TreeDepths};
 
-/// Number of pages that are examined while their tree is locked.
-const PIECE_PAGES: usize = 512;
+/// The number of pages that are examined before their tree is unlocked.
+const PART_PAGES: usize = 512;
 
 impl PageTrees {
     /// Returns the depths of the pages. Examines every page.
@@ -20,7 +20,7 @@ impl PageTrees {
                 let mut pages = 0;
                 let mut from = Some(0);
                 while let Some(index) = from {
-                    from = self.add_piece(inode, index, &mut |depth| {
+                    from = self.add_part(inode, index, &mut |depth| {
                         depths.add(depth);
                         pages += 1;
                     });
@@ -32,7 +32,7 @@ impl PageTrees {
         depths
     }
 
-    /// Returns the inodes whose roots are in a chain.
+    /// Returns the numbers of the inodes whose roots are in `chain`.
     fn inodes_in(&self, chain: u32) -> Vec<u64> {
         if self.roots.first(chain) == self.roots.end(chain) {
             return Vec::new();
@@ -44,12 +44,12 @@ impl PageTrees {
             .collect()
     }
 
-    /// Calls `add` with the depths of an inode's next pages, from `index` on. Returns the index at which
-    /// to continue.
-    fn add_piece(&self, inode: u64, index: u64, add: &mut impl FnMut(usize)) -> Option<u64> {
+    /// Calls `add` with the depths of up to [`PART_PAGES`] pages of an inode, from `index` on. Returns the
+    /// index of the next page.
+    fn add_part(&self, inode: u64, index: u64, add: &mut impl FnMut(usize)) -> Option<u64> {
         let tree = self.lock_tree(inode);
         let mut at = tree.first_from(index);
-        for _ in 0..PIECE_PAGES {
+        for _ in 0..PART_PAGES {
             let (node, depth) = at?;
             add(depth);
             at = self.nodes.next(node, depth);

@@ -1,28 +1,31 @@
-//! Page trees: a red-black tree of pages for each inode, as a replacement for the page hash.
+//! Page trees: a red-black tree of pages for each inode, instead of a hash table of pages.
 //!
 //! # Model
-//! A. Arcangeli's patch to Linux 2.2.5 (Lever 2000, section 3.1, `rbtree`). There the inode has a
-//! pointer to its tree, and a reader has the inode. Here a reader has an inode number, so the roots
-//! are in chains by inode.
+//! A. Arcangeli's patch to Linux 2.2.5 (Lever 2000, section 3.1, `rbtree`). In Linux the reader has the
+//! inode, which has a pointer to its tree. Here the reader has only an inode number, so the roots of the
+//! trees are in a hash table by inode number: chains of roots.
 //!
 //! # Invariants
 //! Checked by `PageTrees::check_invariants` when there are no writers, in addition to those of
 //! `red_black`:
 //! 1. A tree has the pages of one inode, in the order of their indexes, each at most once.
-//! 2. Every page in it is live, and its tree's root is in the chain of its inode.
-//! 3. The trees together have as many pages as are counted.
+//! 2. Every page of a tree is live, and the root of the tree is in the chain of the inode.
+//! 3. All trees together have [`PageTrees::objects`] pages.
 //!
-//! A page that was evicted but not yet unlinked may be replaced by a new one of the same index. It is
-//! then in no tree, its removal was counted and reported, and there is nothing left to unlink.
+//! The clock hand claims a page before it locks the page's tree. If another thread then inserts a page
+//! with the same index, the new page replaces the claimed one in the tree, and the removal is counted and
+//! reported. The thread with the claim later finds that the page is in no tree, and does not unlink it.
 //!
 //! # Locking
-//! A chain of roots is locked for one walk of one tree, even by readers, because rotations would
-//! mislead them. No other lock is taken, and no thread waits meanwhile. A page is pinned, or made
-//! busy, while its tree is locked, and evicted by the thread that claims it first.
+//! Readers and writers lock a chain of roots, for one walk of one tree: without the lock, a rotation
+//! could lead a reader to the wrong nodes. With the chain locked, a thread takes no other lock and does not
+//! wait. A page is pinned or made busy while its tree is locked. The clock hand claims pages without the
+//! lock, by the state word.
 //!
 //! # Cost
-//! 12 bytes for each frame, and 4 for each chain of roots. A lookup passes the roots of its chain,
-//! fewer than one for each page, and as many nodes as the depth of the page; those are its links.
+//! A frame takes 12 bytes more, and a chain of roots 4. A lookup passes roots of its chain, on average
+//! fewer than one for each page, and nodes of its tree, as many as the depth of the page. Only the nodes
+//! are counted as links.
 
 mod depths;
 mod red_black;
@@ -52,35 +55,36 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct PageTrees {
     arena: Arc<Arena<PAGE_WORDS>>,
-    /// The roots of inodes, in chains by hash. Each root is linked to the next by its slot.
+    /// The chains of roots. The link in the slot of each root refers to the next root of the chain.
     roots: Buckets,
     nodes: Nodes,
     counters: Counters,
     tracepoint: Tracepoint,
 }
 
-/// The tree of an inode, whose chain is locked.
+/// The tree of an inode, in a locked chain.
 struct LockedTree<'a> {
     trees: &'a PageTrees,
     chain: Locked<'a>,
-    /// The previous root in the chain; `None` for the first, and for an inode without a tree.
+    /// The previous root in the chain, or `None` if the tree is the first or empty.
     before: Option<u32>,
+    /// The root, or `None` if the tree is empty.
     root: Option<u32>,
 }
 
-/// The position of a page in its tree, or where it would be inserted.
-struct Place {
+/// The position of a page in its tree. If the page is missing, the position where it would be inserted.
+struct Position {
     node: Option<u32>,
     under: Option<(u32, Side)>,
-    /// Number of nodes visited.
+    /// The number of nodes visited by the search.
     links: u64,
 }
 
 impl PageTrees {
-    /// Creates trees over `arena`, whose roots are in 2^`bits` chains.
+    /// Creates empty trees for the slots of `arena`, with 2^`bits` chains of roots.
     ///
     /// # Errors
-    /// Those of the kernel, because there is not enough memory.
+    /// Returns the kernel's error if there is not enough address space.
     pub fn new(arena: Arc<Arena<PAGE_WORDS>>, bits: u32) -> io::Result<Self> {
         Ok(Self {
             roots: Buckets::new(bits, 0)?,
@@ -97,13 +101,13 @@ impl PageTrees {
         self.counters.objects()
     }
 
-    /// Returns the counts of lookups so far. Links are nodes visited.
+    /// Returns the counts of lookups so far. Each node that a lookup visits is one link.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.sum()
     }
 
-    /// Finds the page and pins it. A page that is busy counts as a hit.
+    /// Finds the page of `key` and pins it. A page that is busy is not pinned, but counts as a hit.
     pub fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
         let (found, links) = self.walk(key, |index, state| self.arena.pin(index, state));
         if found.is_some() {
@@ -117,7 +121,8 @@ impl PageTrees {
         found
     }
 
-    /// Inserts the page with `vacant` unless it is in its tree already.
+    /// Inserts the page of `key` in the slot `vacant`, unless it is in its tree already. The new page gets
+    /// `flags`, and `fill` initializes its slot.
     pub fn get_or_insert<'a>(
         &'a self,
         key: &PageKey,
@@ -126,21 +131,21 @@ impl PageTrees {
         fill: impl FnOnce(&Slot<PAGE_WORDS>),
     ) -> Inserted<'a, PAGE_WORDS> {
         let mut tree = self.lock_tree(key.ino);
-        let place = tree.find(key.index);
+        let position = tree.find(key.index);
         let pin = |index, state| self.arena.pin(index, state);
-        if let Some(found) = place.node.and_then(|node| self.visit(node, pin)) {
+        if let Some(found) = position.node.and_then(|node| self.visit(node, pin)) {
             return Inserted::Existing(found);
         }
         let slot = vacant.slot();
         PageLayout::store(key, slot);
         fill(slot);
-        match place.node {
-            // It was evicted, and the thread that evicted it is about to unlink it.
+        match position.node {
+            // Another thread has claimed the page, and will unlink it.
             Some(dead) => {
                 tree.change(|tree| tree.replace(dead, vacant.index()));
                 self.note_removed(*key);
             }
-            None => tree.change(|tree| tree.insert(vacant.index(), place.under)),
+            None => tree.change(|tree| tree.insert(vacant.index(), position.under)),
         }
         slot.set_state(slot.state().with(State::LIVE | flags));
         self.counters.insert();
@@ -149,12 +154,12 @@ impl PageTrees {
         Inserted::New(vacant.into_index())
     }
 
-    /// Removes the page. Returns false if it is not in its tree, or is held.
+    /// Removes the page of `key`. Returns false if it is not in its tree, or is not evictable.
     pub fn remove(&self, key: &PageKey) -> bool {
         self.remove_entry(key).is_some()
     }
 
-    /// Counts the removal of a page whose tree is locked, and reports it.
+    /// Counts and reports the removal of a page. Its tree must be locked.
     fn note_removed(&self, key: PageKey) {
         self.counters.remove();
         self.tracepoint
@@ -185,16 +190,17 @@ impl PageTrees {
         }
     }
 
-    /// Calls `visit` for the page of `key`, with its tree locked. Returns its result and the number of
-    /// nodes visited.
+    /// Calls `visit` for the page of `key`, with its tree locked. Returns the value in [`Visit::Found`], and
+    /// the number of nodes visited.
     fn walk<T>(&self, key: &PageKey, visit: impl Fn(u32, State) -> Visit<T>) -> (Option<T>, u64) {
         let tree = self.lock_tree(key.ino);
-        let place = tree.find(key.index);
-        let found = place.node.and_then(|node| self.visit(node, visit));
-        (found, place.links)
+        let position = tree.find(key.index);
+        let found = position.node.and_then(|node| self.visit(node, visit));
+        (found, position.links)
     }
 
-    /// Calls `visit` for a page whose tree is locked, so that its slot is not reused.
+    /// Calls `visit` for a page until the result is not [`Visit::Raced`]. The tree must be locked, so that the
+    /// slot is not reused.
     fn visit<T>(&self, node: u32, visit: impl Fn(u32, State) -> Visit<T>) -> Option<T> {
         loop {
             match visit(node, self.arena.slot(node).state()) {
@@ -317,7 +323,7 @@ impl PageIndex for PageTrees {
 }
 
 impl LockedTree<'_> {
-    fn find(&self, index: u64) -> Place {
+    fn find(&self, index: u64) -> Position {
         let trees = self.trees;
         let (mut at, mut under, mut links) = (self.root, None, 0);
         while let Some(node) = at {
@@ -330,7 +336,7 @@ impl LockedTree<'_> {
             under = Some((node, side));
             at = trees.nodes.child(node, side);
         }
-        Place {
+        Position {
             node: at,
             under,
             links,
@@ -354,7 +360,7 @@ impl LockedTree<'_> {
         found
     }
 
-    /// Applies `change` to the tree, and updates its root in the chain.
+    /// Applies `change` to the tree. If the root changes, replaces the old root in the chain by the new one.
     fn change(&mut self, change: impl FnOnce(&mut red_black::Tree<'_>)) {
         let trees = self.trees;
         let old = self.root;

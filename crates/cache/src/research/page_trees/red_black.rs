@@ -1,28 +1,27 @@
-//! Red-black trees over the slots of an arena, with numbers instead of pointers.
+//! Red-black trees whose nodes are the slots of an arena. Links are slot numbers instead of pointers.
 //!
 //! # Model
-//! The kernel's `rbtree`: the caller compares keys and chooses the place of a node, and the tree keeps
-//! itself balanced. The height of a balanced tree of `n` nodes is at most 2 log2(n + 1).
+//! The kernel's `rbtree`. The caller compares keys and determines the parent of a new node. The tree is
+//! balanced after each change. The height of a tree of `n` nodes is at most 2 log2(n + 1).
 //!
 //! # Invariants
 //! Checked by [`Nodes::check`]:
 //! 1. The root is black, and has no parent.
 //! 2. A red node has no red child.
-//! 3. All paths down from a node have the same number of black nodes.
-//! 4. A node's children have it as their parent.
+//! 3. All paths from a node down to a missing child have the same number of black nodes.
+//! 4. The children of a node have the node as their parent.
 //!
 //! # Locking
-//! None: the caller locks the tree. The links are atomic since those of other trees are stored beside
-//! them.
+//! The caller must lock the tree. The links are atomic because one array contains the nodes of all trees.
 //!
 //! # Cost
-//! 12 bytes for each slot.
+//! A node takes 12 bytes, and each slot has one.
 
 use crate::memory::{Array, Pages};
 use crate::sync::{AtomicU32, Relaxed};
 use std::io;
 
-/// The side of its parent on which a child is.
+/// The side of a parent on which a child is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
@@ -40,22 +39,22 @@ impl Side {
     }
 }
 
-/// Number of words in a node: its children, and its parent with the flags.
+/// The number of words in a node: two for the children, and one for the parent and the flags.
 const WORDS: usize = 3;
 const PARENT: usize = 2;
 
-/// The flag of a node that is in a tree.
+/// The flag that is set while the node is in a tree.
 const LINKED: u32 = 1 << 31;
-/// The flag of a red node. A number plus 1 fits below it, see [`NODES_MAX`].
+/// The flag of a red node. The bits below it contain the number of the parent plus 1 ([`NODES_MAX`]).
 const RED: u32 = 1 << 30;
 
 /// The limit of node numbers.
 const NODES_MAX: usize = (RED - 1) as usize;
 
-/// Number of bytes in a node.
+/// The size of a node in bytes.
 pub const NODE_BYTES: u64 = (WORDS * size_of::<AtomicU32>()) as u64;
 
-/// The nodes of all trees, by slot. A link is 0, or a number plus 1.
+/// The nodes of all trees, by slot number. A link is 0, or the number of a node plus 1.
 #[derive(Debug)]
 pub(super) struct Nodes(Array<AtomicU32>);
 
@@ -63,7 +62,7 @@ pub(super) struct Nodes(Array<AtomicU32>);
 #[derive(Debug)]
 pub(super) struct Tree<'a> {
     nodes: &'a Nodes,
-    /// Its root; `None` for an empty tree.
+    /// The root, or `None` if the tree is empty.
     pub root: Option<u32>,
 }
 
@@ -74,7 +73,7 @@ impl Nodes {
         Array::zeroed(count * WORDS, Pages::Huge).map(Self)
     }
 
-    /// Returns the tree with this root.
+    /// Returns the tree whose root is `root`.
     pub fn tree(&self, root: Option<u32>) -> Tree<'_> {
         Tree { nodes: self, root }
     }
@@ -87,7 +86,8 @@ impl Nodes {
         self.word(node, side as usize).load(Relaxed).checked_sub(1)
     }
 
-    /// Returns the node after `node`, and its depth. `depth` is that of `node`.
+    /// Returns the node that follows `node` in order, and the depth of that node. `depth` must be the depth
+    /// of `node`.
     pub fn next(&self, mut node: u32, mut depth: usize) -> Option<(u32, usize)> {
         if let Some(right) = self.child(node, Right) {
             (node, depth) = (right, depth + 1);
@@ -136,7 +136,8 @@ impl Nodes {
         self.set_parent(node, self.parent(node), is_red);
     }
 
-    /// Returns the side of `parent` on which the child is. `None` stands for an absent child.
+    /// Returns the side of `parent` on which `child` is. If `child` is `None`, returns the side of a missing
+    /// child.
     fn side_of(&self, child: Option<u32>, parent: u32) -> Side {
         if self.child(parent, Left) == child {
             Left
@@ -145,8 +146,8 @@ impl Nodes {
         }
     }
 
-    /// Checks the invariants of the tree below `root`, and calls `visit` for its nodes from left to
-    /// right.
+    /// Checks the invariants of the tree with the root `root`, and calls `visit` for its nodes from left
+    /// to right.
     ///
     /// # Panics
     /// If an invariant does not hold.
@@ -158,7 +159,7 @@ impl Nodes {
         self.check_below(root, visit);
     }
 
-    /// Returns the number of black nodes on each path down.
+    /// Checks the invariants below `node`. Returns the number of black nodes on each path down.
     fn check_below(&self, node: Option<u32>, visit: &mut impl FnMut(u32)) -> u32 {
         let Some(node) = node else { return 0 };
         assert!(self.is_linked(node), "node {node} is not in a tree");
@@ -180,12 +181,13 @@ impl Nodes {
 }
 
 impl Tree<'_> {
-    /// Adds `node` as a child, on a side where there is none, or as the root of an empty tree.
-    pub fn insert(&mut self, node: u32, place: Option<(u32, Side)>) {
+    /// Adds `node` under the given parent, on a side where it has no child, or as the root of an empty tree
+    /// if `under` is `None`.
+    pub fn insert(&mut self, node: u32, under: Option<(u32, Side)>) {
         for side in [Left, Right] {
             self.nodes.set_child(node, side, None);
         }
-        if let Some((parent, side)) = place {
+        if let Some((parent, side)) = under {
             self.nodes.set_parent(node, Some(parent), true);
             self.nodes.set_child(parent, side, Some(node));
             self.balance_inserted(node);
@@ -195,7 +197,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Replaces `old` by `node`. `old` is then in no tree.
+    /// Replaces `old` by `node`. Afterwards `old` is in no tree.
     pub fn replace(&mut self, old: u32, node: u32) {
         let nodes = self.nodes;
         self.put_in_place(old, Some(node), nodes.is_red(old));
@@ -208,7 +210,7 @@ impl Tree<'_> {
         let nodes = self.nodes;
         let children = [Left, Right].map(|side| nodes.child(node, side));
         let (child, parent, was_red) = if let [Some(_), Some(right)] = children {
-            // The next node in order replaces it, and has no left child.
+            // The node is replaced by the next node in order, which has no left child.
             let next = self.leftmost(right);
             let (child, was_red) = (nodes.child(next, Right), nodes.is_red(next));
             let parent = nodes.parent(next).filter(|parent| *parent != node);
@@ -241,13 +243,13 @@ impl Tree<'_> {
         at
     }
 
-    /// Replaces `node` by `child`, its only child, which keeps its own colour.
+    /// Replaces `node` by `child`, its only child. The colour of `child` does not change.
     fn move_up(&mut self, node: u32, child: Option<u32>) {
         let is_red = child.is_some_and(|child| self.nodes.is_red(child));
         self.put_in_place(node, child, is_red);
     }
 
-    /// Replaces `old` by `new` as the child of its parent, with this colour.
+    /// Makes `new` the child of the parent of `old` in place of `old`, and sets the colour of `new`.
     fn put_in_place(&mut self, old: u32, new: Option<u32>, is_red: bool) {
         let parent = self.nodes.parent(old);
         match parent {
@@ -262,7 +264,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Gives `node` the children of `other`.
+    /// Makes the children of `other` the children of `node`.
     fn adopt_children(&self, other: u32, node: u32) {
         for side in [Left, Right] {
             self.adopt(node, side, self.nodes.child(other, side));
@@ -277,8 +279,8 @@ impl Tree<'_> {
         }
     }
 
-    /// Rotates `node` down to `side`. Its child on the other side, which must exist, moves up with its
-    /// own colour.
+    /// Rotates `node` down to `side`. The child on the other side, which must exist, moves up, and its
+    /// colour does not change.
     fn rotate(&mut self, node: u32, side: Side) {
         let nodes = self.nodes;
         let Some(risen) = nodes.child(node, side.other()) else {
@@ -338,7 +340,7 @@ impl Tree<'_> {
                 self.rotate(above, side);
                 sibling = nodes.child(above, side.other());
             }
-            // The sibling exists, since paths through it had two black nodes.
+            // The sibling exists, since the paths through it have at least two black nodes.
             let Some(mut sibling) = sibling else { break };
             let inner = nodes.child(sibling, side);
             if !is_red(inner) && !is_red(nodes.child(sibling, side.other())) {
