@@ -1,5 +1,5 @@
-//! An inode in an inode table: 128 bytes of fixed fields. Larger inodes also have `i_extra_isize`
-//! bytes of further fields, followed by attributes.
+//! The on-disk form of an inode: 128 bytes of fixed fields. In larger inodes, `i_extra_isize` bytes
+//! of further fixed fields follow, and then attributes.
 
 use super::checksum::Crc32c;
 use super::fields::{halves16, le16, le32, put16, put32};
@@ -7,7 +7,7 @@ use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The length of the fixed fields that every inode has, in bytes.
+/// The length in bytes of the fixed fields that every inode has.
 pub const BASE_INODE_BYTES: usize = 128;
 
 bitflags! {
@@ -103,18 +103,18 @@ pub(crate) struct RawInode {
     pub i_projid: U32,
 }
 
-/// The end of `i_extra_isize`, which larger inodes have regardless of its value.
+/// The end of the field `i_extra_isize`, which every inode of more than 128 bytes has.
 pub(crate) const EXTRA_ISIZE_END: usize = BASE_INODE_BYTES + 2;
 
 const DTIME_AT: usize = 0x14;
 const GENERATION_AT: usize = 0x64;
 const CHECKSUM_LO_AT: usize = 0x7C;
 const CHECKSUM_HI_AT: usize = 0x82;
-/// The smallest `i_extra_isize` that has room for the checksum's high half.
+/// The smallest `i_extra_isize` with which an inode contains the high half of the checksum.
 const EXTRA_WITH_CHECKSUM_HI: u16 = 4;
 
-/// Returns the checksum of the inode `bytes`, computed with its own checksum fields zeroed, and
-/// whether its high half is also stored. Returns `None` if `bytes` is too short.
+/// Returns the checksum of the inode `bytes`, computed with zeroed checksum fields, and whether the
+/// inode stores the high half. Returns `None` if `bytes` is too short.
 ///
 /// `bytes` is the whole inode, with the length from the superblock. `seed` is the inode's: the file
 /// system's seed, continued with the inode number and the generation.
@@ -146,7 +146,7 @@ pub fn checksum_is_right(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> bool {
     }
 }
 
-/// Stores the checksum that [`checksum_is_right`] checks.
+/// Sets the checksum that [`checksum_is_right`] checks.
 pub(crate) fn set_checksum(bytes: &mut [u8], seed: Crc32c) {
     let Some((crc, has_high)) = checksum(bytes, extra_isize(bytes), seed) else {
         return;
@@ -158,7 +158,7 @@ pub(crate) fn set_checksum(bytes: &mut [u8], seed: Crc32c) {
     }
 }
 
-/// Returns the size of the fields after the first 128 bytes, of an inode on the image.
+/// Returns the size in bytes of the fixed fields after the first 128 bytes of an on-disk inode.
 pub(crate) fn extra_isize(bytes: &[u8]) -> u16 {
     le16(bytes, BASE_INODE_BYTES).unwrap_or(0)
 }

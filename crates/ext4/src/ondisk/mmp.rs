@@ -1,4 +1,4 @@
-//! The block for multiple-mount protection (feature `mmp`).
+//! The block of multiple-mount protection (feature `mmp`).
 //!
 //! ```text
 //! magic (4), sequence (4), time (8), node name (64), device name (32),
@@ -11,26 +11,27 @@ use super::fields::until_nul;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The length of the structure at the start of its block, in bytes.
+/// The length in bytes of the structure, which is at the start of its block.
 pub const MMP_BYTES: usize = 1024;
 
 const MAGIC: u32 = 0x004D_4D50;
 
-/// The state of use of a file system. A mount changes its number to show that it is active.
+/// The state of use of a file system, stored as the sequence number. A mounted host changes the
+/// number regularly to show that it is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequence {
-    /// Not in use.
+    /// The file system is not in use.
     Clean,
-    /// In use by e2fsck.
+    /// e2fsck is using the file system.
     Checking,
-    /// Mounted.
+    /// A host has mounted the file system; this is its current number.
     Mounted(u32),
 }
 
 impl Sequence {
     const CLEAN: u32 = 0xFF4D_4D50;
     const CHECKING: u32 = 0xE24D_4D50;
-    /// The greatest number of a mount.
+    /// The greatest number that a mounted host may use.
     pub const MAX: u32 = 0xE24D_4D4F;
 
     fn from_number(number: u32) -> Self {
@@ -50,7 +51,7 @@ impl Sequence {
     }
 }
 
-/// The content of the block.
+/// The contents of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MmpBlock {
     /// The state of use.
@@ -61,7 +62,7 @@ pub struct MmpBlock {
     pub node: Vec<u8>,
     /// The name of the device, at most 32 bytes.
     pub device: Vec<u8>,
-    /// The time to wait for a change, in seconds.
+    /// The time in seconds that another host must wait for a change.
     pub check_interval_seconds: u16,
 }
 
@@ -81,13 +82,13 @@ struct RawMmp {
 
 const _: () = assert!(size_of::<RawMmp>() == MMP_BYTES);
 
-/// Returns the checksum, which covers everything before it.
+/// Returns the checksum of the structure, which covers all bytes before the checksum field.
 fn checksum(raw: &RawMmp, seed: Crc32c) -> u32 {
     seed.bytes(&raw.as_bytes()[..MMP_BYTES - 4]).0
 }
 
 impl MmpBlock {
-    /// Parses the block. Its checksum, if the file system has one, is computed from `seed`.
+    /// Parses the block. `seed` is the seed of the checksum, if the file system has checksums.
     pub fn parse(bytes: &[u8; MMP_BYTES], seed: Option<Crc32c>) -> Result<Self, Damage> {
         let raw: &RawMmp = zerocopy::transmute_ref!(bytes);
         if raw.mmp_magic.get() != MAGIC {
@@ -105,7 +106,7 @@ impl MmpBlock {
         })
     }
 
-    /// Writes these values into `bytes`, a block that was parsed.
+    /// Writes these values to `bytes`, which must be a block that was parsed.
     pub fn write(&self, bytes: &mut [u8; MMP_BYTES], seed: Option<Crc32c>) {
         let raw: &mut RawMmp = zerocopy::transmute_mut!(bytes);
         raw.mmp_seq.set(self.sequence.number());
@@ -120,7 +121,7 @@ impl MmpBlock {
     }
 }
 
-/// Copies as much of `text` as fits before a NUL.
+/// Fills the field `bytes` with `text`, truncated so that at least one NUL follows.
 fn fill(bytes: &mut [u8], text: &[u8]) {
     bytes.fill(0);
     let len = text.len().min(bytes.len().saturating_sub(1));

@@ -1,10 +1,10 @@
-//! The codec: converts bytes to values, without I/O.
+//! The codec: conversion between on-disk bytes and values, without I/O.
 #![allow(
     clippy::struct_field_names,
     reason = "on-disk structures keep the field names of the format, with their prefixes"
 )]
 
-/// A description of how bytes differ from a valid structure.
+/// A description of the damage in the bytes of a structure.
 pub type Damage = &'static str;
 
 pub mod acl;

@@ -1,4 +1,5 @@
-//! A block of the orphan file: slots with inode numbers, 0 if free, and a tail.
+//! A block of the orphan file: an array of slots, each with the inode number of an orphan or 0, and
+//! a tail.
 //!
 //! ```text
 //! slots: inode number (4) each
@@ -23,12 +24,13 @@ pub fn slots(block: &[u8]) -> impl Iterator<Item = Option<Ino>> {
         .map(|slot| Ino::stored(u32::from_le_bytes(*slot)))
 }
 
-/// Stores an inode number, or none, in slot `index`. Panics if there is no such slot.
+/// Stores an inode number in slot `index`, or 0 for `None`. Panics if there is no such slot.
 pub fn set_slot(block: &mut [u8], index: usize, ino: Option<Ino>) {
     put32(block, index * SLOT_BYTES, ino.map_or(0, |ino| ino.0));
 }
 
-/// Checks the magic number and, if `seed` is given, the checksum. `seed` is the orphan file's.
+/// Checks the magic number and, if `seed` is given, the checksum. `seed` must be the seed of the
+/// orphan file.
 pub fn check(block: &[u8], at: FsBlock, seed: Option<Crc32c>) -> Result<(), Damage> {
     let (slots, tail) = split(block);
     let [m0, m1, m2, m3, c0, c1, c2, c3] = *tail else {
@@ -44,7 +46,7 @@ pub fn check(block: &[u8], at: FsBlock, seed: Option<Crc32c>) -> Result<(), Dama
     Ok(())
 }
 
-/// Stores the checksum that [`check`] checks.
+/// Sets the checksum that [`check`] checks.
 pub fn set_checksum(block: &mut [u8], at: FsBlock, seed: Crc32c) {
     let (slots, _) = split(block);
     let checksum = checksum(slots, at, seed);

@@ -1,12 +1,13 @@
-//! Time stamps: 32 bits of seconds, extended to 34 by a second word that also holds the
-//! nanoseconds.
+//! Time stamps: a word of 32 bits holds the seconds. In inodes, a second word extends the seconds
+//! to 34 bits and holds the nanoseconds.
 
-/// A point in time: seconds since 1970, negative for earlier times, plus nanoseconds.
+/// A point in time: the seconds since 1970, which are negative for earlier times, and the
+/// nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
-    /// Seconds since the start of 1970, UTC.
+    /// The seconds since the start of 1970, UTC.
     pub seconds: i64,
-    /// Nanoseconds after `seconds`: below 1,000,000,000.
+    /// The nanoseconds to add to `seconds`, less than 1,000,000,000.
     pub nanoseconds: u32,
 }
 
@@ -20,8 +21,8 @@ impl Timestamp {
         }
     }
 
-    /// Encodes this time as the two words of an inode that [`Timestamp::from_inode`] takes. A time
-    /// outside the range from 1901 to 2446 becomes the nearest one in it.
+    /// Encodes this time as the two words that [`Timestamp::from_inode`] decodes. A time outside
+    /// the range from 1901 to 2446 is replaced by the nearest time in that range.
     pub(crate) fn to_inode(self) -> (u32, u32) {
         const FIRST: i64 = -(1 << 31);
         const LAST: i64 = (1 << 31) - 1 + (3 << 32);
@@ -33,7 +34,7 @@ impl Timestamp {
         (low, (nanoseconds << 2) | u32::try_from(high).unwrap_or(0))
     }
 
-    /// Decodes the time in a superblock: unsigned, with 8 high bits.
+    /// Decodes the time in a superblock, which is unsigned and has 8 additional high bits.
     pub(crate) fn from_superblock(low: u32, high: u8) -> Self {
         Self {
             seconds: i64::from(low) | (i64::from(high) << 32),

@@ -1,4 +1,5 @@
-//! Nodes of extent trees. The root is stored in the inode, the others in blocks.
+//! Nodes of extent trees. The root is stored in the inode, and all other nodes are stored in
+//! blocks.
 //!
 //! ```text
 //! header: magic, entries, max, depth, generation           12 bytes
@@ -12,7 +13,8 @@
 //! - A child's depth is one less than its parent's, and the root's is at most 5, so loops are
 //!   impossible.
 //! - Entries are sorted and do not overlap.
-//! - A node's entries are between its own index entry and the next.
+//! - A node maps only file blocks from the key of its index entry up to the key of the next index
+//!   entry.
 
 #[cfg(test)]
 mod tests;
@@ -28,10 +30,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// The maximum depth of a root.
 pub const DEPTH_MAX: u16 = 5;
 
-/// The limit of file blocks: one more than the last possible one.
+/// The limit of file blocks: one more than the last possible file block.
 pub const FILE_BLOCKS: u64 = 1 << 32;
 
-/// The limit of physical blocks: one more than the last one that an entry can store.
+/// The limit of physical blocks: one more than the last block that an entry can store.
 pub const BLOCKS_MAX: u64 = 1 << 48;
 
 /// The length of an entry in bytes.
@@ -39,14 +41,15 @@ pub const ENTRY_BYTES: usize = 12;
 
 const MAGIC: u16 = 0xF30A;
 
-/// The maximum length of a written extent. In an unwritten one, this number is added to the length.
+/// The maximum length of a written extent. An unwritten extent stores its length plus this number.
 const WRITTEN_MAX: u16 = 1 << 15;
 
-/// The maximum length of an unwritten extent. It is one block less, because a length of 0 would
-/// mean written.
+/// The maximum length of an unwritten extent. It is one block less than that of a written extent,
+/// because an unwritten extent with a length of 0 would be stored like a written extent of the
+/// maximum length.
 const UNWRITTEN_MAX: u16 = WRITTEN_MAX - 1;
 
-/// The damage of a node that maps anything outside the blocks that belong to it.
+/// The description of a node that maps file blocks outside the range of its index entry.
 pub(crate) const OUTSIDE: Damage = "extent node maps blocks that belong to another node";
 
 const UNSORTED: Damage = "entries of an extent node overlap or are not sorted";
@@ -67,20 +70,20 @@ enum Entries<'a> {
 /// The result of searching a node for one file block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The block is not mapped. The hole extends to this block, exclusive.
+    /// The block is not mapped. The hole ends before this file block.
     Hole(u64),
     /// The extent that contains the block.
     Extent(Extent),
-    /// The child to search.
+    /// The child node to search next.
     Child(Child),
 }
 
-/// A run of file blocks and its location.
+/// An extent: a run of file blocks, and the blocks to which it is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The file's blocks.
+    /// The file blocks.
     pub file_blocks: Range<u64>,
-    /// The physical block of the first one.
+    /// The physical block to which the first file block is mapped.
     pub block: FsBlock,
     /// Whether the blocks were written.
     pub is_written: bool,
@@ -113,8 +116,8 @@ impl Extent {
         }
     }
 
-    /// Returns whether `next` continues this extent, both in the file and on the image, and both
-    /// fit into one extent.
+    /// Returns whether `next` continues this extent, in the file and on the image, and one extent
+    /// can map the blocks of both.
     pub(crate) fn can_merge(&self, next: &Self) -> bool {
         self.file_blocks.end == next.file_blocks.start
             && self.block.0.checked_add(self.blocks()) == Some(next.block.0)
@@ -132,12 +135,12 @@ pub struct Index {
     pub block: FsBlock,
 }
 
-/// An entry of a node of either kind.
+/// An entry of an index node or of a leaf.
 pub trait Entry {
-    /// Returns the first file block below it.
+    /// Returns the first file block that the entry maps.
     fn start(&self) -> u64;
 
-    /// Returns its 12 bytes in the node.
+    /// Returns the 12 bytes of the entry in the node.
     fn encode(&self) -> [u8; ENTRY_BYTES];
 }
 
@@ -182,14 +185,15 @@ fn low16(number: u64) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
 
-/// Returns the number of entries that fit in a node of `bytes` bytes: a block, or the 60 in the
-/// inode.
+/// Returns the number of entries that fit into a node of `bytes` bytes, which is a block or the 60
+/// bytes in the inode.
 #[must_use]
 pub fn capacity(bytes: usize) -> usize {
     bytes.saturating_sub(size_of::<RawHeader>()) / ENTRY_BYTES
 }
 
-/// Writes a node with these entries, which must fit, into `bytes`. With `seed`, sets the checksum.
+/// Writes a node with `entries`, which must fit, to `bytes`. If `seed` is given, also sets the
+/// checksum.
 ///
 /// # Panics
 /// If `bytes` is shorter than a header.
@@ -216,14 +220,14 @@ pub fn encode_node<E: Entry>(bytes: &mut [u8], depth: u16, entries: &[E], seed: 
     }
 }
 
-/// A node below another.
+/// The properties that a child node must have, according to its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// The block that holds it.
+    /// The block that contains the node.
     pub block: FsBlock,
-    /// Its depth.
+    /// The depth of the node.
     pub depth: u16,
-    /// The file blocks that it may map.
+    /// The file blocks that the node may map.
     pub file_blocks: Range<u64>,
 }
 
@@ -264,7 +268,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Like [`Node::parse`], and also checks the order of the entries.
+    /// Parses the node like [`Node::parse`], and also checks the order of the entries.
     pub fn parse_sorted(bytes: &'a [u8]) -> Result<Self, Damage> {
         let node = Self::parse(bytes)?;
         node.check_order()?;
@@ -329,7 +333,7 @@ impl<'a> Node<'a> {
     /// Searches the node, which may map the file blocks `within`, for `target`.
     ///
     /// # Errors
-    /// The damage of the entries, if they map anything outside `within`.
+    /// The description of the damage, if the entries map file blocks outside `within`.
     pub fn find(&self, target: FileBlock, within: &Range<u64>) -> Result<Found, Damage> {
         let target = u64::from(target.0);
         match self.entries {
@@ -357,8 +361,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Returns the last of a node's `entries` that starts at or before `target`. Also returns the end
-/// of its range: the start of the next entry, or the end of `within`, the node's blocks.
+/// Returns the last of a node's `entries` that starts at or before `target`, and the end of the
+/// range of that entry: the start of the next entry, or the end of `within`, the range of the node.
 fn around<'e, E: RawEntry>(
     entries: &'e [E],
     target: u64,
@@ -382,7 +386,7 @@ fn around<'e, E: RawEntry>(
 }
 
 /// Returns whether the checksum after the entries of the node in the block `bytes` is correct.
-/// `seed` is the inode's.
+/// `seed` must be the seed of the inode.
 #[must_use]
 pub fn checksum_is_right(bytes: &[u8], seed: Crc32c) -> bool {
     let Ok((header, _)) = RawHeader::ref_from_prefix(bytes) else {
@@ -424,9 +428,9 @@ struct RawIndex {
     ei_unused: U16,
 }
 
-/// An entry of either kind in its on-disk form.
+/// An index entry or an extent in its on-disk form.
 trait RawEntry {
-    /// Returns the first file block below it.
+    /// Returns the first file block that the entry maps.
     fn start(&self) -> u64;
 }
 

@@ -9,25 +9,27 @@ pub(super) const TAIL_BYTES: usize = 4;
 pub(super) const UUID_BYTES: usize = 16;
 const CHECKSUM_TYPE_CRC32: u8 = 1;
 pub(super) const COMMIT_CHECKSUM: usize = 0x10;
-/// The length of the used part of a commit block, in bytes.
+/// The length in bytes of the used part of a commit block.
 const COMMIT_BYTES: usize = 64;
 
 pub(super) const TAG_ESCAPED: u32 = 0x1;
 pub(super) const TAG_SAME_UUID: u32 = 0x2;
 pub(super) const TAG_LAST: u32 = 0x8;
 
-/// The type of one of the journal's own blocks.
+/// The type of a block of the log that is not a copy of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
-    /// Tags, followed by one data block for each.
+    /// A descriptor block, which contains tags. A data block follows for each tag.
     Descriptor,
-    /// The end of a transaction.
+    /// A commit block, which ends a transaction.
     Commit,
-    /// Blocks whose copies in earlier transactions must not be replayed.
+    /// A revoke block, which lists blocks whose copies in this and earlier transactions must not be
+    /// replayed.
     Revoke,
 }
 
-/// Returns the kind and the transaction of a block of the log, or `None` for any other block.
+/// Returns the kind and the transaction number of a descriptor, revoke or commit block, or `None`
+/// for any other block.
 #[must_use]
 pub fn log_block(block: &[u8]) -> Option<(BlockKind, Tid)> {
     if be32(block, 0)? != MAGIC {
@@ -46,28 +48,29 @@ pub fn log_block(block: &[u8]) -> Option<(BlockKind, Tid)> {
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
     pub(super) features: Features,
-    /// The initial value of checksums, if the journal has them.
+    /// The initial value of checksums; `None` if the journal has no checksums.
     pub(super) seed: Option<Crc32c>,
 }
 
-/// The home and properties of one data block of a transaction.
+/// The description of one data block of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// The block's home.
+    /// The block's home, which is its location in the file system.
     pub home: FsBlock,
     /// Whether the block's first four bytes were zeroed because they equal the magic number.
     pub is_escaped: bool,
-    /// The data block's checksum, or its low 16 bits; 0 without checksums.
+    /// The checksum of the data block, or the low 16 bits of the checksum; 0 without checksums.
     pub checksum: u32,
 }
 
 /// The contents of a commit block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the commit in whole seconds, which is precise enough to distinguish one round of
-    /// the log from another.
+    /// The time of the commit in whole seconds. This suffices to detect a commit block that was
+    /// written before the log wrapped around.
     pub time_seconds: u64,
-    /// CRC-32 of the transaction's descriptor and data blocks, if present.
+    /// The CRC-32 of the transaction's descriptor and data blocks, if the commit block contains
+    /// one.
     pub crc32: Option<u32>,
 }
 
@@ -76,11 +79,12 @@ impl Format {
         self.features.contains(feature)
     }
 
-    /// Returns whether a block of the log has the correct checksum, if its kind has one with the
-    /// journal's features.
+    /// Returns whether a block of the log has the correct checksum. Returns true if, with the
+    /// features of the journal, blocks of this kind have no checksum.
     ///
-    /// Only the start of a commit block is used, and it is written atomically. If a write was torn,
-    /// the rest of the block is treated as zeros, which it should be.
+    /// Only the start of a commit block is used, which is written atomically. All other bytes
+    /// should be zeros, and are treated as zeros, because an interrupted write may have left other
+    /// data there.
     #[must_use]
     pub fn block_is_intact(&self, kind: BlockKind, block: &[u8]) -> bool {
         let Some(seed) = self.seed else { return true };
@@ -112,7 +116,7 @@ impl Format {
         computed & if is_whole { u32::MAX } else { 0xffff }
     }
 
-    /// Returns whether data blocks have their own checksums.
+    /// Returns whether tags contain checksums of their data blocks.
     #[must_use]
     pub fn has_data_checksums(&self) -> bool {
         self.seed.is_some()
@@ -172,8 +176,9 @@ impl Format {
         if self.seed.is_some() { TAIL_BYTES } else { 0 }
     }
 
-    /// Iterates over the blocks in a revoke block. Returns `None` if its count exceeds the block.
-    /// If the count ends before the first record, there are no blocks.
+    /// Iterates over the blocks that a revoke block lists. Returns `None` if the byte count of the
+    /// revoke block is larger than the block. If the count ends before the first record, the list
+    /// is empty.
     #[must_use]
     pub fn revoked<'a>(&self, block: &'a [u8]) -> Option<impl Iterator<Item = FsBlock> + use<'a>> {
         let is_wide = self.has(Features::BIT64);
@@ -192,7 +197,7 @@ impl Format {
     }
 }
 
-/// Parses a commit block. Returns `None` if it is too short.
+/// Parses a commit block. Returns `None` if the block is too short.
 #[must_use]
 pub fn commit(block: &[u8]) -> Option<Commit> {
     let time_seconds = u64::from(be32(block, 0x30)?) << 32 | u64::from(be32(block, 0x34)?);

@@ -1,7 +1,7 @@
-//! The CRC-32 in commit blocks, used if the journal has the compatible feature for it.
+//! The CRC-32 in commit blocks, which is used if the journal has the compatible feature for it.
 
-/// The CRC-32 of a transaction in the form stored in commit blocks: most significant bit first,
-/// started from all ones, not inverted at the end.
+/// The CRC-32 of a transaction as commit blocks store it: the most significant bit is first, the
+/// initial value is all ones, and the result is not inverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crc32(pub u32);
 
@@ -9,7 +9,7 @@ impl Crc32 {
     /// The checksum of an empty input.
     pub const START: Self = Self(!0);
 
-    /// Continues this checksum with `bytes`.
+    /// Returns this checksum, continued with `bytes`.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         Self(bytes.iter().fold(self.0, |crc, byte| {

@@ -8,7 +8,7 @@ use super::header::{Features, MAGIC, Tid, zeroed};
 use crate::FsBlock;
 use std::time::Duration;
 
-/// The offset of the records in a revoke block, in bytes.
+/// The offset in bytes of the records in a revoke block.
 const REVOKE_HEADER_BYTES: usize = HEADER_BYTES + 4;
 const COMMIT_SECONDS: usize = 0x30;
 
@@ -123,7 +123,7 @@ impl Format {
         block
     }
 
-    /// Pads the block, and sets the checksum at its end.
+    /// Pads the block with zeros, and sets the checksum at the end of the block.
     fn finish(&self, mut block: Vec<u8>, block_size_bytes: usize) -> Vec<u8> {
         block.resize(block_size_bytes, 0);
         self.set_checksum(&mut block, block_size_bytes - TAIL_BYTES);
@@ -152,8 +152,8 @@ fn header(kind: BlockKind, tid: Tid, capacity_bytes: usize) -> Vec<u8> {
     block
 }
 
-/// Returns whether a block must be escaped in the log because it starts like one of the log's own
-/// blocks.
+/// Returns whether a data block must be escaped in the log, because it starts with the magic number
+/// of the log's own blocks.
 pub(crate) fn looks_like_log(block: &[u8]) -> bool {
     block.first_chunk() == Some(&MAGIC.to_be_bytes())
 }

@@ -18,11 +18,11 @@ bitflags! {
         const BIT64 = 0x2;
         /// Commit blocks are written without waiting for the blocks of the transaction.
         const ASYNC_COMMIT = 0x4;
-        /// Checksums, with 16 bits in tags.
+        /// Blocks have checksums, of which tags store 16 bits.
         const CSUM_V2 = 0x8;
-        /// Checksums, with 32 bits in tags.
+        /// Blocks have checksums, of which tags store 32 bits.
         const CSUM_V3 = 0x10;
-        /// The last blocks are reserved for fast commits.
+        /// The last blocks of the journal are reserved for fast commits.
         const FAST_COMMIT = 0x20;
     }
 }

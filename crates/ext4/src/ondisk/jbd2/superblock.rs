@@ -1,4 +1,4 @@
-//! The journal's superblock: its first block.
+//! The journal's superblock, which is the first block of the journal.
 
 use super::block::Format;
 use super::header::{Features, MAGIC, Tid, be32, zeroed};
@@ -6,7 +6,7 @@ use crate::error::Place;
 use crate::ondisk::checksum::Crc32c;
 use crate::{Error, Result};
 
-/// The length of the journal's superblock, in bytes.
+/// The length in bytes of the journal's superblock.
 pub const SUPERBLOCK_BYTES: usize = 1024;
 
 const UUID_BYTES: usize = 16;
@@ -23,9 +23,9 @@ const S_FEATURE_RO_COMPAT: usize = 0x2c;
 const S_USERS: usize = 0x40;
 const S_CHECKSUM_TYPE: usize = 0x50;
 const S_CHECKSUM: usize = 0xfc;
-/// The minimum number of blocks of a journal, without those for fast commits.
+/// The minimum number of blocks of a journal, without the blocks for fast commits.
 const MIN_BLOCKS: u32 = 1024;
-/// The number of blocks of the fast-commit area if the superblock has 0.
+/// The number of blocks of the fast-commit area if the field in the superblock is 0.
 const DEFAULT_FAST_COMMIT_BLOCKS: u32 = 256;
 
 /// Compatible feature: commit blocks hold a CRC-32 of the transaction.
@@ -34,21 +34,21 @@ const COMPAT_CHECKSUM: u32 = 0x1;
 /// The journal's superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalSuperblock {
-    /// 1 or 2; only 2 has features.
+    /// The version, which is 1 or 2. Only a journal of version 2 has features.
     pub version: u8,
     /// The size of a block in bytes.
     pub block_size_bytes: u32,
-    /// The number of blocks of the journal, including this one.
+    /// The number of blocks of the journal, including the superblock.
     pub length_blocks: u32,
     /// The first block of the log.
     pub first: u32,
-    /// The block after the last one of the log.
+    /// The block after the last block of the log.
     pub end: u32,
-    /// The first transaction in the log.
+    /// The number of the first transaction in the log.
     pub sequence: Tid,
-    /// The block at which that transaction starts; 0 if the log is empty.
+    /// The block at which the first transaction starts; 0 if the log is empty.
     pub start: u32,
-    /// The error that aborted the journal; 0 if none.
+    /// The error that aborted the journal; 0 if the journal was not aborted.
     pub errno: u32,
     /// Features.
     pub features: Features,
@@ -149,8 +149,8 @@ impl JournalSuperblock {
         }
     }
 
-    /// Returns the blocks for fast commits: an empty range without the feature. The block between
-    /// them and the log is unused.
+    /// Returns the blocks for fast commits; an empty range without the feature. One block between
+    /// the log and these blocks is unused.
     #[must_use]
     pub fn fast_commit_blocks(&self) -> std::ops::Range<u32> {
         self.end.saturating_add(1).min(self.length_blocks)..self.length_blocks
@@ -174,7 +174,7 @@ fn known_features(incompat: u32) -> Result<Features> {
     Ok(Features::from_bits_truncate(incompat))
 }
 
-/// Rejects unknown features; the error names the lowest bit.
+/// Returns an error that names the lowest bit, if there are unknown features.
 fn check_unknown(kind: &str, unknown: u32) -> Result<()> {
     if unknown == 0 {
         return Ok(());

@@ -1,10 +1,11 @@
 //! Backups of the superblock: their locations, and the repair of a damaged first superblock.
 //!
-//! A superblock takes two sectors, and its checksum is in the second one. A power cut during a
-//! write may leave one sector of each version. Fields that change while a file system is in use are
-//! then valid in either version; the other fields are compared with a backup.
+//! A superblock uses two sectors, the second of which contains the checksum. A power cut during a
+//! write may leave one sector of the old version and one of the new version. Fields that change
+//! while a file system is in use are valid in both versions. All other fields are compared with a
+//! backup.
 //!
-//! A restored superblock passes the same checks as any other. It has the flag that the journal
+//! A restored superblock passes the same checks as any other superblock. It states that the journal
 //! needs recovery, because the original value of that flag is unknown.
 
 use super::decoded::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, Superblock};
@@ -16,11 +17,11 @@ use bitflags::Flags;
 use larder_block::BlockDevice;
 use zerocopy::FromBytes;
 
-/// Groups that hold a backup in most file systems.
+/// The groups that contain a backup in most file systems.
 const LIKELY_GROUPS: [GroupNo; 5] = [GroupNo(1), GroupNo(3), GroupNo(5), GroupNo(7), GroupNo(9)];
 
-/// The default number of blocks in a cluster in mke2fs, as a binary logarithm: without bigalloc,
-/// and with it.
+/// The binary logarithms of mke2fs's default number of blocks in a cluster: without bigalloc, and
+/// with bigalloc.
 const USUAL_CLUSTERS_LOG2: [u32; 2] = [0, 4];
 
 /// The maximum number of clusters in a group in mke2fs, even if the bitmap is larger.
@@ -32,11 +33,11 @@ type Bytes = [u8; SUPERBLOCK_BYTES];
 /// The kind of damage of a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
-    /// One of its sectors was not written with the other.
+    /// Only one of the two sectors was written.
     Torn,
     /// The superblock contradicts the backup.
     Wrong,
-    /// The place contains other data, or a superblock with another UUID.
+    /// The location contains other data, or a superblock with another UUID.
     Lost,
 }
 
@@ -91,8 +92,8 @@ impl SuperblockRepair {
 }
 
 impl Superblock {
-    /// Like [`Superblock::read`], but tries the backups if the checksum is wrong or the magic
-    /// number is missing. In that case it also returns the replacement of the superblock.
+    /// Reads the superblock like [`Superblock::read`]. If the checksum is wrong or the magic number
+    /// is missing, reads a backup instead, and also returns the replacement of the superblock.
     ///
     /// # Errors
     /// As for [`Superblock::read`] of the first superblock, if no backup can be used.
@@ -182,7 +183,7 @@ fn backup_offset_bytes(sb: &Superblock, group: GroupNo) -> u64 {
 }
 
 impl Backup {
-    /// Reads the backup at `place`. Returns `None` unless it is a backup that belongs there.
+    /// Reads the backup at `place`. Returns `None` if there is no valid backup that belongs there.
     fn read(device: &dyn BlockDevice, place: BackupPlace) -> Option<Self> {
         let bytes = read_at(device, place.offset_bytes)?;
         let superblock = Superblock::parse(&bytes).ok()?;
@@ -200,8 +201,8 @@ impl Backup {
     }
 }
 
-/// Chooses the first superblock if it differs from `backup` only in fields that may differ, and
-/// `backup` otherwise.
+/// Restores the superblock from `first`, the damaged first superblock, if it differs from `backup`
+/// only in fields that may differ, and otherwise from `backup`.
 fn restore(first: &Bytes, backup: &Backup) -> Option<(Superblock, SuperblockRepair)> {
     let damage = damage(first, &backup.superblock);
     let mut bytes = Box::new(match damage {
@@ -236,8 +237,8 @@ fn damage(first: &Bytes, backup: &Superblock) -> Damage {
     }
 }
 
-/// Returns whether the two differ only in fields that change during use or by tuning, when backups
-/// are not updated.
+/// Returns whether the two superblocks differ only in fields that change during use or by tuning,
+/// because these changes do not update the backups.
 fn is_same_file_system(first: &Superblock, backup: &Superblock) -> bool {
     let with_run_time_fields = Superblock {
         reserved_blocks_count: first.reserved_blocks_count,

@@ -45,19 +45,19 @@ pub struct Superblock {
     /// Free inodes according to the superblock, which may be less current than the group
     /// descriptors.
     pub free_inodes_count: u32,
-    /// First block of group 0: 1 with blocks of 1 KiB, 0 otherwise.
+    /// The first block of group 0: 1 with blocks of 1 KiB, otherwise 0.
     pub first_data_block: u32,
-    /// Binary logarithm of the block size: 10 to 16.
+    /// The binary logarithm of the block size in bytes: 10 to 16.
     pub block_size_log2: u8,
-    /// Blocks in a cluster, as a binary logarithm; 0 without bigalloc.
+    /// The binary logarithm of the number of blocks in a cluster; 0 without bigalloc.
     pub cluster_blocks_log2: u8,
-    /// Blocks in each group except the last.
+    /// The number of blocks in each group except the last.
     pub blocks_per_group: u32,
-    /// Inodes in each group.
+    /// The number of inodes in each group.
     pub inodes_per_group: u32,
     /// Number of block groups.
     pub groups_count: u32,
-    /// Revision: 0 has fixed sizes and no features.
+    /// The revision. Revision 0 has fixed sizes and no features.
     pub revision: u32,
     /// The state of the file system.
     pub state: State,
@@ -73,7 +73,7 @@ pub struct Superblock {
     pub incompat: Incompat,
     /// Read-only compatible features.
     pub ro_compat: RoCompat,
-    /// Identifies the file system.
+    /// The UUID of the file system.
     pub uuid: Uuid,
     /// The label, up to the first NUL.
     pub label: Vec<u8>,
@@ -87,7 +87,7 @@ pub struct Superblock {
     pub written: Timestamp,
     /// Time of the last check.
     pub checked: Timestamp,
-    /// Mounts since the last check.
+    /// The number of mounts since the last check.
     pub mount_count: u16,
     /// Number of errors that the kernel found since the last check.
     pub error_count: u32,
@@ -111,7 +111,8 @@ pub struct Superblock {
     pub hash_unsigned: bool,
     /// First block group of descriptors that are stored in their own groups.
     pub first_meta_bg: u32,
-    /// Groups whose bitmaps and inode tables are stored together, as a binary logarithm.
+    /// The binary logarithm of the number of groups whose bitmaps and inode tables are stored
+    /// together.
     pub flex_bg_groups_log2: u8,
     /// Blocks reserved after the descriptors for further descriptors.
     pub reserved_descriptor_blocks: u16,
@@ -119,15 +120,15 @@ pub struct Superblock {
     pub backup_groups: [GroupNo; 2],
     /// The block for multiple-mount protection.
     pub mmp_block: FsBlock,
-    /// Seconds between updates of that block.
+    /// The interval in seconds between updates of the block for multiple-mount protection.
     pub mmp_interval_seconds: u16,
     /// Clusters of metadata as counted when the file system was created; 0 if unknown.
     pub overhead_clusters: u32,
     /// Character encoding of names that ignore case.
     pub encoding: u16,
-    /// Flags of that encoding.
+    /// Flags of the character encoding.
     pub encoding_flags: u16,
-    /// Hidden inodes of user, group and project quota; 0 for none.
+    /// The hidden inodes of user, group and project quota; 0 if there is none.
     pub quota_inos: [Ino; 3],
     /// The initial value of every checksum except the superblock's own.
     pub checksum_seed: Crc32c,
@@ -152,9 +153,9 @@ impl Superblock {
         self.blocks_count << self.block_size_log2
     }
 
-    /// Returns the number of bytes of the file system past the end of a device of
-    /// `device_size_bytes`. It is not zero if the image was truncated. Such an image can be read up
-    /// to its end.
+    /// Returns the number of bytes of the file system that are past the end of a device of
+    /// `device_size_bytes` bytes. The number is not zero if the image was truncated. A truncated
+    /// image can be read up to its end.
     #[must_use]
     pub fn missing_bytes(&self, device_size_bytes: u64) -> u64 {
         self.size_bytes().saturating_sub(device_size_bytes)
@@ -168,12 +169,12 @@ impl Superblock {
         u32::try_from(blocks).unwrap_or(u32::MAX)
     }
 
-    /// Returns whether there is an inode with this number.
+    /// Returns whether `ino` is at least 1 and at most the number of inodes.
     pub(crate) fn has_ino(&self, ino: Ino) -> bool {
         (1..=self.inodes_count).contains(&ino.0)
     }
 
-    /// Returns whether this is the number of an inode for files: it exists and is not reserved.
+    /// Returns whether `ino` is a number that files may use: it exists and is not reserved.
     pub(crate) fn is_file_ino(&self, ino: Ino) -> bool {
         ino >= self.first_ino && ino.0 <= self.inodes_count
     }
@@ -211,8 +212,8 @@ impl Superblock {
         crc16(!0, self.uuid.as_bytes())
     }
 
-    /// Returns whether the `blocks` blocks from `start` on can belong to a file or an inode table:
-    /// they are after the superblock and inside the file system.
+    /// Returns whether the `blocks` blocks from `start` on may belong to a file or an inode table:
+    /// they must be after the superblock and inside the file system.
     #[must_use]
     pub fn contains_blocks(&self, start: FsBlock, blocks: u64) -> bool {
         start.0 > u64::from(self.first_data_block)
@@ -229,7 +230,7 @@ impl Superblock {
         FsBlock(u64::from(self.first_data_block) + offset)
     }
 
-    /// Returns whether `group` starts with a superblock: the first one or a backup.
+    /// Returns whether `group` starts with the superblock or a backup of it.
     #[must_use]
     pub fn group_has_superblock(&self, group: GroupNo) -> bool {
         if group.0 == 0 {

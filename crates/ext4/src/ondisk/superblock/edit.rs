@@ -14,10 +14,10 @@ use zerocopy::{FromBytes, IntoBytes};
 /// The length of a label in bytes.
 pub const LABEL_BYTES: usize = 16;
 
-/// The length of a function name in an error record, in bytes.
+/// The length in bytes of a function name in an error record.
 const FUNCTION_BYTES: usize = 32;
 
-/// The first inode of revision 0, which later revisions store in a field.
+/// The first inode that is not reserved in revision 0. Later revisions store it in a field.
 const FIXED_FIRST_INO: u32 = 11;
 const FIXED_INODE_BYTES: u16 = 128;
 
@@ -28,7 +28,7 @@ pub enum ErrorCode {
     Device,
     /// A checksum was wrong.
     Checksum,
-    /// A structure contradicts itself or another.
+    /// A structure contradicts itself or another structure.
     Corrupt,
     /// Any other error.
     Other,
@@ -177,8 +177,8 @@ impl<'a> SuperblockEdit<'a> {
         }
     }
 
-    /// Records an error as the last one. It is also the first one if there was none since the last
-    /// check.
+    /// Records an error as the last error. If no error was recorded since the last check, also
+    /// records it as the first error.
     pub fn record_error(&mut self, error: &ErrorRecord<'_>) {
         let raw = &mut *self.raw;
         raw.s_state.set(raw.s_state.get() | State::ERROR.bits());
@@ -198,7 +198,7 @@ impl<'a> SuperblockEdit<'a> {
     }
 }
 
-/// Encodes a time for a superblock. Times before 1970 are lost.
+/// Encodes a time for a superblock, which cannot store times before 1970.
 fn stored(time: Timestamp) -> (U32, u8) {
     let [a, b, c, d, high, ..] = time.seconds.max(0).to_le_bytes();
     (U32::from_bytes([a, b, c, d]), high)

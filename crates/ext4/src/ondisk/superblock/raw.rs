@@ -14,7 +14,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub(super) const MAGIC: u16 = 0xEF53;
 const CHECKSUM_TYPE_CRC32C: u8 = 1;
-/// The number of bytes that the superblock's checksum covers: all those before it.
+/// The number of bytes that the superblock's checksum covers, which are all bytes before the
+/// checksum.
 pub(super) const CHECKSUMMED_BYTES: usize = 0x3FC;
 /// Physical block numbers in extents have 48 bits.
 const BLOCKS_MAX: u64 = 1 << 48;
@@ -47,17 +48,18 @@ impl Superblock {
     }
 }
 
-/// Like [`Superblock::parse`], but ignores the checksum.
+/// Parses a superblock like [`Superblock::parse`], but ignores the checksum.
 pub(super) fn parse_unverified(bytes: &[u8]) -> Result<Superblock> {
     readable(bytes)?.decoded()
 }
 
-/// Returns whether this is a superblock with a correct checksum, if it has one.
+/// Returns whether `bytes` are a superblock whose checksum, if it has one, is correct.
 pub(super) fn has_valid_checksum(bytes: &[u8]) -> bool {
     raw(bytes).is_ok_and(|raw| raw.verify_checksum().is_ok())
 }
 
-/// Returns the UUID if this is a superblock, without validating the other fields.
+/// Returns the UUID if the bytes have the magic number of a superblock. Does not validate other
+/// fields.
 pub(super) fn uuid(bytes: &[u8]) -> Option<Uuid> {
     Some(Uuid::from_bytes(raw(bytes).ok()?.s_uuid))
 }
@@ -223,7 +225,7 @@ impl RawSuperblock {
         Ok(self.decode(self.features(), &geometry))
     }
 
-    /// Returns the sizes, each validated against those that limit it.
+    /// Returns the sizes, after validating each against the sizes that limit it.
     fn geometry(&self) -> Result<Geometry> {
         let (_, incompat, ro_compat) = self.features();
         let log_block_size = self.s_log_block_size.get();

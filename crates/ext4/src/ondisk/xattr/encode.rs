@@ -1,4 +1,5 @@
-//! Encoding of the attributes of a region: entries, values, hashes, and a block's header.
+//! Encoding of the attributes of a region (a block, or the end of an inode): entries, values,
+//! hashes, and the header of a block.
 //!
 //! The hash of an entry covers its name and its value. In an inode it is zero, unless the value has
 //! its own inode. The hash of a block covers the hashes of its entries. Entries of a block are
@@ -19,7 +20,7 @@ const END_BYTES: usize = 4;
 /// An attribute in its stored form, without its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredXattr {
-    /// The class of its name.
+    /// The class of the name, which represents the prefix.
     pub index: NameIndex,
     /// The name without the prefix, at most 255 bytes.
     pub name: Vec<u8>,
@@ -30,9 +31,9 @@ pub struct StoredXattr {
 /// A value in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredValue {
-    /// In the same region as the entry.
+    /// The value is in the same region as the entry.
     Inline(Vec<u8>),
-    /// The content of a separate inode.
+    /// The value is the content of a separate inode.
     Inode {
         /// The inode.
         ino: Ino,
@@ -121,12 +122,13 @@ fn hash_words(hash: u32, value: &[u8]) -> u32 {
     })
 }
 
-/// Returns the space for attributes in an inode with `rest_bytes` after its fixed fields.
+/// Returns the number of bytes for attributes in an inode with `rest_bytes` bytes after its fixed
+/// fields.
 pub(crate) fn inode_room_bytes(rest_bytes: usize) -> usize {
     rest_bytes.saturating_sub(MAGIC_BYTES + END_BYTES)
 }
 
-/// Returns the space for attributes in a block of `block_bytes`.
+/// Returns the number of bytes for attributes in a block of `block_bytes` bytes.
 pub(crate) fn block_room_bytes(block_bytes: usize) -> usize {
     block_bytes.saturating_sub(HEADER_BYTES + END_BYTES)
 }
@@ -161,8 +163,8 @@ pub(crate) fn fill_inode(rest: &mut [u8], attributes: &[StoredXattr]) -> bool {
     true
 }
 
-/// Sorts `attributes` and writes them into `block`, with a reference count of one. Returns false
-/// and does not change the block if they do not fit. The checksum is set by
+/// Sorts `attributes` and writes them to `block`, with a reference count of one. Returns false and
+/// does not change the block if they do not fit. The caller must set the checksum with
 /// [`set_block_checksum`](super::set_block_checksum).
 #[must_use]
 pub fn fill_block(block: &mut [u8], attributes: &mut [StoredXattr]) -> bool {
@@ -173,7 +175,8 @@ pub fn fill_block(block: &mut [u8], attributes: &mut [StoredXattr]) -> bool {
     block.fill(0);
     let mut at = HEADER_BYTES;
     let mut end = block.len();
-    // 0, which means "not shareable", if an entry has no hash.
+    // If an entry has no hash, the hash of the block is 0, which means that the block must not be
+    // shared.
     let mut hash_of_all = Some(0_u32);
     for attribute in &*attributes {
         let hash = attribute.hash();
@@ -188,7 +191,8 @@ pub fn fill_block(block: &mut [u8], attributes: &mut [StoredXattr]) -> bool {
     true
 }
 
-/// Writes the entry of `attribute` at `at` and its value before `end`, and advances both.
+/// Writes the entry of `attribute` at `at`, and its value before `end`. Moves `at` after the entry,
+/// and `end` to the start of the value.
 fn put_attribute(
     region: &mut [u8],
     at: &mut usize,

@@ -1,11 +1,11 @@
-//! The entries of a region of attributes, and their names.
+//! The entries of a region of attributes (a block, or the end of an inode), and their names.
 
 use crate::Ino;
 use crate::ondisk::Damage;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The magic number at the start of an inode's region and of a block.
+/// The magic number at the start of a region.
 pub(super) const MAGIC: u32 = 0xea02_0000;
 pub(super) const MAGIC_BYTES: usize = 4;
 pub(super) const ENTRY_BYTES: usize = size_of::<RawEntry>();
@@ -39,7 +39,8 @@ impl NameIndex {
     /// Rich access control lists, which no kernel supports.
     pub const RICHACL: Self = Self(8);
 
-    /// The numbers and their prefixes. A prefix follows the longer ones that start with it.
+    /// The numbers of the classes, and their prefixes. A prefix is listed after the longer prefixes
+    /// that start with it.
     const PREFIXES: [(Self, &'static [u8]); 7] = [
         (Self(1), b"user."),
         (Self::ACL_ACCESS, b"system.posix_acl_access"),
@@ -62,7 +63,8 @@ impl NameIndex {
         self.prefix().is_some_and(|prefix| !prefix.ends_with(b"."))
     }
 
-    /// Splits a full name into its class and the stored part of the name.
+    /// Splits a name with a prefix into the class of the prefix and the part of the name that is
+    /// stored.
     #[must_use]
     pub fn split(full_name: &[u8]) -> Option<(Self, &[u8])> {
         Self::PREFIXES.iter().find_map(|&(index, prefix)| {
@@ -75,9 +77,9 @@ impl NameIndex {
 /// The location of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValuePlace<'a> {
-    /// In the same region.
+    /// The value is in the same region as the entry.
     Inline(&'a [u8]),
-    /// The content of a separate inode.
+    /// The value is the content of a separate inode.
     Inode {
         /// The inode number, not yet checked against the size of the file system.
         ino: Ino,
@@ -89,13 +91,13 @@ pub enum ValuePlace<'a> {
 /// An attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XattrEntry<'a> {
-    /// The class of its name.
+    /// The class of the name, which represents the prefix.
     pub index: NameIndex,
     /// The name without the prefix.
     pub name: &'a [u8],
     /// The value.
     pub value: ValuePlace<'a>,
-    /// The hash of the name and the value, or 0.
+    /// The hash of the name and the value, or 0 if there is none.
     pub hash: u32,
 }
 
@@ -113,8 +115,8 @@ pub struct XattrEntries<'a> {
 }
 
 impl<'a> XattrEntries<'a> {
-    /// Iterates over the attributes of an inode. `rest` is the part after the fixed fields. Without
-    /// the magic number, there are no attributes.
+    /// Iterates over the attributes of an inode. `rest` must be the bytes after the fixed fields.
+    /// If they do not start with the magic number, there are no attributes.
     #[must_use]
     pub fn in_inode(rest: &'a [u8]) -> Self {
         let (has_magic, region) = match rest.split_first_chunk::<MAGIC_BYTES>() {
@@ -152,7 +154,7 @@ impl<'a> XattrEntries<'a> {
         match rest.first_chunk() {
             None => return Err(PAST_END),
             Some([0, 0, 0, 0]) => return Ok(None),
-            // If this were written back, it would be read as the end of the entries.
+            // If this entry were written back, it would be read as the end of the entries.
             Some([0, 0, ..]) => return Err("attribute entry has no name"),
             Some(_) => {}
         }

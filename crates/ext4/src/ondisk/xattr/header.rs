@@ -1,9 +1,9 @@
 //! The header of an attribute block: its reference count, hash and checksum.
 //!
 //! # Cost
-//! A CRC is linear: the change that one flipped bit causes depends only on the position of the bit.
-//! So changing the reference count takes at most 32 exclusive ors, and the rest of the block is not
-//! read.
+//! A CRC is linear: the change of the CRC that one flipped bit causes depends only on the position
+//! of the bit. Updating the checksum after a change of the reference count therefore takes at most
+//! 32 exclusive ors, and reads no other part of the block.
 
 use super::entry::CHECKSUM_OFFSET;
 use crate::ondisk::checksum::Crc32c;
@@ -19,7 +19,7 @@ pub(super) const HASH_AT: usize = 12;
 pub struct BlockHeader {
     /// The number of inodes that use the block.
     pub references: u32,
-    /// The hash of its attributes; 0 if the block must not be shared.
+    /// The hash of the attributes in the block; 0 if the block must not be shared.
     pub hash: u32,
 }
 
@@ -38,7 +38,7 @@ impl BlockHeader {
 /// reference count and the checksum are equal.
 #[must_use]
 pub fn has_same_contents(block: &[u8], other: &[u8]) -> bool {
-    // Compare first what is most likely to differ.
+    // The bytes that are most likely to differ are compared first.
     let parts = [
         HASH_AT..CHECKSUM_OFFSET,
         CHECKSUM_OFFSET + 4..block.len(),
@@ -49,15 +49,15 @@ pub fn has_same_contents(block: &[u8], other: &[u8]) -> bool {
     block.len() == other.len() && parts.into_iter().all(is_same)
 }
 
-/// Sets the checksum of the attribute block `block`. `seed` is the file system's, continued with the
-/// block's number in 64 bits.
+/// Sets the checksum of the attribute block `block`. `seed` must be the seed of the file system,
+/// continued with the block number in 64 bits.
 pub fn set_block_checksum(block: &mut [u8], seed: Crc32c) {
     put32(block, CHECKSUM_OFFSET, 0);
     let checksum = seed.bytes(block);
     put32(block, CHECKSUM_OFFSET, checksum.0);
 }
 
-/// Updates the reference counts of attribute blocks, and their checksums.
+/// A table to update the reference counts of attribute blocks together with their checksums.
 #[derive(Debug, Default)]
 pub struct UserCount {
     /// The change of the checksum for each bit of the count.
@@ -80,8 +80,8 @@ impl UserCount {
         Self { checksum_changes }
     }
 
-    /// Sets the reference count in `part`, which is [`UserCount::PART`] of a block with the correct
-    /// checksum.
+    /// Sets the reference count in `part`, which must be the bytes [`UserCount::PART`] of a block
+    /// with a correct checksum, and updates the checksum.
     pub fn set(&self, part: &mut [u8], references: u32) {
         const CHECKSUM_AT: usize = CHECKSUM_OFFSET - REFERENCES_AT;
         let (Some(before), Some(mut checksum)) = (le32(part, 0), le32(part, CHECKSUM_AT)) else {

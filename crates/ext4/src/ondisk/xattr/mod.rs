@@ -1,8 +1,8 @@
 //! Extended attributes: their entries and names, and the header of a block of them.
 //!
-//! Entries grow from the start of a region, values from its end. The region is a block, or the end
-//! of an inode after a magic number. A value may also be the content of another inode. Four zero
-//! bytes end the entries.
+//! A region is a block, or the end of an inode after a magic number. Entries are added from the
+//! start of a region, and values from its end. Four zero bytes follow the last entry. A value may
+//! also be the content of another inode.
 //!
 //! ```text
 //! entry: name_len, name_index, value_offs (2), value_inum (4), value_size (4),
