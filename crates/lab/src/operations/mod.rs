@@ -1,10 +1,11 @@
-//! The file operations of one user: recorded once from real commands, and replayed by many users.
+//! The file operations of one user. They are recorded once from real commands, and replayed by many simulated
+//! users.
 //!
 //! # Model
-//! The system calls of a script on files below one directory, with their results. Paths are relative to
-//! that directory. `home` contains the user's own files, so that each replaying user has a separate
-//! home. All other files are shared and only read. Offsets are those that the calls actually used, so
-//! no operation only sets the file offset.
+//! The operations are the system calls of a script on files below one directory (the root), with their
+//! results. Paths are relative to the root. The directory `home` contains the user's own files; a replay
+//! creates one home for each user. All other files are shared by all users and are only read. Reads and
+//! writes contain the actual file offset, so there is no operation that only sets it.
 //!
 //! # Format
 //! JSON, with one value on each line. The first line is an object: `version` (1), and the `directories`
@@ -26,7 +27,7 @@
 //! files are numbered in the order in which they were opened. The content of files is not recorded: a
 //! replay generates its own.
 //!
-//! Tests: the recorded script of the lab is replayed, and every result equals the recorded one.
+//! Tests: the recorded script of the lab is replayed, and every result must equal the recorded result.
 
 mod error;
 pub(crate) mod recorder;

@@ -1,11 +1,10 @@
 //! Converts the system calls of consecutive commands to operations.
 //!
 //! # Model
-//! The input is the output of strace(1) with `-f -y`. A [`Recorder`] tracks the same state as the
-//! kernel: for each process its descriptors, which are inherited, duplicated and closed by execve(2);
-//! for each open file its offset. Calls on files outside of the root, and calls that only query
-//! settings, are omitted. A program in the tree that is executed, and a file that is mapped, count as
-//! read completely.
+//! The input is the output of strace(1) with `-f -y`. A [`Recorder`] tracks the same state as the kernel: for
+//! each process its descriptors, which are inherited, duplicated and closed by execve(2); for each open file
+//! its offset. Calls on files outside the root, and calls that only query settings, are omitted. If a program
+//! below the root is executed, or a file is mapped, a read of the whole file is recorded.
 
 use super::{Done, Error, OpenMode, Operation};
 use crate::trace::import::strace::{Call, Descriptor, Outcome, PathArgument, Start};
@@ -44,7 +43,7 @@ pub struct Recorder {
     home: String,
     sizes: HashMap<String, u64>,
     processes: HashMap<u32, Descriptors>,
-    /// Descriptors of the next process that is not a child of another process.
+    /// The descriptors that the first process of a command inherits.
     inherited: BTreeMap<i32, Open>,
     opened: u32,
     done: Vec<Done>,
@@ -206,7 +205,7 @@ impl Recorder {
     /// [`Error::Call`] for a call that changes files in a way that no operation represents,
     /// [`Error::NotText`].
     pub fn take(&mut self, call: &Call) -> Result<(), Error> {
-        // A process inherits its descriptors at its first call, whatever that is.
+        // Look up the descriptors for any call, since a process inherits its descriptors at its first call.
         let descriptors = self.descriptors(call);
         match &*call.name {
             "exit_group" | "exit" => {
@@ -465,7 +464,7 @@ fn not_recorded(call: &Call) -> Error {
     Error::Call { line, call }
 }
 
-/// Returns the error if it depends on which files exist, and `None` otherwise.
+/// Returns the error `name` if it depends only on which files exist, and `None` otherwise.
 fn errno(name: &str) -> Option<Errno> {
     Some(match name {
         "ENOENT" => Errno::NOENT,
@@ -478,7 +477,7 @@ fn errno(name: &str) -> Option<Errno> {
     })
 }
 
-/// Returns the path without `.` and `..`. No links are involved here.
+/// Returns the path without `.` and `..`. The path must not contain symbolic links.
 fn normal(path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for name in path.split('/') {

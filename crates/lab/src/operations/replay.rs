@@ -1,11 +1,11 @@
 //! Replays operations on a volume, where each user has a separate home.
 //!
 //! # Model
-//! The working directory of each process is its home. A path is walked name by name through the dentry
-//! cache, as the kernel walks it: from the home, or from the root for shared files. A kernel dentry
-//! refers to its inode directly. A dentry of a volume has the inode's number, so the inode cache is
-//! queried next. Therefore the inode cache is queried more often here than in the kernel, and mostly
-//! hits.
+//! The working directory of each user is the user's home. A path is walked name by name through the dentry
+//! cache, as in the kernel: from the home, or from the root for shared files. A kernel dentry refers to its
+//! inode directly. A dentry of a volume contains the inode number, so each step also looks up the inode in
+//! the inode cache. Therefore a replay has more lookups in the inode cache than the kernel, and most of them
+//! hit.
 
 use super::{Done, Error, Name, OpenMode, Operation, Operations, SizedFile};
 use crate::workload::chance::generator;
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-/// First component of the user's own paths.
+/// The first component of the paths of a user's own files.
 const HOME: &str = "home";
 
 /// Maximum size of a read or write.
@@ -292,7 +292,7 @@ fn walk(volume: &Volume, start: Ino, names: &str) -> larder::Result<Ino> {
     names.try_fold(start, |at, name| volume.lookup(at, name.as_bytes()))
 }
 
-/// Returns the part of one of the user's own paths after the home.
+/// Returns the part of `path` after the home, or `None` if it is the path of a shared file.
 fn own(path: &str) -> Option<&str> {
     let rest = path.strip_prefix(HOME)?;
     (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))

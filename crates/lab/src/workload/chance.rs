@@ -1,9 +1,10 @@
-//! Random numbers for workloads, from a seed. The memory does not depend on the size of the file.
+//! Random numbers and permutations for workloads, from a seed. Their memory does not depend on the size of
+//! the file.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-/// Returns the generator of workload number `stream` of a seed.
+/// Returns a random number generator. Each `stream` of a `seed` is an independent sequence of numbers.
 pub(crate) fn generator(seed: u64, stream: u64) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(mix(seed ^ mix(stream)))
 }
@@ -39,7 +40,7 @@ impl Permutation {
         }
     }
 
-    /// Returns the number at a place; places beyond the last wrap around.
+    /// Returns the number at position `place` modulo `count`.
     pub(super) fn at(&self, place: u64) -> u64 {
         let mut value = place % self.count.max(1);
         loop {

@@ -78,11 +78,11 @@ impl Operation {
 pub struct ReaderJob {
     /// Start time, relative to the start of the run.
     pub start: Duration,
-    /// Minimum time between the starts of two operations. An operation that took longer is followed
-    /// immediately; the delay is not made up for.
+    /// Minimum time between the starts of two operations. If an operation takes longer, the next operation
+    /// starts immediately, and later starts are delayed by the excess.
     pub interval: Duration,
-    /// The operations. The next one is drawn when the last one is done, so readers can draw from a
-    /// common source.
+    /// The operations. The next operation is taken when the previous one is done, so several readers can
+    /// share a source of operations.
     pub operations: Box<dyn Iterator<Item = Operation>>,
 }
 
@@ -100,7 +100,7 @@ impl ReaderJob {
 /// The operations of all readers of a run.
 #[derive(Debug)]
 pub struct Jobs {
-    /// The open files, each newly opened for this run.
+    /// The files to open at the start of the run; each element is a separate open file.
     pub open_files: Vec<FileId>,
     /// The threads.
     pub readers: Vec<ReaderJob>,

@@ -1,8 +1,8 @@
-//! The output of blkparse(1) for a block device's trace.
+//! Imports the output of blkparse(1) for the trace of a block device.
 //!
-//! A line is `8,16  1  42  0.000123456  697  Q  RM 223490 + 8 [kjournald]`: device, processor, number,
-//! seconds, process, action, type of request, first sector, sectors. Only the action `Q`, the queueing of a
-//! request, is imported; later actions concern the same request.
+//! A line is `8,16 1 42 0.000123456 697 Q RM 223490 + 8 [kjournald]`: device, processor, number, seconds,
+//! process, action, type of request, first sector, sectors. Only the action `Q` (a request is queued) is
+//! imported, since the later actions concern the same request.
 
 use super::EventSink;
 use super::lines::Line;
@@ -15,7 +15,7 @@ use std::io::BufRead;
 
 const SECTOR_BYTES: u64 = 512;
 
-/// Beginnings of the lines that list the input files and summarize their content.
+/// The first words of lines that do not describe actions: the list of input files, and the summary.
 const SUMMARY: [&str; 9] = [
     "CPU",
     "Reads ",

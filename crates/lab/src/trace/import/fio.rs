@@ -1,10 +1,10 @@
-//! The output of fio's `write_iolog`.
+//! Imports the output of fio's `write_iolog`.
 //!
-//! The first line contains the version. Each following line has a file's name, the operation, and the range,
-//! as in `/data/f read 45056 4096`. In version 3 they follow a time in microseconds. Version 2 only has the
-//! order.
+//! The first line contains the version. Each following line contains the name of a file, the operation, and
+//! the offset and length of the range, as in `/data/f read 45056 4096`. In version 3, each line begins with a
+//! time in microseconds. Version 2 has no times.
 //!
-//! Inodes are numbered in the order of the first occurrence of their files.
+//! Each file gets an inode number, in the order in which the files first occur.
 
 use super::EventSink;
 use super::lines::Line;
@@ -15,10 +15,10 @@ use larder_cache::tape::CacheKind;
 use std::collections::HashMap;
 use std::io::BufRead;
 
-/// The number of the first file. On ext4, smaller numbers belong to the file system itself.
+/// The inode number of the first file. On ext4, smaller numbers are reserved for the file system.
 const FIRST_INODE: u64 = 12;
 
-/// State from earlier lines that applies to the following ones.
+/// State from earlier lines: whether lines have times, and the inode numbers of files.
 #[derive(Default)]
 struct Log {
     has_times: bool,

@@ -1,9 +1,9 @@
-//! Detects files that do not have the given format.
+//! Detects files that do not have the format that the user specified, and which format they have.
 //!
 //! # Model
-//! A file has a format if it contains at least one lookup in it, which is only known after it is
-//! read. Two formats accept any input, so their files are examined first. The actual format is
-//! detected from the beginning of the file, if one of the formats matches most of that.
+//! A file has the specified format if it contains at least one lookup in this format. This is known only
+//! after the whole file was read. Two formats accept any input, so their files are examined before. The
+//! actual format is detected from the beginning of the file: one format must match most of its lines.
 
 use super::format::Format;
 use super::skipped::{Skipped, SkippedLines};
@@ -26,7 +26,7 @@ const MAGIC: [(&[u8], DetectedFormat); 4] = [
 /// A file without lookups in the given format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
-    /// The given format.
+    /// The format that the user specified.
     pub format: Format,
     /// The lines that were skipped.
     pub skipped: Skipped,
@@ -84,7 +84,7 @@ impl Foreign {
         }
     }
 
-    /// Returns the most significant skipped line, with its reason.
+    /// Returns the skipped line that the error message shows, with the reason for skipping it.
     fn line(&self) -> Option<(&'static str, &SkippedLines)> {
         let foreign = self
             .skipped

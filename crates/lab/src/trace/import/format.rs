@@ -1,4 +1,4 @@
-//! The names of the formats.
+//! The formats that can be imported, with their names and descriptions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -51,7 +51,7 @@ impl Format {
 }
 
 impl Format {
-    /// Returns a description of such a file, with an example line.
+    /// Returns a description of files of this format, with an example line.
     pub(super) const fn about(self) -> &'static str {
         match self {
             Self::Blkparse => "lines such as `8,16 1 42 0.000123456 697 Q RM 223490 + 8 [ls]`",

@@ -1,13 +1,13 @@
-//! Keys of any table, one on each line.
+//! Imports keys of any cache, one on each line.
 //!
-//! | line | is a lookup of |
+//! | line | meaning: a lookup of |
 //! |---|---|
 //! | `1234`, `0x4d2` | an inode |
 //! | `1234 7` | page 7 of inode 1234: an object, and a part of it |
 //! | any other text | the dentry of that name, in directory 0 |
 //!
-//! If another cache is given, a number is an object of that cache, and a name is replaced by its
-//! hash.
+//! If the user specifies a cache, each line is a lookup in that cache. A name is then replaced by the hash of
+//! the name.
 
 use super::lines::Lines;
 use super::skipped::Skipped;

@@ -1,4 +1,4 @@
-//! Numbered lines of untrusted text, with limited length.
+//! Reads lines of untrusted text. Lines are numbered, and truncated to a maximum length.
 
 use std::io::{self, BufRead};
 
@@ -20,7 +20,7 @@ pub(super) struct Line<'a> {
     pub number: u64,
     /// The text without the line terminator.
     pub text: &'a [u8],
-    /// Whether it was longer than the limit and is truncated.
+    /// Whether the line was longer than the limit and is truncated.
     pub cut: bool,
 }
 

@@ -1,12 +1,14 @@
-//! Imports recordings of other programs, of caches or of system calls and block requests, as events.
+//! Imports recordings of other programs as events: recordings of cache accesses, system calls or block
+//! requests.
 //!
 //! # Model
-//! Each format is a stream of lines or records that is read once, from front to back. A line without a lookup
-//! is skipped, and counted with the reason. Ambiguous lines are not interpreted. A file without any lookup,
-//! such as a file of another format, cannot be imported. Imports only contain lookups, without hits and
-//! misses: [`TraceInfo::records_changes`] is false, and a replay completes them.
+//! Each format is a stream of lines or records that is read once, from front to back. A line that contains no
+//! lookup or is ambiguous is skipped, and counted with the reason. A file without any lookup, such as a file
+//! of another format, cannot be imported. The resulting trace contains only lookups, and does not record
+//! whether they hit: [`TraceInfo::records_changes`] is false, and a replay derives hits, insertions and
+//! removals.
 //!
-//! | format | result | unknown |
+//! | format | imported lookups | unknown after the import |
 //! |---|---|---|
 //! | [`blkparse`](Format::Blkparse), [`msr`](Format::Msr) | buffers: blocks of 4 KiB that were requested from a device | blocks that were found in memory |
 //! | [`fio`](Format::Fio) | pages | inode numbers |
@@ -15,7 +17,8 @@
 //! | [`keys`](Format::Keys) | inodes, pages or dentries, depending on the form of a line | times |
 //!
 //! # Cost
-//! Memory for one line of at most 1 MiB, and for the names that occurred (`fio`, `strace`, `msr`).
+//! An import needs memory for one line of at most 1 MiB, and for all names in the file (`fio`, `strace`,
+//! `msr`).
 //!
 //! [`TraceInfo::records_changes`]: larder_trace::TraceInfo::records_changes
 
@@ -43,15 +46,15 @@ use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_trace::TraceEvent;
 use std::io::BufRead;
 
-/// Receives imported events.
+/// A function that receives imported events.
 pub type EventSink<'a> = dyn FnMut(TraceEvent) -> Result<(), Error> + 'a;
 
-/// Reads `reader`, which has `format`, to its end, and calls `emit` with each event. Returns the
-/// lines that were skipped. `cache` is the cache of the keys in formats that do not determine it;
-/// `None` selects the default.
+/// Reads a file of format `format` from `reader`, and calls `emit` with each event. Returns the lines that
+/// were skipped. `cache` is the cache of the keys, for formats that do not determine a cache; `None` selects
+/// the format's default.
 ///
 /// # Errors
-/// Those of reading, and those of `emit`; and [`Error::Foreign`] if there is no lookup.
+/// Returns the errors of `reader` and of `emit`, and [`Error::Foreign`] if the file has no lookup.
 pub fn import(
     format: Format,
     cache: Option<CacheKind>,

@@ -1,8 +1,8 @@
-//! The block traces of Microsoft Research, Cambridge (2007).
+//! Imports the block traces of Microsoft Research, Cambridge (2007).
 //!
 //! A line is `128166372003061629,hm,1,Read,383496192,32768,413`: the time in units of 100 ns since 1601,
-//! host, disk, operation, offset and length in bytes, response time. A host's disks are devices whose major
-//! number is the host's number, in order of first occurrence.
+//! host, disk, operation, offset and length in bytes, response time. Hosts are numbered in the order in which
+//! they first occur. The disks of a host become devices whose major number is the number of the host.
 
 use super::EventSink;
 use super::lines::Line;
@@ -12,7 +12,7 @@ use crate::trace::Error;
 use larder_cache::tape::CacheKind;
 use std::io::BufRead;
 
-/// Maximum number of hosts, limited by the major numbers. The complete set has 13.
+/// Maximum number of hosts: the number of possible major numbers. The complete set of traces has 13 hosts.
 const HOSTS: usize = 1 << 12;
 
 /// First line of some copies of the traces.

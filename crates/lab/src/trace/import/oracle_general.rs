@@ -1,8 +1,8 @@
-//! libCacheSim's `oracleGeneral`: for each request its time in seconds, the object, its size, and the next
-//! access; 24 bytes, little-endian.
+//! Imports libCacheSim's format `oracleGeneral`. A record has 24 bytes in little-endian order: the time in
+//! seconds, the object, its size, and the number of the next request for it.
 //!
-//! A record is one lookup, whatever its size. The type of the objects is unknown, so they are treated as
-//! inodes unless another cache is given.
+//! A record is imported as one lookup, whatever the size of the object. The type of the objects is unknown,
+//! so they are treated as inodes unless the user specifies a cache.
 
 use super::skipped::Skipped;
 use super::{EventSink, lookup};
@@ -45,10 +45,10 @@ impl Record {
     }
 }
 
-/// Returns whether the complete records at the beginning of `bytes` are plausible: times do not decrease,
-/// and next accesses are later.
+/// Returns whether the complete records at the beginning of `bytes` are plausible: times must not decrease,
+/// and the number of the next access must be greater than the number of the record.
 pub(super) fn are_plausible(bytes: &[u8]) -> bool {
-    /// Larger than any realistic number of records.
+    /// An upper bound on the number of records of a real file.
     const MOST: i64 = 1 << 48;
     let records = bytes.as_chunks().0.iter().map(Record::of_bytes);
     let is_later = |(number, record): (i64, Record)| {

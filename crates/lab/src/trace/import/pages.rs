@@ -1,4 +1,4 @@
-//! Ranges of bytes, and the pages, or blocks of a page's size, that contain them.
+//! Converts ranges of bytes to the pages of a file, or the blocks of a device, that contain them.
 
 use super::lines::{Line, Lines};
 use super::skipped::Skipped;
@@ -11,10 +11,10 @@ use std::ops::Range;
 /// The size of a page, and the assumed block size of devices.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
-/// Upper bound on one request: read(2) is limited to 2 GiB.
+/// The maximum length of one request, which is the limit of read(2).
 const SPAN_BYTES: u64 = 1 << 31;
 
-/// The reason for skipping a span.
+/// The reason for skipping a range that is too long.
 pub(super) const TOO_LONG: &str = "a range of more than 2 GiB";
 
 /// Returns the pages of `length` bytes from `offset`; empty if `length` is 0.
@@ -31,7 +31,7 @@ pub(super) fn of_span(offset: u64, length: u64) -> Result<Range<u64>, &'static s
     })
 }
 
-/// The range that a line requests.
+/// The range of bytes that a line requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub time_ns: u64,

@@ -5,13 +5,13 @@ use crate::output::counted;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The reason for input that does not have the format.
+/// The reason for skipping a line that does not have the specified format.
 pub(super) const FOREIGN: &str = "a line that is not in the given format";
 
-/// Number of bytes of a line that are shown.
+/// Maximum number of bytes of a line that a message shows.
 const SHOWN_BYTES: usize = 60;
 
-/// Lines without events: their number for each reason, and the first one of each.
+/// The lines that an import skipped: for each reason, the number of lines and the first line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped(BTreeMap<&'static str, SkippedLines>);
 
@@ -19,10 +19,9 @@ pub struct Skipped(BTreeMap<&'static str, SkippedLines>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedLines {
     pub count: u64,
-    /// The number of the first one: of a line, or of a record in formats without lines.
+    /// The number of the first line, or of the first record in a format without lines.
     pub first_number: u64,
-    /// The beginning of the first one, with unprintable characters escaped; empty if it is not
-    /// text.
+    /// The beginning of the first line, with unprintable characters escaped; empty if the format is not text.
     pub first_text: String,
 }
 
@@ -48,7 +47,7 @@ impl Skipped {
         self.0.values().map(|lines| lines.count).sum()
     }
 
-    /// Returns the lines that do not have the format, if any.
+    /// Returns the lines that do not have the specified format, if any.
     #[must_use]
     pub fn foreign(&self) -> Option<&SkippedLines> {
         self.0.get(FOREIGN)

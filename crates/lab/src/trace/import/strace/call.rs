@@ -3,9 +3,9 @@
 /// A system call that has returned, or that will not return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The number of the line that contains its end.
+    /// The number of the line that contains the end of the call.
     pub line: u64,
-    /// Time of that line, in nanoseconds since the first line.
+    /// Time of `line`, in nanoseconds since the first line.
     pub time_ns: u64,
     /// The thread; 0 if the trace does not contain thread IDs, which means that it has a single
     /// thread.
@@ -16,11 +16,11 @@ pub struct Call {
     pub name: Box<str>,
     /// Its paths, in order.
     pub paths: Vec<PathArgument>,
-    /// Its descriptor; of two, the one that is read.
+    /// The file descriptor of the call; if it has two, the descriptor that is read.
     pub fd: Option<Descriptor>,
     /// The offset in the file, if the call has one.
     pub offset: Option<u64>,
-    /// The requested number of bytes.
+    /// The number of bytes that the call requested.
     pub length: Option<u64>,
     /// Names of its flags, such as `O_RDWR|O_CREAT`, and of similar constants, such as `SEEK_SET`.
     pub flags: Box<str>,
@@ -31,7 +31,7 @@ pub struct Call {
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A number. If it is a descriptor and `-y` prints its path, also the path.
+    /// The returned number. If it is a descriptor and strace ran with `-y`, also its path.
     Returned(i64, Option<Vec<u8>>),
     /// The name of an error, such as `ENOENT`.
     Failed(Box<str>),
@@ -44,7 +44,7 @@ pub enum Outcome {
 pub struct PathArgument {
     /// The starting point of a relative path.
     pub at: Start,
-    /// The path; empty if `at` itself is meant.
+    /// The path; empty if the call operates on `at` itself.
     pub path: Vec<u8>,
 }
 
@@ -69,9 +69,9 @@ pub struct Descriptor {
 pub struct Origin {
     /// The thread that created it.
     pub parent: u32,
-    /// Whether they share descriptors, as the threads of a process do.
+    /// Whether both threads share descriptors, as the threads of a process do.
     pub shares_files: bool,
-    /// Whether they share their working directory.
+    /// Whether both threads share their working directory.
     pub shares_directory: bool,
 }
 

@@ -1,8 +1,9 @@
-//! The lookups of calls: names along their paths, inodes, pages of files.
+//! Derives lookups from system calls: of the names in paths, of inodes, and of pages of files.
 //!
 //! # Model
-//! Each name of a path is a lookup in the dentry cache. At its first occurrence, its inode is also looked up;
-//! later the dentry refers to it. Each page that is read, written or mapped is a lookup.
+//! Each name in a path is a lookup in the dentry cache. When a name first occurs, its inode is looked up too;
+//! later the dentry refers to the inode. Each page that is read, written or mapped is a lookup in the page
+//! cache.
 //!
 //! Paths are not resolved, so a symbolic link is a separate directory, and a thread with an unknown working
 //! directory starts in the root. Files of `/proc`, `/sys` and `/dev` have no pages.
@@ -60,7 +61,8 @@ struct Pages {
 struct State {
     names: Names,
     threads: Threads,
-    /// Known lower bounds of file sizes, at which appended data is written.
+    /// For each inode, the largest size that is known so far. Appended data is assumed to be written at this
+    /// offset.
     sizes: HashMap<u64, u64>,
     /// The lookups of names in the current call.
     events: Vec<TraceEvent>,
@@ -97,7 +99,8 @@ impl State {
         Ok(None)
     }
 
-    /// Walks path number `number`; returns its parent, its name, and its target.
+    /// Walks the path with index `number` of the call. Returns its parent directory, its last name and its
+    /// target.
     fn walk<'c>(
         &mut self,
         call: &'c Call,

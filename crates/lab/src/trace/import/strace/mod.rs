@@ -1,12 +1,12 @@
 //! The output of strace(1): parses system calls, and derives the keys that they look up.
 //!
 //! # Model
-//! The input is the output of `strace -f`, to a file (`-o`) or not, with any of its timestamps
-//! (`-t`, `-tt`, `-ttt`, `-r`) or none, with or without `-y` and `-T`. The two parts of a call that
-//! was interrupted by another thread's line are joined.
+//! The input is the output of `strace -f`. The options `-o`, `-y`, `-T` and the options for timestamps (`-t`,
+//! `-tt`, `-ttt`, `-r`) may be used or not. If a line of another thread interrupts a call, strace prints the
+//! call in two parts, which are joined.
 //!
 //! # Cost
-//! Memory for the calls in progress, one for each thread, and for the numbers of the live threads.
+//! The iterator needs memory for each live thread, and for the call that each thread has in progress.
 
 mod argument;
 mod call;
@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead};
 use timestamp::Clock;
 
-/// Maximum memory for the beginnings of calls in progress.
+/// Maximum memory for the first parts of interrupted calls, in bytes.
 const UNFINISHED_BYTES: usize = 64 << 20;
 
 /// The calls of a trace, in the order of their ends.
@@ -135,8 +135,8 @@ impl Threads {
         Ok(Some(call))
     }
 
-    /// Returns the thread `pid`. A thread that first occurs is the child of the thread that is
-    /// creating one.
+    /// Returns the thread `pid`. A thread that occurs for the first time is the child of the thread that has
+    /// a call in progress that creates a thread.
     fn thread(&mut self, pid: u32) -> &mut Thread {
         let unfinished = &self.unfinished;
         self.live.entry(pid).or_insert_with(|| {
@@ -151,8 +151,8 @@ impl Threads {
         })
     }
 
-    /// Records the origin of a thread from the return value of the creating call, if that is
-    /// printed before the thread's first line.
+    /// Records the origin of a new thread from the return value of the call that created it, if this call is
+    /// printed before the first line of the new thread.
     fn record_origin(&mut self, call: &Call) {
         if let Some(child) = call.returned().and_then(|child| u32::try_from(child).ok())
             && child > 0

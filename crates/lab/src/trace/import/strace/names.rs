@@ -1,11 +1,11 @@
-//! The names that calls used: a tree of directories, with numbers that represent inodes.
+//! The tree of directories and names that calls used. Each gets a number that represents its inode.
 
 use larder_cache::dentry::name_hash;
 use std::collections::HashMap;
 
 /// The root directory, as on ext4.
 pub(super) const ROOT: u64 = 2;
-/// The first assigned number. On ext4, smaller numbers belong to the file system itself.
+/// The first inode number that is assigned. On ext4, smaller numbers are reserved for the file system.
 const FIRST_INODE: u64 = 12;
 
 /// Directories in the root whose files have no pages, because they are not on a device.
@@ -59,8 +59,8 @@ impl Names {
         }
     }
 
-    /// Walks `path` from `start`. Intermediate components are created if they are unknown, and the last one
-    /// as well if `exists`.
+    /// Walks `path` from `start`. Unknown intermediate components are added to the tree. If `exists`, an
+    /// unknown last component is added too.
     pub(super) fn walk<'p>(
         &mut self,
         start: u64,

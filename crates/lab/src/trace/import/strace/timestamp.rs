@@ -1,8 +1,8 @@
 //! The time of a call, from any of strace's timestamps.
 
 const DAY_NS: u64 = 24 * 60 * 60 * 1_000_000_000;
-/// Number of seconds from which a timestamp is a date: a relative one would be a pause of three
-/// years.
+/// A timestamp of at least this number of seconds is the time since 1970. As a relative timestamp, it would
+/// be a pause of three years.
 const EPOCH_S: u64 = 100_000_000;
 
 /// A timestamp as printed.
