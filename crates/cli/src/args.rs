@@ -273,9 +273,10 @@ pub(crate) struct MountArgs {
     /// With this option, the kernel neither caches the image nor reads ahead in the image.
     #[arg(long)]
     pub direct_device: bool,
-    /// Threads that serve requests [default: 4 to 8]
+    /// Threads that serve requests [default: 16]
     ///
-    /// The default is twice the number of processors, but at least 4 and at most 8.
+    /// For a read-only mount, the default is twice the number of processors, but at least 4 and at
+    /// most 8.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
     /// Give all users access to the mount

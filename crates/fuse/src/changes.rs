@@ -101,8 +101,13 @@ impl Operations {
     }
 
     /// Creates a directory, a symbolic link or a special file.
-    pub(crate) fn make(&self, place: Name<'_>, what: Make<'_>, new: &NewFile) -> Answer<Entry> {
-        let Name { parent, name } = place;
+    pub(crate) fn make(
+        &self,
+        entry_name: Name<'_>,
+        what: Make<'_>,
+        new: &NewFile,
+    ) -> Answer<Entry> {
+        let Name { parent, name } = entry_name;
         let operation = match what {
             Make::Directory => "mkdir",
             Make::Symlink { .. } => "symlink",
@@ -115,26 +120,26 @@ impl Operations {
     }
 
     /// Creates a hard link to a file.
-    pub(crate) fn link(&self, node: NodeId, place: Name<'_>) -> Answer<Entry> {
+    pub(crate) fn link(&self, node: NodeId, entry_name: Name<'_>) -> Answer<Entry> {
         self.check_writable()?;
-        let parent = inode_of(place.parent)?;
+        let parent = inode_of(entry_name.parent)?;
         let linked = self.with_inode("link", node, |volume, ino| {
-            volume.link(ino, parent, place.name)
+            volume.link(ino, parent, entry_name.name)
         })?;
-        self.synced(place.parent, entry_of(linked))
+        self.synced(entry_name.parent, entry_of(linked))
     }
 
     /// Removes the name of a file that is not a directory.
-    pub(crate) fn unlink(&self, place: Name<'_>) -> Answer<()> {
-        self.change("unlink", place.parent, |volume, parent| {
-            volume.unlink(parent, place.name).map(drop)
+    pub(crate) fn unlink(&self, entry_name: Name<'_>) -> Answer<()> {
+        self.change("unlink", entry_name.parent, |volume, parent| {
+            volume.unlink(parent, entry_name.name).map(drop)
         })
     }
 
     /// Removes an empty directory.
-    pub(crate) fn remove_dir(&self, place: Name<'_>) -> Answer<()> {
-        self.change("rmdir", place.parent, |volume, parent| {
-            volume.remove_dir(parent, place.name).map(drop)
+    pub(crate) fn remove_dir(&self, entry_name: Name<'_>) -> Answer<()> {
+        self.change("rmdir", entry_name.parent, |volume, parent| {
+            volume.remove_dir(parent, entry_name.name).map(drop)
         })
     }
 
