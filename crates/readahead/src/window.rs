@@ -114,8 +114,8 @@ impl Windows {
             self.0[1].is_none(),
             "a policy returned more than two windows"
         );
-        let place = usize::from(self.0[0].is_some());
-        self.0[place] = Some(window);
+        let position = usize::from(self.0[0].is_some());
+        self.0[position] = Some(window);
     }
 
     /// Returns the first window.

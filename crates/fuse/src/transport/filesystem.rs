@@ -589,8 +589,8 @@ impl Filesystem for Requests {
     ) {
         let _handling = self.parking.as_ref().map(Parking::begin);
         let new = new_file(request, mode, umask);
-        let place = name(parent, file_name);
-        let entry = self.operations.make(place, Make::Directory, &new);
+        let entry_name = name(parent, file_name);
+        let entry = self.operations.make(entry_name, Make::Directory, &new);
         self.reply_entry(reply, entry);
     }
 
@@ -604,8 +604,10 @@ impl Filesystem for Requests {
     ) {
         let _handling = self.parking.as_ref().map(Parking::begin);
         let target = target.as_os_str().as_bytes();
-        let (place, new) = (name(parent, file_name), new_file(request, 0o777, 0));
-        let entry = self.operations.make(place, Make::Symlink { target }, &new);
+        let (entry_name, new) = (name(parent, file_name), new_file(request, 0o777, 0));
+        let entry = self
+            .operations
+            .make(entry_name, Make::Symlink { target }, &new);
         self.reply_entry(reply, entry);
     }
 
@@ -666,8 +668,8 @@ impl Filesystem for Requests {
             kind: FileKind::Regular,
             device: None,
         };
-        let place = name(parent, file_name);
-        let entry = answered!(reply, self.operations.make(place, make, &new));
+        let entry_name = name(parent, file_name);
+        let entry = answered!(reply, self.operations.make(entry_name, make, &new));
         answered!(reply, self.operations.count_lookup(&entry));
         let (attr, generation) = attr(&entry);
         let handle = FileHandle(Handle::NONE.0);

@@ -235,12 +235,12 @@ impl Client {
 
     /// Reads or writes once. Returns false if the client has closed the connection.
     fn step(&mut self, metrics: &mut dyn FnMut() -> Option<String>) -> io::Result<bool> {
-        let mut piece = [0; 4096];
+        let mut buffer = [0; 4096];
         match &mut self.progress {
             Progress::Receiving(head) => {
-                let room = piece.len().min(HEAD_BYTES - head.len());
-                let len = self.stream.read(&mut piece[..room])?;
-                head.extend_from_slice(&piece[..len]);
+                let room = buffer.len().min(HEAD_BYTES - head.len());
+                let len = self.stream.read(&mut buffer[..room])?;
+                head.extend_from_slice(&buffer[..len]);
                 if let Some(answer) = http::answer(head, metrics) {
                     self.progress = Progress::Sending(answer, 0);
                     return Ok(true);
@@ -255,7 +255,7 @@ impl Client {
                 }
                 Ok(true)
             }
-            Progress::Draining => Ok(self.stream.read(&mut piece)? > 0),
+            Progress::Draining => Ok(self.stream.read(&mut buffer)? > 0),
         }
     }
 }

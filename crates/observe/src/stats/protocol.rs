@@ -65,14 +65,14 @@ pub(super) fn receive<T: DeserializeOwned>(
     deadline: Instant,
 ) -> io::Result<T> {
     let mut line = Vec::new();
-    let mut piece = [0; 4096];
+    let mut buffer = [0; 4096];
     while !line.contains(&b'\n') {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         stream.set_read_timeout(Some(left))?;
-        let len = match stream.read(&mut piece) {
+        let len = match stream.read(&mut buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(len) => len,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -87,7 +87,7 @@ pub(super) fn receive<T: DeserializeOwned>(
                 "the message is too long",
             ));
         }
-        line.extend_from_slice(&piece[..len]);
+        line.extend_from_slice(&buffer[..len]);
     }
     Ok(serde_json::from_slice(&line)?)
 }
