@@ -111,10 +111,10 @@ impl Filesystem {
         writer.map_or(0, |_| self.allocator().releases())
     }
 
-    /// Commits the running transaction if freed blocks can be claimed after a commit. Returns
-    /// whether an operation that failed with [`Error::NoSpace`] may succeed now: this commit, or
-    /// another commit since [`Filesystem::releases`] returned `since`, has made freed blocks
-    /// available. Must not be called while the thread has an open handle.
+    /// Commits the running transaction if there are freed blocks that a commit makes claimable.
+    /// Returns whether an operation that failed with [`Error::NoSpace`] may succeed now: this
+    /// commit, or another commit since [`Filesystem::releases`] returned `since`, has made freed
+    /// blocks available. Must not be called while the thread has an open handle.
     ///
     /// # Errors
     /// [`Error::ReadOnly`], or the error of the commit.

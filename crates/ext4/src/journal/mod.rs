@@ -26,7 +26,8 @@
 //! # Writing
 //! [`Filesystem::enable_writing`] replays the journal onto the image. Afterwards, every metadata
 //! change uses a [`Handle`]. When the handle stops, its changes join the running transaction. A
-//! commit writes the transaction to the log, and a checkpoint writes the blocks to their homes:
+//! commit writes the transaction to the log, and a checkpoint writes the blocks to their homes. The
+//! diagram names the modules in parentheses:
 //!
 //! ```text
 //!  start --> Handle --stop--> running --commit--> log --checkpoint--> home

@@ -13,7 +13,7 @@ use crate::sync::Mutex;
 use crate::{Error, FsBlock, Result};
 use std::sync::Arc;
 
-/// The number of schedules that are tried for each model, chosen at random and again by priorities.
+/// The number of random schedules that are tried for each model, and of schedules by priorities.
 const SCHEDULES: usize = 10_000;
 
 fn check(model: fn()) {
@@ -21,17 +21,17 @@ fn check(model: fn()) {
     shuttle::check_pct(model, SCHEDULES, 3);
 }
 
-/// A journal without blocks. A transaction is a set of numbers, and so is the data written outside
-/// the journal.
+/// A model of a journal. Transactions, and the data outside the journal, are sets of numbers
+/// instead of blocks.
 struct Model {
     progress: Progress,
     running: Mutex<(Tid, Vec<u32>)>,
     /// The data that was written to the device.
     written: Mutex<Vec<u32>>,
-    /// The part of it that survives a power cut.
+    /// The part of the written data that survives a power cut.
     durable: Mutex<Vec<u32>>,
     commits: Mutex<u32>,
-    /// The flush, counted from 1, that fails; 0 for none.
+    /// The number of the flush that fails, counted from 1; 0 if none fails.
     failing_flush: u32,
     flushes: Mutex<u32>,
 }
@@ -49,14 +49,14 @@ impl Model {
         })
     }
 
-    /// Makes one change, with a handle of its own.
+    /// Makes one change with a new handle.
     fn change(&self, number: u32) -> Tid {
         let mut running = self.running.lock();
         running.1.push(number);
         running.0
     }
 
-    /// Makes durable what had been written when it began.
+    /// Makes durable the data that was written before this call.
     fn flush(&self) -> Result<()> {
         let covered = self.written.lock().clone();
         let number = {
@@ -101,7 +101,7 @@ impl Model {
     }
 }
 
-/// Runs three callers that each change or write something and make it durable.
+/// Runs three threads, each of which makes a change or writes data, and then makes it durable.
 fn callers(model: &Arc<Model>, mut caller: impl FnMut(u32) -> Box<dyn FnOnce() + Send>) {
     let threads: Vec<_> = (0..3)
         .map(|number| shuttle::thread::spawn(caller(number)))
@@ -135,7 +135,7 @@ fn shuttle_content_written_before_a_commit_is_durable_after_it() {
         callers(&model, |number| {
             let model = Arc::clone(&model);
             Box::new(move || {
-                // One caller also changes metadata, the others only overwrite content.
+                // One thread also changes metadata. The other threads only overwrite content.
                 let tid = if number == 0 { model.change(9) } else { Tid(0) };
                 model.written.lock().push(number);
                 model.commit(tid).unwrap();
