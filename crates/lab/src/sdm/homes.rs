@@ -18,7 +18,7 @@ pub(super) struct Homes {
 }
 
 impl Homes {
-    /// Creates them in `parent`, with the initial files of the users of `scripts`.
+    /// Creates the directories in `parent`, with the initial files of all `scripts`.
     pub(super) fn new(parent: &Path, seed: u64, scripts: &[Script]) -> Result<Self, Error> {
         let root = parent.join(format!("larder-sdm-{}", std::process::id()));
         fs::create_dir(&root).map_err(|source| failed("create the directory", &root, source))?;
@@ -35,7 +35,7 @@ impl Homes {
         Ok(homes)
     }
 
-    /// Returns their parent directory.
+    /// Returns the directory that contains the shared directory and the homes.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
@@ -87,7 +87,8 @@ impl Homes {
 
 impl Drop for Homes {
     fn drop(&mut self) {
-        // They are already removed on success. Otherwise there is another error to report.
+        // After a successful run, the directories have already been removed. After a failed run, the first
+        // error is reported instead of this one.
         let _ = fs::remove_dir_all(&self.root);
     }
 }

@@ -1,21 +1,19 @@
-//! A workload like SPEC's SDM, with which Lever 2000 measured: concurrent users, each with a script of
-//! real commands.
+//! Measures a workload like SPEC's SDM, which Lever 2000 used: concurrent users, each with a script of real
+//! commands.
 //!
 //! # Model
-//! SDM "emulates a multi-tasking software development workload with a fixed script of commands typically
-//! used by software developers, such as cc, ed, nroff, and spell". The suite is not freely available, so
-//! this script was written for Larder: a user edits, compiles, links and runs a program of 13 files, edits
-//! it again, formats a manual and spell-checks letters. Each user's initial files are generated from the
-//! seed and differ between users. The expected results are therefore known, and every result is verified
-//! after the run.
+//! SDM "emulates a multi-tasking software development workload with a fixed script of commands typically used
+//! by software developers, such as cc, ed, nroff, and spell". That suite is not freely available, so this
+//! script was written for Larder. A user edits, compiles, links and runs a program of 13 files, edits it
+//! again, formats a manual and spell-checks letters. The initial files are generated from the seed and differ
+//! between users. So the expected results are known, and all results are verified after the run.
 //!
-//! A run creates its directories, starts all users at the same time, and measures the time until the last
-//! one finishes. The directories are new for each run. The programs and libraries of the commands are
-//! cached after the first run.
+//! A run creates new directories, starts all users at the same time, and measures the time until the last
+//! user finishes. After the first run, the programs and libraries of the commands are cached.
 //!
 //! # Cost
-//! Some 90 files with 400 KB in total for each user, and 48 headers that all users share. A script starts
-//! some 100 processes.
+//! Each user has about 90 files with 400 KB in total. All users share 48 headers. A script starts about 100
+//! processes.
 
 mod error;
 mod homes;
@@ -40,7 +38,7 @@ use std::path::Path;
 /// Parameters of the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SdmConfig {
-    /// Numbers of concurrent users, one for each load.
+    /// The loads to measure, each as the number of concurrent users.
     pub users: Vec<u32>,
     /// Number of runs of each load.
     pub runs: u32,
@@ -48,7 +46,7 @@ pub struct SdmConfig {
     pub seed: u64,
 }
 
-/// The measurements in a directory.
+/// The results of measuring in one directory.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sdm {
     /// The directory.
@@ -60,12 +58,12 @@ pub struct Sdm {
     pub loads: Vec<Runs>,
 }
 
-/// Runs the workload in `dir`. The loads take turns, as often as requested, so that changes of the
-/// machine's speed affect all of them. Stops early, and removes the created files, once `interrupt` is
-/// readable. Calls `run_done` after each run.
+/// Runs the workload in `dir`. Runs each load once, and repeats this as often as requested, so that changes
+/// in the machine's speed affect all loads. Stops early when `interrupt` becomes readable. Calls `run_done`
+/// after each run.
 ///
 /// # Errors
-/// [`Error`]. The created files are removed.
+/// Returns an error if a run fails or is interrupted. The created files are removed in any case.
 pub fn measure(
     dir: &Path,
     config: &SdmConfig,
@@ -95,8 +93,7 @@ pub fn measure(
 
 /// Checks that all commands of the script are installed.
 ///
-/// # Errors
-/// [`Error::Missing`] if a command is not installed.
+/// # Errors Returns [`Error::Missing`] if a command is not installed.
 pub fn check_commands() -> Result<(), Error> {
     check_installed(&script::NEEDED)
 }

@@ -1,9 +1,9 @@
-//! The running commands, and their termination.
+//! Runs commands, and can terminate all of them.
 //!
 //! # Locking
-//! The set's lock is held while a command is started, so that no command starts after termination was
-//! requested. A command is removed from the set before it is waited for, so that a process ID in the
-//! set is never reused.
+//! The lock of the set of running commands is held while a command is started, so no command can start after
+//! termination was requested. A command is removed from the set before wait(2) is called for it, so the set
+//! never contains a process ID that the system has reused.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Running commands, each the leader of a separate process group.
 #[derive(Debug)]
 pub(super) struct Processes {
-    /// `None` after termination was requested.
+    /// The running commands; `None` after termination was requested.
     running: Mutex<Option<HashSet<Pid>>>,
 }
 
@@ -51,7 +51,7 @@ impl Processes {
     /// Kills all commands and the processes that they started.
     pub(super) fn end(&self) {
         for group in self.lock().take().unwrap_or_default() {
-            // It may just have exited.
+            // An error means that the command has exited.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }

@@ -1,4 +1,4 @@
-//! A C program with known output: modules that each modify a number, and a main file.
+//! Generates a C program with known output. Its main file passes a number to modules that each modify it.
 
 use crate::workload::chance::generator;
 use rand::Rng;
@@ -10,7 +10,7 @@ const MODULES: usize = 12;
 const OWN_HEADERS: usize = 16;
 /// Number of headers that all users share.
 pub(super) const SHARED_HEADERS: usize = 48;
-/// Number of functions of a module, each called by the next.
+/// Number of functions of a module. Each function calls the previous one.
 const FUNCTIONS: usize = 6;
 /// Numbers of own and shared headers that a module includes.
 const INCLUDED: [usize; 2] = [4, 8];
@@ -43,7 +43,7 @@ struct Module {
 pub(super) struct Program {
     modules: Vec<Module>,
     own_headers: Vec<TextFile>,
-    /// Initial numbers: as first written, and after each edit.
+    /// The numbers that the main file passes to the modules: initially, and after each edit.
     starts: [u32; 3],
 }
 
@@ -232,7 +232,8 @@ fn macro_of(header: &str) -> String {
     header.trim_end_matches(".h").to_uppercase()
 }
 
-/// Returns a header of the typical length of a library header: the used declaration among others.
+/// Returns a header as long as a typical library header. It contains one declaration that the program uses,
+/// and others.
 fn header(name: &str, value: u32) -> String {
     let own = macro_of(name);
     let mut text = format!("#ifndef {own}_H\n#define {own}_H\n\n#define {own} {value}u\n\n");

@@ -1,4 +1,4 @@
-//! Records one user's script with strace(1) as operations.
+//! Runs one user's script under strace(1), and converts its system calls to operations.
 
 use super::homes::{Homes, failed, home_name};
 use super::processes::Processes;
@@ -14,14 +14,15 @@ use std::path::Path;
 
 const STRACE: Needed = ("strace", "strace");
 
-/// Options of strace: calls on files and descriptors, of all processes, with complete paths.
+/// Options of strace. They select the calls on files and descriptors by all processes of a command, with
+/// complete paths.
 const OPTIONS: &str = "-f -y -qq -ttt -s 0 -e trace=%file,%desc,%process -o";
 
 /// Runs one user's script in `dir` and returns its operations on the files there.
 ///
 /// # Errors
-/// As [`super::measure`]; also [`Error::Missing`] if strace is not installed, and [`Error::Record`] for calls
-/// that cannot be recorded.
+/// Returns the errors of [`super::measure`], [`Error::Missing`] if strace is not installed, and
+/// [`Error::Record`] for calls that cannot be recorded.
 pub fn record(dir: &Path, seed: u64, interrupt: Option<&PipeReader>) -> Result<Operations, Error> {
     check_commands()?;
     check_installed(&[STRACE])?;
@@ -65,7 +66,8 @@ fn record_in(homes: &Homes, script: &Script, processes: &Processes) -> Result<Op
     Ok(Operations::new(directories, files, recorder.into_done()))
 }
 
-/// Returns the directories and files below `root`, where the home has that name.
+/// Returns the directories and files below `root`, as they must exist before a replay. `home` is the name of
+/// the user's home.
 fn before(root: &Path, home: &str) -> Result<(Vec<String>, Vec<SizedFile>), Error> {
     let (mut directories, mut files) = (Vec::new(), Vec::new());
     let mut left = vec![

@@ -1,4 +1,4 @@
-//! One run: all users concurrently, each with a script.
+//! Executes one run: the scripts of all users concurrently.
 
 use super::Error;
 use super::homes::{Homes, failed};
@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Runs `scripts` concurrently in `dir`, and returns the time until the last one finished. Stops early
-/// once `interrupt` is readable.
+/// Runs `scripts` concurrently in `dir`, and returns the time until the last script finished. Stops early
+/// when `interrupt` becomes readable.
 pub(super) fn run(
     dir: &Path,
     seed: u64,
@@ -44,7 +44,7 @@ pub(super) fn run(
     Ok(elapsed)
 }
 
-/// Returns the failure that caused the others to terminate, if any.
+/// Returns the first error that is not due to termination, or else the first error, if there is one.
 fn first_failure(ends: Vec<Result<(), Error>>) -> Option<Error> {
     let (own, ended): (Vec<_>, Vec<_>) = ends
         .into_iter()
@@ -70,7 +70,7 @@ pub(super) fn unless_interrupted<T>(
             }
         });
         let result = work();
-        // The other end reports a hang-up, and the thread exits.
+        // Closing this end wakes the thread that polls the other end, and the thread exits.
         drop(working);
         Ok(result)
     })
@@ -81,7 +81,7 @@ fn is_first(first: &PipeReader, second: &PipeReader) -> bool {
     loop {
         let mut ready = [first, second].map(|pipe| PollFd::new(pipe, PollFlags::IN));
         match poll(&mut ready, None) {
-            // A signal. If it is one that terminates the run, the pipe is now readable.
+            // A signal interrupted poll(2). If the signal terminates the run, the pipe is now readable.
             Err(Errno::INTR) => {}
             Err(_) => return false,
             Ok(_) => return !ready[0].revents().is_empty(),
@@ -121,8 +121,7 @@ pub(super) fn command(step: &Step, program: &Path, home: &Path) -> Result<Comman
     Ok(command)
 }
 
-/// Runs the command of `step`, which must succeed. Its error output is stored in a file outside of the
-/// home.
+/// Runs the command of `step`, which must succeed. Its error output is stored in a file outside the home.
 pub(super) fn run_step(
     user: u32,
     step: &Step,

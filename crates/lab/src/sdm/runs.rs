@@ -1,8 +1,8 @@
 //! Runs of one load, in scripts per hour.
 //!
 //! # Model
-//! As in Lever 2000: the number of concurrent scripts, divided by the time in which all of them
-//! finished. The first run warms the caches, so figures are given with and without it.
+//! As in Lever 2000: the number of concurrent scripts, divided by the time in which all of them finished. The
+//! first run warms the caches, so the statistics are computed with and without it.
 
 use crate::statistics::Figures;
 use serde::Serialize;
@@ -31,19 +31,19 @@ impl Runs {
         self.elapsed_s.iter().map(scripts_hour).collect()
     }
 
-    /// Returns the figures of all runs.
+    /// Returns the mean and the deviation of the scripts per hour of all runs.
     pub fn all(&self) -> Figures {
         Figures::of(&self.throughputs())
     }
 
-    /// Returns the figures of all runs except the first; `None` if there is only one.
+    /// Returns the mean and the deviation of all runs except the first; `None` if there is only one run.
     pub fn without_first(&self) -> Option<Figures> {
         let throughputs = self.throughputs();
         let rest = throughputs.get(1..).filter(|rest| !rest.is_empty());
         rest.map(Figures::of)
     }
 
-    /// Returns the throughput of the best run.
+    /// Returns the scripts per hour of the fastest run.
     pub fn best(&self) -> f64 {
         self.throughputs().into_iter().fold(0.0, f64::max)
     }

@@ -1,4 +1,4 @@
-//! Text to format and to spell-check, with known results.
+//! Generates a manual to format and letters to spell-check, with known results.
 
 use super::program::TextFile;
 use crate::workload::chance::generator;
@@ -12,10 +12,10 @@ const WORDS: [&str; 48] = [
     "hand", "house", "large", "letter", "light", "long", "market", "morning", "number", "open",
     "paper", "people", "question", "river", "simple", "table", "under", "water",
 ];
-/// Characters of misspelt words. No word consists of them.
+/// The characters of misspelt words. No English word consists of these characters only.
 const CONSONANTS: &[u8] = b"bcdfghjkmnpqrtvwxz";
 
-/// Number of letters of a user.
+/// Number of letters (correspondence) of a user.
 const LETTERS: usize = 4;
 /// Number of sections of the manual, each in a file.
 const SECTIONS: usize = 6;

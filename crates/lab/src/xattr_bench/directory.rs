@@ -1,10 +1,10 @@
-//! A mounted file system: processes call setxattr(2).
+//! Runs xattr-bench on a mounted file system: processes call setxattr(2).
 //!
 //! # Model
-//! This process starts the others. Each one creates its files and reports that it is ready. They
-//! share the read end of a pipe, to which one line for each of them is written when all may start.
-//! If the pipe is closed before, they exit. The measured time ends when the last one has reported
-//! that it is done. They are killed when this process dies.
+//! The parent process starts P child processes. Each child creates its files, reports that it is ready, and
+//! reads from a pipe that all children share. When all children are ready, the parent writes one line for
+//! each of them to the pipe, and the measured time begins. It ends when the last child has reported that it
+//! is done. A child exits if the pipe is closed before the start, and is killed when the parent dies.
 
 use super::draws::{Draws, bytes_of, last_values};
 use super::{ATTRIBUTE, BenchConfig, Case, Error, Run, VALUE_BYTES};
@@ -20,7 +20,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A report of a process, as a line of JSON.
+/// A report of a child process, as a line of JSON.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Answer {
@@ -47,7 +47,7 @@ pub struct Worker {
 /// The work of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// The working directory of the process, as errors name it.
+    /// The path of the working directory of the process, for error messages.
     pub dir: PathBuf,
     pub case: Case,
     /// Parameters of the measurement.
@@ -59,14 +59,14 @@ pub struct Job {
 /// Executes a job, in the working directory of this process.
 ///
 /// # Errors
-/// [`Error::Directory`], [`Error::Attribute`], [`Error::Process`]. The parent process has already
-/// been notified.
+/// Returns [`Error::Directory`], [`Error::Attribute`] or [`Error::Process`]. The error has already been
+/// reported to the parent process.
 pub fn work(job: &Job) -> Result<(), Error> {
     set_all(job).inspect_err(|error| {
         let message = error.to_string();
         let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
         let errno = source.and_then(io::Error::raw_os_error);
-        // If this fails, the parent process no longer waits.
+        // An error means that the parent process no longer waits for a report.
         let _ = send(&Answer::Failed { message, errno });
     })
 }
@@ -89,7 +89,7 @@ fn set_all(job: &Job) -> Result<(), Error> {
             .map_err(|source| directory_error("create the file", &job.dir.join(file), source))?;
     }
     send(&Answer::Ready)?;
-    // Unbuffered: a buffer would consume the lines of other processes.
+    // Read without a buffer, which could consume the lines of other processes.
     let mut line = [0];
     let waited = rustix::io::read(io::stdin(), &mut line);
     if waited.map_err(|error| process_error("synchronize", error.into()))? == 0 {
@@ -216,7 +216,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It is already removed on success. Otherwise there is another error to report.
+        // After a successful run, the directory has already been removed. After a failed run, the first error
+        // is reported instead of this one.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -271,7 +272,8 @@ impl Process {
         }
     }
 
-    /// Waits for an answer. The reader's buffer is empty, since each answer is awaited separately.
+    /// Waits until an answer can be read, or fails when `interrupt` becomes readable. The buffer of the
+    /// answers must be empty, since only the pipe is polled.
     fn wait_unless(&self, interrupt: &PipeReader) -> Result<(), Error> {
         loop {
             let mut ready = [
@@ -281,7 +283,7 @@ impl Process {
             match poll(&mut ready, None) {
                 Ok(_) if ready[0].revents().is_empty() => return Ok(()),
                 Ok(_) => return Err(Error::Interrupted),
-                // A signal. If it is one that stops the bench, the pipe is now readable.
+                // A signal interrupted poll(2). If the signal stops the bench, the pipe is now readable.
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(process_error("read from", error.into())),
             }
@@ -302,8 +304,8 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for process in &mut self.0 {
-            // Processes that have sent all of their answers exit by themselves. An error means that
-            // it has exited.
+            // A process that has sent all of its answers exits by itself. An error means that the process has
+            // exited.
             let _ = process.child.kill();
             let _ = process.child.wait();
         }

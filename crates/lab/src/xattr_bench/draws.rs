@@ -10,11 +10,11 @@ use rand_pcg::Pcg64Mcg;
 pub(super) struct Draw {
     /// The number of the file among the process's files.
     pub file: u32,
-    /// The number of the value in the pool.
+    /// The index of the value in the pool.
     pub value: u32,
 }
 
-/// The sets of one process, in order: its files in turn, with random values.
+/// An iterator over the sets of one process. It sets the attribute of each file in turn, to random values.
 #[derive(Clone, Debug)]
 pub(super) struct Draws {
     generator: Pcg64Mcg,
@@ -59,8 +59,8 @@ pub(super) fn last_values(case: Case, config: &BenchConfig, process: u32) -> Vec
     last
 }
 
-/// Returns the bytes of value `number`. They are generated on demand, which takes no longer than
-/// reading them from a pool that is not in the processor's caches.
+/// Generates the bytes of value `number`. This takes no longer than reading them from a pool in memory that
+/// is not in the processor's caches.
 pub(super) fn bytes_of(number: u32, seed: u64) -> [u8; VALUE_BYTES] {
     let mut bytes = [0; VALUE_BYTES];
     let start = start_of(number, seed);

@@ -1,12 +1,13 @@
-//! The cache alone: the effect of setxattr on the cache, with blocks that are numbers.
+//! Runs xattr-bench on mbcache alone: simulates the calls of the cache by setxattr(2), without a file system.
 //!
 //! # Model
-//! `ext4_xattr_block_set` and `ext4_xattr_release_block`. Only those parts of the file system are
-//! modelled that determine the calls of the cache: blocks with contents and a count of up to
-//! [`MAX_USERS`] users. A block is shared where equal contents are found, changed in place by a sole
-//! user, released by one of several users, and freed by the last. There are no bytes, so nothing is
-//! hashed, compared byte by byte or written. There are no inodes, no journal, and none of their locks:
-//! processes contend only in the cache and, where they share a block, for its count.
+//! `ext4_xattr_block_set` and `ext4_xattr_release_block`. Only the parts of the file system that determine
+//! the calls of the cache are modelled: blocks, each with the number of its value and a count of up to
+//! [`MAX_USERS`] users. A set shares a block that has the same value, if the cache finds one. Otherwise a
+//! sole user of a block changes it in place; one of several users releases the block and gets a new one. The
+//! last user frees a block. Values have no bytes, so nothing is hashed, compared byte by byte or written.
+//! There are no inodes and no journal. Processes contend only for the cache and for the counts of blocks that
+//! they share.
 //!
 //! # Invariants
 //! 1. A block's count of users equals the number of files that use it.
@@ -15,7 +16,7 @@
 //!    change the count are done.
 //!
 //! # Locking
-//! None: a block is one word.
+//! There are no locks. A block is one word, which is changed atomically.
 
 use super::draws::{Draw, Draws, key_of, last_values};
 use super::{BenchConfig, Case, Error, Run};
@@ -34,8 +35,7 @@ const BLOCK_BYTES: u64 = 4096;
 
 /// Creates a cache with as many entries as in Linux.
 ///
-/// # Errors
-/// [`Error::Cache`]
+/// # Errors Returns [`Error::Cache`] if the cache cannot be created.
 pub fn cache<P: Probe>(variant: MbCacheVariant, probe: P) -> Result<Box<dyn MbCache>, Error> {
     let config = Config::new(variant, Config::LINUX_LIMIT_ENTRIES);
     mbcache::build(variant, config, Growth::Prepaid, probe)
@@ -49,13 +49,14 @@ pub struct Blocks {
     seed: u64,
 }
 
-/// The word of a block, in separate cache lines like the block's header, so that only users of the same
-/// block contend for it.
+/// The word of a block. Each is in a separate cache line, so that only users of the same block contend for
+/// the line.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Padded(AtomicU64);
 
-/// A block's word: the number of users in the upper half, the number of its value in the lower.
+/// The decoded word of a block. The upper half contains the number of users, the lower half the number of the
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
     users: u32,
@@ -63,7 +64,8 @@ struct Word {
 }
 
 impl Word {
-    /// A free block. A block without users but with a value is already taken.
+    /// The word of a free block. A block that has a value but no users is not free: a process is about to use
+    /// or free it.
     const FREE: Self = Self {
         users: 0,
         value: u32::MAX,
@@ -87,7 +89,7 @@ impl Word {
 }
 
 impl Blocks {
-    /// Creates free blocks for the files of `case`, and as many more, so that a free one is found soon.
+    /// Creates twice as many free blocks as `case` has files, so that a search finds a free block soon.
     pub fn new(case: Case, config: &BenchConfig) -> Self {
         let free = || Padded(AtomicU64::new(Word::FREE.raw()));
         Self {
@@ -117,7 +119,7 @@ impl Blocks {
         before.ok().map(Word::of)
     }
 
-    /// Adds a user, if the block has that value, has users, and is below the limit.
+    /// Adds a user, if the block has the value `value` and from 1 to `MAX_USERS - 1` users.
     fn join(&self, block: usize, value: u32) -> Option<Word> {
         self.update(block, |word| {
             let has_room = (1..MAX_USERS).contains(&word.users);
@@ -135,7 +137,8 @@ impl Blocks {
         loop {
             let was_full = is_full();
             entry.set_reusable(!was_full);
-            // Each thread checks the count after its mark, so the last mark matches the final count.
+            // Each thread checks the count after it marks the entry, and repeats this if the count has
+            // changed. So the last mark matches the final count.
             if is_full() == was_full {
                 return;
             }
@@ -150,7 +153,7 @@ pub struct Process<'b> {
     cache: &'b dyn MbCache,
     files: Vec<Option<usize>>,
     draws: Draws,
-    /// The block at which the search for a free one continues.
+    /// The block at which the search for a free block continues.
     hand: usize,
     shares: u64,
 }
@@ -174,7 +177,7 @@ impl<'b> Process<'b> {
         }
     }
 
-    /// Sets the next attribute; false if all have been set.
+    /// Executes the next set. Returns false if all sets have been executed.
     pub fn step(&mut self) -> bool {
         let Some(Draw { file, value }) = self.draws.next() else {
             return false;
@@ -248,14 +251,15 @@ impl<'b> Process<'b> {
         if before.users > 1 {
             return false;
         }
-        // A thread that has found the entry meanwhile sees no users, and releases it.
+        // Another thread that has found the entry meanwhile sees that the block has no users, and releases
+        // the entry.
         while let Deletion::InUse(entry) = self.cache.delete_or_get(key, block as u64) {
             entry.wait_unused();
         }
         true
     }
 
-    /// Takes a free block.
+    /// Allocates a free block and gives it `value`. The block has no users yet.
     fn take(&mut self, value: u32) -> usize {
         let taken = Word { users: 0, value };
         loop {

@@ -1,15 +1,17 @@
-//! xattr-bench: processes that set attributes to values from a pool.
+//! xattr-bench: a benchmark in which processes set extended attributes to values from a pool.
 //!
 //! # Model
-//! The stress test of J. Kara, "ext\[24\]: `MBCache` rewrite", 2016: each of P processes has F
-//! files, and sets their attribute N times to values that it draws from a pool of V values. The
-//! letter does not specify the attribute's name, the size of a value, or the order of the files.
-//! Here they are [`ATTRIBUTE`], [`VALUE_BYTES`], and one file after the other.
+//! This is the stress test of J. Kara, "ext\[24\]: `MBCache` rewrite", 2016 (the letter). Each of P processes
+//! has F files. It sets an attribute of its files N times in total, to random values from a pool of V values.
+//! The letter does not specify the name of the attribute, the size of a value, or the order of the files.
+//! Here the name is [`ATTRIBUTE`] and the size is [`VALUE_BYTES`]; a process sets the attribute of its files
+//! in turn.
 //!
 //! # Invariants
-//! 1. The same seed gives the same operations on every [`Target`], with every variant.
-//! 2. After each run, outside of its measured time, every file is verified to have the value that
-//!    was set last.
+//! 1. The operations depend only on the case and the seed. They are the same on every [`Target`] and with
+//!    every variant of mbcache.
+//! 2. After each run, and not in the measured time, every file is verified to have the value that was set
+//!    last.
 
 mod directory;
 mod draws;
