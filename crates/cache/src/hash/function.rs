@@ -51,9 +51,9 @@ macro_rules! functions {
                 $module:ident::$formula:ident$([$parameter:expr])?, $cache:ident,
                 $source:literal $(or $source64:literal)?, $about:literal;)*
         }
-        todays {
-            $($todays:ident = $todays_name:literal:
-                $todays_formula:expr, $todays_source:literal, $todays_about:literal;)*
+        current {
+            $($current:ident = $current_name:literal:
+                $current_formula:expr, $current_source:literal, $current_about:literal;)*
         }
     ) => {
         /// A hash function with a name.
@@ -62,13 +62,13 @@ macro_rules! functions {
         pub enum Function {
             $(#[doc = $about] $variant,)*
             $(#[doc = concat!($name, " in words of 64 bits")] $variant64,)*
-            $(#[doc = $todays_about] $todays,)*
+            $(#[doc = $current_about] $current,)*
         }
 
         impl Function {
             /// All functions: first the published functions of each cache, then those in use today.
             pub const ALL: &[Self] =
-                &[$(Self::$variant,)* $(Self::$variant64,)* $(Self::$todays,)*];
+                &[$(Self::$variant,)* $(Self::$variant64,)* $(Self::$current,)*];
 
             fn description(self) -> Description {
                 match self {
@@ -84,11 +84,11 @@ macro_rules! functions {
                         source: functions!(last $source $(, $source64)?),
                         about: concat!($name, " in words of 64 bits"),
                     },)*
-                    $(Self::$todays => Description {
-                        name: $todays_name,
+                    $(Self::$current => Description {
+                        name: $current_name,
                         caches: &CacheKind::ALL,
-                        source: $todays_source,
-                        about: $todays_about,
+                        source: $current_source,
+                        about: $current_about,
                     },)*
                 }
             }
@@ -102,7 +102,7 @@ macro_rules! functions {
                     $(Self::$variant64 => {
                         visitor.visit(Formula($module::$formula::<Word64 $(, { $parameter })?>))
                     })*
-                    $(Self::$todays => visitor.visit(Formula($todays_formula)),)*
+                    $(Self::$current => visitor.visit(Formula($current_formula)),)*
                 }
             }
         }
@@ -152,7 +152,7 @@ published {
     InodeMult, InodeMult64 = "inode-mult": inode::multiplicative, Inode,
         "Lever 2000, section 3.4, formula not printed", "number plus super block address, times 2654435761, upper bits";
 }
-todays {
+current {
     Golden = "golden": golden::golden,
         "Knuth, The Art of Computer Programming, volume 3, section 6.4", "times the golden ratio of 2^64, upper bits: Larder's own";
     Hash32 = "hash-32": golden::hash_32_of_linux,

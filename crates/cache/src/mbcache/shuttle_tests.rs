@@ -1,5 +1,5 @@
-//! Models of concurrent operations of two users of a cache, run under many interleavings, for each
-//! variant. See [`crate::shuttle_tests`] for how to run them.
+//! Concurrent operations on a cache of each variant, under a model checker that tries many interleavings.
+//! [`crate::shuttle_tests`] describes how to run the tests.
 
 use super::*;
 use crate::mbcache::rewrite::{Order, Referenced, Rewrite};
@@ -8,13 +8,13 @@ use crate::sync::{AcqRel, AtomicU32};
 use crate::table::{Charge, Growth};
 use std::sync::Arc;
 
-/// Interleavings of each model and variant: this many random ones, and as many by priorities.
+/// The number of random interleavings of each test and variant. As many are tried with random priorities.
 const SCHEDULES: usize = 500;
 
 /// The key of all entries.
 const KEY: u32 = 1;
 
-/// A probe that reports two processors, whatever the machine has.
+/// A probe that reports two processors on any machine.
 #[derive(Clone, Debug, Default)]
 struct TwoProcessors(Arc<()>);
 
@@ -47,8 +47,8 @@ impl Charge for Plenty {
     fn uncharge(&self) {}
 }
 
-/// Creates a cache of one chain, with reusable entries of these values, which grows and shrinks by
-/// one entry.
+/// Creates a cache with one chain, which contains a reusable entry for each of `values`. The cache grows and
+/// shrinks by one entry.
 fn cache(variant: Variant, limit_entries: u32, values: &[u64]) -> Arc<dyn MbCache> {
     let config = Config {
         limit_entries,
@@ -68,7 +68,7 @@ fn cache(variant: Variant, limit_entries: u32, values: &[u64]) -> Arc<dyn MbCach
 
 type Act = fn(&dyn MbCache);
 
-/// Runs all operations concurrently. Then checks the invariants of the cache and releases everything.
+/// Runs all operations concurrently. Then checks the invariants of the cache, and deletes all entries.
 fn race<const N: usize>(cache: &Arc<dyn MbCache>, acts: [Act; N]) {
     let threads = acts.map(|act| {
         let theirs = Arc::clone(cache);
@@ -149,7 +149,7 @@ fn shuttle_mbcache_deleted_entry_is_not_found() {
     });
 }
 
-/// Marks the entry as having the largest number of users.
+/// Makes the entry not reusable, as for contents with the largest number of users.
 fn mark_full(cache: &dyn MbCache) {
     let held = cache.get(KEY, 10).expect("the entry is not dropped");
     held.set_reusable(false);
@@ -158,7 +158,7 @@ fn mark_full(cache: &dyn MbCache) {
     assert!(cache.get(KEY, 10).is_some());
 }
 
-/// The two flags once shared a word that was written without atomics.
+/// In Linux, the referenced and the reusable flag once shared a word that was not changed atomically.
 #[test]
 fn shuttle_mbcache_flag_is_not_lost_to_another() {
     check(|variant| {
@@ -190,8 +190,8 @@ fn shuttle_mbcache_search_returns_each_entry_once_while_others_change() {
         assert!(seen.contains(&10), "10 was never removed: {seen:?}");
     }
     check(|variant| race(&cache(variant, 8, &[10, 20, 30]), [renew_both, search]));
-    // Of two neighbours that are evicted, the second may be at the front again before the first is
-    // removed.
+    // Of two neighbours in the chain that are both removed and inserted again, the second may be at the
+    // front again before the first is removed.
     let renew_after: Act = |cache| renew(cache, 20);
     let renew_before: Act = |cache| renew(cache, 30);
     check(move |variant| {
@@ -204,7 +204,7 @@ fn shuttle_mbcache_search_returns_each_entry_once_while_others_change() {
 fn shuttle_mbcache_moving_entry_is_found_by_lookups() {
     check(|variant| {
         let cache = cache(variant, 8, &[20, 10]);
-        // The other entry moves to its slot, so that memory is given back.
+        // The other entry moves to the free slot, so that memory is given back.
         assert!(matches!(cache.delete_or_get(KEY, 20), Deletion::Absent));
         let give_back: Act = |cache| {
             cache.scan_objects(0);
@@ -233,7 +233,7 @@ fn shuttle_mbcache_waiter_is_woken_by_the_last_holder() {
     });
 }
 
-/// Each holds the entry for which the other waits.
+/// Two threads hold an entry, and each waits until the other does not.
 #[test]
 fn shuttle_mbcache_two_waiters_for_one_entry_both_return() {
     let wait: Act = |cache| cache.find_first(KEY).iter().for_each(Held::wait_unused);

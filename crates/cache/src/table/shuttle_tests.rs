@@ -4,7 +4,7 @@ use super::number::Number;
 use super::*;
 use crate::shuttle_tests::{Follower, check};
 
-/// A hash function with two buckets: even and odd.
+/// A hash function with two buckets, for even and for odd numbers.
 #[derive(Debug)]
 struct Parity;
 
@@ -16,7 +16,7 @@ impl HashFunction<u64> for Parity {
 
 type Numbers = Table<Number, Parity, 2>;
 
-/// Returns the value of `key`, which reveals a mixture of two entries.
+/// Returns the value that the tests store for `key`, so that a mixture of two entries is detected.
 fn image(key: u64) -> u64 {
     !key
 }
@@ -66,7 +66,7 @@ fn finish(table: &Numbers) {
     assert_eq!(used, u64::from(table.arena().touched()), "no slot is lost");
 }
 
-/// Runs both concurrently, and then checks the table.
+/// Runs both functions concurrently, and then checks the table.
 fn race(table: &Arc<Numbers>, one: fn(&Numbers), other: fn(&Numbers)) {
     let theirs = Arc::clone(table);
     let thread = shuttle::thread::spawn(move || one(&theirs));
@@ -144,7 +144,7 @@ fn shuttle_entry_replaced_after_another_is_always_found() {
         assert!(copy(table, 2).is_some());
         assert!(copy(table, 2).is_some());
     }
-    // 2 moves to the front while a reader is past it.
+    // Entry 2 moves to the front after a reader has passed the front.
     check(|| race(&numbers(4, &[2, 4]), |table| put(table, 2), look_up));
     // The same happens to the slot of 4, which the reader is looking at.
     check(|| {
@@ -201,7 +201,7 @@ fn shuttle_pinned_entry_is_not_reused() {
 #[test]
 fn shuttle_key_inserted_by_two_threads_is_in_the_table_once() {
     check(|| race(&numbers(4, &[]), insert, insert));
-    // The arena is so small that each evicts the other's entries.
+    // The arena is so small that each thread evicts entries of the other.
     check(|| race(&numbers(2, &[6]), insert, insert));
 }
 
@@ -224,7 +224,7 @@ fn shuttle_free_slot_is_taken_by_one() {
         let theirs = Arc::clone(&arena);
         let thread = shuttle::thread::spawn(move || {
             let (first, second) = (theirs.take_free(), theirs.take_free());
-            // Puts the first on top again, and leaves the second out.
+            // The first slot is then on top of the list again, and the second is not on the list.
             drop(first);
             second.map(Vacant::into_index)
         });

@@ -59,8 +59,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..200)
 }
 
-/// Runs `steps` on a table and a map. A table that is too small may have evicted entries of the
-/// map, but nothing else may differ.
+/// Runs `steps` on a table and a map, and compares the results. If `evicts` is true, the table may have
+/// evicted entries of the map, but must not differ in any other way.
 fn run<H: HashFunction<u64>>(table: &Numbers<H>, steps: Vec<Step>, evicts: bool) {
     let mut map = BTreeMap::new();
     for step in steps {
@@ -131,9 +131,9 @@ fn clock_referenced_entry_survives_one_turn() {
     (0..4).for_each(|key| put(&table, key, key));
     assert_eq!(value(&table, 2), Some(2));
     let turn = || table.arena.scan(4, |index, _| table.unlink(index));
-    assert_eq!(turn(), 3, "the unreferenced go");
+    assert_eq!(turn(), 3, "all unreferenced entries are evicted");
     assert!(table.contains(&2));
-    assert_eq!(turn(), 1, "it was not referenced again");
+    assert_eq!(turn(), 1, "the entry was not referenced again");
     assert!(!table.contains(&2));
     check(&table);
 }
@@ -169,7 +169,7 @@ fn allocation_with_every_entry_pinned_returns_none() {
 fn get_counts_hits_misses_and_links() {
     let table = numbers(8, 0, Zero);
     (0..3).for_each(|key| put(&table, key, key));
-    // The entry inserted last is first in the chain.
+    // The entry that was inserted last is the first in the chain.
     assert!(value(&table, 0).is_some());
     assert!(value(&table, 2).is_some());
     assert!(value(&table, 9).is_none());
@@ -218,7 +218,7 @@ fn returned_slot_starts_above_its_earlier_generations() {
     let generation = |index| arena.slot(index).state().generation();
     let mut before = 0;
     for round in 0..4 {
-        // Each round reuses more slots.
+        // In each round the slots are reused once more.
         (0..=round).for_each(|_| drop(take_four()));
         let highest = (0..4).map(generation).max();
         drop(take_four());
@@ -249,7 +249,7 @@ fn slots_are_returned_only_after_the_last_in_use() {
         drop(taken);
         assert_eq!(arena.give_back(9, |_, _| panic!("all are free")), given);
         if given == 0 {
-            // The slot freed last is taken first: the free list was not touched.
+            // The slot that was freed last is allocated first, since the free list is as before.
             let left = std::iter::from_fn(|| arena.take_free()).map(Vacant::into_index);
             assert!(left.eq((0..20).rev().filter(|&index| index != held.index())));
         }

@@ -1,15 +1,15 @@
-//! Tests that memory is given back under pressure, and that entries in use remain.
+//! Tests that a cache gives memory back when it is shrunk, and that held entries stay in the cache.
 
 use super::*;
 
 const CHUNK: u32 = 16;
 
-/// Creates a cache that may grow by a number of chunks, and the counter of the remaining chunks.
+/// Creates a cache that may grow by `chunks` chunks. Also returns the counter of the chunks that are left.
 fn cache_of(variant: Variant, chunks: u32) -> (Box<dyn MbCache>, Arc<Chunks>) {
     let chunks = Arc::new(Chunks(AtomicU32::new(chunks)));
     let config = Config {
         limit_entries: 256,
-        // So few buckets that all entries may have one key.
+        // With 4 buckets, one chain may contain all entries, so that all may have the same key.
         bits: 2,
     };
     let growth = Growth::Charged {
@@ -23,8 +23,9 @@ fn cache_of(variant: Variant, chunks: u32) -> (Box<dyn MbCache>, Arc<Chunks>) {
 fn memory_of_dropped_entries_is_returned_and_touched_entries_stay() {
     each(|variant| {
         let (cache, chunks) = cache_of(variant, 100);
-        // Touched entries move to the end of a list, or are passed over once.
-        let passed = match variant {
+        // A touched entry is at the end of a list in `old`, `lru` and `list-lru`. In the other variants the
+        // scan spares it once, so 20 more entries are scanned.
+        let scanned = match variant {
             Variant::Referenced | Variant::Clock => 160,
             _ => 140,
         };
@@ -33,14 +34,14 @@ fn memory_of_dropped_entries_is_returned_and_touched_entries_stay() {
                 assert_eq!(cache.insert(1, value, value % 2 == 0), Inserted::New);
             }
             assert_eq!(chunks.0.load(SeqCst), 100 - 9, "{variant}, round {round}");
-            // The entries inserted last occupy the slots to be given back.
+            // The entries that were inserted last have the last slots, which are given back.
             for value in 140..160 {
                 cache.get(1, value).unwrap().touch();
             }
-            let frames = cache.scan_objects(passed);
+            let frames = cache.scan_objects(scanned);
             let stats = cache.stats();
             assert_eq!(stats.dropped_by_shrinker, (round + 1) * 140, "{variant}");
-            // 20 entries take two chunks, of which one is never given back.
+            // 20 entries take two chunks. The first of them is never given back.
             assert_eq!(frames, 8, "{variant}");
             assert_eq!(chunks.0.load(SeqCst), 100 - 1, "{variant}");
             cache.check_invariants();
@@ -64,7 +65,7 @@ fn held_entry_keeps_its_chunk_until_released() {
         for value in 0..160 {
             cache.insert(1, value, true);
         }
-        // A search finds the entry inserted last first.
+        // The first result of a search is the entry that was inserted last.
         let last = cache.find_first(1).unwrap();
         assert_eq!(cache.scan_objects(1000), 0, "{variant}");
         assert_eq!((last.key(), last.value()), (1, 159));
@@ -82,7 +83,7 @@ fn memory_after_a_held_entry_is_returned_at_once() {
     each(|variant| {
         let (cache, chunks) = cache_of(variant, 100);
         for value in 0..160 {
-            // In the fifth chunk of ten.
+            // Entry 70 is in the fifth of ten chunks.
             let key = if value == 70 { 2 } else { 1 };
             cache.insert(key, value, true);
         }
@@ -103,7 +104,7 @@ fn moved_entries_keep_key_value_and_flags() {
         for value in 0..160 {
             cache.insert(1, value, true);
         }
-        // Frees lower slots.
+        // Deletions free lower slots, to which the other entries can move.
         for value in 0..120 {
             assert!(matches!(cache.delete_or_get(1, value), Deletion::Absent));
         }

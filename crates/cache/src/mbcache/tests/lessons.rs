@@ -1,4 +1,4 @@
-//! Tests for bugs that the kernel's mbcache had, and that this one does not have.
+//! Tests for bugs that the kernel's mbcache had.
 
 use super::*;
 use crate::mbcache::rewrite::{Order, Referenced, Rewrite};
@@ -6,7 +6,7 @@ use crate::research::mbcache::Lru;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Until 2016 the bit had no effect: entries that had it returned to the front.
+/// Until 2016 the referenced bit had no effect in Linux: an entry with the bit moved to the front again.
 #[test]
 fn touched_entry_is_evicted_after_untouched_ones() {
     each(|variant| {
@@ -63,7 +63,7 @@ fn lru_evicts_the_last_used_entry_last() {
     }
 }
 
-/// Entries that may not be shared any further made searches long, or endless.
+/// In Linux, searches that did not skip entries with the largest number of users were long or endless.
 #[test]
 fn searches_skip_entry_while_it_is_not_reusable() {
     each(|variant| {
@@ -84,7 +84,7 @@ fn searches_skip_entry_while_it_is_not_reusable() {
     });
 }
 
-/// A block was given to a new user while its last one freed it.
+/// In Linux, a file could start to share a block while the last user of the block freed it.
 #[test]
 fn deletion_of_held_entry_returns_a_hold() {
     each(|variant| {
@@ -129,13 +129,13 @@ fn waiter_returns_when_the_last_other_holder_releases() {
     });
 }
 
-/// A probe that shows whether the cache still exists.
+/// A probe whose reference count shows whether the cache still exists.
 #[derive(Clone, Debug)]
 struct Presence(Arc<()>);
 
 impl Probe for Presence {}
 
-/// In 2026 the cache was still freed while its worker ran.
+/// Until 2026, Linux could free a cache while its worker ran.
 #[test]
 fn worker_does_not_outlive_its_cache() {
     fn check(order: impl Order<Presence>) {
@@ -166,14 +166,14 @@ fn entry_beyond_the_limit_evicts_another() {
         let cache = cache(variant, 128, 4);
         for value in 0..2000_u32 {
             assert_eq!(cache.insert(value % 16, value.into(), true), Inserted::New);
-            // From the limit on, a worker evicts entries; from twice the limit on, each insertion
-            // does.
+            // A worker evicts entries when the cache has its limit, and each insertion does when it has
+            // twice its limit.
             assert!(cache.stats().entries <= 256, "{variant}");
         }
         cache.check_invariants();
         let stats = cache.stats();
         assert_eq!(stats.inserted, 2000);
-        // The worker may evict one more entry between the two reads.
+        // Between the two reads of statistics, the worker may evict one more entry.
         assert!(stats.entries + stats.dropped_by_limit >= 2000, "{variant}");
         assert!(stats.entries >= 64, "{variant}");
     });

@@ -1,19 +1,19 @@
-//! Tests that forged hashes do not make walks long.
+//! Tests that chains stay short even if the keys of all entries share a bucket.
 
 use super::*;
 use crate::table::{Hash64, HashFunction};
 
-/// Of this many entries most have to be evicted.
+/// The number of entries with forged keys. Most of them have to be evicted.
 const FORGED: u32 = 2000;
 
-/// Creates a cache with Linux's limit and the usual number of buckets.
+/// Creates a cache with Linux's limit of entries, and with the number of buckets that a mount uses.
 fn cache_of(variant: Variant) -> (Box<dyn MbCache>, Config) {
     let config = Config::new(variant, Config::LINUX_LIMIT_ENTRIES);
     let cache = build(variant, config, Growth::Prepaid, ()).unwrap();
     (cache, config)
 }
 
-/// Returns the limit in the module's documentation.
+/// Returns the limit of chain lengths that the documentation of the module states.
 fn longest(variant: Variant) -> u32 {
     match variant {
         Variant::Old | Variant::Clock => 64,
@@ -62,7 +62,7 @@ fn chain_full_of_held_entries_has_no_room_until_one_is_released() {
             held.extend(cache.find_first(7));
         }
         assert_eq!(cache.insert(7, 1000, true), Inserted::NoRoom);
-        // An entry with another key has room, unless it is in the chain of the value.
+        // An entry with another key is in another chain, except in the index by value of `old`.
         assert_eq!(cache.insert(8, 1000, true), Inserted::New);
         let released = held.swap_remove(5).value();
         assert_eq!(cache.insert(7, 2000, true), Inserted::New);

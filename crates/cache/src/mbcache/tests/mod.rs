@@ -1,4 +1,4 @@
-//! Tests that all variants share.
+//! Tests that run with all variants.
 
 mod give_back;
 mod lessons;
@@ -11,7 +11,7 @@ use crate::table::{Charge, Growth};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-/// A source of memory for a number of chunks.
+/// A source of memory for a limited number of chunks.
 #[derive(Debug)]
 struct Chunks(AtomicU32);
 
@@ -41,7 +41,7 @@ fn cache(variant: Variant, limit_entries: u32, bits: u32) -> Box<dyn MbCache> {
     build(variant, config, growth, ()).unwrap()
 }
 
-/// Runs `test` with each variant, and prints the one that failed.
+/// Runs `test` with each variant. Prints the name of each variant before, so that a failure shows it.
 fn each(test: impl Fn(Variant)) {
     for &variant in Variant::CACHES {
         eprintln!("{variant}");

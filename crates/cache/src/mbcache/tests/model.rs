@@ -1,17 +1,17 @@
-//! Compares each variant with a map that evicts nothing.
+//! Compares each variant with a map from which no entry is evicted.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A limit that no test reaches.
+/// A limit of entries that no test reaches.
 const ENDLESS: u32 = 1000;
 
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u32, u64, bool),
     Search(u32),
-    /// A search whose first result is kept.
+    /// A search whose first result stays held.
     Hold(u32),
     Release(usize),
     Touch(usize),
@@ -38,7 +38,7 @@ fn steps(keys: u32) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..150)
 }
 
-/// The entries given to the cache, minus those whose eviction was observed.
+/// The entries that were inserted in the cache, except those that were observed to be missing.
 struct Model<'c> {
     cache: &'c dyn MbCache,
     limit: u64,
@@ -67,9 +67,9 @@ impl Model<'_> {
         );
     }
 
-    /// Checks whether the cache has an entry of the map.
+    /// Returns true if the cache has the entry of the map.
     fn look(&mut self, key: u32, value: u64) {
-        // In one thread, `old` would wait for the caller.
+        // The caller may hold the entry, and `old` would wait until it is released.
         if !self.is_held(key, value) && self.cache.get(key, value).is_none() {
             self.vanish(key, value);
         }
@@ -108,7 +108,7 @@ impl Model<'_> {
         assert_eq!(found, [], "twice, or not reusable, or never inserted");
     }
 
-    /// Removes the entries of the map that a search should have found and did not.
+    /// Removes the entries of the map that a search did not find although they are reusable: they were evicted.
     fn vanish_searched(&mut self, key: u32, value: u64) {
         assert!(!self.is_held(key, value), "({key}, {value}) was held");
         let got = self.cache.get(key, value);
@@ -125,7 +125,7 @@ impl Model<'_> {
             Deletion::Absent => {
                 assert!(!self.is_held(key, value), "({key}, {value}) was held");
                 assert!(self.cache.get(key, value).is_none());
-                // It was deleted just now, or had been evicted.
+                // The entry was deleted by this call, or was evicted before.
                 if self.map.remove(&(key, value)).is_some() {
                     self.deleted += 1;
                 }

@@ -1,4 +1,4 @@
-//! Tests that a cache takes the memory that the budget expects.
+//! Tests that a cache takes the memory that the budget reserves for it.
 
 use super::*;
 use crate::budget::{BudgetConfig, Division};
@@ -13,7 +13,7 @@ impl Probe for OneProcessor {
     }
 }
 
-/// The head of a list, which is outside the budget.
+/// The size of a list head, which is not part of the budget.
 const LIST_BYTES: u64 = 128;
 
 #[test]

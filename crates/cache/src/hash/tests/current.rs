@@ -1,12 +1,13 @@
-//! Expected values of the functions of today, computed by a program that shares no code with them.
+//! Expected values of the functions in common use today. They were computed by a separate program that
+//! shares no code with the functions.
 //!
-//! The functions begin with the key's word, `index + object * OBJECT_STEP`; those of 32 bits begin
-//! with the xor of its halves.
+//! A function of 64 bits starts with the key's word, `index + object * OBJECT_STEP`. A function of 32
+//! bits starts with the xor of both halves of this word.
 
 use super::{Golden, LARGE, SMALL};
 
 #[rustfmt::skip]
-pub(super) const TODAYS: &[Golden] = &[
+pub(super) const CURRENT: &[Golden] = &[
     // 0xf8bf_838c_08ed_644d * 0x9e37_79b9_7f4a_7c15 = 0x64d6_d8d5_e950_8651, >> 53
     ("golden", SMALL, 11, 0x326),
     // 0x7255_7b15_4aa7_f353 * 0x9e37_79b9_7f4a_7c15 = 0xc308_6125_fca1_29cf, >> 48
