@@ -1,19 +1,19 @@
 //! Tests of the hash functions: of their values, the bounds of their results, and their names.
 
-mod published;
 mod current;
+mod published;
 
 use super::*;
 use crate::page::PageKey;
 use crate::table::{Hash64, HashFunction};
 use crate::tape::CacheKind;
+use current::CURRENT;
 use proptest::prelude::*;
 use published::PUBLISHED;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::Error;
 use std::collections::BTreeSet;
-use current::CURRENT;
 
 /// The name of a function, a key, the log2 of the number of buckets, and the expected bucket.
 type Golden = (&'static str, HashKey, u32, u32);
