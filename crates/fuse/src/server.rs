@@ -93,9 +93,9 @@ impl Server {
     /// served.
     ///
     /// After the unmount, the volume is closed, `end_recording` is called, and the socket is removed, in this
-    /// order. Therefore, if no process listens on the socket, the image is no longer in use. `end_recording` must
-    /// return the reason if the recording is incomplete. Clients that wait on the socket receive this reason,
-    /// or the error of the close.
+    /// order. Therefore, if no process listens on the socket, the image is no longer in use. `end_recording`
+    /// must return the reason if the recording is incomplete. Clients that wait on the socket receive this
+    /// reason, or the error of the close.
     ///
     /// # Errors
     /// Returns [`Error::Session`] if the connection to the kernel failed, [`Error::NotReady`] if `ready`

@@ -11,8 +11,9 @@
 //! the tests of this crate implement the trait.
 //!
 //! # One page of a request
-//! [`Driver::page`] is called for each page of the request, in order. It consults the policy for one
-//! of three reasons, which are the variants of [`Trigger`]:
+//! [`Driver::page`] is called for each page of the request, in order. It consults the policy for up to
+//! three reasons, which are the variants of [`Trigger`], and starts the windows that the policy
+//! returns:
 //!
 //! 1. Before the lookup, with [`Trigger::Access`], if the policy wants [every
 //!    page](Policy::wants_every_page) and wants [this access](Policy::wants_access).
@@ -21,10 +22,10 @@
 //! 3. If the page is not present, the driver claims it ([`Claim`]):
 //!    - If nothing has to be read, for example because another thread has inserted the page since
 //!      the lookup, the driver continues as after a hit.
-//!    - If another thread is reading the page, the reader waits for that read. The policy is not
-//!      consulted.
-//!    - Otherwise, the driver consults the policy with [`Trigger::Miss`] and starts the windows. If
-//!      none of the windows contains the page, the page is read alone.
+//!    - If another thread is reading the page (it is in flight), the reader waits for that read in
+//!      step 5. The policy is not consulted about the miss.
+//!    - Otherwise, the driver consults the policy with [`Trigger::Miss`]. If none of the returned
+//!      windows contains the page, the page is read alone.
 //! 4. If the page carries the marker, the marker is removed, and then the policy is consulted with
 //!    [`Trigger::Marker`]. The marker is not restored, even if the policy returns no window, so only
 //!    one reader requests the next window. This step applies to a hit and to a page in flight. It
@@ -62,9 +63,10 @@ use std::ops::Range;
 pub struct Request {
     /// Indexes of the pages. The range may extend past the end of the file.
     pub pages: Range<u64>,
-    /// The request ends inside its last page, or the file ends there.
+    /// Whether the request ends inside its last page, not at the end of that page. A request is cut at
+    /// the end of the file, so it may end inside the last page of the file.
     pub ends_inside_page: bool,
-    /// The request is a page fault of one page, not a read.
+    /// Whether the request is a page fault of one page, not a read.
     pub by_fault: bool,
     /// Number of pages in the file. A partial last page counts as one.
     pub file_pages: u64,
@@ -107,7 +109,7 @@ pub enum Claim<P> {
         /// Whether the page carried the marker. The marker was removed.
         is_marked: bool,
     },
-    /// The page is neither present nor in flight. This reader has to start its read.
+    /// The page is neither present nor in flight. This reader must read it.
     Missing,
 }
 
@@ -190,9 +192,10 @@ pub trait CachedFile {
     /// [`start_pages`]. Returns the number of pages whose reads this call started.
     fn start(&mut self, read: &Read, window: Window) -> u32;
 
-    /// Finishes what [`CachedFile::start`] deferred. The driver calls this after it consulted the
-    /// policy with [`Trigger::Access`], and before it looks up the page. An implementation in which
-    /// the reader itself reads pages of those windows must read them in this call.
+    /// Finishes what [`CachedFile::start`] has deferred. If the policy [wants every
+    /// page](Policy::wants_every_page), the driver calls this before each lookup, after the windows for
+    /// [`Trigger::Access`] are started. An implementation in which the reader itself reads pages of
+    /// these windows must read them in this call.
     fn before_lookup(&mut self) {}
 
     /// Inserts a page of a window into the cache. Its read starts later, when [`CachedFile::submit`]

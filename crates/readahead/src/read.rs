@@ -28,9 +28,10 @@ pub struct Read {
     pub request_start: PageIndex,
     /// Number of pages in the request, from `request_start`; 0 is treated as 1.
     pub request_pages: u32,
-    /// The request ends inside its last page, or the file ends there.
+    /// Whether the request ends inside its last page, not at the end of that page. A request is cut at
+    /// the end of the file, so it may end inside the last page of the file.
     pub ends_inside_page: bool,
-    /// The request is a page fault of one page, not a read.
+    /// Whether the request is a page fault of one page, not a read.
     pub by_fault: bool,
     /// Number of pages in the file. A partial last page counts as one.
     pub file_pages: u64,
