@@ -21,9 +21,9 @@
 //! ```
 //! - *free* and *vacant*: the frame has no page. A vacant frame is owned by the thread that allocated
 //!   it. No thread accesses the bytes.
-//! - *busy*: one thread reads the page from the device ([`NewPage`]) or changes it ([`LockedPage`]).
-//!   Only this thread accesses the bytes. Pins from before the lock may still exist when a page becomes
-//!   busy; the `LockedPage` is created after the last of them is removed.
+//! - *busy*: one thread reads the page from the device ([`NewPage`]) or changes it ([`LockedPage`]), and
+//!   no other thread can pin the page. When a page is locked, other threads may still have pins, and so
+//!   read the bytes; the `LockedPage` is created after the last of these pins is removed.
 //! - *uptodate*: a thread may pin the page and then read the bytes. An uptodate page can be dirty, and
 //!   is then not evicted until it is [marked as clean](PageCache::set_clean).
 //!

@@ -205,7 +205,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
 
     /// Allocates a slot for a new entry. If no slot is free, evicts entries with the clock hand. Returns
     /// `None` if no entry could be evicted. No other table may use this table's arena.
-    pub fn take(&self) -> Option<Vacant<'_, W>> {
+    pub fn allocate(&self) -> Option<Vacant<'_, W>> {
         self.allocate_evicting(|_| {})
     }
 
