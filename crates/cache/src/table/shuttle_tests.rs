@@ -165,9 +165,7 @@ fn shuttle_entry_put_again_while_it_is_evicted_is_removed_first() {
         table.scan(2, |_| {});
     }
     fn insert_absent(table: &Numbers) {
-        let vacant = table
-            .allocate()
-            .expect("two of the four slots are free");
+        let vacant = table.allocate().expect("two of the four slots are free");
         table.insert_absent(&2, vacant, 0, 9, |_| {});
     }
     check(|| race(&numbers(4, &[2, 4]), evict, |table| put(table, 2)));
