@@ -44,7 +44,7 @@ impl Verdict {
         );
         match (met, all) {
             (_, 0) => "not measured".to_owned(),
-            (met, 1) if met == 1 => "met".to_owned(),
+            (1, 1) => "met".to_owned(),
             (_, 1) => "**missed**".to_owned(),
             (met, all) if met == all => format!("met in all {all} cases"),
             (0, all) => format!("**missed** in all {all} cases"),
