@@ -7,9 +7,23 @@
 use std::fs::File;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use larder_testkit::tool::{self, Tool};
 use rustix::fs::Advice;
+
+/// The maximum size of an image's cached pages at which the image counts as cold.
+const COLD_BYTES: u64 = 1 << 20;
+
+/// Drops `image` from the page cache, and checks that it is cold.
+pub fn make_cold(image: &Path) -> Result<()> {
+    evict(image)?;
+    let left_bytes = resident_bytes(image)?.unwrap_or(0);
+    ensure!(
+        left_bytes <= COLD_BYTES,
+        "{left_bytes} bytes of the image are still cached after the eviction"
+    );
+    Ok(())
+}
 
 /// Drops `image` from the page cache.
 pub fn evict(image: &Path) -> Result<()> {

@@ -9,6 +9,8 @@
 //! | floor | a FUSE server with constant content, through the same transport as Larder's |
 //! | device | the image file itself, read as the workload reads the big file |
 //! | volume, syscall | the library in process, and the equivalent system call |
+//! | direct | the library in process, with direct I/O on the image |
+//! | fio | fio with `io_uring`, on the image file |
 //!
 //! A run builds one image (see [`tree`]). Each round runs all workloads, and each workload runs the
 //! peers in a rotating order, so that noise affects all of them equally. Each workload checks what it
@@ -21,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod child;
+pub mod device_path;
 pub mod evict;
 mod fio;
 pub mod floor;

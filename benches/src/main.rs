@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
+use larder_benches::device_path::{checkpoint, reads};
 use larder_benches::hash_table;
 use larder_benches::measure::Measure;
 use larder_benches::origin::Origin;
@@ -114,6 +115,12 @@ enum Part {
     /// Run one process of the attribute benchmark
     #[command(hide = true, name = WORKER)]
     XattrWorker { job: String },
+    /// Read the big file of an image without a mount
+    #[command(hide = true, name = reads::WORKER)]
+    ReadImage { job: String },
+    /// Measure a checkpoint of a full journal
+    #[command(hide = true, name = checkpoint::WORKER)]
+    Checkpoint { job: String },
     /// Read random pages of a file
     #[command(hide = true)]
     ReadRandom {
@@ -172,7 +179,7 @@ impl Args {
                 request_bytes,
                 one_descriptor,
             }) => print(streams::interleaved(
-                file,
+                || streams::open(file),
                 *bytes,
                 *readers,
                 *request_bytes,
@@ -196,6 +203,10 @@ impl Args {
             Some(Part::XattrWorker { job }) => {
                 xattr_bench::work(&serde_json::from_str(job)?)?;
                 Ok(ExitCode::SUCCESS)
+            }
+            Some(Part::ReadImage { job }) => print(serde_json::from_str::<reads::Job>(job)?.run()?),
+            Some(Part::Checkpoint { job }) => {
+                print(serde_json::from_str::<checkpoint::Job>(job)?.run()?)
             }
             None => self.run(),
         }

@@ -11,6 +11,8 @@ use crate::peer::Peer;
 pub enum Unit {
     /// Seconds.
     Seconds,
+    /// Milliseconds.
+    Milliseconds,
     /// 10^6 bytes per second.
     MegabytesPerSecond,
     /// Reads, writes, files or transactions per second.
@@ -29,6 +31,7 @@ impl Unit {
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Seconds => "s",
+            Self::Milliseconds => "ms",
             Self::MegabytesPerSecond => "MB/s",
             Self::PerSecond => "/s",
             Self::Nanoseconds => "ns",
@@ -50,7 +53,7 @@ pub enum Target {
     AtMost(f64),
 }
 
-use Peer::{Device, Floor, Fuse2fs, Kernel, Larder, Squashfuse, Syscall, Volume};
+use Peer::{Device, Direct, Fio, Floor, Fuse2fs, Kernel, Larder, Squashfuse, Syscall, Volume};
 use Target::{AtLeastTimes, AtMost, AtMostTimes};
 
 /// The peers that mount for writing.
@@ -59,6 +62,8 @@ const MOUNTS: &[Peer] = &[Larder, Fuse2fs, Kernel];
 const TREES: &[Peer] = &[Larder, Fuse2fs, Squashfuse, Kernel];
 /// The peers from which a file can be read.
 const READERS: &[Peer] = &[Larder, Fuse2fs, Squashfuse, Kernel, Floor, Device];
+/// The peers that read random pages of the image without a mount.
+const COLD_READERS: &[Peer] = &[Volume, Direct, Device, Fio];
 
 /// Defines [`Measure`] by a table: variant, name, unit, peers, targets.
 macro_rules! measures {
@@ -131,6 +136,22 @@ measures! {
     Bookkeeping: "bookkeeping", Percent, &[Volume], [AtMost(1.0)];
     /// One decision of the `ondemand` readahead policy.
     Decision: "decision", Nanoseconds, &[Volume], [AtMost(50.0)];
+    /// Pages of the big file at random, cold, 4 at once, in process.
+    ColdRandom4: "cold-random-4", PerSecond, COLD_READERS, [AtLeastTimes(0.95, Fio)];
+    /// The same, 64 at once.
+    ColdRandom64: "cold-random-64", PerSecond, COLD_READERS, [AtLeastTimes(0.95, Fio)];
+    /// 64 regions of the big file concurrently, each from start to end, cold, in process.
+    Interleaved64: "interleaved-64", MegabytesPerSecond, &[Volume, Direct, Kernel], [AtLeastTimes(1.0, Kernel)];
+    /// The same through a mount.
+    Interleaved64Mount: "interleaved-64-mount", MegabytesPerSecond, &[Larder, Kernel], [AtLeastTimes(0.8, Kernel)];
+    /// The big file from start to end, cold, in process.
+    SequentialInProcess: "sequential-in-process", MegabytesPerSecond, &[Volume, Direct, Device], [];
+    /// The time of a checkpoint of a full journal, in process.
+    Checkpoint: "checkpoint", Milliseconds, &[Volume, Direct], [];
+    /// The requests of this checkpoint.
+    CheckpointRequests: "checkpoint-requests", Count, &[Volume, Direct], [];
+    /// The threads of an idle mount.
+    ThreadsAtRest: "threads-at-rest", Count, &[Larder], [AtMost(12.0)];
 }
 
 impl Measure {
@@ -138,9 +159,34 @@ impl Measure {
     #[must_use]
     pub const fn subject(self) -> Peer {
         match self {
-            Self::PageRead | Self::Lookup | Self::Bookkeeping | Self::Decision => Volume,
+            Self::PageRead
+            | Self::Lookup
+            | Self::Bookkeeping
+            | Self::Decision
+            | Self::ColdRandom4
+            | Self::ColdRandom64
+            | Self::Interleaved64
+            | Self::SequentialInProcess
+            | Self::Checkpoint
+            | Self::CheckpointRequests => Volume,
             _ => Larder,
         }
+    }
+
+    /// Returns whether [`device_path`](crate::device_path) measures it.
+    #[must_use]
+    pub const fn is_of_device_path(self) -> bool {
+        matches!(
+            self,
+            Self::ColdRandom4
+                | Self::ColdRandom64
+                | Self::Interleaved64
+                | Self::Interleaved64Mount
+                | Self::SequentialInProcess
+                | Self::Checkpoint
+                | Self::CheckpointRequests
+                | Self::ThreadsAtRest
+        )
     }
 
     /// Returns whether it writes, on a separate image.

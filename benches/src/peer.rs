@@ -8,6 +8,7 @@ use larder_testkit::requirement::{can_loop_mount, is_root};
 use larder_testkit::{Access, Attached, LoopMount, tool};
 
 use crate::child;
+use crate::fio;
 use crate::named::named;
 use crate::server::Server;
 use crate::tree::Tree;
@@ -32,6 +33,10 @@ named! {
         Volume: "volume",
         /// The equivalent system call.
         Syscall: "syscall",
+        /// The library in process, with direct I/O on the image.
+        Direct: "direct",
+        /// fio with `io_uring`, on the image file.
+        Fio: "fio",
     }
 }
 
@@ -92,7 +97,8 @@ impl Programs {
             }
             Peer::Larder | Peer::Fuse2fs | Peer::Squashfuse | Peer::Floor => fuse(),
             Peer::Kernel => (!can_loop_mount()).then(|| "needs root and loop devices".to_owned()),
-            Peer::Device | Peer::Volume | Peer::Syscall => None,
+            Peer::Fio => fio::missing(&self.harness),
+            Peer::Device | Peer::Volume | Peer::Direct | Peer::Syscall => None,
         }
     }
 }
@@ -104,7 +110,7 @@ pub struct Mounted {
     // Fields drop in this order: the mount is detached before it ends.
     _attached: Option<Attached>,
     _mount: Option<LoopMount>,
-    _server: Option<Server>,
+    server: Option<Server>,
 }
 
 impl Mounted {
@@ -122,7 +128,7 @@ impl Mounted {
                 root: mount.path(),
                 _attached: None,
                 _mount: Some(mount),
-                _server: None,
+                server: None,
             });
         }
         let place = Place {
@@ -139,7 +145,7 @@ impl Mounted {
             root: server.mountpoint().to_owned(),
             _attached: None,
             _mount: None,
-            _server: Some(server),
+            server: Some(server),
         }
     }
 
@@ -161,7 +167,7 @@ impl Mounted {
                 root,
                 _attached: Some(attached),
                 _mount: Some(mount),
-                _server: None,
+                server: None,
             });
         }
         let place = Place {
@@ -170,6 +176,12 @@ impl Mounted {
             folder,
         };
         Ok(Self::by(serve(programs, peer, User::Own, &place, 0)?))
+    }
+
+    /// Returns the process of the FUSE server, or `None` for the kernel.
+    #[must_use]
+    pub fn server_pid(&self) -> Option<u32> {
+        Some(self.server.as_ref()?.pid())
     }
 
     /// Returns the root directory.

@@ -30,6 +30,15 @@ pub struct Plan {
     pub table_rows: u32,
     /// The duration of the database's load in seconds.
     pub database_seconds: u32,
+    /// The number of random pages that are read cold without a mount.
+    #[serde(default)]
+    pub cold_reads: u32,
+    /// The size of the journal of which a checkpoint is measured.
+    #[serde(default)]
+    pub checkpoint_journal_mib: u32,
+    /// The number of files over which the changes in this journal are scattered.
+    #[serde(default)]
+    pub checkpoint_files: u32,
 }
 
 impl Plan {
@@ -49,6 +58,9 @@ impl Plan {
             fsync_files: 800,
             table_rows: 20_000,
             database_seconds: 15,
+            cold_reads: 32_768,
+            checkpoint_journal_mib: 16,
+            checkpoint_files: 128 << 10,
         }
     }
 
@@ -65,6 +77,7 @@ impl Plan {
             fsync_files: 320,
             table_rows: 5_000,
             database_seconds: 5,
+            cold_reads: 8_192,
             ..Self::full()
         }
     }
@@ -74,7 +87,7 @@ impl Plan {
     pub fn tiny() -> Self {
         Self {
             files: 120,
-            big_file_bytes: 2 << 20,
+            big_file_bytes: 4 << 20,
             runs: 1,
             random_threads: 4,
             random_reads: 50,
@@ -85,6 +98,9 @@ impl Plan {
             fsync_files: 32,
             table_rows: 10,
             database_seconds: 1,
+            cold_reads: 200,
+            checkpoint_journal_mib: 4,
+            checkpoint_files: 32 << 10,
         }
     }
 }

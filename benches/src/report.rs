@@ -8,13 +8,15 @@ use crate::results::{MeasureResult, Results};
 use crate::verdict::{self, Verdict};
 
 /// The columns of values. System calls use the kernel's mount, so they share its column.
-const COLUMNS: [(&str, &[Peer]); 6] = [
+const COLUMNS: [(&str, &[Peer]); 8] = [
     ("larder", &[Peer::Larder, Peer::Volume]),
     ("fuse2fs", &[Peer::Fuse2fs]),
     ("squashfuse", &[Peer::Squashfuse]),
     ("kernel", &[Peer::Kernel, Peer::Syscall]),
     ("floor", &[Peer::Floor]),
     ("device", &[Peer::Device]),
+    ("direct", &[Peer::Direct]),
+    ("fio", &[Peer::Fio]),
 ];
 
 /// Returns the whole report.
@@ -116,7 +118,7 @@ fn overview_cell(row: &MeasureResult, peer: Peer) -> Option<String> {
     let values = peers.filter_map(|(peer, _)| row.medians.get(peer).copied());
     let best = match row.unit {
         Unit::MegabytesPerSecond | Unit::PerSecond => values.max_by(f64::total_cmp),
-        Unit::Seconds | Unit::Nanoseconds | Unit::Percent | Unit::Count => {
+        Unit::Seconds | Unit::Milliseconds | Unit::Nanoseconds | Unit::Percent | Unit::Count => {
             values.min_by(f64::total_cmp)
         }
     };
@@ -149,7 +151,9 @@ fn limit(target: Target, unit: Unit) -> String {
     match target {
         Target::AtMostTimes(limit, peer) => format!("at most {limit} × {}", peer.name()),
         Target::AtLeastTimes(limit, peer) => format!("at least {limit} × {}", peer.name()),
-        Target::AtMost(limit) => format!("at most {limit} {}", unit.symbol()),
+        Target::AtMost(limit) => format!("at most {limit} {}", unit.symbol())
+            .trim_end()
+            .to_owned(),
     }
 }
 
@@ -182,7 +186,8 @@ fn number(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => format!("{value:.3}"),
         Unit::MegabytesPerSecond | Unit::PerSecond => grouped(&format!("{value:.0}")),
-        Unit::Nanoseconds => format!("{value:.1}"),
+        Unit::Nanoseconds | Unit::Milliseconds => format!("{value:.1}"),
+        Unit::Count if value >= 100.0 => grouped(&format!("{value:.0}")),
         Unit::Percent | Unit::Count => format!("{value:.2}"),
     }
 }

@@ -12,7 +12,8 @@ use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use crate::child;
-use crate::evict::{evict, resident_bytes};
+use crate::device_path::DevicePath;
+use crate::evict::make_cold;
 use crate::in_process;
 use crate::measure::{Measure, as_f64, megabytes};
 use crate::peer::{Mounted, Peer, Programs};
@@ -24,11 +25,8 @@ use crate::user::{OpenFuseDevice, User};
 use crate::work::{self, Reading};
 use crate::writing::{self, Writing, database};
 
-/// The maximum size of an image's cached pages at which the image counts as cold.
-const COLD_BYTES: u64 = 1 << 20;
-
 /// Groups of measures that one mount of a peer yields together.
-const GROUPS: [&[Measure]; 16] = [
+const GROUPS: [&[Measure]; 23] = [
     &[Measure::ColdFind, Measure::WarmFind],
     &[Measure::ColdTar, Measure::WarmTar],
     &[Measure::Sequential],
@@ -45,6 +43,13 @@ const GROUPS: [&[Measure]; 16] = [
     &[Measure::Lookup],
     &[Measure::Bookkeeping],
     &[Measure::Decision],
+    &[Measure::ColdRandom4],
+    &[Measure::ColdRandom64],
+    &[Measure::Interleaved64],
+    &[Measure::Interleaved64Mount],
+    &[Measure::SequentialInProcess],
+    &[Measure::Checkpoint, Measure::CheckpointRequests],
+    &[Measure::ThreadsAtRest],
 ];
 
 /// A run of the benches.
@@ -154,7 +159,7 @@ impl Run {
 
     fn measure_group(&mut self, group: &[Measure], round: usize, samples: &mut Samples) {
         let first = group[0];
-        if first.subject() == Peer::Volume {
+        if first.subject() == Peer::Volume && !first.is_of_device_path() {
             match in_process::measure(first, &self.tree, &self.plan, &self.programs, round) {
                 Ok(values) => {
                     for (measure, peer, value) in values {
@@ -213,7 +218,16 @@ impl Run {
             };
             return writing.measure(first, peer);
         }
-        self.make_cold(self.tree.image_for(peer))?;
+        if first.is_of_device_path() {
+            let device_path = DevicePath {
+                programs: &self.programs,
+                plan: &self.plan,
+                tree: &self.tree,
+                folder: &self.folder.path().join("device-path"),
+            };
+            return device_path.measure(first, peer, round as u64);
+        }
+        make_cold(self.tree.image_for(peer))?;
         if peer == Peer::Device {
             let image = self.tree.image.clone();
             return Ok(vec![(first, self.read(first, peer, user, &image, round)?)]);
@@ -248,16 +262,6 @@ impl Run {
                 Ok(vec![(first, self.read(first, peer, user, &file, round)?)])
             }
         }
-    }
-
-    fn make_cold(&self, image: &Path) -> Result<()> {
-        evict(image)?;
-        let left_bytes = resident_bytes(image)?.unwrap_or(0);
-        ensure!(
-            left_bytes <= COLD_BYTES,
-            "{left_bytes} bytes of the image are still cached after the eviction"
-        );
-        Ok(())
     }
 
     /// Reads `file` according to `measure`, in a separate process, and returns the rate.

@@ -50,6 +50,12 @@ impl Server {
         Ok(server)
     }
 
+    /// Returns the process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Returns the mount point.
     #[must_use]
     pub fn mountpoint(&self) -> &Path {

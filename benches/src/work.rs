@@ -72,6 +72,35 @@ pub fn result_of<R: DeserializeOwned>(
     serde_json::from_slice(&json).context("the process wrote no result")
 }
 
+/// A file that several threads read, each at its own offset.
+pub trait ReadAt: Sync {
+    /// Fills `buf` with the bytes at `offset_bytes`, which must be inside the file.
+    fn read_exact(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()>;
+}
+
+impl ReadAt for File {
+    fn read_exact(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        Ok(self.read_exact_at(buf, offset_bytes)?)
+    }
+}
+
+/// Reads the first `size_bytes` of the big file from start to end.
+pub fn sequential_at(file: &impl ReadAt, size_bytes: u64) -> Result<Reading> {
+    let mut buf = vec![0; SEQUENTIAL_BYTES];
+    let mut result = Reading::default();
+    let started = Instant::now();
+    while result.bytes < size_bytes {
+        let rest = usize::try_from(size_bytes - result.bytes)?;
+        let len = buf.len().min(rest);
+        file.read_exact(&mut buf[..len], result.bytes)?;
+        let page = result.bytes / PAGE_BYTES as u64;
+        result.wrong_pages += wrong_pages(&buf[..len], BIG_FILE_NUMBER, page);
+        result.bytes += len as u64;
+    }
+    result.seconds = started.elapsed().as_secs_f64();
+    Ok(result)
+}
+
 /// Reads `file` from its start to its end.
 pub fn sequential(file: &Path) -> Result<Reading> {
     let mut buf = vec![0; SEQUENTIAL_BYTES];
@@ -103,13 +132,17 @@ pub fn random(file: &Path, run: u64, threads: u32, reads_each: u32) -> Result<Re
     let opened = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
     let pages = shuffled(opened.metadata()?.len() / PAGE_BYTES as u64, run);
     let wanted = (threads as usize) * (reads_each as usize);
-    let pages = &pages[..wanted.min(pages.len())];
-    let share = pages.len().div_ceil(threads.max(1) as usize).max(1);
+    random_pages(&opened, &pages[..wanted.min(pages.len())], threads)
+}
+
+/// Reads `pages` of the big file in their order, `at_once` of them at once, by as many threads.
+pub fn random_pages(file: &impl ReadAt, pages: &[u64], at_once: u32) -> Result<Reading> {
+    let share = pages.len().div_ceil(at_once.max(1) as usize).max(1);
     let started = Instant::now();
     let wrong: Result<Vec<u64>> = thread::scope(|scope| {
         let readers: Vec<_> = pages
             .chunks(share)
-            .map(|part| scope.spawn(|| read_pages(&opened, part)))
+            .map(|part| scope.spawn(|| read_pages(file, part)))
             .collect();
         readers
             .into_iter()
@@ -138,11 +171,11 @@ pub fn shuffled(count: u64, seed: u64) -> Vec<u64> {
     numbers
 }
 
-fn read_pages(file: &File, pages: &[u64]) -> Result<u64> {
+fn read_pages(file: &impl ReadAt, pages: &[u64]) -> Result<u64> {
     let mut buf = [0; PAGE_BYTES];
     let mut wrong = 0;
     for page in pages {
-        file.read_exact_at(&mut buf, page * PAGE_BYTES as u64)?;
+        file.read_exact(&mut buf, page * PAGE_BYTES as u64)?;
         wrong += wrong_pages(&buf, BIG_FILE_NUMBER, *page);
     }
     Ok(wrong)

@@ -13,13 +13,17 @@ use larder_benches::report;
 use larder_benches::results::{Results, Samples};
 use larder_benches::run::Run;
 use larder_benches::user::User;
+use tempfile::TempDir;
 
 fn programs() -> Programs {
     Programs::beside(env!("CARGO_BIN_EXE_larder-benches").into())
 }
 
 fn run(measures: &[Measure], plan: &Plan) -> Samples {
-    let folder = tempfile::tempdir().unwrap();
+    run_in(&tempfile::tempdir().unwrap(), measures, plan)
+}
+
+fn run_in(folder: &TempDir, measures: &[Measure], plan: &Plan) -> Samples {
     // Another user must be able to access the image.
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let work = folder.path().join("work");
@@ -141,4 +145,33 @@ fn library_on_a_tiny_tree_is_measured_with_system_calls() {
     };
     let samples = run(&measures, &plan);
     assert_counts(&samples, &measures, &plan);
+}
+
+#[test]
+fn device_path_on_a_tiny_tree_is_measured_and_its_requests_are_counted() {
+    let measures = [
+        Measure::ColdRandom4,
+        Measure::ColdRandom64,
+        Measure::Interleaved64,
+        Measure::Interleaved64Mount,
+        Measure::SequentialInProcess,
+        Measure::Checkpoint,
+        Measure::CheckpointRequests,
+        Measure::ThreadsAtRest,
+    ];
+    let plan = Plan::tiny();
+    // Direct I/O needs a disk, and the default directory for temporary files may be in memory.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let samples = run_in(&folder, &measures, &plan);
+    assert_counts(&samples, &measures, &plan);
+    // Scattered blocks need more than one write, and at most one each besides the writes of the end.
+    let journal_blocks = f64::from(plan.checkpoint_journal_mib) * 256.0;
+    for peer in [Peer::Volume, Peer::Direct] {
+        for requests in samples.of(Measure::CheckpointRequests, peer) {
+            assert!((16.0..journal_blocks).contains(requests), "{requests}");
+        }
+    }
+    for threads in samples.of(Measure::ThreadsAtRest, Peer::Larder) {
+        assert!(*threads >= 1.0);
+    }
 }

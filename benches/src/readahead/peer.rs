@@ -155,12 +155,13 @@ fn group_name() -> String {
 
 /// The kernel's ext4 on a device, until this is dropped.
 #[derive(Debug)]
-struct KernelMount {
+pub(crate) struct KernelMount {
     root: PathBuf,
 }
 
 impl KernelMount {
-    fn new(device: &Device, root: &Path) -> Result<Self> {
+    /// Mounts `device` on the directory `root`.
+    pub(crate) fn new(device: &Device, root: &Path) -> Result<Self> {
         Tool::new("mount")
             .args(["-t", "ext4", "-o", "ro,noload,noatime"])
             .args([device.path(), root])

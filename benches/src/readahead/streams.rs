@@ -4,7 +4,6 @@
 //! requests is due. If it is late, it continues without pauses until it has caught up.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -14,7 +13,7 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::readahead::image::stream_file;
 use crate::tree::{BIG_FILE_NUMBER, PAGE_BYTES, wrong_pages};
-use crate::work::Reading;
+use crate::work::{ReadAt, Reading};
 
 /// Sufficient for a reader, and small enough for hundreds of them in a small group.
 const STACK_BYTES: usize = 128 << 10;
@@ -35,9 +34,9 @@ pub struct Streams {
 }
 
 /// Reads `bytes` of the large file with this number of `readers`, each from start to end of its region:
-/// concurrently with a descriptor each, or in turns through a single descriptor.
-pub fn interleaved(
-    file: &Path,
+/// concurrently with a file each, which `open` returns, or in turns through a single one.
+pub fn interleaved<F: ReadAt>(
+    open: impl Fn() -> Result<F> + Sync,
     bytes: u64,
     readers: u32,
     request_bytes: u64,
@@ -47,7 +46,7 @@ pub fn interleaved(
     let starts = (0..u64::from(readers)).map(|reader| reader * region_bytes);
     let started = Instant::now();
     let wrong_pages = if one_descriptor {
-        let mut reader = Reader::open(file, BIG_FILE_NUMBER, request_bytes)?;
+        let mut reader = Reader::new(open()?, BIG_FILE_NUMBER, request_bytes)?;
         let mut wrong = 0;
         for at in (0..region_bytes).step_by(reader.buf.len()) {
             for start in starts.clone() {
@@ -57,7 +56,7 @@ pub fn interleaved(
         wrong
     } else {
         in_threads(starts, |start| {
-            let mut reader = Reader::open(file, BIG_FILE_NUMBER, request_bytes)?;
+            let mut reader = Reader::new(open()?, BIG_FILE_NUMBER, request_bytes)?;
             let mut wrong = 0;
             for at in (0..region_bytes).step_by(reader.buf.len()) {
                 wrong += reader.read(start + at)?;
@@ -102,7 +101,7 @@ impl Streams {
         by_second: &[AtomicU64],
     ) -> Result<u64> {
         let path = folder.join(stream_file(number));
-        let mut reader = Reader::open(&path, number, self.request_bytes)?;
+        let mut reader = Reader::new(open(&path)?, number, self.request_bytes)?;
         let requests = reader.file.metadata()?.len() / self.request_bytes;
         let own_start = match self.starts_per_second {
             0 => Duration::ZERO,
@@ -129,17 +128,22 @@ impl Streams {
     }
 }
 
+/// Opens a file of the image for a reader.
+pub fn open(path: &Path) -> Result<File> {
+    File::open(path).with_context(|| format!("cannot open {}", path.display()))
+}
+
 /// One reader of a file of the image.
-struct Reader {
-    file: File,
+struct Reader<F> {
+    file: F,
     number: u32,
     buf: Vec<u8>,
 }
 
-impl Reader {
-    fn open(path: &Path, number: u32, request_bytes: u64) -> Result<Self> {
+impl<F: ReadAt> Reader<F> {
+    fn new(file: F, number: u32, request_bytes: u64) -> Result<Self> {
         Ok(Self {
-            file: File::open(path).with_context(|| format!("cannot open {}", path.display()))?,
+            file,
             number,
             buf: vec![0; usize::try_from(request_bytes.max(1))?],
         })
@@ -147,7 +151,7 @@ impl Reader {
 
     /// Reads one request, and returns the number of wrong pages.
     fn read(&mut self, offset_bytes: u64) -> Result<u64> {
-        self.file.read_exact_at(&mut self.buf, offset_bytes)?;
+        self.file.read_exact(&mut self.buf, offset_bytes)?;
         let page = offset_bytes / PAGE_BYTES as u64;
         Ok(wrong_pages(&self.buf, self.number, page))
     }

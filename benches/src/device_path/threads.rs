@@ -1,0 +1,42 @@
+//! The threads of an idle mount.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::child;
+use crate::device_path::DevicePath;
+use crate::measure::as_f64;
+use crate::peer::Peer;
+use crate::scratch::{Scratch, Size};
+use crate::work::result_of;
+use crate::writing::files::Written;
+
+/// The processes that use the mount before it rests, so that it has started all of its threads.
+const PROCESSES: u32 = 16;
+/// The time after which threads that end when they are not needed have ended.
+const REST: Duration = Duration::from_secs(1);
+
+/// Returns the number of threads of a writable mount after [`REST`].
+pub(super) fn at_rest(path: &DevicePath<'_>, peer: Peer) -> Result<f64> {
+    let files = path.plan.fsync_files.max(PROCESSES);
+    let scratch = Scratch::make(path.folder, Size::of_files(u64::from(files)))?;
+    let mounted = scratch.mount(path.programs, peer, &[])?;
+    let mut command = Command::new(&path.programs.harness);
+    command
+        .arg("write-files")
+        .arg(mounted.root())
+        .args([PROCESSES.to_string(), (files / PROCESSES).to_string()]);
+    let written: Written = result_of(child::DEADLINE, command, &path.log())?;
+    ensure!(written.files > 0, "no files were written");
+    thread::sleep(REST);
+    let pid = mounted.server_pid().context("the mount has no server")?;
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))?.count() as u64;
+    ensure!(threads > 0, "the server has ended");
+    drop(mounted);
+    scratch.check()?;
+    Ok(as_f64(threads))
+}
