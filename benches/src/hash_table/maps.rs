@@ -90,7 +90,7 @@ impl Session for Copying<'_> {
     fn insert(&mut self, key: HashKey, value: u32) {
         let vacant = self
             .0
-            .take()
+            .allocate()
             .expect("the table has more slots than objects");
         self.0
             .get_or_insert(&frame(key), vacant, 0, |slot| slot.set_aux(value));

@@ -152,7 +152,7 @@ impl<H: HashFunction<HashKey>> Index for Table<KeyLayout, H, WORDS> {
 
     fn insert(&self, key: &Key) {
         // The arena has room for the largest number of objects, so this always succeeds.
-        if let Some(vacant) = self.take() {
+        if let Some(vacant) = self.allocate() {
             self.get_or_insert(key, vacant, 0, |_| {});
         }
     }
