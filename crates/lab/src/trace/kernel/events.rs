@@ -115,7 +115,8 @@ impl Translator {
                         }
                     }
                     None => {
-                        range(third, count).for_each(|index| output.page(page(index), is_insertion))
+                        range(third, count)
+                            .for_each(|index| output.page(page(index), is_insertion));
                     }
                 }
             }
