@@ -1,9 +1,10 @@
 //! A device that counts its reads and writes.
 
-use crate::{BlockDevice, Result, gathered_bytes, total_bytes};
+use crate::{BackEnd, BlockDevice, Request, Result, gathered_bytes, total_bytes};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A device that counts the requests that reach an inner device.
 ///
@@ -65,6 +66,17 @@ impl CountingDevice {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    fn count_requests(&self, requests: &mut [Request]) {
+        for request in requests {
+            let len_bytes = request.len_bytes();
+            if request.is_write() {
+                self.count_write(len_bytes);
+            } else {
+                self.count(len_bytes);
+            }
+        }
+    }
+
     fn count_write(&self, bytes: u64) {
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -98,6 +110,20 @@ impl BlockDevice for CountingDevice {
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         self.count_write(gathered_bytes(bufs));
         self.inner.write_vectored_at(bufs, offset_bytes)
+    }
+
+    fn submit(&self, mut requests: Vec<Request>) {
+        self.count_requests(&mut requests);
+        self.inner.submit(requests);
+    }
+
+    fn perform(&self, mut requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        self.count_requests(&mut requests);
+        self.inner.perform(requests, deadline)
+    }
+
+    fn back_end(&self) -> BackEnd {
+        self.inner.back_end()
     }
 
     fn flush(&self) -> Result<()> {

@@ -1,8 +1,10 @@
 //! The interface of all devices.
 
-use crate::{Error, Result};
+use crate::request::Countdown;
+use crate::{BackEnd, Error, Request, Result};
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
+use std::time::Duration;
 
 /// An array of bytes that threads can share, and that may be writable.
 ///
@@ -37,6 +39,38 @@ pub trait BlockDevice: Debug + Send + Sync {
             at_bytes += buf.len() as u64;
         }
         Ok(())
+    }
+
+    /// Starts `requests` and returns. Each is completed exactly once, in any order, possibly before this
+    /// returns. A failed request completes with the error of the corresponding call.
+    ///
+    /// The default performs them one after the other, and returns when all are complete.
+    fn submit(&self, requests: Vec<Request>) {
+        for request in requests {
+            request.perform(
+                |bufs, offset_bytes| self.read_vectored_at(bufs, offset_bytes),
+                |bufs, offset_bytes| self.write_vectored_at(bufs, offset_bytes),
+            );
+        }
+    }
+
+    /// Performs `requests` and returns when all are complete. If `deadline` passes first, returns an error,
+    /// and the requests complete later.
+    ///
+    /// The default submits them and waits. A device that performs requests in [`BlockDevice::submit`]
+    /// disregards the deadline.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`], [`Error::Wait`]. The result of a request is passed to its own `done`.
+    fn perform(&self, mut requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        let countdown = Countdown::of(&mut requests);
+        self.submit(requests);
+        countdown.wait(deadline)
+    }
+
+    /// Returns how [`BlockDevice::submit`] and [`BlockDevice::perform`] perform requests.
+    fn back_end(&self) -> BackEnd {
+        BackEnd::Calls
     }
 
     /// Returns true if the device can be written to. If not, every write fails.
@@ -86,6 +120,25 @@ pub trait BlockDevice: Debug + Send + Sync {
         let _ = (offset_bytes, len_bytes);
         Ok(false)
     }
+}
+
+/// Completes those of `requests` that `check` refuses, with its error, and returns the others.
+/// `check` gets the offset and the length in bytes, and whether the request is a write.
+pub fn accepted(
+    requests: Vec<Request>,
+    check: impl Fn(u64, u64, bool) -> Result<()>,
+) -> Vec<Request> {
+    let checked = requests.into_iter().filter_map(|mut request| {
+        let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
+        match check(offset_bytes, len_bytes, request.is_write()) {
+            Ok(()) => Some(request),
+            Err(error) => {
+                request.complete(Err(error));
+                None
+            }
+        }
+    });
+    checked.collect()
 }
 
 /// Returns the total length of `bufs`.

@@ -14,10 +14,14 @@
 //! and a write of a part of it touch the same bytes, so the callers must serialize them.
 
 use crate::lock::Access;
-use crate::{BlockDevice, FileDevice, FileRange, Result, check_range, gathered_bytes, total_bytes};
+use crate::{
+    BackEnd, BlockDevice, FileDevice, FileRange, Request, Result, accepted, check_range,
+    gathered_bytes, total_bytes,
+};
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
+use std::time::Duration;
 
 /// The alignment of direct I/O, sufficient for every block device whose blocks Linux can cache.
 const ALIGN_BYTES: usize = 4096;
@@ -89,10 +93,12 @@ impl DirectDevice {
         let _edges = (!is_whole).then(|| self.edges.lock());
         if !is_whole {
             let len = aligned_len - ahead;
-            self.file.read_direct(aligned, ahead, len, offset_bytes)?;
+            self.file
+                .calls()
+                .read_direct(aligned, ahead, len, offset_bytes)?;
         }
         aligned[ahead..ahead + bytes.len()].copy_from_slice(bytes);
-        self.file.write_direct(aligned, ahead, offset_bytes)
+        self.file.calls().write_direct(aligned, ahead, offset_bytes)
     }
 
     /// Fills `bufs` through aligned memory.
@@ -104,7 +110,9 @@ impl DirectDevice {
         let mut memory = vec![0; aligned_len + ALIGN_BYTES];
         let start = memory.as_ptr().align_offset(ALIGN_BYTES);
         let aligned = &mut memory[start..start + aligned_len];
-        self.file.read_direct(aligned, ahead, len, offset_bytes)?;
+        self.file
+            .calls()
+            .read_direct(aligned, ahead, len, offset_bytes)?;
         let mut rest = &aligned[ahead..ahead + len];
         for buf in bufs {
             let (part, after) = rest.split_at(buf.len());
@@ -112,6 +120,45 @@ impl DirectDevice {
             rest = after;
         }
         Ok(())
+    }
+}
+
+impl DirectDevice {
+    /// Divides requests whose ranges are valid into those that direct I/O can perform as they are, and
+    /// the others.
+    fn divide(&self, requests: Vec<Request>) -> (Vec<Request>, Vec<Request>) {
+        let requests = accepted(requests, |at, len, write| {
+            self.file.check_request(at, len, write)
+        });
+        let (mut aligned, mut others) = (Vec::new(), Vec::new());
+        for mut request in requests {
+            if self.is_direct(&mut request) {
+                aligned.push(request);
+            } else {
+                others.push(request);
+            }
+        }
+        (aligned, others)
+    }
+
+    /// Performs requests that need aligned memory.
+    fn perform_others(&self, requests: Vec<Request>) {
+        for request in requests {
+            request.perform(
+                |bufs, offset_bytes| self.read_vectored_at(bufs, offset_bytes),
+                |bufs, offset_bytes| self.write_vectored_at(bufs, offset_bytes),
+            );
+        }
+    }
+
+    /// Returns whether direct I/O can perform `request` as it is.
+    fn is_direct(&self, request: &mut Request) -> bool {
+        let position_bytes = self.file.position_bytes(request.offset_bytes());
+        position_bytes.is_multiple_of(ALIGN_BYTES as u64)
+            && request.with_slices(
+                |bufs| bufs.iter().all(|buf| is_aligned(buf)),
+                |bufs| bufs.iter().all(|buf| is_aligned(buf)),
+            )
     }
 }
 
@@ -169,6 +216,22 @@ impl BlockDevice for DirectDevice {
             }
             _ => Ok(()),
         }
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        let (aligned, others) = self.divide(requests);
+        self.file.engine().submit(aligned);
+        self.perform_others(others);
+    }
+
+    fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        let (aligned, others) = self.divide(requests);
+        self.perform_others(others);
+        self.file.engine().perform(aligned, deadline)
+    }
+
+    fn back_end(&self) -> BackEnd {
+        self.file.back_end()
     }
 
     fn flush(&self) -> Result<()> {

@@ -67,6 +67,15 @@ pub enum Error {
     /// Earlier writes could not be made durable. Errno: `EIO`.
     #[error("cannot flush the device: {0}")]
     Flush(io::Error),
+    /// The request was cancelled before it was started, or the device was closed. Errno: `ECANCELED`.
+    #[error("the request was cancelled")]
+    Cancelled,
+    /// The device did not complete the request in time. It may still do so. Errno: `EIO`.
+    #[error("the device did not answer within {0:?}")]
+    Deadline(std::time::Duration),
+    /// The kernel does not allow to wait for requests. Errno: `EIO`.
+    #[error("cannot wait for the device: {0}")]
+    Wait(io::Error),
     /// The device was opened for reading only. Errno: `EROFS`.
     #[error("the device is open for reading only")]
     ReadOnly,

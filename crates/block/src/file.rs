@@ -10,28 +10,29 @@
 //! each file, but only the kernel can detect that small, adjacent files are read one after the
 //! other. With advice of random reads, a cold `tar` of 54,000 files took up to twice as long.
 
+use crate::back_end::{Calls, Engine};
+use crate::calls::{FileCalls, write_error};
 use crate::lock::{self, Access};
 use crate::loops;
 use crate::retry::retry;
-use crate::{BlockDevice, Error, Result, check_range, gathered_bytes, total_bytes};
+use crate::{
+    BackEnd, BlockDevice, Error, Request, Result, accepted, check_range, gathered_bytes,
+    total_bytes,
+};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-
-/// The largest number of buffers in one vectored read or write.
-const MAX_BUFFERS: usize = 1024;
-
-/// The smallest block size of any device.
-const SECTOR_BYTES: usize = 512;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A regular file or block device, or a part of one.
 #[derive(Debug)]
 pub struct FileDevice {
-    file: OwnedFd,
+    calls: Arc<FileCalls>,
+    engine: Engine<FileCalls>,
     access: Access,
-    start_bytes: u64,
     size_bytes: u64,
 }
 
@@ -96,19 +97,56 @@ impl FileDevice {
             None => file_bytes.saturating_sub(range.offset_bytes),
         };
         check_range(file_bytes, range.offset_bytes, size_bytes)?;
-        Ok(Self {
+        Ok(Self::new(
             file,
             access,
-            start_bytes: range.offset_bytes,
+            range.offset_bytes,
             size_bytes,
-        })
+            None,
+        ))
+    }
+
+    fn new(
+        file: OwnedFd,
+        access: Access,
+        start_bytes: u64,
+        size_bytes: u64,
+        back_end: Option<BackEnd>,
+    ) -> Self {
+        let fd = Arc::new(file);
+        let calls = Arc::new(FileCalls {
+            fd: Arc::clone(&fd),
+            start_bytes,
+        });
+        Self {
+            engine: Engine::new(Arc::clone(&calls), &fd, back_end),
+            calls,
+            access,
+            size_bytes,
+        }
+    }
+
+    /// Makes `back_end` perform requests, instead of the one that was chosen when the device was opened:
+    /// `io_uring` if the kernel allows it, else threads.
+    #[must_use]
+    pub fn with_back_end(mut self, back_end: BackEnd) -> Self {
+        let (calls, fd) = (Arc::clone(&self.calls), Arc::clone(&self.calls.fd));
+        self.engine = Engine::new(calls, &fd, Some(back_end));
+        self
     }
 
     /// Opens the same device again, without direct I/O and without a lock of its own.
     pub(crate) fn reopen_buffered(&self) -> Result<Self> {
-        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let path = format!("/proc/self/fd/{}", self.calls.fd.as_raw_fd());
         let (file, _) = open_file(Path::new(&path), self.access, OFlags::empty())?;
-        Ok(Self { file, ..*self })
+        let start_bytes = self.calls.start_bytes;
+        Ok(Self::new(
+            file,
+            self.access,
+            start_bytes,
+            self.size_bytes,
+            None,
+        ))
     }
 
     pub(crate) fn check_write(&self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
@@ -118,108 +156,33 @@ impl FileDevice {
         }
     }
 
-    fn write_exact(&self, mut buf: &[u8], mut offset_bytes: u64) -> Result<()> {
-        while !buf.is_empty() {
-            let at_bytes = self.position_bytes(offset_bytes);
-            let written = retry(|| rustix::io::pwrite(&self.file, buf, at_bytes))
-                .and_then(nonzero)
-                .map_err(|errno| write_error(offset_bytes, buf.len() as u64, errno))?;
-            buf = &buf[written..];
-            offset_bytes += written as u64;
-        }
-        Ok(())
-    }
-
-    /// Writes at most [`MAX_BUFFERS`] buffers. After a short write, the rest is written one buffer
-    /// at a time.
-    fn write_batch(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
-        let at_bytes = self.position_bytes(offset_bytes);
-        let mut done = retry(|| rustix::io::pwritev(&self.file, bufs, at_bytes))
-            .map_err(|errno| write_error(offset_bytes, gathered_bytes(bufs), errno))?;
-        let mut buf_offset_bytes = offset_bytes;
-        for buf in bufs {
-            let written = done.min(buf.len());
-            done -= written;
-            self.write_exact(&buf[written..], buf_offset_bytes + written as u64)?;
-            buf_offset_bytes += buf.len() as u64;
-        }
-        Ok(())
-    }
-
     /// Returns the offset in the file of `offset_bytes` of the device.
     pub(crate) fn position_bytes(&self, offset_bytes: u64) -> u64 {
-        self.start_bytes + offset_bytes
+        self.calls.position_bytes(offset_bytes)
     }
 
-    /// Reads `len` bytes at `offset_bytes` into `buf`, starting at index `ahead` of `buf`. The
-    /// bytes of `buf` before and after them align the read. Those past the end of the file are left
-    /// unchanged.
-    pub(crate) fn read_direct(
+    /// Returns the system calls on the file.
+    pub(crate) fn calls(&self) -> &FileCalls {
+        &self.calls
+    }
+
+    /// Checks a request: its range, and for a write the access.
+    pub(crate) fn check_request(
         &self,
-        buf: &mut [u8],
-        ahead: usize,
-        len: usize,
         offset_bytes: u64,
+        len_bytes: u64,
+        is_write: bool,
     ) -> Result<()> {
-        let failed = |source| io_error(offset_bytes, len as u64, source);
-        let at_bytes = self.position_bytes(offset_bytes) - ahead as u64;
-        let mut done = 0;
-        while done < ahead + len {
-            let read =
-                retry(|| rustix::io::pread(&self.file, &mut buf[done..], at_bytes + done as u64))
-                    .map_err(|errno| failed(errno.into()))?;
-            // Before the end of the file, a read returns only whole blocks.
-            if read == 0 || (done + read < ahead + len && !read.is_multiple_of(SECTOR_BYTES)) {
-                return Err(failed(truncated()));
-            }
-            done += read;
+        if is_write {
+            self.check_write(offset_bytes, len_bytes)
+        } else {
+            check_range(self.size_bytes, offset_bytes, len_bytes)
         }
-        Ok(())
     }
 
-    /// Writes all of `buf`, whose byte at index `ahead` belongs at `offset_bytes`, without copying
-    /// it.
-    pub(crate) fn write_direct(&self, buf: &[u8], ahead: usize, offset_bytes: u64) -> Result<()> {
-        let failed = |errno| write_error(offset_bytes, (buf.len() - ahead) as u64, errno);
-        let at_bytes = self.position_bytes(offset_bytes) - ahead as u64;
-        let mut done = 0;
-        while done < buf.len() {
-            done += retry(|| rustix::io::pwrite(&self.file, &buf[done..], at_bytes + done as u64))
-                .and_then(nonzero)
-                .map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    fn read_exact(&self, mut buf: &mut [u8], mut offset_bytes: u64) -> Result<()> {
-        while !buf.is_empty() {
-            let len_bytes = buf.len() as u64;
-            let at_bytes = self.start_bytes + offset_bytes;
-            let read = retry(|| rustix::io::pread(&self.file, &mut *buf, at_bytes))
-                .map_err(|errno| io_error(offset_bytes, len_bytes, errno.into()))?;
-            if read == 0 {
-                return Err(io_error(offset_bytes, len_bytes, truncated()));
-            }
-            buf = &mut buf[read..];
-            offset_bytes += read as u64;
-        }
-        Ok(())
-    }
-
-    /// Reads into at most [`MAX_BUFFERS`] buffers. After a short read, the rest is read one buffer
-    /// at a time.
-    fn read_batch(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
-        let at_bytes = self.start_bytes + offset_bytes;
-        let mut done = retry(|| rustix::io::preadv(&self.file, bufs, at_bytes))
-            .map_err(|errno| io_error(offset_bytes, total_bytes(bufs), errno.into()))?;
-        let mut buf_offset_bytes = offset_bytes;
-        for buf in bufs {
-            let filled = done.min(buf.len());
-            done -= filled;
-            self.read_exact(&mut buf[filled..], buf_offset_bytes + filled as u64)?;
-            buf_offset_bytes += buf.len() as u64;
-        }
-        Ok(())
+    /// Returns what performs requests.
+    pub(crate) fn engine(&self) -> &Engine<FileCalls> {
+        &self.engine
     }
 }
 
@@ -230,17 +193,30 @@ impl BlockDevice for FileDevice {
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         check_range(self.size_bytes, offset_bytes, buf.len() as u64)?;
-        self.read_exact(buf, offset_bytes)
+        self.calls.read_exact(buf, offset_bytes)
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
         check_range(self.size_bytes, offset_bytes, total_bytes(bufs))?;
-        let mut at_bytes = offset_bytes;
-        for batch in bufs.chunks_mut(MAX_BUFFERS) {
-            self.read_batch(batch, at_bytes)?;
-            at_bytes += total_bytes(batch);
-        }
-        Ok(())
+        self.calls.read_vectored(bufs, offset_bytes)
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        let requests = accepted(requests, |at, len, write| {
+            self.check_request(at, len, write)
+        });
+        self.engine.submit(requests);
+    }
+
+    fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        let requests = accepted(requests, |at, len, write| {
+            self.check_request(at, len, write)
+        });
+        self.engine.perform(requests, deadline)
+    }
+
+    fn back_end(&self) -> BackEnd {
+        self.engine.back_end()
     }
 
     fn is_writable(&self) -> bool {
@@ -249,23 +225,18 @@ impl BlockDevice for FileDevice {
 
     fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
         self.check_write(offset_bytes, buf.len() as u64)?;
-        self.write_exact(buf, offset_bytes)
+        self.calls.write_exact(buf, offset_bytes)
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         self.check_write(offset_bytes, gathered_bytes(bufs))?;
-        let mut at_bytes = offset_bytes;
-        for batch in bufs.chunks(MAX_BUFFERS) {
-            self.write_batch(batch, at_bytes)?;
-            at_bytes += gathered_bytes(batch);
-        }
-        Ok(())
+        self.calls.write_vectored(bufs, offset_bytes)
     }
 
     fn flush(&self) -> Result<()> {
         match self.access {
             Access::Read => Ok(()),
-            Access::Write => retry(|| rustix::fs::fdatasync(&self.file))
+            Access::Write => retry(|| rustix::fs::fdatasync(&self.calls.fd))
                 .map_err(|errno| Error::Flush(errno.into())),
         }
     }
@@ -278,7 +249,7 @@ impl BlockDevice for FileDevice {
         }
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let at_bytes = self.position_bytes(offset_bytes);
-        match retry(|| rustix::fs::fallocate(&self.file, mode, at_bytes, len_bytes)) {
+        match retry(|| rustix::fs::fallocate(&self.calls.fd, mode, at_bytes, len_bytes)) {
             Ok(()) => Ok(true),
             // EINVAL: the range is smaller than the device's own blocks.
             Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => Ok(false),
@@ -331,43 +302,10 @@ fn is_read_only(device: rustix::fs::Dev) -> bool {
     read_only.is_ok_and(|text| text.trim() == "1")
 }
 
-/// Returns an error if nothing was written. Otherwise a writer that makes no progress would loop
-/// forever.
-fn nonzero(written: usize) -> rustix::io::Result<usize> {
-    if written == 0 {
-        Err(Errno::IO)
-    } else {
-        Ok(written)
-    }
-}
-
-fn io_error(offset_bytes: u64, len_bytes: u64, source: io::Error) -> Error {
-    Error::Io {
-        offset_bytes,
-        len_bytes,
-        source,
-    }
-}
-
-fn write_error(offset_bytes: u64, len_bytes: u64, errno: Errno) -> Error {
-    Error::Write {
-        offset_bytes,
-        len_bytes,
-        source: errno.into(),
-    }
-}
-
-/// The error of a read inside the device that reached the end of the file.
-fn truncated() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::UnexpectedEof,
-        "the file was truncated after it was opened",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calls::MAX_BUFFERS;
     use rustix::fs::FlockOperation;
     use std::fs::File;
     use std::io::Write;
@@ -564,12 +502,7 @@ mod tests {
         let Ok(full) = File::options().write(true).open("/dev/full") else {
             return eprintln!("skipped: no /dev/full");
         };
-        let device = FileDevice {
-            file: full.into(),
-            access: Access::Write,
-            start_bytes: 0,
-            size_bytes: 1 << 20,
-        };
+        let device = FileDevice::new(full.into(), Access::Write, 0, 1 << 20, None);
         let error = device.write_at(&[1; 512], 4096).unwrap_err();
         let Error::Write {
             offset_bytes: 4096,

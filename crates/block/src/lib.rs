@@ -12,8 +12,9 @@
 //! | [`RemapDevice`] | another device, with some blocks redirected to other blocks of it | journal recovery without writing |
 //! | [`CountingDevice`] | another device, with reads and bytes counted | statistics |
 
-#![forbid(unsafe_code)]
-
+mod back_end;
+mod buffers;
+mod calls;
 mod counting;
 mod device;
 mod direct;
@@ -23,13 +24,18 @@ mod lock;
 mod loops;
 mod memory;
 mod remap;
+mod request;
 mod retry;
+mod ring;
 
+pub use back_end::BackEnd;
+pub use buffers::{ReadBuffers, WriteBuffers};
 pub use counting::{CountingDevice, IoCounts};
-pub use device::{BlockDevice, check_range, gathered_bytes, total_bytes};
+pub use device::{BlockDevice, accepted, check_range, gathered_bytes, total_bytes};
 pub use direct::DirectDevice;
 pub use error::{Error, Result};
 pub use file::{FileDevice, FileRange};
 pub use lock::{LockHolder, lock_holder};
 pub use memory::MemoryDevice;
 pub use remap::{Redirect, RemapDevice};
+pub use request::{CancelToken, Priority, Request};

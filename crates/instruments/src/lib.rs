@@ -5,6 +5,7 @@
 //! | [`SimulatedDevice`](simulated::SimulatedDevice) | none: only the virtual time of requests is simulated | the lab's simulator |
 //! | [`OverlayDevice`] | shared memory; written pages are copied | many states of one image |
 //! | [`RecordingDevice`] | another device's; all calls are logged | tests of which bytes are read, and of power cuts |
+//! | [`ReorderingDevice`] | another device's; requests complete out of order, or never | tests of requests in flight |
 //! | [`FaultyDevice`] | another device's; some calls fail, as planned or at random | tests of failing devices |
 //!
 //! [`PowerCuts`] derives from the log of a [`RecordingDevice`] the contents that the device can have after a
@@ -16,9 +17,11 @@ mod faulty;
 mod overlay;
 mod power_cut;
 mod recording;
+mod reordering;
 pub mod simulated;
 
 pub use faulty::FaultyDevice;
 pub use overlay::{OVERLAY_PAGE_BYTES, OverlayDevice, OverlayPage};
 pub use power_cut::{PowerCuts, SECTOR_BYTES};
 pub use recording::{ChangeRecord, ReadRecord, RecordingDevice};
+pub use reordering::ReorderingDevice;

@@ -1,0 +1,50 @@
+//! Buffers that a device may fill or read after the call that passed them has returned.
+//!
+//! A back end keeps pointers to the bytes while the kernel works on them. The traits are unsafe to
+//! implement, because safe code cannot express that the bytes stay in place when their owner moves.
+#![allow(unsafe_code, reason = "defines and implements unsafe traits")]
+
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+
+/// The buffers of a read: one or more slices, filled in order.
+///
+/// # Safety
+/// Each call returns the same slices: the same addresses and lengths, even if the value was moved in
+/// between. The memory stays valid until the value is dropped, or for ever if the value is leaked. Only the
+/// owner of the value accesses it.
+pub unsafe trait ReadBuffers: Send + 'static {
+    /// Returns the slices.
+    fn slices_mut(&mut self) -> Vec<IoSliceMut<'_>>;
+}
+
+/// The buffers of a write: one or more slices, written in order.
+///
+/// # Safety
+/// As for [`ReadBuffers`], but other owners may read the memory too. Nothing writes to it until the value
+/// is dropped.
+pub unsafe trait WriteBuffers: Send + 'static {
+    /// Returns the slices.
+    fn slices(&self) -> Vec<IoSlice<'_>>;
+}
+
+// SAFETY: a vector owns its allocation, which moves only if the vector grows.
+unsafe impl ReadBuffers for Vec<u8> {
+    fn slices_mut(&mut self) -> Vec<IoSliceMut<'_>> {
+        vec![IoSliceMut::new(self)]
+    }
+}
+
+// SAFETY: as for reads. A request owns the vector, so nothing changes it.
+unsafe impl WriteBuffers for Vec<u8> {
+    fn slices(&self) -> Vec<IoSlice<'_>> {
+        vec![IoSlice::new(self)]
+    }
+}
+
+// SAFETY: the allocation of the bytes is shared and immutable while a reference to it exists.
+unsafe impl WriteBuffers for Vec<Arc<[u8]>> {
+    fn slices(&self) -> Vec<IoSlice<'_>> {
+        self.iter().map(|bytes| IoSlice::new(bytes)).collect()
+    }
+}

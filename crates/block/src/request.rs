@@ -1,0 +1,320 @@
+//! Reads and writes that complete later.
+//!
+//! A request owns its buffers and what is to be done at its end. Therefore a caller may stop waiting for a
+//! device that does not answer: the buffers stay with the request.
+//!
+//! ```text
+//!            submit                    started by the device             completed, exactly once
+//!   Request ---------> waiting for the device ---------> in flight ------------> done(buffers, result)
+//!                          |                                                        ^
+//!                          | cancelled, or the device is closed                     |
+//!                          `--------------------------------------------------------'
+//! ```
+
+use crate::buffers::{ReadBuffers, WriteBuffers};
+use crate::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+use std::fmt::{self, Debug, Formatter};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The order in which a device starts requests that wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// A thread waits for the result.
+    Demand,
+    /// Readahead and write-back: started when no demand waits.
+    Background,
+}
+
+/// Cancels requests that have not been started yet.
+#[derive(Clone, Debug, Default)]
+pub struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    /// Cancels all requests that have this token. Those in flight complete as if they had none.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the token was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The direction of a request, with its buffers and its end.
+enum Operation {
+    Read(Box<dyn ReadOperation>),
+    Write(Box<dyn WriteOperation>),
+}
+
+trait ReadOperation: Send {
+    fn slices_mut(&mut self) -> Vec<IoSliceMut<'_>>;
+    fn complete(self: Box<Self>, result: Result<()>);
+}
+
+trait WriteOperation: Send {
+    fn slices(&self) -> Vec<IoSlice<'_>>;
+    fn complete(self: Box<Self>, result: Result<()>);
+}
+
+/// Buffers, and a function that is called at the end.
+struct Owned<B, F> {
+    buffers: B,
+    done: F,
+}
+
+impl<B: ReadBuffers, F: FnOnce(B, Result<()>) + Send> ReadOperation for Owned<B, F> {
+    fn slices_mut(&mut self) -> Vec<IoSliceMut<'_>> {
+        self.buffers.slices_mut()
+    }
+
+    fn complete(self: Box<Self>, result: Result<()>) {
+        (self.done)(self.buffers, result);
+    }
+}
+
+impl<B: WriteBuffers, F: FnOnce(B, Result<()>) + Send> WriteOperation for Owned<B, F> {
+    fn slices(&self) -> Vec<IoSlice<'_>> {
+        self.buffers.slices()
+    }
+
+    fn complete(self: Box<Self>, result: Result<()>) {
+        (self.done)(self.buffers, result);
+    }
+}
+
+/// A read or write that completes later. It is completed exactly once: if it is dropped first, with
+/// [`Error::Cancelled`].
+pub struct Request {
+    /// `None` once it was completed.
+    operation: Option<Operation>,
+    offset_bytes: u64,
+    priority: Priority,
+    cancel: Option<CancelToken>,
+    countdown: Option<Arc<Countdown>>,
+}
+
+impl Request {
+    /// Creates a read into `buffers` at `offset_bytes`. `done` is called on a thread of the device, or on
+    /// the one that submits or waits: it must be quick, and must not wait for another request.
+    pub fn read<B: ReadBuffers>(
+        buffers: B,
+        offset_bytes: u64,
+        done: impl FnOnce(B, Result<()>) + Send + 'static,
+    ) -> Self {
+        Self::new(
+            Operation::Read(Box::new(Owned { buffers, done })),
+            offset_bytes,
+        )
+    }
+
+    /// Creates a write of `buffers` at `offset_bytes`. `done` is as for [`Request::read`].
+    pub fn write<B: WriteBuffers>(
+        buffers: B,
+        offset_bytes: u64,
+        done: impl FnOnce(B, Result<()>) + Send + 'static,
+    ) -> Self {
+        Self::new(
+            Operation::Write(Box::new(Owned { buffers, done })),
+            offset_bytes,
+        )
+    }
+
+    fn new(operation: Operation, offset_bytes: u64) -> Self {
+        Self {
+            operation: Some(operation),
+            offset_bytes,
+            priority: Priority::Demand,
+            cancel: None,
+            countdown: None,
+        }
+    }
+
+    /// Sets the priority. The default is [`Priority::Demand`].
+    #[must_use]
+    pub fn with_priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Makes the request cancellable by `token`.
+    #[must_use]
+    pub fn with_cancel(mut self, token: &CancelToken) -> Self {
+        self.cancel = Some(token.clone());
+        self
+    }
+
+    /// Returns the priority.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// Returns the offset of the first byte on the device.
+    #[must_use]
+    pub fn offset_bytes(&self) -> u64 {
+        self.offset_bytes
+    }
+
+    /// Returns whether this is a write.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        matches!(self.operation, Some(Operation::Write(_)))
+    }
+
+    /// Returns whether its token was cancelled. A device then completes it with [`Error::Cancelled`]
+    /// instead of starting it.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(CancelToken::is_cancelled)
+    }
+
+    /// Returns the total length of the buffers.
+    pub fn len_bytes(&mut self) -> u64 {
+        self.with_slices(|slices| crate::total_bytes(slices), crate::gathered_bytes)
+    }
+
+    /// Calls `read` or `write` with the buffers, by direction.
+    ///
+    /// # Panics
+    /// If the request was completed.
+    pub fn with_slices<R>(
+        &mut self,
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+        write: impl FnOnce(&[IoSlice<'_>]) -> R,
+    ) -> R {
+        match self
+            .operation
+            .as_mut()
+            .expect("the request is not complete")
+        {
+            Operation::Read(operation) => read(&mut operation.slices_mut()),
+            Operation::Write(operation) => write(&operation.slices()),
+        }
+    }
+
+    /// Performs the request by calls that wait: of `read` for a read, of `write` for a write. Both get
+    /// the offset too.
+    pub fn perform(
+        mut self,
+        read: impl FnOnce(&mut [IoSliceMut<'_>], u64) -> Result<()>,
+        write: impl FnOnce(&[IoSlice<'_>], u64) -> Result<()>,
+    ) {
+        let offset_bytes = self.offset_bytes;
+        let result = if self.is_cancelled() {
+            Err(Error::Cancelled)
+        } else {
+            self.with_slices(
+                |slices| read(slices, offset_bytes),
+                |slices| write(slices, offset_bytes),
+            )
+        };
+        self.complete(result);
+    }
+
+    /// Ends the request: passes the buffers and `result` to its `done`.
+    pub fn complete(mut self, result: Result<()>) {
+        self.finish(result);
+    }
+
+    /// Ends the request with the system's error `source`.
+    pub fn fail(mut self, source: io::Error) {
+        let (offset_bytes, len_bytes) = (self.offset_bytes, self.len_bytes());
+        let error = if self.is_write() {
+            Error::Write {
+                offset_bytes,
+                len_bytes,
+                source,
+            }
+        } else {
+            Error::Io {
+                offset_bytes,
+                len_bytes,
+                source,
+            }
+        };
+        self.finish(Err(error));
+    }
+
+    fn finish(&mut self, result: Result<()>) {
+        match self.operation.take() {
+            Some(Operation::Read(operation)) => operation.complete(result),
+            Some(Operation::Write(operation)) => operation.complete(result),
+            None => return,
+        }
+        if let Some(countdown) = self.countdown.take() {
+            countdown.count();
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.finish(Err(Error::Cancelled));
+    }
+}
+
+impl Debug for Request {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("is_write", &self.is_write())
+            .field("offset_bytes", &self.offset_bytes)
+            .field("priority", &self.priority)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The number of requests that are not complete.
+#[derive(Debug)]
+pub(crate) struct Countdown {
+    left: Mutex<usize>,
+    none_left: Condvar,
+}
+
+impl Countdown {
+    /// Counts the completions of `requests`.
+    pub(crate) fn of(requests: &mut [Request]) -> Arc<Self> {
+        let countdown = Arc::new(Self {
+            left: Mutex::new(requests.len()),
+            none_left: Condvar::new(),
+        });
+        for request in requests {
+            request.countdown = Some(Arc::clone(&countdown));
+        }
+        countdown
+    }
+
+    /// Notes that a request is complete.
+    fn count(&self) {
+        let mut left = self.left.lock();
+        *left -= 1;
+        if *left == 0 {
+            self.none_left.notify_all();
+        }
+    }
+
+    /// Waits until all requests are complete.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`].
+    pub(crate) fn wait(&self, deadline: Option<Duration>) -> Result<()> {
+        let end = deadline.and_then(|deadline| Instant::now().checked_add(deadline));
+        let mut left = self.left.lock();
+        while *left > 0 {
+            match end {
+                None => self.none_left.wait(&mut left),
+                Some(end) => {
+                    if self.none_left.wait_until(&mut left, end).timed_out() && *left > 0 {
+                        return Err(Error::Deadline(deadline.unwrap_or_default()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

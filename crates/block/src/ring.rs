@@ -1,0 +1,307 @@
+//! Requests to one file through `io_uring`: the last place with unsafe code of this crate.
+//!
+//! Invariants:
+//! 1. A submission refers to the buffers and to the array of parts of an [`InFlight`]. Both stay in place
+//!    until its completion is taken from the ring: the buffers by the contract of
+//!    [`ReadBuffers`](crate::ReadBuffers) and [`WriteBuffers`](crate::WriteBuffers), the array because it is
+//!    not changed while the kernel may read it.
+//! 2. An [`InFlight`] is in `in_flight` from before its submission until its completion. A ring that is
+//!    dropped earlier waits for its requests; if they do not complete, it leaks them.
+//! 3. At most one submission for each [`InFlight`] exists, so the submission queue has room for all.
+#![allow(unsafe_code, reason = "passes pointers to the kernel")]
+
+use crate::request::Request;
+use io_uring::{IoUring, opcode, types};
+use rustix::io::Errno;
+use std::fmt::{self, Debug, Formatter};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The maximum number of parts of a submission (`UIO_MAXIOV`).
+const MAX_PARTS: usize = 1024;
+
+/// The key of the submission that waits for the wake-up event.
+const WAKE_KEY: u64 = u64::MAX;
+
+/// The time for which a dropped ring waits for its requests.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A ring whose requests are all for one file. One thread uses it at a time.
+pub(crate) struct Ring {
+    uring: IoUring,
+    file: Arc<OwnedFd>,
+    in_flight: Vec<Option<InFlight>>,
+    free: Vec<usize>,
+    /// An event that ends a wait.
+    wake: Option<Wake>,
+}
+
+/// An eventfd, and whether a submission waits for it.
+struct Wake {
+    event: Arc<OwnedFd>,
+    is_armed: bool,
+}
+
+/// A request that the kernel performs.
+struct InFlight {
+    request: Request,
+    /// The buffers that are not complete yet.
+    parts: Vec<libc::iovec>,
+    /// The first of them.
+    next: usize,
+    /// The position in the file at which the next submission starts.
+    position_bytes: u64,
+}
+
+// SAFETY: the pointers in `parts` are to the buffers of `request`, which is `Send`.
+unsafe impl Send for InFlight {}
+
+/// A request that the kernel has completed.
+pub(crate) struct Finished {
+    request: Request,
+    result: io::Result<()>,
+}
+
+impl Finished {
+    /// Ends the request.
+    pub(crate) fn complete(self) {
+        match self.result {
+            Ok(()) => self.request.complete(Ok(())),
+            Err(source) => self.request.fail(source),
+        }
+    }
+}
+
+impl Ring {
+    /// Creates a ring for at most `depth` requests to `file` at a time.
+    ///
+    /// # Errors
+    /// The kernel has no `io_uring`, or does not allow it, or a limit is reached.
+    pub(crate) fn new(file: &Arc<OwnedFd>, depth: u32) -> io::Result<Self> {
+        let uring = IoUring::builder()
+            .setup_clamp()
+            .dontfork()
+            .build(depth + 1)?;
+        if !uring.params().is_feature_ext_arg() {
+            // Waiting with a timeout needs Linux 5.11.
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let depth = depth as usize;
+        Ok(Self {
+            uring,
+            file: Arc::clone(file),
+            in_flight: (0..depth).map(|_| None).collect(),
+            free: (0..depth).rev().collect(),
+            wake: None,
+        })
+    }
+
+    /// Ends waits of [`Ring::wait`] when `event`, an eventfd, is written to.
+    pub(crate) fn wake_by(&mut self, event: Arc<OwnedFd>) {
+        self.wake = Some(Wake {
+            event,
+            is_armed: false,
+        });
+    }
+
+    /// Returns how many more requests the ring takes.
+    pub(crate) fn room(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Returns whether no request is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.free.len() == self.in_flight.len()
+    }
+
+    /// Adds a request, whose first byte is at `position_bytes` in the file. It is submitted by the next
+    /// [`Ring::wait`].
+    ///
+    /// # Panics
+    /// If there is no room.
+    pub(crate) fn push(&mut self, mut request: Request, position_bytes: u64) {
+        let index = self
+            .free
+            .pop()
+            .expect("the caller checks that there is room");
+        let parts = request.with_slices(read_parts, write_parts);
+        self.in_flight[index] = Some(InFlight {
+            request,
+            parts,
+            next: 0,
+            position_bytes,
+        });
+        self.start(index);
+    }
+
+    /// Adds a submission for the parts of request `index` that are not complete.
+    fn start(&mut self, index: usize) {
+        let flight = self.in_flight[index].as_ref().expect("it is in flight");
+        let parts = &flight.parts[flight.next..];
+        let count = u32::try_from(parts.len().min(MAX_PARTS)).unwrap_or(0);
+        let fd = types::Fd(self.file.as_raw_fd());
+        let entry = if flight.request.is_write() {
+            opcode::Writev::new(fd, parts.as_ptr(), count)
+                .offset(flight.position_bytes)
+                .build()
+        } else {
+            opcode::Readv::new(fd, parts.as_ptr(), count)
+                .offset(flight.position_bytes)
+                .build()
+        };
+        self.add(&entry.user_data(index as u64));
+    }
+
+    fn add(&mut self, entry: &io_uring::squeue::Entry) {
+        // SAFETY: by invariant 1 the pointers of `entry` are valid until its completion is taken.
+        let added = unsafe { self.uring.submission().push(entry) };
+        added.expect("by invariant 3 the submission queue has room");
+    }
+
+    /// Submits the requests that were added, waits until at least one has completed (or the wake-up event
+    /// occurs, or `timeout` has passed), and appends the completed ones to `finished`.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait.
+    pub(crate) fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        finished: &mut Vec<Finished>,
+    ) -> io::Result<()> {
+        self.arm_wake();
+        let timespec = timeout.map(types::Timespec::from);
+        let mut args = types::SubmitArgs::new();
+        if let Some(timespec) = &timespec {
+            args = args.timespec(timespec);
+        }
+        let waited = self.uring.submitter().submit_with_args(1, &args);
+        match waited.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)) {
+            // EBUSY and EAGAIN: take completions first, then submit the rest.
+            Ok(_) | Err(Errno::INTR | Errno::TIME | Errno::BUSY | Errno::AGAIN) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        self.take(finished);
+        Ok(())
+    }
+
+    fn arm_wake(&mut self) {
+        if let Some(wake) = &mut self.wake
+            && !wake.is_armed
+        {
+            wake.is_armed = true;
+            let fd = types::Fd(wake.event.as_raw_fd());
+            let readable = u32::try_from(libc::POLLIN).unwrap_or(1);
+            let entry = opcode::PollAdd::new(fd, readable).build();
+            self.add(&entry.user_data(WAKE_KEY));
+        }
+    }
+
+    /// Takes the completions from the ring.
+    fn take(&mut self, finished: &mut Vec<Finished>) {
+        let completions: Vec<_> = self
+            .uring
+            .completion()
+            .map(|entry| (entry.user_data(), entry.result()))
+            .collect();
+        for (key, result) in completions {
+            if key == WAKE_KEY {
+                if let Some(wake) = &mut self.wake {
+                    wake.is_armed = false;
+                    // A failure leaves the event set: the next wait ends at once.
+                    let _ = rustix::io::read(&wake.event, &mut [0; 8]);
+                }
+                continue;
+            }
+            let index = usize::try_from(key).expect("a key is an index");
+            let flight = self.in_flight[index].as_mut().expect("it is in flight");
+            match flight.advance(result) {
+                None => self.start(index),
+                Some(result) => {
+                    let flight = self.in_flight[index].take().expect("it is in flight");
+                    self.free.push(index);
+                    finished.push(Finished {
+                        request: flight.request,
+                        result,
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl InFlight {
+    /// Accounts for a completion. Returns the result of the request, or `None` if a part is left.
+    fn advance(&mut self, result: i32) -> Option<io::Result<()>> {
+        let Ok(mut done) = usize::try_from(result) else {
+            let errno = Errno::from_raw_os_error(-result);
+            let again = matches!(errno, Errno::INTR | Errno::AGAIN);
+            return (!again).then(|| Err(errno.into()));
+        };
+        if done == 0 && !self.is_complete() {
+            return Some(Err(if self.request.is_write() {
+                Errno::IO.into()
+            } else {
+                crate::calls::truncated()
+            }));
+        }
+        self.position_bytes += done as u64;
+        while let Some(part) = self.parts.get_mut(self.next) {
+            if done < part.iov_len {
+                part.iov_base = part.iov_base.cast::<u8>().wrapping_add(done).cast();
+                part.iov_len -= done;
+                break;
+            }
+            done -= part.iov_len;
+            self.next += 1;
+        }
+        self.is_complete().then_some(Ok(()))
+    }
+
+    fn is_complete(&self) -> bool {
+        self.parts[self.next..].iter().all(|part| part.iov_len == 0)
+    }
+}
+
+fn read_parts(slices: &mut [IoSliceMut<'_>]) -> Vec<libc::iovec> {
+    let part = |slice: &mut IoSliceMut<'_>| libc::iovec {
+        iov_base: slice.as_mut_ptr().cast(),
+        iov_len: slice.len(),
+    };
+    slices.iter_mut().map(part).collect()
+}
+
+fn write_parts(slices: &[IoSlice<'_>]) -> Vec<libc::iovec> {
+    let part = |slice: &IoSlice<'_>| libc::iovec {
+        iov_base: slice.as_ptr().cast_mut().cast(),
+        iov_len: slice.len(),
+    };
+    slices.iter().map(part).collect()
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let mut finished = Vec::new();
+        while !self.is_idle() {
+            let before = finished.len();
+            let waited = self.wait(Some(CLOSE_TIMEOUT), &mut finished);
+            if waited.is_err() || finished.len() == before {
+                // The kernel may still write to the buffers.
+                std::mem::forget(std::mem::take(&mut self.in_flight));
+                self.free.clear();
+                break;
+            }
+        }
+        finished.into_iter().for_each(Finished::complete);
+    }
+}
+
+impl Debug for Ring {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring")
+            .field("depth", &self.in_flight.len())
+            .field("room", &self.room())
+            .finish_non_exhaustive()
+    }
+}

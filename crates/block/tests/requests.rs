@@ -1,0 +1,284 @@
+//! Requests that complete later, with each back end of a file device.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use larder_block::{
+    BackEnd, BlockDevice, CancelToken, DirectDevice, Error, FileDevice, FileRange, Priority,
+    Request, Result,
+};
+use tempfile::NamedTempFile;
+
+const PAGE: usize = 4096;
+const PAGES: usize = 600;
+
+fn byte(at: usize) -> u8 {
+    u8::try_from(at % 251).unwrap()
+}
+
+fn file(len: usize) -> NamedTempFile {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut file = NamedTempFile::new_in(folder).unwrap();
+    let bytes: Vec<u8> = (0..len).map(byte).collect();
+    file.write_all(&bytes).unwrap();
+    file.as_file().sync_all().unwrap();
+    file
+}
+
+/// Calls `test` with a writable device for each back end.
+fn each_back_end(len: usize, test: impl Fn(&NamedTempFile, FileDevice)) {
+    for back_end in [BackEnd::IoUring, BackEnd::Threads] {
+        let file = file(len);
+        let device = FileDevice::open_writable(file.path(), FileRange::default()).unwrap();
+        let device = device.with_back_end(back_end);
+        if device.back_end() == back_end {
+            test(&file, device);
+        } else {
+            println!("skipped: {back_end} is not available");
+        }
+    }
+}
+
+type Outcome = (usize, Vec<u8>, Result<()>);
+
+fn read(done: &Sender<Outcome>, number: usize, len: usize, offset_bytes: u64) -> Request {
+    let done = done.clone();
+    Request::read(vec![0; len], offset_bytes, move |bytes, result| {
+        done.send((number, bytes, result)).unwrap();
+    })
+}
+
+fn outcomes(done: &Receiver<Outcome>, count: usize) -> Vec<Outcome> {
+    let mut all: Vec<Outcome> = (0..count).map(|_| done.recv().unwrap()).collect();
+    all.sort_by_key(|(number, ..)| *number);
+    all
+}
+
+fn expected(offset: usize, len: usize) -> Vec<u8> {
+    (offset..offset + len).map(byte).collect()
+}
+
+#[test]
+fn submitted_reads_complete_once_with_their_bytes() {
+    each_back_end(PAGES * PAGE, |_, device| {
+        let (sender, receiver) = channel();
+        let requests = (0..PAGES).map(|page| read(&sender, page, PAGE, (page * PAGE) as u64));
+        device.submit(requests.collect());
+        for (page, bytes, result) in outcomes(&receiver, PAGES) {
+            result.unwrap();
+            assert!(bytes == expected(page * PAGE, PAGE), "page {page}");
+        }
+        drop(sender);
+        drop(device);
+        assert!(receiver.recv().is_err(), "a request completed twice");
+    });
+}
+
+#[test]
+fn performed_requests_are_complete_on_return() {
+    each_back_end(PAGES * PAGE, |_, device| {
+        let (sender, receiver) = channel();
+        let requests = (0..PAGES).map(|page| read(&sender, page, PAGE, (page * PAGE) as u64));
+        device.perform(requests.collect(), None).unwrap();
+        let all: Vec<Outcome> = receiver.try_iter().collect();
+        assert_eq!(all.len(), PAGES);
+        for (page, bytes, result) in all {
+            result.unwrap();
+            assert!(bytes == expected(page * PAGE, PAGE), "page {page}");
+        }
+        device.perform(Vec::new(), None).unwrap();
+    });
+}
+
+#[test]
+fn written_buffers_are_read_back() {
+    each_back_end(PAGES * PAGE, |file, device| {
+        let (sender, receiver) = channel();
+        let writes = (0..PAGES).rev().map(|page| {
+            let done = sender.clone();
+            let bytes = vec![u8::try_from(page % 200).unwrap() + 1; PAGE];
+            Request::write(bytes, (page * PAGE) as u64, move |_, result| {
+                done.send(result).unwrap();
+            })
+        });
+        let (waited, submitted): (Vec<_>, Vec<_>) =
+            writes.enumerate().partition(|(number, _)| number % 2 == 0);
+        device.submit(submitted.into_iter().map(|(_, write)| write).collect());
+        let waited = waited.into_iter().map(|(_, write)| write).collect();
+        device.perform(waited, None).unwrap();
+        for _ in 0..PAGES {
+            receiver.recv().unwrap().unwrap();
+        }
+        let bytes = std::fs::read(file.path()).unwrap();
+        assert_eq!(bytes.len(), PAGES * PAGE);
+        for (page, bytes) in bytes.chunks(PAGE).enumerate() {
+            let byte = u8::try_from(page % 200).unwrap() + 1;
+            assert!(bytes.iter().all(|at| *at == byte), "page {page}");
+        }
+    });
+}
+
+#[test]
+fn request_of_more_buffers_than_a_system_call_takes_is_complete() {
+    each_back_end(PAGES * PAGE, |file, device| {
+        let parts: Vec<std::sync::Arc<[u8]>> = (0..2500_usize)
+            .map(|part| vec![byte(part); part % 7].into())
+            .collect();
+        let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let (sender, receiver) = channel();
+        let write = Request::write(parts, 1000, move |_, result| sender.send(result).unwrap());
+        device.perform(vec![write], None).unwrap();
+        receiver.recv().unwrap().unwrap();
+        assert!(std::fs::read(file.path()).unwrap()[1000..].starts_with(&all));
+    });
+}
+
+#[test]
+fn ranges_outside_the_device_fail_and_the_others_succeed() {
+    each_back_end(2 * PAGE, |_, device| {
+        let (sender, receiver) = channel();
+        let offsets = [0, 2 * PAGE, PAGE + 1, usize::MAX, PAGE];
+        let requests =
+            |sender: &Sender<Outcome>| offsets.map(|at| read(sender, at, PAGE, at as u64));
+        device.submit(requests(&sender).into());
+        device.perform(requests(&sender).into(), None).unwrap();
+        for (at, bytes, result) in outcomes(&receiver, 10) {
+            if at == 0 || at == PAGE {
+                result.unwrap();
+                assert!(bytes == expected(at, PAGE));
+            } else {
+                assert!(
+                    matches!(result, Err(Error::OutOfRange { .. })),
+                    "{result:?}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn truncated_file_fails_reads_in_the_middle_of_a_batch() {
+    each_back_end(4 * PAGE, |file, device| {
+        file.as_file().set_len(2 * PAGE as u64 + 100).unwrap();
+        let (sender, receiver) = channel();
+        let requests = (0..4).map(|page| read(&sender, page, PAGE, (page * PAGE) as u64));
+        device.perform(requests.collect(), None).unwrap();
+        for (page, bytes, result) in outcomes(&receiver, 4) {
+            if page < 2 {
+                result.unwrap();
+                assert!(bytes == expected(page * PAGE, PAGE));
+            } else {
+                let Err(Error::Io {
+                    offset_bytes,
+                    source,
+                    ..
+                }) = result
+                else {
+                    panic!("{result:?}");
+                };
+                assert_eq!(offset_bytes / PAGE as u64, page as u64);
+                assert_eq!(source.kind(), std::io::ErrorKind::UnexpectedEof);
+            }
+        }
+    });
+}
+
+#[test]
+fn read_only_device_refuses_write_requests() {
+    let file = file(PAGE);
+    let device = FileDevice::open(file.path(), FileRange::default()).unwrap();
+    let (sender, receiver) = channel();
+    let write = Request::write(vec![1; 10], 0, move |_, result| {
+        sender.send(result).unwrap();
+    });
+    device.perform(vec![write], None).unwrap();
+    assert!(matches!(receiver.recv().unwrap(), Err(Error::ReadOnly)));
+}
+
+#[test]
+fn cancelled_requests_complete_without_being_started() {
+    each_back_end(4 * PAGE, |_, device| {
+        let (sender, receiver) = channel();
+        let token = CancelToken::default();
+        token.cancel();
+        let cancelled = read(&sender, 0, PAGE, 0)
+            .with_cancel(&token)
+            .with_priority(Priority::Background);
+        device.submit(vec![cancelled, read(&sender, 1, PAGE, 0)]);
+        let all = outcomes(&receiver, 2);
+        assert!(matches!(all[0].2, Err(Error::Cancelled)));
+        assert!(all[0].1.iter().all(|byte| *byte == 0));
+        assert!(all[1].2.is_ok());
+    });
+}
+
+#[test]
+fn dropped_device_completes_what_it_accepted() {
+    each_back_end(PAGES * PAGE, |_, device| {
+        let (sender, receiver) = channel();
+        let requests = (0..PAGES).map(|page| read(&sender, page, PAGE, (page * PAGE) as u64));
+        device.submit(requests.collect());
+        drop(device);
+        drop(sender);
+        let all: Vec<Outcome> = receiver.iter().collect();
+        assert_eq!(all.len(), PAGES);
+        for (page, bytes, result) in all {
+            match result {
+                Ok(()) => assert!(bytes == expected(page * PAGE, PAGE), "page {page}"),
+                Err(error) => assert!(matches!(error, Error::Cancelled), "{error}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn requests_of_many_threads_get_their_own_bytes() {
+    each_back_end(PAGES * PAGE, |_, device| {
+        std::thread::scope(|scope| {
+            for thread in 0..16 {
+                let device = &device;
+                scope.spawn(move || {
+                    let (sender, receiver) = channel();
+                    for round in 0..20 {
+                        let page = (thread * 37 + round * 11) % PAGES;
+                        let requests = vec![
+                            read(&sender, page, PAGE, (page * PAGE) as u64),
+                            read(&sender, PAGES, 10, 77),
+                        ];
+                        if round % 2 == 0 {
+                            device.perform(requests, None).unwrap();
+                        } else {
+                            device.submit(requests);
+                        }
+                        let all = outcomes(&receiver, 2);
+                        assert!(all[0].1 == expected(page * PAGE, PAGE));
+                        assert!(all[1].1 == expected(77, 10));
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn direct_device_performs_aligned_and_other_requests() {
+    let file = file(4 * PAGE + 700);
+    let device = match DirectDevice::open_writable(file.path(), FileRange::default()) {
+        Ok(device) => device,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let (sender, receiver) = channel();
+    let ranges = [(0, PAGE), (1, PAGE), (PAGE, 2 * PAGE), (4 * PAGE, 700)];
+    let requests = |sender: &Sender<Outcome>| {
+        ranges
+            .map(|(at, len)| read(sender, at, len, at as u64))
+            .into()
+    };
+    device.submit(requests(&sender));
+    device.perform(requests(&sender), None).unwrap();
+    for (at, bytes, result) in outcomes(&receiver, 2 * ranges.len()) {
+        result.unwrap();
+        assert!(bytes == expected(at, bytes.len()), "at {at}");
+    }
+}
