@@ -3,10 +3,9 @@
 
 use super::progress::Progress;
 use crate::{FsBlock, Result};
-use larder_block::BlockDevice;
+use larder_block::{BlockDevice, Request};
 use larder_cache::buffer::BufferCache;
 use parking_lot::Mutex;
-use std::io::IoSlice;
 use std::sync::Arc;
 
 /// The maximum number of blocks of one write.
@@ -22,15 +21,21 @@ pub(super) struct Homes {
     unclean: Mutex<Vec<Version>>,
 }
 
-/// Writes `blocks`, which must be sorted, to their homes, with one write for each run of adjacent
-/// blocks.
+/// Writes `blocks`, which must be sorted, to their homes. Submits all runs of adjacent blocks to the
+/// device at once.
+///
+/// # Errors
+/// The first error of the device. Any of the blocks may then have been written.
 pub(super) fn write_home(
     device: &dyn BlockDevice,
     buffers: &BufferCache,
     progress: &Progress,
     blocks: &[Version],
 ) -> Result<()> {
+    progress.check()?;
     let block_bytes = buffers.block_size_bytes() as u64;
+    let failure = Arc::new(Mutex::new(None));
+    let mut requests = Vec::new();
     let mut rest = blocks;
     while let Some((first, _)) = rest.first() {
         let run = rest
@@ -40,15 +45,19 @@ pub(super) fn write_home(
             .take_while(|((block, _), expected)| block.0 == *expected)
             .count();
         let (now, later) = rest.split_at(run);
-        let slices: Vec<IoSlice<'_>> = now
-            .iter()
-            .map(|(_, contents)| IoSlice::new(contents))
-            .collect();
-        progress.check()?;
-        device.write_vectored_at(&slices, first.0.saturating_mul(block_bytes))?;
+        let contents: Vec<Arc<[u8]>> = now.iter().map(|(_, bytes)| Arc::clone(bytes)).collect();
+        let offset_bytes = first.0.saturating_mul(block_bytes);
+        let failure = Arc::clone(&failure);
+        requests.push(Request::write(contents, offset_bytes, move |_, result| {
+            if let Err(error) = result {
+                failure.lock().get_or_insert(error);
+            }
+        }));
         rest = later;
     }
-    Ok(())
+    device.perform(requests, None)?;
+    let failure = failure.lock().take();
+    failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
 impl Homes {
