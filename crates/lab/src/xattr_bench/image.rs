@@ -11,12 +11,13 @@ use std::io::Read;
 use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = 4096;
-/// An inode, its name in a directory, and two blocks, since freed blocks are not reused
-/// immediately.
+/// Space for one file, in bytes: an inode, its name in a directory, and two attribute blocks, since freed
+/// blocks are not reused immediately.
 const FILE_BYTES: u64 = 256 + 64 + 2 * BLOCK_BYTES;
-/// Space for other data: bitmaps, tables, and the blocks that mke2fs reserves for growth.
+/// Space for all other data, in bytes: bitmaps, tables, and the blocks that mke2fs reserves for growth.
 const BASE_BYTES: u64 = 32 << 20;
-/// Inodes other than files: the reserved ones, the root, and a directory for each process.
+/// Number of inodes in addition to the files and the directory of each process: the reserved inodes, and the
+/// root.
 const BASE_INODES: u64 = 16;
 
 /// An ext4 without a journal, with the files of a case, which have no attributes yet.
@@ -43,7 +44,7 @@ impl Image {
         })
     }
 
-    /// Opens a copy of it.
+    /// Opens a volume on a copy of the image.
     pub(super) fn open(&self, variant: Variant) -> Result<Volume, Error> {
         let device = MemoryDevice::new(self.bytes.clone());
         let options = options(variant, &device);
@@ -51,8 +52,8 @@ impl Image {
     }
 }
 
-/// Returns options like those of a mount, but with memory for all of the image, as the kernel has
-/// for its own.
+/// Returns options like those of a mount, but with a cache as large as the image, as the kernel has for its
+/// ext4.
 fn options(mbcache: Variant, device: &MemoryDevice) -> OpenOptions {
     let mut options = OpenOptions::default();
     options.read_write = true;

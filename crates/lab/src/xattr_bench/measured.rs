@@ -1,4 +1,4 @@
-//! Measurements of a bench, and figures derived from them.
+//! The measurements of xattr-bench, and statistics of them.
 
 use super::{BenchConfig, Case, Run, engine};
 use crate::run_report::as_f64;
@@ -6,15 +6,15 @@ use crate::statistics::{deviation, mean, median};
 use larder::{AttributeStats, MbCacheVariant};
 use serde::{Serialize, Serializer};
 
-/// The measurements of a case. The JSON also contains the figures that the methods compute, under
-/// their names.
+/// The measurements of a case. The JSON also contains the statistics that the methods compute, with the names
+/// of the methods as keys.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The case.
     pub case: Case,
     /// Number of sets by each process.
     pub operations: u32,
-    /// The variant; `None` if the file system has its own.
+    /// The variant of mbcache; `None` for a file system that is not Larder's.
     pub variant: Option<MbCacheVariant>,
     /// Duration of each run in seconds, from the start of all processes to the end of the last one.
     pub seconds: Vec<f64>,
@@ -91,7 +91,7 @@ impl Measured {
     /// Returns the memory for an entry, if there are entries.
     pub(crate) fn entry_size(&self) -> Option<EntrySize> {
         let variant = self.variant?;
-        // A cache without entries only has buckets.
+        // The memory of an empty cache is the memory of its buckets.
         let empty = engine::cache(variant, ()).ok()?.stats();
         (empty.limit_entries > 0).then(|| EntrySize {
             variant,
@@ -103,7 +103,7 @@ impl Measured {
     }
 }
 
-/// "Smaller cache entries (7 longs instead of 13)".
+/// Returns the size of an entry according to the letter: "Smaller cache entries (7 longs instead of 13)".
 fn published_longs(variant: MbCacheVariant) -> Option<u64> {
     use MbCacheVariant as V;
     match variant {

@@ -68,7 +68,7 @@ pub struct Finding {
 /// The largest number of processes in the letter.
 const MANY: u32 = 64;
 
-/// The ratio of two times that counts as "far" or "much" in the criteria.
+/// The minimum ratio of two times for a finding that says "far" or "much".
 const FAR: f64 = 2.0;
 
 /// All findings about times.

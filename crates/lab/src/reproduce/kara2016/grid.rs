@@ -7,10 +7,10 @@ use crate::published::kara2016::xattr_bench;
 use crate::statistics::median;
 use crate::xattr_bench::Case;
 
-/// The order of figures: the letter's variants, then Larder's.
+/// The variants in the order of the columns: those of the letter, then Larder's own.
 pub const ORDER: [MbCacheVariant; 6] = [Old, Lru, ListLru, Referenced, Off, Clock];
 
-/// The minimum noise of a table. Smaller differences are never significant.
+/// The minimum noise of a table, as a relative difference. Smaller differences are never significant.
 pub const LEAST_NOISE: f64 = 0.05;
 
 /// Times of the cases under the variants, in seconds.
@@ -18,7 +18,7 @@ pub const LEAST_NOISE: f64 = 0.05;
 pub struct Grid {
     /// One row for each case.
     pub rows: Vec<GridRow>,
-    /// The relative difference between two figures that may be due to noise.
+    /// The largest relative difference between two times that may be due to noise.
     pub noise: f64,
 }
 
@@ -66,9 +66,9 @@ fn by_variant<S: Serializer>(
 impl Grid {
     /// Returns the published table.
     ///
-    /// It only has averages. But `off` looks nothing up, so its five figures with the same P and F
-    /// differ only by noise. The noise is the relative difference between the largest and the
-    /// smallest of them, as the median over P and F.
+    /// The letter contains only averages, from which the noise is estimated. With `off`, there are no
+    /// lookups, so the five times with the same P and F should be equal. The noise is the relative difference
+    /// between the largest and the smallest of them; the median over all P and F is used.
     pub fn published() -> Self {
         let rows = xattr_bench().into_iter().map(|row| GridRow {
             case: row.case(),
@@ -89,11 +89,11 @@ impl Grid {
         Self { rows, noise }
     }
 
-    /// Returns measured figures. Each is the median of its runs, scaled from `operations` to 50,000
-    /// sets.
+    /// Returns a table of measured times. Each time is the median of its runs, scaled from `operations` to
+    /// 50,000 sets.
     ///
-    /// The noise is the relative difference between the longest and the shortest run, as the median
-    /// over cases and variants.
+    /// The noise is the relative difference between the longest and the shortest run; the median over all
+    /// cases and variants is used.
     pub fn measured(measured: &[Timed], operations: u32) -> Self {
         let scale = f64::from(crate::published::kara2016::OPERATIONS) / f64::from(operations);
         let mut rows: Vec<GridRow> = Vec::new();
@@ -167,7 +167,7 @@ impl Grid {
     }
 }
 
-/// Returns the geometric mean: the mean of one half and two is one. `None` if there are no ratios.
+/// Returns the geometric mean, so that the mean of 1/2 and 2 is 1. Returns `None` if there are no ratios.
 pub(super) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     let count = u32::try_from(ratios.len())
         .ok()

@@ -1,11 +1,11 @@
-//! The kernel's ext4 on an image in memory.
+//! Mounts an image in memory with the kernel's ext4.
 //!
 //! # Model
-//! The image is an unnamed file in the kernel's memory (tmpfs). It is mounted through a loop device, as
-//! root, in the mount namespace of a child process, which exits after this process has opened the root
-//! directory. From then on, the mount exists as long as that descriptor. Its mount point, over the
-//! directory for temporary files, is invisible to other processes, and nothing remains wherever the
-//! process is killed.
+//! The image is an unnamed file in the kernel's memory (tmpfs). It is mounted through a loop device, as root,
+//! in the mount namespace of a child process, which exits after this process has opened the root directory.
+//! From then on, the mount exists as long as this process keeps the root directory open. The mount point,
+//! over the directory for temporary files, is invisible to other processes. If this process is killed at any
+//! time, the kernel removes the mount.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,11 +15,11 @@ use std::process::{Child, Command, Stdio, id};
 
 use crate::xattr_bench::{Case, formatted};
 
-/// Capacity for files, as a multiple of their number. The kernel does not reuse a deleted inode soon,
-/// and there are several runs.
+/// Capacity of the image for files, as a multiple of their number. Each run creates the files again, and the
+/// kernel does not reuse a deleted inode soon.
 const ROOM: u32 = 4;
 
-/// Mounts, prints a newline, and waits until standard input is closed.
+/// A shell command that mounts the image, prints a newline, and waits until its standard input is closed.
 const MOUNT: &str = r#"mount -t ext4 -o "$1" "$2" "$3" && echo && exec cat"#;
 
 /// A mounted image, which is unmounted on drop.

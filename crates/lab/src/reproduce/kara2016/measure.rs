@@ -1,4 +1,4 @@
-//! Measures the matrix on the cache alone, on a volume, and on the kernel's ext4.
+//! Measures all cases (the matrix of V, F and P) on mbcache alone, on a volume, and on the kernel's ext4.
 
 use larder::MbCacheVariant;
 
@@ -56,7 +56,7 @@ impl Size {
         }
     }
 
-    /// Returns whether it is the letter's matrix, so that the measurements can be judged.
+    /// Returns whether the cases are those of the letter, so that verdicts are meaningful.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.cases.len() == Self::full(0).cases.len()
@@ -69,8 +69,8 @@ impl Size {
         (ours + kernel) * self.config.runs as usize
     }
 
-    /// Returns the cases that findings need from the kernel's table: values that hardly repeat, and
-    /// those that repeat most in many processes.
+    /// Returns the cases that the findings about the kernel need: cases in which values hardly repeat, and
+    /// cases with many processes in which they repeat most.
     fn kernel_cases(&self) -> impl Iterator<Item = Case> {
         let cases = self.cases.iter().copied();
         cases.filter(|case| {
@@ -87,7 +87,7 @@ const KERNEL: [(MbCacheVariant, Option<&str>); 2] = [
     (MbCacheVariant::Off, Some("no_mbcache")),
 ];
 
-/// A measured table, with other results of the same runs.
+/// A measured table, and other results of the same runs.
 pub(super) struct Table {
     pub source: Source,
     /// The figures, or the reason why they are missing.
@@ -95,7 +95,7 @@ pub(super) struct Table {
     pub shares: Vec<Shares>,
 }
 
-/// The frequency with which a variant finds a block to share.
+/// How often a variant finds a block to share.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Shares {
     /// The table.

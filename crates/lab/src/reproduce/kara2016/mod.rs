@@ -1,8 +1,9 @@
-//! Reproduces the table of Kara 2016: measures it, simulates it, and compares it with the published
-//! one.
+//! Reproduces the table of Kara 2016 (the letter): the times of xattr-bench under variants of mbcache.
+//! Compares the published table with measured and simulated ones.
 //!
-//! There are four tables besides the letter's: of a volume, of the cache alone, of the kernel's ext4,
-//! and of the letter's machine in virtual time. The last one is deterministic for a given seed.
+//! There are four tables in addition to the letter's. Three are measured: on a volume of Larder, on mbcache
+//! alone, and on the kernel's ext4. The fourth is a simulation of the letter's machine in virtual time, which
+//! is deterministic for a given seed.
 
 mod document;
 mod findings;
@@ -38,7 +39,7 @@ pub struct Kara2016 {
     pub published: Grid,
     /// The measured and simulated tables.
     pub ours: Vec<(Source, Grid)>,
-    /// The shared blocks in these tables.
+    /// How often blocks were shared in the measurements of these tables.
     pub shares: Vec<Shares>,
     /// Tables that could not be measured, with the reasons.
     pub not_measured: Vec<(Source, String)>,
@@ -48,16 +49,17 @@ pub struct Kara2016 {
     pub entries: Vec<EntrySize>,
     /// The simulated cases.
     pub contended: Vec<Contended>,
-    /// The dependence of the collapse on the assumed costs.
+    /// How the simulated growth of times with the number of processes depends on the assumed costs.
     pub sensitivity: Vec<Sensitivity>,
 }
 
-/// Measures, simulates and judges. `worker` is the program that each process runs on the kernel's
-/// ext4. `progress` is called with the number of finished runs and the total.
+/// Measures and simulates all tables, and evaluates the findings. `worker` is the program that each process
+/// runs on the kernel's ext4. `progress` is called with the number of finished runs and the total number of
+/// runs.
 ///
 /// # Errors
-/// [`Error`] if a table cannot be measured. A missing kernel's table, which requires root, is not an
-/// error.
+/// Returns an error if a table cannot be measured. The kernel's table requires root; it is not an error if it
+/// is missing.
 pub fn reproduce(
     size: Size,
     worker: &Worker,

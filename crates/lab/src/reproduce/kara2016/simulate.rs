@@ -1,5 +1,5 @@
-//! Simulates the matrix on the letter's machine in virtual time, with contention between recorded
-//! real operations.
+//! Simulates all cases on the letter's machine in virtual time. The simulated operations are recorded from
+//! real ones.
 
 use larder::MbCacheVariant;
 use rayon::prelude::*;
@@ -103,18 +103,18 @@ pub(super) fn grid(size: &Size, contended: &[Contended]) -> Grid {
     Grid::measured(&timed.collect::<Vec<_>>(), size.simulated_operations)
 }
 
-/// The dependence of a figure on one assumed cost.
+/// The growth of times with the number of processes, if one assumed cost is changed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sensitivity {
     /// The changed cost.
     pub change: String,
     /// Time of 64 processes divided by the time of one, with V=10, under `old`.
     pub old_growth: Option<f64>,
-    /// The same under `referenced`.
+    /// Time of 64 processes divided by the time of one, with V=10, under `referenced`.
     pub referenced_growth: Option<f64>,
 }
 
-/// Computes the collapse with each assumed cost halved and doubled.
+/// Computes the growth of times with each assumed cost halved and doubled.
 pub(super) fn sensitivity(size: &Size) -> Result<Vec<Sensitivity>, Error> {
     let half_and_twice = [("half", 1, 2), ("twice", 2, 1)];
     let changed = half_and_twice.into_par_iter().flat_map(|(name, by, of)| {

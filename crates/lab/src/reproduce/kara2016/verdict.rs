@@ -1,9 +1,9 @@
 //! Decides whether the letter's findings hold in the measurements.
 //!
-//! A table that shows a finding agrees. A table that does not show it differs, except if the finding
-//! concerns contention between processors and the table was measured on fewer processors than the
-//! letter's: such a table cannot show it, and the simulated table decides. The verdict is that of the
-//! first table that can show the finding, in the order of the finding's sources.
+//! A table that shows a finding agrees. A table that does not show it differs, except if the finding concerns
+//! contention between processors and the table was measured on fewer processors than the letter's: such a
+//! table cannot show the finding. A finding lists its tables in order. Its verdict is that of the first table
+//! that can show the finding, which may be the simulated one.
 
 use serde::Serialize;
 
@@ -15,9 +15,9 @@ use crate::published::kara2016::PROCESSORS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It holds.
+    /// The finding holds.
     Agrees,
-    /// It does not hold.
+    /// The finding does not hold.
     Differs,
     /// The machine has too few processors, or nothing was measured.
     CannotBeShown,
@@ -48,7 +48,7 @@ pub struct Judged {
     pub ours: Vec<Answer>,
     /// Whether the finding holds.
     pub verdict: Verdict,
-    /// The decisive table.
+    /// The table that determined the verdict.
     pub decided_by: Option<Source>,
 }
 
@@ -57,7 +57,7 @@ pub struct Judged {
 pub struct Answer {
     /// The table.
     pub source: Source,
-    /// Its figures; `None` if it was not measured, or lacks the cases.
+    /// What the table shows; `None` if it was not measured or lacks the necessary cases.
     pub observed: Option<Observed>,
     /// The verdict from these figures.
     pub verdict: Verdict,
@@ -71,8 +71,9 @@ impl Judged {
     }
 }
 
-/// Evaluates the published table and the others. These were measured on `processors`; `None` means that
-/// there were too few sets for verdicts, so that only the simulated table is judged.
+/// Evaluates a finding on the published table and on all others. `processors` is the number of processors on
+/// which tables were measured. `None` means that there were too few sets for verdicts, so that only the
+/// simulated table is judged.
 pub fn judge(
     finding: &'static Finding,
     published: &Grid,

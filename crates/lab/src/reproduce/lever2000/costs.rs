@@ -6,10 +6,10 @@ use crate::statistics::Figures;
 use larder_cache::hash::Function;
 use serde::Serialize;
 
-/// Number of measurements of each function.
+/// Number of rounds. Each function is measured once in each round.
 const ROUNDS: usize = 9;
 
-/// Size of the tables for which buckets are computed, in bits.
+/// Size of the tables for which buckets are computed, as log2 of the number of buckets.
 const BITS: u32 = 14;
 
 /// Functions of the published kernels, and Larder's functions.
@@ -40,9 +40,9 @@ pub struct FunctionCost {
 /// [`Cycles`] of all rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CycleFigures {
-    /// Time from a key to its bucket, if the next key depends on it.
+    /// Cycles for a bucket if the next key depends on it.
     pub latency: Figures,
-    /// Time from one bucket to the next, if they are independent.
+    /// Cycles for a bucket if the keys do not depend on the buckets.
     pub throughput: Figures,
 }
 

@@ -1,10 +1,10 @@
-//! The image for all kernels: an ext2 with period settings and the files that users share.
+//! Creates the image for all kernels: an ext2 with settings of the year 2000, which contains the files that
+//! users share.
 //!
 //! # Model
-//! An ext2 with inodes of 128 bytes, 2048 of them in a group of 8192 blocks. Blocks are as large as the
-//! frames of the buffer cache, so that each is an object, found by its own number. The document's
-//! blocks had 1 KiB: groups are four times as large here, and equally far apart in numbers of blocks
-//! and of inodes.
+//! The ext2 has groups of 8192 blocks with 2048 inodes of 128 bytes. Its blocks have 4 KiB, the size of a
+//! frame of the buffer cache, so that each block is one object of the cache. The blocks in the document had 1
+//! KiB. So a group has four times as many bytes here, but as many blocks and inodes as in the document.
 //!
 //! # Cost
 //! Unwritten pages use no memory. Volumes share the pages of the image until they write them.
@@ -24,7 +24,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// 64 groups.
+/// Size of the image in bytes: 64 groups.
 const IMAGE_BYTES: u64 = 2 << 30;
 
 /// mke2fs options for an ext2 with the defaults of that time.
@@ -64,8 +64,8 @@ impl Image {
         )?)
     }
 
-    /// Opens a volume like [`Image::open`], on which `users` have their homes, and with empty caches.
-    /// Also returns the names of the files in the homes.
+    /// Opens a volume like [`Image::open`], on which `users` have their homes. Its caches are empty. Also
+    /// returns the names of the files in the homes.
     pub(super) fn with_homes(
         &self,
         kernel: &Kernel,
@@ -82,7 +82,7 @@ impl Image {
     }
 }
 
-/// Creates the file system, without its holes.
+/// Creates the file system, and copies it without its holes.
 fn formatted() -> Result<OverlayDevice, Error> {
     let file = mke2fs::formatted(IMAGE_BYTES, EXT2)?;
     let device = OverlayDevice::zeros(IMAGE_BYTES);
@@ -106,7 +106,8 @@ fn copy_data(file: &File, device: &OverlayDevice) -> io::Result<()> {
     }
 }
 
-/// Returns options of a system of that time: no shared attributes, and no background work.
+/// Returns mount options for the features of Linux in the year 2000: no shared attributes, and no background
+/// work.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::default();
     options.read_write = true;

@@ -7,11 +7,12 @@ use larder_cache::tables::Tables;
 /// A kernel in one of the document's tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    /// Its name in the document, with its size if the document's table has several of that name.
+    /// The name of the kernel in the document. The size of its table is appended if several kernels have this
+    /// name.
     pub name: &'static str,
     /// Its tables, in the syntax of [`Tables`].
     pub tables: &'static str,
-    /// Whether the document has a row for it, or it was added here.
+    /// Whether the document has a row for this kernel. Other kernels were added here.
     pub is_published: bool,
 }
 
@@ -38,7 +39,7 @@ pub struct PublishedTable {
     pub loads: &'static [u32],
     /// The machine that determines the memory for caches.
     pub memory: Memory,
-    /// Its rows, followed by those added here.
+    /// The kernels of the document's rows, followed by the kernels that were added here.
     pub kernels: &'static [Kernel],
 }
 
@@ -52,8 +53,8 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// Returns the bytes for all caches. Here 16 scripts use 5 MiB of pages, 64 use 20 MiB, 128 use
-    /// 40 MiB, and 146 MiB of buffers with the spool.
+    /// Returns the memory for all caches, in bytes. 16 scripts use 5 MiB of pages, 64 scripts 20 MiB and 128
+    /// scripts 40 MiB. With the spool, 128 scripts also use 146 MiB of buffers.
     pub fn bytes(self) -> u64 {
         match self {
             Self::Small => 12 << 20,
@@ -186,7 +187,7 @@ pub const TABLES: [PublishedTable; 6] = [
     },
 ];
 
-/// Kernel D with its functions in words of 64 bits.
+/// The tables of kernel D, with functions that compute in words of 64 bits.
 const D_64: &str = "larder+page=page-offset-64/13+buffer=buffer-mult-11-64/14\
                     +dentry=dentry-add-64/13+inode=inode-modified-64/11";
 

@@ -1,10 +1,10 @@
 //! Measures recorded scripts on volumes, one for each kernel.
 //!
 //! # Model
-//! A kernel is a volume with its tables. It stays open over all runs of a table, as a kernel keeps
-//! running. For each run the users' homes are created anew. Then all users begin at the same time, and
-//! time and counts are measured until the last one ends. The kernels take turns. With much memory, each
-//! user also lists its [spool](super::spool) at the end.
+//! A kernel is represented by a volume with the kernel's hash tables. The volume stays open during all runs
+//! of a table of the document. Each run creates new homes for the users, starts all users at the same time,
+//! and measures time and counts until the last user is done. A round executes one run on each kernel. In the
+//! tables with much memory, each user finally lists its [spool](super::spool).
 
 use super::image::Image;
 use super::kernels::{Kernel, Memory, PublishedTable};
@@ -23,41 +23,42 @@ pub struct Row {
     /// The kernel's name.
     pub kernel: &'static str,
     pub tables: &'static str,
-    /// Whether the document has this row.
+    /// Whether the document has a row for this kernel.
     pub is_published: bool,
-    /// One for each number of concurrent scripts.
+    /// The results for each number of concurrent scripts.
     pub loads: Vec<Load>,
 }
 
-/// The figures of a kernel under one load.
+/// The results of a kernel under one load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Load {
     pub runs: Runs,
-    /// Figures of the caches over all runs, with their state at the end of the last one.
+    /// The results of each cache: counts over all runs, and the state of its table at the end of the last
+    /// run.
     pub caches: Vec<CacheFigures>,
     /// Number of device reads in the runs.
     pub device_reads: u64,
 }
 
-/// A cache's figures.
+/// The results of one cache.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheFigures {
     pub cache: CacheKind,
     /// Number of lookups in the runs.
     pub lookups: u64,
     pub hits: u64,
-    /// Links walked by these lookups.
+    /// Links walked by all lookups.
     pub links: u64,
     /// Links walked by the lookups that missed.
     pub links_on_misses: u64,
     /// Length of the longest chain at the end of the last run.
     pub longest_chain: u64,
-    /// The share of objects in chains of more than 15 at that time.
+    /// The share of objects in chains of more than 15 objects, at the end of the last run.
     pub long_share: f64,
-    /// The table at that time, when it is full.
+    /// The chain lengths at the end of the last run.
     #[serde(skip)]
     pub full: Report,
-    /// The table after the homes were removed.
+    /// The chain lengths after the homes were removed.
     #[serde(skip)]
     pub after: Report,
 }

@@ -1,10 +1,11 @@
 //! Compares the cost of a miss in the dentry cache with that of a miss in the page cache.
 //!
 //! # Model
-//! A volume is opened on an image with files, so that nothing is cached. Each name is looked up, and
-//! looked up again. The first page of each file is read, and read again. The directory's blocks and the
-//! inodes are read with the first names, as in a kernel. Content is read from the device, which is
-//! memory here. A disk would add its time for each page, and for the first name of each block.
+//! A volume is opened on an image with files; its caches are empty. Each name is looked up twice: the first
+//! lookup misses in the dentry cache, the second one hits. Likewise, the first page of each file is read
+//! twice. As in a kernel, the first lookups also read the blocks of the directory and of the inodes. The
+//! device is memory. A disk would add its access time to each page miss, and to the first name of each
+//! directory block.
 
 use super::Error;
 use super::image::Image;
@@ -18,7 +19,7 @@ use std::time::Instant;
 /// Number of homes whose files are accessed.
 const USERS: u32 = 64;
 
-/// Nanoseconds of one operation, as medians of several rounds.
+/// Times of one miss, in nanoseconds: medians of several rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
 pub struct Misses {

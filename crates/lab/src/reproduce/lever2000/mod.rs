@@ -1,9 +1,10 @@
 //! Reproduces the tables and histograms of Lever 2000, and compares the results with the published
 //! ones.
 //!
-//! Recorded scripts ([`crate::operations`]) run in this process on volumes, one for each published
-//! kernel, so that neither system calls nor FUSE hide the cost of the tables. Links walked are counted.
-//! The counts are the same in each run, except for the effects of concurrency. Times depend on the
+//! Each kernel of the document is represented by a volume with the hash tables of that kernel. Recorded
+//! scripts ([`crate::operations`]) run on these volumes in this process, so that neither system calls nor
+//! FUSE hide the cost of the tables. Times and the links walked (entries compared in chains) are measured.
+//! The counts of links are the same in each run, except for the effects of concurrency. Times depend on the
 //! machine.
 
 mod costs;
@@ -64,7 +65,8 @@ pub struct Size {
 }
 
 impl Size {
-    /// Returns as many scripts as the document, which take several minutes and 4 GiB of memory.
+    /// Returns a size with as many scripts as in the document. Measuring takes several minutes and 4 GiB of
+    /// memory.
     #[must_use]
     pub fn full(seed: u64) -> Self {
         Self {
@@ -74,7 +76,7 @@ impl Size {
         }
     }
 
-    /// Returns few scripts, which show the report in seconds but are not a reproduction.
+    /// Returns a size with few scripts, which produces a report in seconds but is not a reproduction.
     #[must_use]
     pub fn quick(seed: u64) -> Self {
         Self {
@@ -128,10 +130,11 @@ pub struct Lever2000 {
     pub findings: Vec<Judged>,
 }
 
-/// Measures and judges. `progress` is called with the number of finished runs and the total.
+/// Measures all tables, and evaluates the findings. `progress` is called with the number of finished runs and
+/// the total number of runs.
 ///
 /// # Errors
-/// [`Error`] if a volume cannot be created, or a script's result differs from the recorded one.
+/// Returns an error if a volume cannot be created, or if a script's result differs from the recorded one.
 pub fn reproduce(size: Size, mut progress: impl FnMut(usize, usize)) -> Result<Lever2000, Error> {
     let total = size.total_runs();
     let mut done = 0;
@@ -159,8 +162,8 @@ pub fn reproduce(size: Size, mut progress: impl FnMut(usize, usize)) -> Result<L
     Ok(results)
 }
 
-/// Returns the results of the published constant in words of 64 bits, with keys generated for tables of
-/// 14 bits.
+/// Returns the results of the published multiplier in words of 64 bits, with generated keys in tables of 2^14
+/// buckets.
 fn constants() -> Result<Option<Constants>, Error> {
     const TABLE_BITS: u32 = 14;
     let keys = KeySet::generated(TABLE_BITS)?;

@@ -1,10 +1,11 @@
 //! Large directories that users list to fill the buffer cache.
 //!
 //! # Model
-//! In Linux 2.2, written data passed through the buffer cache, which therefore held 37,256 blocks. A volume
-//! only keeps metadata there, and the scripts use some hundred blocks of it. The same number of blocks as in
-//! the document's cache is provided by directories like those of a mail or news spool: a set for each user,
-//! distributed over the groups of the image. Listing them looks up each of their blocks.
+//! In Linux 2.2, written data passed through the buffer cache, so in the document this cache held 37,256
+//! blocks. The buffer cache of a volume contains only metadata, and the scripts use only some hundred blocks
+//! of metadata. Therefore each user also has large directories, like those of a mail or news spool, which are
+//! distributed over the groups of the image. Listing the directories of all users looks up about as many
+//! blocks as the document's cache contained.
 
 use crate::operations::NEW;
 use larder::{Ino, Result, Volume};

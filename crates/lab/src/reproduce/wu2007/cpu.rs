@@ -41,11 +41,11 @@ const TAR_RECORD_BYTES: u64 = 10 << 10;
 pub(super) struct ReadCase {
     /// Sizes of the files.
     pub(super) file_bytes: Vec<u64>,
-    /// Whether everything is cached before.
+    /// Whether all pages are cached before the case begins.
     pub(super) is_hot: bool,
     /// Size of the requests in which each file is read from start to end, one file after the other.
     pub(super) request_bytes: u64,
-    /// Pages of the first file that are read one by one instead.
+    /// If set, these pages of the first file are read one by one, and no other file is read.
     pub(super) order: Option<Vec<u64>>,
 }
 

@@ -1,5 +1,5 @@
-//! The criterion for agreement of a simulated change with a published one. It was defined before
-//! any result was known.
+//! Defines when a simulated change agrees with a published change. This criterion was defined before any
+//! result was known.
 //!
 //! Both changes are from `legacy` to `ondemand`, in percent of `legacy`, in the unit of the
 //! published table. They are compared to one decimal, as the document prints them.
@@ -12,8 +12,8 @@
 //! 3. The **rough size** agrees if both changes count as none, or the simulated change is within
 //!    [`SIZE_POINTS`] percentage points of the published one, or is between half and twice it.
 //!
-//! A table whose noise is above [`LOOSE_NOISE_PCT`] agrees easily: its rows are marked as loose,
-//! and counted separately.
+//! If the noise of a table is above [`LOOSE_NOISE_PCT`], agreement is weak evidence: the rows of the table
+//! are marked as loose, and counted separately.
 
 use serde::Serialize;
 

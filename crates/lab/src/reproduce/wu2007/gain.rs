@@ -1,7 +1,8 @@
-//! Factors of the gain under thrashing: the same streams on machines that differ in one parameter,
-//! and both policies at equal numbers of streams.
+//! Examines what the gain under thrashing depends on: runs the same streams on machines that differ in one
+//! parameter, and compares both policies at equal numbers of streams.
 //!
-//! None of it is judged: the document only gives the best second.
+//! There are no verdicts about these results, since the document contains only the throughput of the best
+//! second.
 
 use larder_instruments::simulated::ServiceModel;
 use larder_readahead::PolicyName;

@@ -1,4 +1,4 @@
-//! The document's machine: its disk, its memory and its largest window.
+//! Simulates the document's machine: its disk, its memory and its largest readahead window.
 
 use larder_instruments::simulated::DeviceModel;
 use larder_readahead::PolicyName;
@@ -7,13 +7,14 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::simulator::{CpuModel, Error, Simulator, SimulatorConfig};
 
-/// 1 MB max readahead size.
+/// The largest readahead window, in bytes: 1 MB in the document.
 pub(super) const READAHEAD_MAX_BYTES: u64 = 1 << 20;
 
-/// 2 GB, of which this remains for pages besides the kernel and the memory of programs.
+/// Memory for pages, in bytes: the document's 2 GB minus an estimate for the kernel and programs.
 const MEMORY_BYTES: u64 = (2048 - 100) << 20;
 
-/// 128 MB with the kernel parameters `mem=128m single`, of which this remains besides the kernel.
+/// Memory for pages in the thrashing test, in bytes: 128 MB (kernel parameters `mem=128m single`) minus an
+/// estimate for the kernel.
 const SMALL_MEMORY_BYTES: u64 = (128 - 16) << 20;
 
 /// The size of a reproduction, and the seed of its random numbers.

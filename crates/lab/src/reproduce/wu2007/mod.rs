@@ -1,8 +1,8 @@
 //! Reproduces the tables of Wu 2007 in the simulator, and compares the results with the published
 //! figures.
 //!
-//! Each table has a module that describes and implements its measurement. Everything is
-//! deterministic for a given seed. Independent runs are executed in parallel.
+//! Each table has a module that describes and implements its measurement. The results are deterministic for a
+//! given seed. Independent runs are executed in parallel.
 //!
 //! Cost: at the document's own size, about a hundred million page accesses.
 
@@ -39,7 +39,7 @@ pub use timed::timed_report;
 /// total.
 ///
 /// # Errors
-/// [`Error`] if a simulated machine cannot be created.
+/// Returns an error if a simulated machine cannot be created.
 pub fn reproduce(size: Size, progress: impl Fn(usize, usize) + Sync) -> Result<Wu2007, Error> {
     let plans = plans();
     let done = AtomicUsize::new(0);
@@ -56,7 +56,7 @@ pub fn reproduce(size: Size, progress: impl Fn(usize, usize) + Sync) -> Result<W
     Ok(assemble(plans, size, outcomes))
 }
 
-/// An independent piece of work.
+/// An independent run.
 #[derive(Clone, Copy)]
 enum Task {
     Table {
@@ -133,7 +133,7 @@ fn tasks(plans: &[Plan]) -> Vec<Task> {
     tables.chain(thrashing).chain(variants).chain(cpu).collect()
 }
 
-/// Assigns figures to their rows. Outcomes are in the order of the tasks.
+/// Assigns the outcomes to the rows of the tables. `outcomes` must be in the order of the tasks.
 fn assemble(plans: Vec<Plan>, size: Size, outcomes: Vec<Outcome>) -> Wu2007 {
     let mut grids: Vec<Vec<[f64; 3]>> = plans
         .iter()

@@ -1,8 +1,8 @@
 //! Times the five cases of processor time: the real page cache and policies in a plain loop,
 //! without a simulator.
 //!
-//! This is the only part of the reproduction that depends on the machine and varies from run to
-//! run. Therefore it has a separate report.
+//! These times depend on the machine and vary from run to run, unlike all other results of the reproduction.
+//! Therefore they have a separate report.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::run_report::as_f64;
 use crate::simulator::Error;
 
 const PAGE_BYTES: usize = 4096;
-/// Number of rounds, of which the median counts.
+/// Number of rounds, of which the median is used.
 const ROUNDS: usize = 7;
 
 const SETUP: &str = "\

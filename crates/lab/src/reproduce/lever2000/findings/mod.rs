@@ -1,8 +1,8 @@
 //! The findings of the document, the questions that it leaves open, and their criteria.
 //!
-//! Counts of links decide wherever possible, since the same scripts always walk the same links. A
-//! difference in throughput or in cycles counts only if it exceeds twice the sum of both standard
-//! deviations.
+//! Verdicts are based on counts of links wherever possible, since the same scripts always walk the same
+//! links. A difference in throughput or in cycles is considered only if it exceeds twice the sum of both
+//! standard deviations.
 
 mod links;
 mod processor;
@@ -18,7 +18,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It holds.
+    /// The finding holds.
     Holds,
     /// It does not hold.
     DoesNotHold,
