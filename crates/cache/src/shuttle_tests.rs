@@ -1,5 +1,5 @@
-//! Pages under the model checker, which tries many interleavings. The models of the other concurrent
-//! parts are beside their code. To run all of them:
+//! Tests of pages under the model checker, which tries many interleavings of threads. Other modules have
+//! such tests of their own. To run all of them:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p larder-cache --lib shuttle
@@ -14,7 +14,7 @@ use crate::tape::{Event, Operation, Tape};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Interleavings of each model: this many random ones, and as many by priorities.
+/// The number of random interleavings of each test. As many are tried with random priorities.
 const SCHEDULES: usize = 10_000;
 
 pub(crate) fn check(model: fn()) {
@@ -257,7 +257,7 @@ fn change(pages: &PageCache, value: u64) -> bool {
                 return true;
             }
             Lock::Busy(wait) => drop(wait.wait()),
-            Lock::Held => unreachable!("never given up"),
+            Lock::Pinned => unreachable!("never given up"),
             Lock::Absent => return false,
         }
     }

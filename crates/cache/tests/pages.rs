@@ -482,7 +482,7 @@ fn lock_of_pinned_page_is_abandoned_on_request() {
         looks.set(looks.get() + 1);
         looks.get() == 3
     });
-    assert!(matches!(lock, Lock::Held));
+    assert!(matches!(lock, Lock::Pinned));
     assert_eq!(looks.get(), 3);
     // The page is unchanged: it is found, pinned once, and can be locked once no thread reads it.
     assert_eq!(pages.get(key(1)).unwrap()[0], byte_of(key(1)));

@@ -42,7 +42,7 @@ pub enum Lock<'a> {
     /// Another thread reads or changes the page.
     Busy(PageWait<'a>),
     /// The page was not locked: it was still pinned when `is_cancelled` returned true.
-    Held,
+    Pinned,
     /// The page is not cached.
     Absent,
 }
@@ -176,7 +176,7 @@ impl PageCache {
             Some(LockAttempt::Locked(index, before)) => {
                 self.note_use(before);
                 LockedPage::new(&self.frames, self.holder, index, is_cancelled)
-                    .map_or(Lock::Held, Lock::Locked)
+                    .map_or(Lock::Pinned, Lock::Locked)
             }
             Some(LockAttempt::Busy(index, seen)) => Lock::Busy(self.wait(key, index, seen)),
             None => Lock::Absent,

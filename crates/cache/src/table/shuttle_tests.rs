@@ -1,4 +1,4 @@
-//! The table under the model checker: concurrent lookups, insertions and evictions.
+//! Tests of the table under the model checker: concurrent lookups, insertions and evictions.
 
 use super::number::Number;
 use super::*;
@@ -146,7 +146,7 @@ fn shuttle_entry_replaced_after_another_is_always_found() {
     }
     // Entry 2 moves to the front after a reader has passed the front.
     check(|| race(&numbers(4, &[2, 4]), |table| put(table, 2), look_up));
-    // The same happens to the slot of 4, which the reader is looking at.
+    // The slot of entry 4, at which the reader is, is reused for entry 2 at the front.
     check(|| {
         race(
             &numbers(2, &[2, 4]),

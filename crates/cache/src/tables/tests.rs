@@ -1,4 +1,4 @@
-//! Tests of the published combinations, and of tables as text.
+//! Tests of the named sets of tables, and of the conversion of tables to text and back.
 
 use super::*;
 use crate::tape::CacheKind;
@@ -9,7 +9,8 @@ fn parsed(text: &str) -> Tables {
         .unwrap_or_else(|error: UnknownTables| panic!("{text}: {error}"))
 }
 
-/// Compares with section 4 of the paper, kernel by kernel: buffer, page, inode, dentry.
+/// Compares the tables of each kernel with section 4 of Lever 2000, in the order of the paper: buffer, page,
+/// inode, dentry.
 #[test]
 fn named_tables_match_the_paper() {
     let kernels = [
@@ -227,7 +228,7 @@ fn size_rules_match_the_kernels_boot_messages() {
     // 131072".
     assert_eq!(bits(TableSize::LinuxToday, CacheKind::Dentry, 2048), 18);
     assert_eq!(bits(TableSize::LinuxToday, CacheKind::Inode, 2048), 17);
-    // Rounded up.
+    // The number of buckets is rounded up to a power of two.
     assert_eq!(bits(TableSize::LinuxToday, CacheKind::Inode, 2049), 18);
     assert_eq!(bits(TableSize::Larder, CacheKind::Inode, 2048), 3);
     assert_eq!(bits(TableSize::LinuxToday, CacheKind::Page, 0), 0);

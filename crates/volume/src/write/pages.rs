@@ -284,7 +284,7 @@ impl Writer {
                     continue;
                 }
                 Lock::Locked(page) => return Ok(Some(OwnPage::Locked(page))),
-                Lock::Held => continue,
+                Lock::Pinned => continue,
                 Lock::Busy(wait) => {
                     drop(wait.wait());
                     continue;

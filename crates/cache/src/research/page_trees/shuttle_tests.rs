@@ -1,4 +1,4 @@
-//! The trees under the model checker: concurrent lookups, insertions and evictions.
+//! Tests of the trees under the model checker: concurrent lookups, insertions and evictions.
 
 use super::*;
 use crate::shuttle_tests::{Follower, check};
@@ -8,7 +8,7 @@ fn key(index: u64) -> PageKey {
     PageKey { ino: 12, index }
 }
 
-/// Creates trees in one chain with these pages.
+/// Creates trees with the given pages, whose roots are in one chain.
 fn trees(frames: u32, indexes: &[u64]) -> Arc<PageTrees> {
     let arena = Arc::new(Arena::new(frames, Growth::Prepaid).unwrap());
     let trees = Arc::new(PageTrees::new(arena, 0).unwrap());
@@ -17,7 +17,7 @@ fn trees(frames: u32, indexes: &[u64]) -> Arc<PageTrees> {
     trees
 }
 
-/// Inserts the page; the hand frees a slot if necessary.
+/// Inserts the page. If no slot is free, first moves the clock hand over all slots.
 fn put(trees: &PageTrees, key: PageKey) {
     let vacant = trees.arena.take_free().or_else(|| {
         evict(trees);
@@ -28,14 +28,14 @@ fn put(trees: &PageTrees, key: PageKey) {
     }
 }
 
-/// Moves the hand over all slots.
+/// Moves the clock hand over all slots.
 fn evict(trees: &PageTrees) {
     trees
         .arena
         .scan(trees.arena.touched(), |index, _| trees.unlink(index));
 }
 
-/// Runs both concurrently, and then checks the trees.
+/// Runs both functions concurrently, and then checks the trees.
 fn race(trees: &Arc<PageTrees>, one: fn(&PageTrees), other: fn(&PageTrees)) {
     let theirs = Arc::clone(trees);
     let thread = shuttle::thread::spawn(move || one(&theirs));
@@ -72,7 +72,7 @@ fn shuttle_page_inserted_by_two_threads_is_in_its_tree_once() {
         [1, 2].iter().for_each(|index| put(trees, key(*index)));
     }
     check(|| race(&trees(4, &[]), put_both, put_both));
-    // The arena is so small that each evicts the other's pages.
+    // The arena is so small that each thread evicts pages of the other.
     check(|| race(&trees(2, &[3]), put_both, put_both));
 }
 

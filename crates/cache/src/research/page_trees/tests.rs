@@ -69,7 +69,7 @@ proptest! {
 
 #[test]
 fn node_that_replaces_another_has_its_place() {
-    // Even numbers are inserted first; each is then replaced by its odd neighbour.
+    // First the even numbers are inserted. Then each of them is replaced by the next odd number.
     for replaced in (0..NODES).step_by(2) {
         let nodes = Nodes::new(NODES).unwrap();
         let mut tree = nodes.tree(None);
@@ -108,14 +108,14 @@ fn pages_in_a_row_are_found_within_the_height_of_the_tree() {
     (0..PAGES).for_each(|index| assert!(matches!(trees.get(&key(index)), Some(Found::Pinned(..)))));
     let counts = trees.counts();
     assert_eq!(counts.hits, PAGES.into());
-    // A perfect tree has 11 on average; a red-black one is at most 2 * 12 high.
+    // In a perfect tree, a lookup takes 11 links on average. The height of a red-black tree is at most 2 * 12.
     let links = counts.links_on_hits / counts.hits;
     assert!((11..=14).contains(&links), "{links} links a hit");
 }
 
 #[test]
 fn depths_equal_the_links_that_lookups_walk() {
-    // More pages than are examined at once, with gaps, and a chain of several trees.
+    // There are more pages than are examined at once, gaps between indexes, and several trees in a chain.
     let trees = trees(4000, 1);
     let sizes = [1u64, 2, 513, 2049];
     for (ino, pages) in (1..).zip(sizes) {
@@ -146,7 +146,7 @@ fn evicted_page_not_yet_unlinked_is_replaced() {
     let key = PageKey { ino: 12, index: 7 };
     insert(&trees, PageKey { index: 8, ..key });
     insert(&trees, key);
-    // The hand claims both, and another thread runs before it unlinks the second.
+    // The hand claims both pages, and the insertion runs before the hand unlinks the second page.
     trees.arena.scan(2, |index, _| {
         let slot_key = PageLayout::hashed_in(trees.arena.slot(index));
         if slot_key == key {
@@ -169,7 +169,7 @@ enum Use {
 }
 
 fn any_use() -> impl Strategy<Value = Use> {
-    // Few inodes, in fewer chains.
+    // There are few inodes, and fewer chains, so that chains have several trees.
     let key = || (1u64..6, 0u64..12).prop_map(|(ino, index)| PageKey { ino, index });
     prop_oneof![
         4 => key().prop_map(Use::Insert),
@@ -188,7 +188,7 @@ proptest! {
             match action {
                 Use::Insert(key) => {
                     let Some(vacant) = trees.arena.take_free() else { continue };
-                    // The half word of the slot distinguishes one entry from the next.
+                    // The half word of the slot has the number of the insertion.
                     let fill = |slot: &Slot<PAGE_WORDS>| slot.set_aux(number);
                     match trees.get_or_insert(&key, vacant, 0, fill) {
                         Inserted::New(_) => {
