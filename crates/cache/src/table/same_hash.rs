@@ -17,7 +17,7 @@ use super::link::Link;
 use super::{HashFunction, Layout, Pin, Slot, State, Table, Vacant};
 
 /// The position of a search: a slot and the state in which it was passed, or `None` at the bucket head.
-type Place<'a, const W: usize> = Option<(&'a Slot<W>, State)>;
+type Position<'a, const W: usize> = Option<(&'a Slot<W>, State)>;
 
 impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W>
 where
@@ -140,7 +140,7 @@ where
         &self,
         hashed: L::Hashed,
         flag: u64,
-        after: Place<'_, W>,
+        after: Position<'_, W>,
     ) -> (Option<Pin<'_, W>>, u64) {
         let bucket = self.bucket(hashed);
         let mut links = 0;
@@ -177,7 +177,7 @@ where
     /// Returns true if the slot in `before` is still in the chain, with the same entry, and links to
     /// `at`.
     #[inline]
-    fn leads_to(&self, bucket: u32, before: Place<'_, W>, at: Link) -> bool {
+    fn leads_to(&self, bucket: u32, before: Position<'_, W>, at: Link) -> bool {
         let Some((slot, seen)) = before else {
             return self.buckets.first(bucket) == at;
         };
