@@ -57,7 +57,7 @@ impl<'a> PowerCuts<'a> {
     /// shorter. Does nothing if that point is before the current position.
     ///
     /// # Errors
-    /// Fails if a change is not within the device.
+    /// Returns an error if a change is not within the device.
     pub fn advance_to(&mut self, position: usize) -> Result<()> {
         while self.position < position.min(self.changes.len()) {
             let change = &self.changes[self.position];
@@ -84,7 +84,7 @@ impl<'a> PowerCuts<'a> {
     /// is a write, its sectors can be on the medium although the write had not returned.
     ///
     /// # Errors
-    /// Fails if a change is not within the device.
+    /// Returns an error if a change is not within the device.
     pub fn reordered(&self, seed: u64) -> Result<OverlayDevice> {
         let mut random = Random(seed);
         let device = self.durable.clone();

@@ -38,7 +38,7 @@ impl ReorderingDevice {
     /// Forwards to `inner`, in an order chosen by `seed`.
     ///
     /// # Panics
-    /// If no thread can be started.
+    /// Panics if no thread can be started.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>, seed: u64) -> Self {
         let shared = Arc::<Shared>::default();

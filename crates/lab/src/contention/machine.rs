@@ -65,7 +65,7 @@ impl Machine {
     /// number of processors.
     ///
     /// # Panics
-    /// If the workers deadlock.
+    /// Panics if the workers deadlock.
     pub fn simulate(&self, workers: &[Vec<Vec<Step>>]) -> Outcome {
         let mut simulation = Simulation::new(*self, workers);
         for processor in 0..self.processors {

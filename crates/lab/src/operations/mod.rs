@@ -203,7 +203,8 @@ impl Operations {
     /// Reads operations that [`Operations::write`] wrote.
     ///
     /// # Errors
-    /// [`Error::Line`] for a line that violates the format, [`Error::Version`].
+    /// Returns [`Error::Line`] for a line that violates the format, and [`Error::Version`] for an unsupported
+    /// version.
     pub fn read(reader: impl BufRead) -> Result<Self, Error> {
         let mut lines = (1..).zip(reader.lines());
         let (_, first) = lines.next().ok_or(Error::Empty)?;

@@ -202,7 +202,7 @@ impl Recorder {
     /// Processes the next call.
     ///
     /// # Errors
-    /// [`Error::Call`] for a call that changes files in a way that no operation represents,
+    /// Returns [`Error::Call`] for a call that changes files in a way that no operation represents,
     /// [`Error::NotText`].
     pub fn take(&mut self, call: &Call) -> Result<(), Error> {
         // Look up the descriptors for any call, since a process inherits its descriptors at its first call.

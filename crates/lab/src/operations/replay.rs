@@ -40,7 +40,7 @@ pub struct UserHomes<'o> {
 /// Creates the files that all users share, with content from `seed`.
 ///
 /// # Errors
-/// Those of the volume.
+/// Returns the errors of the volume.
 pub fn create_shared_files(
     volume: &Volume,
     operations: &Operations,
@@ -55,7 +55,7 @@ impl<'o> UserHomes<'o> {
     /// share ([`create_shared_files`]).
     ///
     /// # Errors
-    /// Those of the volume, usually that it is full.
+    /// Returns the errors of the volume, usually because it is full.
     pub fn new(
         volume: &Volume,
         operations: &'o Operations,
@@ -85,7 +85,7 @@ impl<'o> UserHomes<'o> {
     /// Removes all homes.
     ///
     /// # Errors
-    /// Those of the volume.
+    /// Returns the errors of the volume.
     pub fn remove(self, volume: &Volume) -> Result<(), Error> {
         for (user, home) in (0..).zip(self.homes) {
             remove_all(volume, home)?;
@@ -144,7 +144,7 @@ impl User<'_> {
     /// Executes all operations on the volume on which the homes were created, or on a copy of it.
     ///
     /// # Errors
-    /// [`Error::Differs`] if an operation does not return the recorded result.
+    /// Returns [`Error::Differs`] if an operation does not return the recorded result.
     pub fn replay(mut self, volume: &Volume) -> Result<(), Error> {
         for (number, Done(operation, recorded)) in (1..).zip(&self.operations.done) {
             let returned = match self.perform(volume, operation) {

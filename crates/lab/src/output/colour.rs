@@ -1,13 +1,13 @@
-//! The colours of series, by name. A policy or a variant of mbcache has the same colour in every
-//! plot, and its published figures have a paler shade. Other names receive the remaining colours in
-//! order.
+//! Assigns colours to the series of a plot, by name. A policy or a variant of mbcache has the same colour in
+//! every plot. The series of its published results has a paler shade. Other names get the remaining colours
+//! in order.
 
 use larder::MbCacheVariant;
 use larder_readahead::PolicyName;
 use plotters::style::RGBColor;
 
-/// Colours that remain distinct with colour blindness (Okabe and Ito). The first ones belong to the
-/// policies, in the order of their generations. `off` is also a variant, and the other variants
+/// Colours that remain distinct with colour blindness (Okabe and Ito). The first colours belong to the
+/// policies, oldest first. `off` is the name of a policy and of a variant of mbcache; the other variants
 /// follow it.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0xd5, 0x5e, 0x00),

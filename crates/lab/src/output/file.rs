@@ -22,7 +22,7 @@ impl ReportFile {
 
 /// A report: Markdown, the same as HTML, CSV, JSON and plots.
 pub trait Report: Serialize {
-    /// File name without extension, except for the plots.
+    /// The name of the report's files, without extension. Plots have their own names.
     const NAME: &'static str;
 
     /// The title of the page.
@@ -31,10 +31,10 @@ pub trait Report: Serialize {
     /// Returns the text below the title as Markdown, which refers to the plots as images.
     fn body(&self) -> String;
 
-    /// Returns the figures, one line each, below a header.
+    /// Returns the results as CSV, with a header line.
     ///
     /// # Errors
-    /// If the figures cannot be written as CSV, which is a bug.
+    /// Returns an error if the results cannot be written as CSV, which is a bug.
     fn to_csv(&self) -> io::Result<String>;
 
     /// Returns the plots that the text refers to, as SVG.
@@ -43,7 +43,7 @@ pub trait Report: Serialize {
     /// Returns all results as JSON.
     ///
     /// # Errors
-    /// If they cannot be written as JSON, which is a bug.
+    /// Returns an error if the results cannot be written as JSON, which is a bug.
     fn to_json(&self) -> io::Result<String> {
         json_text(self)
     }
@@ -52,7 +52,7 @@ pub trait Report: Serialize {
     /// the plots.
     ///
     /// # Errors
-    /// As [`Self::to_csv`] and [`Self::to_json`].
+    /// Returns the errors of [`Self::to_csv`] and [`Self::to_json`].
     fn report(&self) -> io::Result<Vec<ReportFile>> {
         let markdown = format!("# {}\n\n{}", Self::TITLE, self.body());
         let plots = self.plots();
@@ -76,7 +76,7 @@ pub trait Report: Serialize {
 /// Formats a value as readable JSON, with a final newline.
 ///
 /// # Errors
-/// If it cannot be written as JSON, which is a bug.
+/// Returns an error if the value cannot be written as JSON, which is a bug.
 pub fn json_text(value: &(impl Serialize + ?Sized)) -> io::Result<String> {
     let mut json = serde_json::to_string_pretty(value)?;
     json.push('\n');
@@ -86,7 +86,7 @@ pub fn json_text(value: &(impl Serialize + ?Sized)) -> io::Result<String> {
 /// Formats records as CSV below `head`, which contains the titles, separated by commas.
 ///
 /// # Errors
-/// If records differ in length, which is a bug.
+/// Returns an error if records differ in length, which is a bug.
 pub(crate) fn csv_text<R>(head: &str, records: impl IntoIterator<Item = R>) -> io::Result<String>
 where
     R: IntoIterator<Item = String>,

@@ -1,7 +1,8 @@
 //! Output of results: tables as text and Markdown, plots as SVG, pages as HTML.
 //!
-//! The output does not depend on a clock or on the machine, and the code does not interpret the
-//! figures, except for the colours of policies: the same input gives the same bytes.
+//! The output depends only on the input: the same input gives the same bytes, at any time and on any machine.
+//! The code here does not know the meaning of the data, except for the names of policies, which determine
+//! colours.
 
 mod colour;
 mod file;

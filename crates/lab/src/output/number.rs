@@ -1,4 +1,4 @@
-//! Formats figures as text with a fixed number of digits.
+//! Formats numbers, counts and durations as text.
 
 use std::time::Duration;
 

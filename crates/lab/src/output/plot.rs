@@ -17,12 +17,12 @@ const FONT: &str = "sans-serif";
 const TITLE_SIZE: u32 = 20;
 const LABEL_SIZE: u32 = 14;
 
-/// A named set of figures.
+/// A named series of values.
 #[derive(Clone, Debug)]
 pub struct Series<T> {
     /// Name in the legend.
     pub name: String,
-    /// The figures.
+    /// The values or points.
     pub values: Vec<T>,
 }
 

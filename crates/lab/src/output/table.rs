@@ -45,7 +45,7 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// If the number of cells differs from the number of columns.
+    /// Panics if the number of cells differs from the number of columns.
     pub fn push(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<String> = cells.into_iter().collect();
         assert_eq!(

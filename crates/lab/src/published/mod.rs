@@ -1,4 +1,4 @@
-//! Figures of the published documents, as printed, for comparison with measurements.
+//! The published results of Wu 2007, Kara 2016 and Lever 2000, as printed, for comparison with measurements.
 //!
 //! Each table is a CSV file in this directory. Wu 2007 is the change description "readahead:
 //! on-demand readahead logic" of Linux 2.6.23: it compares 2.6.20 (here `legacy`) with the same
@@ -8,7 +8,8 @@
 //! is "Linux Kernel Hash Table Behavior: Analysis and Improvements": it compares functions and
 //! sizes of the hash tables of Linux 2.2.5.
 //!
-//! Tests: the copies match the sums, averages and percentages that the documents also print.
+//! Tests: the documents also contain sums, averages and percentages. Tests compute them from these tables,
+//! and compare them with the printed ones.
 
 pub mod kara2016;
 pub mod lever2000;

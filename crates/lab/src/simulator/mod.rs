@@ -157,7 +157,7 @@ impl Simulator {
     /// Creates a machine with an empty cache and no files.
     ///
     /// # Errors
-    /// [`Error::Map`] if there is no address space for the cache.
+    /// Returns [`Error::Map`] if there is no address space for the cache.
     pub fn new(config: SimulatorConfig) -> Result<Self, Error> {
         Ok(Self {
             machine: Machine::new(&config)?,
@@ -175,7 +175,7 @@ impl Simulator {
     /// Adds a file on the device.
     ///
     /// # Errors
-    /// [`Error::OutOfDevice`] if it does not fit there.
+    /// Returns [`Error::OutOfDevice`] if the file does not fit there.
     pub fn add_file(&mut self, file: FileSpec) -> Result<FileId, Error> {
         self.machine.add_file(file)
     }
@@ -184,7 +184,7 @@ impl Simulator {
     /// call, or starts at the model's offset for files.
     ///
     /// # Errors
-    /// [`Error::OutOfDevice`] if one does not fit there.
+    /// Returns [`Error::OutOfDevice`] if one of the files does not fit there.
     pub fn add_files(&mut self, sizes_bytes: &[u64]) -> Result<Vec<FileId>, Error> {
         sizes_bytes
             .iter()
@@ -237,7 +237,7 @@ impl Simulator {
     /// Checks the invariants of the cache.
     ///
     /// # Panics
-    /// If one does not hold.
+    /// Panics if an invariant is violated.
     pub fn check_invariants(&self) {
         self.machine.pages.frames().check_invariants();
     }

@@ -20,7 +20,7 @@ pub(super) struct Columns {
 /// Finds the columns in a file's schema.
 ///
 /// # Errors
-/// [`Error::Column`] for the first that is missing or of another type.
+/// Returns [`Error::Column`] for the first column that is missing or has another type.
 pub(super) fn find(schema: &SchemaDescriptor) -> Result<Columns, Error> {
     let mut places = [0; COLUMNS.len()];
     for (place, (name, physical, ..)) in places.iter_mut().zip(COLUMNS) {

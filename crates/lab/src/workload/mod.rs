@@ -145,7 +145,7 @@ impl Workload {
     /// Parses a workload, as in `interleaved:streams=64,request=64K,file=1G`.
     ///
     /// # Errors
-    /// [`WorkloadError`], which lists the existing names.
+    /// Returns [`WorkloadError`], which lists the existing names.
     pub fn named(text: &str) -> Result<Self, WorkloadError> {
         let (name, values) = match text.split_once(':') {
             Some((name, values)) => (name, Some(values)),
@@ -190,7 +190,7 @@ impl Workload {
     /// `seed`.
     ///
     /// # Panics
-    /// If there are fewer files than it needs.
+    /// Panics if there are fewer files than the workload needs.
     #[must_use]
     pub fn jobs(&self, files: &[FileId], seed: u64) -> Jobs {
         let needed = self.file_sizes().len();

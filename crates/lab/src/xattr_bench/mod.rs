@@ -128,7 +128,7 @@ impl Target {
 /// speed affect all of them. Calls `run_done` after each run.
 ///
 /// # Errors
-/// [`Error`] if a target cannot be used, or loses a value that was set.
+/// Returns an error if a target cannot be used, or loses a value that was set.
 pub fn measure(
     targets: &[Target],
     case: Case,
@@ -161,7 +161,7 @@ pub fn measure(
 /// Measures all `cases` on each of `targets`, which have the common name `name`.
 ///
 /// # Errors
-/// As [`measure`].
+/// Returns the errors of [`measure`].
 pub fn measure_all(
     name: &str,
     targets: &[Target],

@@ -97,7 +97,7 @@ fn whole(bytes: f64) -> u64 {
 /// Counts the five cases of processor time under `policy`, in the published order.
 ///
 /// # Errors
-/// [`Error`] if a simulated machine cannot be created.
+/// Returns an error if a simulated machine cannot be created.
 pub fn measure(policy: PolicyName, size: Size) -> Result<Vec<CpuCounts>, Error> {
     cases(size)
         .iter()

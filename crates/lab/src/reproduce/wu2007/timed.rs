@@ -39,7 +39,7 @@ than the spread next to it.\n";
 /// Times all cases under all policies, one after the other.
 ///
 /// # Errors
-/// [`Error::Map`] if there is no address space for a cache.
+/// Returns [`Error::Map`] if there is no address space for a cache.
 pub fn timed_report(size: Size) -> Result<ReportFile, Error> {
     let mut table = Table::new(
         "case | legacy: | ondemand: | modern: | published speed-up: | measured speed-up:",

@@ -47,7 +47,7 @@ impl OracleGeneralWriter {
     /// Creates the file at `path`, for the lookups of `cache`.
     ///
     /// # Errors
-    /// If the file already exists, or cannot be created.
+    /// Returns an error if the file already exists, or cannot be created.
     pub fn create(path: &Path, cache: CacheKind) -> io::Result<Self> {
         let mut options = File::options();
         let file = options.read(true).write(true).create_new(true).open(path)?;

@@ -13,7 +13,7 @@ pub(super) fn own_threads() -> Vec<u32> {
 /// Returns the threads of `roots` and of their live descendants.
 ///
 /// # Errors
-/// [`Error::NoProcess`] if one of `roots` does not exist.
+/// Returns [`Error::NoProcess`] if one of `roots` does not exist.
 pub(super) fn of_trees(roots: &[u32]) -> Result<BTreeSet<u32>, Error> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for pid in numbers_in(Path::new("/proc")) {
