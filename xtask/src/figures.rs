@@ -23,6 +23,7 @@ use larder_benches::measure::Measure;
 use larder_benches::verdict;
 use larder_benches::{hash_table, origin, readahead, report, results, xattr};
 use serde::de::DeserializeOwned;
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -99,7 +100,7 @@ fn with_figures(page: &str, figures: impl Fn(&str) -> Result<String>) -> Result<
             "the block '{view}' has no line '{END}'"
         );
         let figures = figures(view).with_context(|| format!("figures '{view}'"))?;
-        text.push_str(&format!("\n{}\n\n{END}\n", figures.trim_end()));
+        let _ = writeln!(text, "\n{}\n\n{END}", figures.trim_end());
     }
     Ok(text)
 }

@@ -22,8 +22,8 @@ pub fn cycles(edges: &Edges) -> Vec<Vec<(PathBuf, PathBuf, Edge)>> {
         .map(|file| (*file, reach(edges, file)))
         .collect();
     let is_mutual = |a: &PathBuf, b: &PathBuf| {
-        let reaches = |a, b| reached.get(a).is_some_and(|files| files.contains(b));
-        reaches(a, b) && reaches(b, a)
+        let has_path = |a, b| reached.get(a).is_some_and(|files| files.contains(b));
+        has_path(a, b) && has_path(b, a)
     };
     let mut left = files.clone();
     let mut cycles = Vec::new();

@@ -92,7 +92,7 @@ pub fn survey(source: &dyn Source, wanted: Wanted) -> Result<Surveys, Error> {
 }
 
 /// Surveys the whole trace like [`survey`], but determines the batch with the most objects only among the
-/// batches that start at or after event `from`. A [`replay`] with the resulting surveys examines tables and
+/// batches that start at or after event `from`. A [`replay()`] with the resulting surveys examines tables and
 /// times lookups at the end of that batch.
 ///
 /// # Errors
