@@ -16,7 +16,7 @@
 use crate::lock::Access;
 use crate::{
     BackEnd, BlockDevice, FileDevice, FileRange, Request, Result, accepted, check_range,
-    gathered_bytes, total_bytes,
+    gathered_bytes, total_bytes, waiting,
 };
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
@@ -225,6 +225,7 @@ impl BlockDevice for DirectDevice {
     }
 
     fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        waiting::check();
         let (aligned, others) = self.divide(requests);
         self.perform_others(others);
         self.file.engine().perform(aligned, deadline)

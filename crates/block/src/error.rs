@@ -80,3 +80,58 @@ pub enum Error {
     #[error("the device is open for reading only")]
     ReadOnly,
 }
+
+impl Error {
+    /// Returns the same error again, for another caller that needs the same failed read. The
+    /// system's error keeps its errno, or its kind and text.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let again = |source: &io::Error| match source.raw_os_error() {
+            Some(errno) => io::Error::from_raw_os_error(errno),
+            None => io::Error::new(source.kind(), source.to_string()),
+        };
+        match self {
+            Self::Open { path, source } => Self::Open {
+                path: path.clone(),
+                source: again(source),
+            },
+            Self::Locked { path } => Self::Locked { path: path.clone() },
+            Self::Attached { path, device } => Self::Attached {
+                path: path.clone(),
+                device: device.clone(),
+            },
+            &Self::OutOfRange {
+                offset_bytes,
+                len_bytes,
+                size_bytes,
+            } => Self::OutOfRange {
+                offset_bytes,
+                len_bytes,
+                size_bytes,
+            },
+            Self::Io {
+                offset_bytes,
+                len_bytes,
+                source,
+            } => Self::Io {
+                offset_bytes: *offset_bytes,
+                len_bytes: *len_bytes,
+                source: again(source),
+            },
+            Self::Write {
+                offset_bytes,
+                len_bytes,
+                source,
+            } => Self::Write {
+                offset_bytes: *offset_bytes,
+                len_bytes: *len_bytes,
+                source: again(source),
+            },
+            Self::Flush(source) => Self::Flush(again(source)),
+            Self::ReadOnly => Self::ReadOnly,
+            Self::Cancelled => Self::Cancelled,
+            Self::Deadline(timeout) => Self::Deadline(*timeout),
+            Self::Wait(source) => Self::Wait(again(source)),
+        }
+    }
+}

@@ -17,7 +17,7 @@ use crate::loops;
 use crate::retry::retry;
 use crate::{
     BackEnd, BlockDevice, Error, Request, Result, accepted, check_range, gathered_bytes,
-    total_bytes,
+    total_bytes, waiting,
 };
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
@@ -192,11 +192,13 @@ impl BlockDevice for FileDevice {
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         check_range(self.size_bytes, offset_bytes, buf.len() as u64)?;
         self.calls.read_exact(buf, offset_bytes)
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         check_range(self.size_bytes, offset_bytes, total_bytes(bufs))?;
         self.calls.read_vectored(bufs, offset_bytes)
     }
@@ -209,6 +211,7 @@ impl BlockDevice for FileDevice {
     }
 
     fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        waiting::check();
         let requests = accepted(requests, |at, len, write| {
             self.check_request(at, len, write)
         });
@@ -224,16 +227,19 @@ impl BlockDevice for FileDevice {
     }
 
     fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         self.check_write(offset_bytes, buf.len() as u64)?;
         self.calls.write_exact(buf, offset_bytes)
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         self.check_write(offset_bytes, gathered_bytes(bufs))?;
         self.calls.write_vectored(bufs, offset_bytes)
     }
 
     fn flush(&self) -> Result<()> {
+        waiting::check();
         match self.access {
             Access::Read => Ok(()),
             Access::Write => retry(|| rustix::fs::fdatasync(&self.calls.fd))
@@ -243,6 +249,7 @@ impl BlockDevice for FileDevice {
 
     /// Punches a hole. Block devices support this too.
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        waiting::check();
         self.check_write(offset_bytes, len_bytes)?;
         if len_bytes == 0 {
             return Ok(true);

@@ -27,6 +27,7 @@ mod remap;
 mod request;
 mod retry;
 mod ring;
+mod waiting;
 
 pub use back_end::BackEnd;
 pub use buffers::{ReadBuffers, WriteBuffers};
@@ -39,3 +40,4 @@ pub use lock::{LockHolder, lock_holder};
 pub use memory::MemoryDevice;
 pub use remap::{Redirect, RemapDevice};
 pub use request::{CancelToken, Priority, Request};
+pub use waiting::Waiting;

@@ -1,6 +1,6 @@
 //! A device in memory.
 
-use crate::{BlockDevice, Result, check_range};
+use crate::{BlockDevice, Result, check_range, waiting};
 use parking_lot::RwLock;
 
 /// A writable device whose content is a vector of bytes. A flush does nothing.
@@ -38,6 +38,7 @@ impl BlockDevice for MemoryDevice {
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         check_range(self.size_bytes(), offset_bytes, buf.len() as u64)?;
         let start = index(offset_bytes);
         buf.copy_from_slice(&self.bytes.read()[start..start + buf.len()]);
@@ -49,6 +50,7 @@ impl BlockDevice for MemoryDevice {
     }
 
     fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         check_range(self.size_bytes(), offset_bytes, buf.len() as u64)?;
         let start = index(offset_bytes);
         self.bytes.write()[start..start + buf.len()].copy_from_slice(buf);

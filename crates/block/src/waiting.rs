@@ -1,0 +1,89 @@
+//! The check that a thread does not wait for a device while it must not.
+//!
+//! A thread that holds a lock which many others need forbids itself to wait: a journal handle of
+//! `larder-ext4` is such a lock. The devices at the bottom of a stack ([`FileDevice`],
+//! [`MemoryDevice`]) check it in debug builds, so every test of the layers above does.
+//!
+//! Cost: none in release builds.
+//!
+//! [`FileDevice`]: crate::FileDevice
+//! [`MemoryDevice`]: crate::MemoryDevice
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+thread_local! {
+    static IS_FORBIDDEN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A part of a thread's work in which waiting for a device is forbidden, or allowed again. It ends
+/// when this is dropped.
+#[derive(Debug)]
+#[must_use = "the part ends when this is dropped"]
+pub struct Waiting {
+    was_forbidden: bool,
+    /// It belongs to one thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Waiting {
+    /// Forbids this thread to wait for a device: an access panics in debug builds.
+    pub fn forbid() -> Self {
+        Self::set(true)
+    }
+
+    /// Allows this thread to wait for a device, also where it was forbidden: the last actions after
+    /// a failure.
+    pub fn allow() -> Self {
+        Self::set(false)
+    }
+
+    fn set(is_forbidden: bool) -> Self {
+        Self {
+            was_forbidden: IS_FORBIDDEN.replace(is_forbidden),
+            _thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        IS_FORBIDDEN.set(self.was_forbidden);
+    }
+}
+
+/// Panics in debug builds if this thread must not wait for a device.
+#[inline]
+pub(crate) fn check() {
+    debug_assert!(
+        !IS_FORBIDDEN.get(),
+        "a thread waits for a device while it must not"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_allowed_within_a_forbidden_part_is_forbidden_again_afterwards() {
+        check();
+        let forbidden = Waiting::forbid();
+        let allowed = Waiting::allow();
+        check();
+        drop(allowed);
+        assert!(IS_FORBIDDEN.get());
+        drop(forbidden);
+        check();
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "waits for a device")]
+    fn access_in_a_forbidden_part_panics() {
+        use crate::{BlockDevice, MemoryDevice};
+        let device = MemoryDevice::new(vec![0; 8]);
+        let _forbidden = Waiting::forbid();
+        let _ = device.read_at(&mut [0; 4], 0);
+    }
+}
