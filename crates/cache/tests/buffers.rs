@@ -220,3 +220,72 @@ fn buffers_held_beyond_capacity_bypass_the_cache() {
         assert_eq!(buffer[0], first_byte(block, 4096));
     }
 }
+
+/// Reads so many other blocks that `block` is evicted.
+fn evict(cache: &BufferCache, block: u64) {
+    let mut others = (1000..3000).cycle().take(10_000);
+    assert!(others.any(|other| {
+        drop(cache.read(other, unverified).unwrap());
+        !cache.contains(block)
+    }));
+}
+
+#[test]
+fn block_in_memory_is_read_without_the_device() {
+    let device = Device::new(4 << 20, 0..0);
+    let cache = BufferCache::small(device.clone(), 1024);
+    assert!(cache.read_in_memory(5, unverified).unwrap().is_none());
+    assert_eq!(device.reads(), 0);
+    drop(cache.read(5, unverified).unwrap());
+    let found = cache.read_in_memory(5, unverified).unwrap().unwrap();
+    assert_eq!(found[0], first_byte(5, 1024));
+    drop(found);
+    let _ = cache.set_dirty(7, vec![9; 1024].into());
+    let found = cache.read_in_memory(7, unverified).unwrap().unwrap();
+    assert_eq!(found[0], 9);
+    assert_eq!(device.reads(), 1);
+}
+
+#[test]
+fn held_block_stays_in_memory_until_its_last_release() {
+    let device = Device::new(4 << 20, 0..0);
+    let cache = BufferCache::small(device.clone(), 1024);
+    cache.hold(5).unwrap();
+    cache.hold(5).unwrap();
+    for releases in 0..3 {
+        evict(&cache, 5);
+        let before = device.reads();
+        let found = cache.read_in_memory(5, unverified).unwrap();
+        assert_eq!(device.reads(), before);
+        let first = found.map(|found| found[0]);
+        let held = (releases < 2).then(|| first_byte(5, 1024));
+        assert_eq!(first, held, "after {releases} releases");
+        cache.release(5);
+    }
+}
+
+#[test]
+fn held_block_has_the_contents_that_were_written_last() {
+    let device = Device::new(4 << 20, 0..0);
+    let cache = BufferCache::small(device, 1024);
+    cache.hold(5).unwrap();
+    for byte in [7, 8] {
+        let contents: Arc<[u8]> = vec![byte; 1024].into();
+        let _ = cache.set_dirty(5, Arc::clone(&contents));
+        // A block that becomes dirty before it is held has no other contents to be held.
+        cache.hold(5).unwrap();
+        assert!(cache.clean(5, &contents));
+        let found = cache.read_in_memory(5, unverified).unwrap().unwrap();
+        assert_eq!(found[0], byte);
+    }
+}
+
+#[test]
+fn block_that_cannot_be_read_is_not_held() {
+    let device = Device::new(4 << 20, 5 * 1024..6 * 1024);
+    let cache = BufferCache::small(device, 1024);
+    assert!(matches!(cache.hold(5), Err(Error::Io { .. })));
+    assert!(cache.read_in_memory(5, unverified).unwrap().is_none());
+    // The end of the device is an error too.
+    assert!(cache.hold(4 << 10).is_err());
+}

@@ -15,6 +15,11 @@
 //! at a time does so. The journal decides when the blocks are written to the device, and then calls
 //! [`BufferCache::clean`], after which their frames are used again.
 //!
+//! # Reading without waiting
+//! [`BufferCache::read_in_memory`] does not wait for the device, nor for another thread that reads the same
+//! frame. A thread that must not wait uses it, and afterwards has missing blocks read by
+//! [`BufferCache::hold`]. Held blocks are found however small the cache is.
+//!
 //! # The end of the device
 //! The device may end inside a frame. The bytes of the frame after the end are zeros, but are never
 //! returned: a read of a block that is not completely on the device returns the device's error.
@@ -23,11 +28,13 @@
 //! A hit is a lookup without a lock that pins the frame. [`crate::page`] describes the cost of frames.
 
 mod dirty;
+mod held;
 
 use crate::page::{Entry, Frames, FramesConfig, NewPage, Page, PageCache, PageKey};
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
 use dirty::DirtyBuffers;
+use held::HeldBuffers;
 use larder_block::BlockDevice;
 use std::io::IoSliceMut;
 use std::ops::{Deref, Range};
@@ -49,6 +56,7 @@ pub struct BufferCache {
     block_size_bytes: usize,
     pages: PageCache,
     dirty: DirtyBuffers,
+    held: HeldBuffers,
 }
 
 /// A block, which does not change while this exists. Its contents have the length of a file-system block.
@@ -64,8 +72,8 @@ enum Contents<'a> {
     Cached(Page<'a>),
     /// Contents that were read from the device without the cache.
     Own(Box<[u8]>),
-    /// A version of the contents of a dirty block.
-    Dirty(Arc<[u8]>),
+    /// A version of the contents of a dirty or held block.
+    Shared(Arc<[u8]>),
 }
 
 impl Deref for Buffer<'_> {
@@ -76,7 +84,7 @@ impl Deref for Buffer<'_> {
         match &self.contents {
             Contents::Cached(frame) => &frame[self.block.clone()],
             Contents::Own(bytes) => bytes,
-            Contents::Dirty(bytes) => bytes,
+            Contents::Shared(bytes) => bytes,
         }
     }
 }
@@ -115,6 +123,7 @@ impl BufferCache {
             block_size_bytes,
             pages: PageCache::of_buffers(frames),
             dirty: DirtyBuffers::new(),
+            held: HeldBuffers::new(),
         }
     }
 
@@ -148,27 +157,72 @@ impl BufferCache {
         let place = self.place(block);
         let key = frame_key(place.frame);
         if let Some(bytes) = self.dirty.get(block) {
-            return Ok(Buffer {
-                contents: Contents::Dirty(bytes),
-                block: 0..self.block_size_bytes,
-            });
+            return Ok(self.shared(bytes));
         }
         let buffer = match self.pages.get(key) {
             // If the device ends inside the frame, the block may not be completely on the device.
             Some(frame) if self.is_inside(block) => place.buffer(frame),
             _ => self.read_slow(block, &place)?,
         };
-        let verified = match &buffer.contents {
-            Contents::Cached(frame) => frame.has_aux_bits(place.bit),
-            Contents::Own(_) | Contents::Dirty(_) => false,
+        verified(buffer, &place, verify)
+    }
+
+    /// Returns the contents of `block` like [`BufferCache::read`], if they are in memory: dirty, cached, or
+    /// held. Returns `None` instead of waiting for the device or for another thread's read.
+    ///
+    /// # Errors
+    /// The error of `verify`.
+    pub fn read_in_memory<E>(
+        &self,
+        block: u64,
+        verify: impl FnOnce(&[u8]) -> Result<(), E>,
+    ) -> Result<Option<Buffer<'_>>, E> {
+        let place = self.place(block);
+        if let Some(bytes) = self.dirty.get(block) {
+            return Ok(Some(self.shared(bytes)));
+        }
+        let buffer = match self.pages.get(frame_key(place.frame)) {
+            Some(frame) if self.is_inside(block) => place.buffer(frame),
+            _ => match self.held.get(block) {
+                Some(bytes) => self.shared(bytes),
+                None => return Ok(None),
+            },
         };
-        if !verified {
-            verify(&buffer)?;
-            if let Contents::Cached(frame) = &buffer.contents {
-                frame.set_aux_bits(place.bit);
+        verified(buffer, &place, verify).map(Some)
+    }
+
+    /// Reads `block` from the device if it is not in memory, and keeps its contents in memory until
+    /// [`BufferCache::release`], whatever the cache evicts and whichever blocks are written meanwhile.
+    ///
+    /// # Errors
+    /// The device's error. The block is not held then.
+    pub fn hold(&self, block: u64) -> larder_block::Result<()> {
+        self.held.add(block);
+        match self.read(block, |_| Ok::<(), larder_block::Error>(())) {
+            Ok(buffer) => {
+                // The contents of a dirty block are kept when it is cleaned.
+                if !matches!(buffer.contents, Contents::Shared(_)) {
+                    self.held.set_read(block, || Arc::from(&*buffer));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.held.remove(block);
+                Err(error)
             }
         }
-        Ok(buffer)
+    }
+
+    /// Ends a hold of `block`.
+    pub fn release(&self, block: u64) {
+        self.held.remove(block);
+    }
+
+    fn shared(&self, bytes: Arc<[u8]>) -> Buffer<'_> {
+        Buffer {
+            contents: Contents::Shared(bytes),
+            block: 0..self.block_size_bytes,
+        }
     }
 
     /// Returns true if `block` is cached or being read. This does not count as a lookup.
@@ -247,6 +301,7 @@ impl BufferCache {
         self.dirty.remove(block, |contents| {
             let is_clean = Arc::ptr_eq(contents, written) && self.drop_frame(block);
             if is_clean {
+                self.held.set_cleaned(block, contents);
                 self.cache_clean(block, contents);
             }
             is_clean
@@ -418,6 +473,24 @@ impl Place {
             block: self.block.clone(),
         }
     }
+}
+
+/// Verifies `buffer`, unless that was done since its frame was read.
+#[inline]
+fn verified<'a, E>(
+    buffer: Buffer<'a>,
+    place: &Place,
+    verify: impl FnOnce(&[u8]) -> Result<(), E>,
+) -> Result<Buffer<'a>, E> {
+    match &buffer.contents {
+        Contents::Cached(frame) if frame.has_aux_bits(place.bit) => {}
+        Contents::Cached(frame) => {
+            verify(&buffer)?;
+            frame.set_aux_bits(place.bit);
+        }
+        Contents::Own(_) | Contents::Shared(_) => verify(&buffer)?,
+    }
+    Ok(buffer)
 }
 
 #[inline]

@@ -1,0 +1,93 @@
+//! Held buffers: copies of blocks that a thread needs in memory for its next journal handle.
+//!
+//! # Model
+//! Linux pins the buffers that a handle needs. Here, a block is copied instead, so that a cache of
+//! a few frames is enough for any operation, and no held block keeps another one from the cache. The
+//! copies are outside the memory budget; each exists only until its operation is done.
+//!
+//! # Invariants
+//! 1. The contents of a held block are those that it has on the device, or had before it became
+//!    dirty. Readers search the dirty blocks first.
+//! 2. A held block that is cleaned gets the contents that were written.
+//!
+//! # Locking
+//! One lock, for one access. It is taken under that of a shard of the dirty blocks.
+//!
+//! # Cost
+//! Nothing is held in most cases; a lookup or a cleaned block is then one load.
+
+use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(super) struct HeldBuffers {
+    /// The number of holds.
+    holds: AtomicU64,
+    blocks: Mutex<HashMap<u64, Held>>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    holds: u64,
+    /// `None` until the block is read or cleaned.
+    contents: Option<Arc<[u8]>>,
+}
+
+impl HeldBuffers {
+    pub(super) fn new() -> Self {
+        Self {
+            holds: AtomicU64::new(0),
+            blocks: Mutex::new(HashMap::new()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.holds.load(Acquire) == 0
+    }
+
+    /// Adds a hold of `block`. From now on, its contents are kept when it is cleaned.
+    pub(super) fn add(&self, block: u64) {
+        let mut blocks = self.blocks.lock();
+        self.holds.fetch_add(1, AcqRel);
+        blocks.entry(block).or_default().holds += 1;
+    }
+
+    /// Removes a hold of `block`.
+    pub(super) fn remove(&self, block: u64) {
+        let mut blocks = self.blocks.lock();
+        if let Entry::Occupied(mut entry) = blocks.entry(block) {
+            self.holds.fetch_sub(1, AcqRel);
+            entry.get_mut().holds -= 1;
+            if entry.get().holds == 0 {
+                entry.remove();
+            }
+        }
+    }
+
+    pub(super) fn get(&self, block: u64) -> Option<Arc<[u8]>> {
+        if self.is_empty() {
+            return None;
+        }
+        self.blocks.lock().get(&block)?.contents.clone()
+    }
+
+    /// Sets the contents of `block`, if it is held and has none. They were read from the device
+    /// after the hold began: any later ones are there already.
+    pub(super) fn set_read(&self, block: u64, contents: impl FnOnce() -> Arc<[u8]>) {
+        if let Some(held) = self.blocks.lock().get_mut(&block) {
+            held.contents.get_or_insert_with(contents);
+        }
+    }
+
+    /// Sets the contents of `block`, if it is held, to those that were written to the device.
+    pub(super) fn set_cleaned(&self, block: u64, contents: &Arc<[u8]>) {
+        if self.is_empty() {
+            return;
+        }
+        if let Some(held) = self.blocks.lock().get_mut(&block) {
+            held.contents = Some(Arc::clone(contents));
+        }
+    }
+}
