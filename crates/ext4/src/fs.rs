@@ -14,7 +14,7 @@ use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
 use crate::ondisk::inode::{InodeFlags, checksum_is_right};
 use crate::ondisk::superblock::Superblock;
 use crate::xattr::Sharing;
-use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result, ShareCounts};
+use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result, ShareCounts, attempt};
 use larder_cache::buffer::{Buffer, BufferCache};
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
@@ -170,12 +170,27 @@ impl Filesystem {
         self.read_block(block, Place::Block(block, ino), |_| Ok(()))
     }
 
+    /// Hints that `count` blocks from `block` on will be read soon.
+    pub(crate) fn prefetch(&self, block: FsBlock, count: u32) {
+        if attempt::is_attempt() {
+            attempt::expect(block, count);
+        } else {
+            self.buffers.prefetch(block.0, count);
+        }
+    }
+
+    /// Returns the contents of a block like [`Filesystem::metadata_block`]. While a handle is open,
+    /// returns [`Error::NotInMemory`] if the block is not in memory ([`crate::needs`]).
     pub(crate) fn read_block(
         &self,
         block: FsBlock,
         place: Place,
         verify: impl FnOnce(&[u8]) -> Result<()>,
     ) -> Result<Buffer<'_>> {
+        if attempt::is_attempt() {
+            let found = self.buffers.read_in_memory(block.0, verify)?;
+            return found.ok_or_else(|| attempt::miss(block, place));
+        }
         self.buffers
             .read(block.0, verify)
             .map_err(|error: Error| match error {
@@ -234,7 +249,7 @@ impl Filesystem {
             let first = block_in_table & !(INODE_READAHEAD_BLOCKS - 1);
             let rest = u64::from(self.sb.inode_table_blocks()) - first;
             let count = u32::try_from(rest.min(INODE_READAHEAD_BLOCKS)).unwrap_or(1);
-            self.buffers.prefetch(desc.inode_table.0 + first, count);
+            self.prefetch(FsBlock(desc.inode_table.0 + first), count);
         }
         let in_block = offset_bytes & u64::from(self.sb.block_size_bytes() - 1);
         Ok((

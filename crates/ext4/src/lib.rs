@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod alloc;
+mod attempt;
 mod dir;
 mod error;
 mod fs;
@@ -25,6 +26,7 @@ mod invariant;
 pub mod journal;
 mod map;
 mod mmp;
+mod needs;
 pub mod ondisk;
 mod statfs;
 mod superblock_repair;

@@ -80,17 +80,23 @@ impl Filesystem {
         }
         let (mut clusters, mut inodes) = (0, 0);
         for group in 0..sb.groups_count {
-            if group % GROUPS_AHEAD == 0 && !sb.incompat.contains(Incompat::META_BG) {
-                let first = DescriptorPlace::of(sb, GroupNo(group)).block;
-                let bytes = GROUPS_AHEAD * u32::from(sb.descriptor_size_bytes);
-                self.buffers()
-                    .prefetch(first.0, bytes >> sb.block_size_log2);
-            }
+            self.prefetch_descriptors(GroupNo(group));
             let desc = self.group(GroupNo(group)).ok()?;
             clusters += u64::from(desc.free_clusters);
             inodes += u64::from(desc.free_inodes);
         }
         Some((clusters, inodes))
+    }
+
+    /// Reads the descriptors from that of `group` on ahead, if it is the first of a run that is read
+    /// together.
+    pub(crate) fn prefetch_descriptors(&self, group: GroupNo) {
+        let sb = self.superblock();
+        if group.0.is_multiple_of(GROUPS_AHEAD) && !sb.incompat.contains(Incompat::META_BG) {
+            let first = DescriptorPlace::of(sb, group).block;
+            let bytes = GROUPS_AHEAD * u32::from(sb.descriptor_size_bytes);
+            self.prefetch(first, bytes >> sb.block_size_log2);
+        }
     }
 
     /// Returns the number of blocks of the metadata that mke2fs created: superblocks, descriptors,

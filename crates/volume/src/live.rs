@@ -15,15 +15,18 @@
 //! ```text
 //! let live = volume.live(ino)?;
 //! let _exclusive = live.rw.write();      // for several inodes: lock_exclusively
-//! let mut handle = fs.start(credits)?;
-//! let mut inode = live.inode()?;         // after fs.start: write-back can change the inode until then
-//! ...                                    // change it and its blocks
-//! fs.write_inode(&mut handle, &inode)?;
-//! live.publish(&handle, &inode);         // before handle.stop, for the same reason
+//! let (handle, inode) = fs.change(credits, |handle| {
+//!     let mut inode = live.inode()?;     // after the start: write-back can change the inode until then
+//!     ...                                // change it and its blocks
+//!     fs.write_inode(handle, &inode)?;
+//!     Ok(inode)
+//! })?;
+//! live.publish(&handle, &inode);         // before the stop, for the same reason
 //! handle.stop();
 //! ```
-//! If a step before `publish` fails, readers see no change, and the dropped handle undoes its
-//! changes of blocks.
+//! If a step in between fails, nothing was published, and the handle undoes its changes. The same
+//! happens if a block is not in memory; then the closure is called again. So it must change nothing
+//! that the handle does not undo.
 //!
 //! # Holds
 //! A hold is a count that prevents the deletion of an inode. Open files have a hold, and so have
@@ -45,7 +48,7 @@
 //! # Locking
 //! A thread locks `rw`, `writeback` and `map` in this order, and before it opens a handle.
 //! `docs/design/writing.md` describes the purpose of each lock. `state` is locked only for a short
-//! access or while the inode is loaded, and may be locked while a handle is open. A shard of the
+//! access or while the inode is loaded from memory, and may be locked while a handle is open. A shard of the
 //! table is locked last. There is one exception: a thread that has locked a shard may lock the
 //! `state` of an inode to which no other thread refers.
 
@@ -250,17 +253,32 @@ impl Live<'_> {
         Ok(image)
     }
 
+    /// Locks the state, with the inode loaded. An open handle may need the lock, so the device is not
+    /// read with it.
+    pub(crate) fn loaded(&self) -> Result<MutexGuard<'_, LiveState>> {
+        let state = self.state();
+        if state.image.is_some() {
+            return Ok(state);
+        }
+        drop(state);
+        self.inodes.fs.without_waiting(|| {
+            let mut state = self.state();
+            self.load(&mut state)?;
+            Ok(state)
+        })
+    }
+
     /// Returns the inode as the next handle must write it. A caller that changes the inode must
     /// open the handle before this call.
     pub(crate) fn inode(&self) -> Result<Inode> {
-        let mut state = self.state();
+        let mut state = self.loaded()?;
         let image = self.load(&mut state)?;
         Ok(state.with_times(image))
     }
 
     /// Returns the present state of the inode, and inserts it into the inode cache.
     pub(crate) fn present(&self) -> Result<Inode> {
-        let mut state = self.state();
+        let mut state = self.loaded()?;
         let present = self.present_in(&mut state)?;
         self.inodes
             .caches
@@ -271,7 +289,7 @@ impl Live<'_> {
 
     /// Returns the present state of the inode without inserting it into the inode cache.
     pub(crate) fn peek(&self) -> Result<Inode> {
-        self.present_in(&mut self.state())
+        self.present_in(&mut *self.loaded()?)
     }
 
     /// Calls `run` with the present state. The mapping does not change during the call. `run` must
@@ -307,14 +325,16 @@ impl Live<'_> {
     pub(crate) fn change<R>(
         &self,
         credits: u32,
-        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<R>,
+        mut change: impl FnMut(&mut Handle<'_>, &mut Inode) -> Result<R>,
     ) -> Result<R> {
         let fs = &self.inodes.fs;
-        let mut handle = fs.start(credits)?;
-        // Load the inode after `fs.start`: write-back can change it until then.
-        let mut inode = self.inode()?;
-        let changed = change(&mut handle, &mut inode)?;
-        fs.write_inode(&mut handle, &inode)?;
+        let (handle, (inode, changed)) = fs.change(credits, |handle| -> Result<_> {
+            // Load the inode after the start: write-back can change it until then.
+            let mut inode = self.inode()?;
+            let changed = change(handle, &mut inode)?;
+            fs.write_inode(handle, &inode)?;
+            Ok((inode, changed))
+        })?;
         // Publish before `handle.stop`, for the same reason.
         self.publish(&handle, &inode);
         handle.stop();

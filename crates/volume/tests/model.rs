@@ -7,7 +7,7 @@
 use larder::{Ino, OpenOptions, Volume};
 use larder_block::BlockDevice;
 use larder_instruments::OverlayDevice;
-use larder_testkit::crash::{ImageFile, Layout, layout, open};
+use larder_testkit::crash::{ImageFile, Layout, layout};
 use larder_testkit::model::{Model, compare_all};
 use larder_testkit::operation::{
     Generator, Listing, Mix, Operation, Performer, kind_of_failure, shrink,
@@ -33,15 +33,26 @@ const MIX: Mix = Mix {
 
 const SHARING: Mix = MIX.sharing();
 
+const CACHE_BYTES: u64 = 2 << 20;
+
+/// Caches in which hardly anything stays: nearly every operation reads the metadata that it needs.
+const TINY_CACHE_BYTES: u64 = 64 << 10;
+
 /// Performs the operations on a new file system, and leaves it in `device`.
 fn perform(
     layout: &Layout,
     device: &Arc<OverlayDevice>,
     operations: &[Operation],
+    cache_size_bytes: u64,
 ) -> Result<(), String> {
     let opened = || {
         let device: Arc<dyn BlockDevice> = Arc::clone(device) as _;
-        open(device).map_err(|error| format!("opening: {error}"))
+        let mut options = OpenOptions::default();
+        options.read_write = true;
+        options.cache_size_bytes = cache_size_bytes;
+        options.readahead_threads = 0;
+        options.commit_seconds = 3600;
+        Volume::open_device(device, &options).map_err(|error| format!("opening: {error}"))
     };
     let same = |differences: Vec<String>, when: &dyn std::fmt::Display| {
         if differences.is_empty() {
@@ -79,10 +90,12 @@ fn perform(
     same(compare_all(model, &reopened, inodes, clock), &"reopened")
 }
 
-fn attempt(layout: &Layout, operations: &[Operation]) -> Result<(), String> {
+fn attempt(layout: &Layout, operations: &[Operation], cache_size_bytes: u64) -> Result<(), String> {
     let base = layout.base().map_err(|error| error.to_string())?;
     let device = Arc::new(OverlayDevice::new(base));
-    let performed = catch_unwind(AssertUnwindSafe(|| perform(layout, &device, operations)));
+    let performed = catch_unwind(AssertUnwindSafe(|| {
+        perform(layout, &device, operations, cache_size_bytes)
+    }));
     performed.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         Err(format!("panic: {}", text.unwrap_or_default()))
@@ -113,6 +126,14 @@ fn kernel_reads_the_same(image: &ImageFile) -> Result<(), String> {
 }
 
 fn follow_the_model(name: &str, seed: u64, mix: Mix) {
+    follow_with_caches(name, seed, mix, CACHE_BYTES);
+}
+
+fn follow_the_model_with_tiny_caches(name: &str, seed: u64, mix: Mix) {
+    follow_with_caches(name, seed, mix, TINY_CACHE_BYTES);
+}
+
+fn follow_with_caches(name: &str, seed: u64, mix: Mix, cache_size_bytes: u64) {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }
@@ -125,14 +146,16 @@ fn follow_the_model(name: &str, seed: u64, mix: Mix) {
     for seed in Seed::parts_from_environment(seed).take(sequences) {
         let model = Model::new(layout.rules);
         let operations = Generator::new(seed, mix).sequence(&model, OPERATIONS);
-        let Err(what) = attempt(layout, &operations) else {
+        let Err(what) = attempt(layout, &operations, cache_size_bytes) else {
             continue;
         };
         let same_kind = |other: String| kind_of_failure(&other) == kind_of_failure(&what);
         let smallest = shrink(&operations, 400, |rest| {
-            attempt(layout, rest).is_err_and(same_kind)
+            attempt(layout, rest, cache_size_bytes).is_err_and(same_kind)
         });
-        let last = attempt(layout, &smallest).err().unwrap_or_default();
+        let last = attempt(layout, &smallest, cache_size_bytes)
+            .err()
+            .unwrap_or_default();
         panic!(
             "{name}, seed {seed}: {what}\nsmallest sequence:\n{}{last}",
             Listing(&smallest)
@@ -168,6 +191,19 @@ test_layouts! {
     6 ext2_1k_shared_attributes_follow_the_model "ext2-1k"
     7 no_journal_4k_shared_attributes_follow_the_model "no-journal-4k"
     8 ea_inode_1k_shared_attributes_follow_the_model "ea-inode-1k"
+}
+
+test_layouts! {
+    follow_the_model_with_tiny_caches SHARING 0x3200
+    0 ext4_with_tiny_caches_follows_the_model "ext4"
+    1 inline_data_with_tiny_caches_follows_the_model "inline-data"
+    2 bigalloc_with_tiny_caches_follows_the_model "bigalloc"
+    3 meta_bg_1k_with_tiny_caches_follows_the_model "meta-bg-1k"
+    4 orphan_file_with_tiny_caches_follows_the_model "orphan-file"
+    5 small_journal_1k_with_tiny_caches_follows_the_model "small-journal-1k"
+    6 ext2_1k_with_tiny_caches_follows_the_model "ext2-1k"
+    7 no_journal_4k_with_tiny_caches_follows_the_model "no-journal-4k"
+    8 ea_inode_1k_with_tiny_caches_follows_the_model "ea-inode-1k"
 }
 
 #[test]

@@ -21,11 +21,12 @@ impl Filesystem {
     /// [`Error::Corrupt`], or [`Error::HandleTooLarge`] if there are no credits left. After an
     /// error, the caller must drop the handle.
     pub fn take(&self, handle: &mut Handle<'_>, claim: Claim) -> Result<()> {
-        let Some(run) = claim.into_run() else {
+        let Some(clusters) = claim.into_clusters() else {
             return Ok(());
         };
+        let run = clusters.run;
         // The undo record must exist before the change.
-        handle.allocation.taken.push(run);
+        handle.allocation.taken.push(clusters);
         self.allocator().counts().apply(run.len, 0);
         self.change_bits(handle, run, true)
     }

@@ -5,19 +5,47 @@ use super::run::Run;
 use super::space::Space;
 use crate::FsBlock;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A run of blocks that one file may map, and that nothing else can claim.
 ///
 /// With bigalloc, a claim reserves whole clusters, even if the file maps only some of the blocks in
 /// them. A claim of blocks in a cluster that the file already has reserves no cluster.
-#[derive(Debug)]
+///
+/// A clone is the same claim: the clusters are free again when the last one is dropped, unless a
+/// handle took them. A handle that is undone leaves them to the clones that still exist.
+#[derive(Clone, Debug)]
 pub struct Claim {
     start: FsBlock,
     blocks: u32,
-    /// The clusters that the claim reserves; `None` after they are allocated, or if the file
-    /// already had the cluster.
-    run: Option<Run>,
+    /// The clusters that the claim reserves; `None` if the file already had the cluster.
+    clusters: Option<Arc<ClaimedClusters>>,
+}
+
+/// Clusters that are claimed, until they are taken or this is dropped.
+#[derive(Debug)]
+pub(super) struct ClaimedClusters {
+    pub(super) run: Run,
     space: Arc<Space>,
+    is_taken: AtomicBool,
+}
+
+impl ClaimedClusters {
+    /// Records that a handle that stopped has taken the clusters: they are used now.
+    pub(super) fn set_taken(&self) {
+        self.is_taken.store(true, Relaxed);
+        self.space.end_hold(self.run);
+    }
+}
+
+impl Drop for ClaimedClusters {
+    fn drop(&mut self) {
+        if !*self.is_taken.get_mut() {
+            self.space.release(self.run);
+            self.space.counts().unclaim(self.run.len);
+        }
+    }
 }
 
 impl Claim {
@@ -26,18 +54,20 @@ impl Claim {
         Self {
             start,
             blocks,
-            run: Some(run),
-            space,
+            clusters: Some(Arc::new(ClaimedClusters {
+                run,
+                space,
+                is_taken: AtomicBool::new(false),
+            })),
         }
     }
 
     /// Creates a claim of blocks in a cluster that the file already has.
-    pub(super) fn of_own_cluster(space: Arc<Space>, start: FsBlock, blocks: u32) -> Self {
+    pub(super) fn of_own_cluster(start: FsBlock, blocks: u32) -> Self {
         Self {
             start,
             blocks,
-            run: None,
-            space,
+            clusters: None,
         }
     }
 
@@ -64,27 +94,18 @@ impl Claim {
     /// blocks are in a cluster that the file already has.
     #[must_use]
     pub fn takes_blocks(&self) -> bool {
-        self.run.is_some()
+        self.clusters.is_some()
     }
 
     /// Returns the blocks of the clusters that the claim reserves, if any.
     pub(crate) fn kept_blocks(&self) -> Option<(FsBlock, u32)> {
-        Some(self.space.blocks_of(self.run?))
+        let clusters = self.clusters.as_ref()?;
+        Some(clusters.space.blocks_of(clusters.run))
     }
 
-    /// Ends the claim, and returns the clusters that it reserved, if any. The caller must allocate
-    /// them or release them.
-    pub(super) fn into_run(mut self) -> Option<Run> {
-        self.run.take()
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        if let Some(run) = self.run.take() {
-            self.space.release(run);
-            self.space.counts().unclaim(run.len);
-        }
+    /// Returns the clusters that it holds, for the handle that takes them.
+    pub(super) fn into_clusters(self) -> Option<Arc<ClaimedClusters>> {
+        self.clusters
     }
 }
 

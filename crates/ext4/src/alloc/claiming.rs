@@ -98,11 +98,8 @@ impl Filesystem {
     /// Returns a claim of blocks in a cluster that the file already has. The claim reserves no
     /// cluster.
     pub(crate) fn own_cluster_claim(&self, start: FsBlock, blocks: u32) -> Result<Claim> {
-        Ok(Claim::of_own_cluster(
-            Arc::clone(self.space()?),
-            start,
-            blocks,
-        ))
+        self.space()?;
+        Ok(Claim::of_own_cluster(start, blocks))
     }
 
     pub(super) fn claim_as(

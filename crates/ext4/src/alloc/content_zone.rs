@@ -3,7 +3,9 @@
 //! Model: `ext4_inode_block_valid` and the system zone of the kernel. Here, the zone of a group is
 //! computed when content is first written to the group.
 
-use crate::{Filesystem, FsBlock};
+use super::space::Group;
+use crate::{Error, Filesystem, FsBlock, GroupNo};
+use std::ops::Range;
 use std::sync::Arc;
 
 impl Filesystem {
@@ -24,18 +26,29 @@ impl Filesystem {
             let (group, bit) = geometry.place(first);
             let left = geometry.clusters_in(group).saturating_sub(bit).max(1);
             let len = u32::try_from(end - first).map_or(left, |rest| rest.min(left));
-            let entry = space.group(group);
-            let mut state = entry.state.lock();
-            let system = state.system.get_or_insert_with(|| {
-                let desc = self.group(group);
-                let system = desc.and_then(|desc| self.system_clusters(group, &desc));
-                Arc::from(system.unwrap_or_default())
-            });
+            let system = self.without_waiting(|| self.system_in(&space.group(group), group));
             if system.iter().any(|at| at.start < bit + len && bit < at.end) {
                 return false;
             }
             first += u64::from(len);
         }
         true
+    }
+
+    /// Returns the clusters of metadata in `group`, whose state is in `entry`; none while they are not
+    /// in memory.
+    fn system_in(&self, entry: &Group, group: GroupNo) -> Arc<[Range<u32>]> {
+        let mut state = entry.state.lock();
+        if let Some(system) = &state.system {
+            return Arc::clone(system);
+        }
+        let desc = self.group(group);
+        let system = desc.and_then(|desc| self.system_clusters(group, &desc));
+        if let Err(Error::NotInMemory(_)) = system {
+            return Arc::default();
+        }
+        let system: Arc<[_]> = Arc::from(system.unwrap_or_default());
+        state.system = Some(Arc::clone(&system));
+        system
     }
 }

@@ -208,9 +208,10 @@ impl Counts {
         self.free = self.free.saturating_sub(u64::from(taken)) + u64::from(freed);
     }
 
-    /// Updates the counts after a change of the bitmaps was undone. The `taken` clusters, which had
-    /// been claimed, are free and not claimed now; the `freed` clusters are in use again.
+    /// Updates the counts after a change of the bitmaps was undone. The `taken` clusters are claimed
+    /// again; the `freed` clusters are in use again.
     pub(super) fn undo(&mut self, taken: u32, freed: u32) {
+        self.claimed += u64::from(taken);
         self.free = self.free.saturating_sub(u64::from(freed)) + u64::from(taken);
     }
 }

@@ -16,7 +16,7 @@ use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::bitmap;
 use crate::ondisk::group::{GroupDesc, GroupFlags};
-use crate::{Error, Filesystem, FsBlock, GroupNo, Ino, Inode, Result};
+use crate::{Error, Filesystem, FsBlock, GroupNo, Ino, Inode, Result, attempt};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -42,6 +42,10 @@ impl Filesystem {
         } else {
             home
         };
+        if attempt::gives_way() {
+            // The preferred group may be another one.
+            return Err(Error::NoInodes);
+        }
         let last = GroupNo(space.last_inode_group.load(Ordering::Relaxed));
         for may_reuse in [false, true] {
             let near = self.flex_groups(preferred).chain([last]);
@@ -160,7 +164,10 @@ impl Filesystem {
             desc.unused_inodes = sb.inodes_per_group.saturating_sub(first_unused);
             Ok(())
         })?;
-        handle.allocation.taken_inodes += 1;
+        handle
+            .allocation
+            .taken_inodes
+            .push(self.ino_of(group, index));
         self.allocator().counts().take_inode();
         if self.makes_block(desc, index) {
             let block = desc.inode_table.0 + u64::from(index / self.inodes_in_block());

@@ -7,7 +7,7 @@
 
 use super::NO_INO;
 use super::bits::Bits;
-use super::space::{GroupState, Map, Summary};
+use super::space::{Group, GroupState, Map, Summary};
 use crate::error::{Corrupt, Place};
 use crate::ondisk::bitmap;
 use crate::ondisk::features::{Compat, Incompat};
@@ -15,6 +15,7 @@ use crate::ondisk::group::{GroupDesc, GroupFlags};
 use crate::ondisk::superblock::Superblock;
 use crate::{Error, FileBlock, Filesystem, FsBlock, GroupNo, MappingKind, Result};
 use larder_cache::buffer::Buffer;
+use parking_lot::MutexGuard;
 use std::ops::Range;
 
 /// The maximum number of groups of a flexible group whose metadata is expected in each of its
@@ -36,33 +37,45 @@ impl Filesystem {
     ) -> Result<R> {
         let space = self.allocator();
         let entry = space.group(group);
-        let mut state = entry.state.lock();
-        if let Some(Corrupt { place, what }) = state.damage {
-            return Err(place.corrupt(what));
-        }
-        let is_new = state.map.is_none();
-        if is_new {
-            match self.load_map(group) {
-                Ok((map, summary)) => {
-                    state.map = Some(map);
-                    state.summary = Some(summary);
-                }
-                Err(error) => {
-                    if let Error::Corrupt(corrupt) = &error {
-                        let Corrupt { place, what } = *corrupt;
-                        tracing::warn!(%place, what, "damaged block group is not used for allocation");
-                        state.damage = Some(Corrupt { place, what });
-                    }
-                    return Err(error);
-                }
-            }
-        }
+        // An open handle may need the lock, so nothing is read with it.
+        let (mut state, is_new) = self.without_waiting(|| self.lock_map(&entry, group))?;
         let result = look(&mut state);
         drop(state);
         if is_new {
             space.count_map();
         }
         Ok(result)
+    }
+
+    /// Locks the state of `group`, which is in `entry`, with its map. Returns whether the map was
+    /// loaded.
+    fn lock_map<'e>(
+        &self,
+        entry: &'e Group,
+        group: GroupNo,
+    ) -> Result<(MutexGuard<'e, GroupState>, bool)> {
+        let mut state = entry.state.lock();
+        if let Some(Corrupt { place, what }) = state.damage {
+            return Err(place.corrupt(what));
+        }
+        if state.map.is_some() {
+            return Ok((state, false));
+        }
+        match self.load_map(group) {
+            Ok((map, summary)) => {
+                state.map = Some(map);
+                state.summary = Some(summary);
+                Ok((state, true))
+            }
+            Err(error) => {
+                if let Error::Corrupt(corrupt) = &error {
+                    let Corrupt { place, what } = *corrupt;
+                    tracing::warn!(%place, what, "damaged block group is not used for allocation");
+                    state.damage = Some(Corrupt { place, what });
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Reads and verifies the block bitmap of `group`.
@@ -191,15 +204,22 @@ impl Filesystem {
         if sb.incompat.contains(Incompat::MMP) {
             blocks.push(sb.mmp_block.0..sb.mmp_block.0.saturating_add(1));
         }
-        blocks.extend_from_slice(self.journal_runs());
+        blocks.extend_from_slice(self.journal_runs()?);
         blocks.retain(|range| !range.is_empty());
         Ok(blocks)
     }
 
     /// Returns the blocks of the journal; empty if the journal's inode cannot be read.
-    fn journal_runs(&self) -> &[Range<u64>] {
+    fn journal_runs(&self) -> Result<&[Range<u64>]> {
         let journal = &self.allocator().journal;
-        journal.get_or_init(|| self.map_journal().unwrap_or_default())
+        if let Some(runs) = journal.get() {
+            return Ok(runs);
+        }
+        let runs = match self.map_journal() {
+            Err(missing @ Error::NotInMemory(_)) => return Err(missing),
+            runs => runs.unwrap_or_default(),
+        };
+        Ok(journal.get_or_init(|| runs))
     }
 
     fn map_journal(&self) -> Result<Vec<Range<u64>>> {

@@ -37,6 +37,7 @@ mod changes;
 mod claim;
 mod claiming;
 mod content_zone;
+mod count;
 mod counts;
 mod inodes;
 mod load;
@@ -44,6 +45,7 @@ mod orlov;
 mod run;
 mod search;
 mod space;
+mod sums;
 mod trim;
 mod window;
 
@@ -163,23 +165,10 @@ impl Filesystem {
     pub(crate) fn count_free_unless_known(&self) {
         let space = self.allocator();
         if !space.counts().is_known() {
-            self.sum_free_counts(space);
-        }
-    }
-
-    /// Sets the free counts to the sums of the group descriptors. An empty handle excludes other
-    /// handles meanwhile, so that the sums are consistent.
-    fn count_free(&self) -> Result<()> {
-        let space = self.space()?;
-        let handle = self.start(0)?;
-        self.sum_free_counts(space);
-        drop(handle);
-        Ok(())
-    }
-
-    fn sum_free_counts(&self, space: &Space) {
-        if let Some((clusters, inodes)) = self.sum_of_free() {
-            space.counts().set_exact(clusters, inodes);
+            // No other thread uses the file system yet.
+            if let Some((clusters, inodes)) = self.sum_of_free() {
+                space.counts().set_exact(clusters, inodes);
+            }
         }
     }
 

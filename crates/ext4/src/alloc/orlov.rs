@@ -10,7 +10,7 @@
 //! The descriptors of at most [`FLEX_GROUPS_COMPARED`] flexible groups are read.
 
 use crate::ondisk::inode::InodeFlags;
-use crate::{Filesystem, GroupNo, Ino, Inode};
+use crate::{Filesystem, GroupNo, Ino, Inode, attempt};
 use std::cmp::Reverse;
 
 /// The maximum number of flexible groups that are compared.
@@ -75,9 +75,10 @@ impl Filesystem {
             .map(|ahead| GroupNo((own + ahead) % count * size))
             .find(|&group| {
                 let share = self.share(group);
-                share.free_inodes > 0
-                    && share.free_inodes >= inodes_min
-                    && share.free_clusters >= clusters_min
+                attempt::gives_way()
+                    || share.free_inodes > 0
+                        && share.free_inodes >= inodes_min
+                        && share.free_clusters >= clusters_min
             })
     }
 

@@ -24,7 +24,7 @@
 use super::bits::Bits;
 use super::run::Run;
 use super::space::{GroupState, Map};
-use crate::{Filesystem, GroupNo};
+use crate::{Filesystem, GroupNo, attempt};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -61,11 +61,18 @@ impl Filesystem {
         if let Some(run) = self.search(wanted) {
             return Some(run);
         }
+        if attempt::gives_way() {
+            return None;
+        }
         let set_aside = space.windows.lock().remove_all();
         for run in set_aside {
             space.release(run);
         }
         // Clusters that are being discarded are free again once the lock is available.
+        if attempt::is_attempt() {
+            // An attempt must not wait for the lock.
+            return attempt::excludes_discards().then(|| self.search(wanted))?;
+        }
         let _no_trim = space.trimming.lock();
         self.search(wanted)
     }
@@ -88,6 +95,10 @@ impl Filesystem {
         let mut longest = (0, home);
         let mut searches = 0;
         for (step, group) in near.chain(self.groups_from(last)).enumerate() {
+            if attempt::gives_way() {
+                // Its blocks are read first, before those of groups that are less suitable.
+                return None;
+            }
             let len = self.longest_in(group);
             if len < want {
                 longest = longest.max((len, group));
@@ -111,6 +122,9 @@ impl Filesystem {
             }
         }
         for group in std::iter::once(longest.1).chain(self.groups_from(last)) {
+            if attempt::gives_way() {
+                return None;
+            }
             if self.longest_in(group) > 0 {
                 let found = self.hold_in(group, |bits| longest_of(bits, want));
                 if found.is_some() {

@@ -16,8 +16,10 @@
 //! 3. While a handle changes a group's bitmap, `held` of the group is not 0.
 //!
 //! # Locking
-//! `trimming` is locked before `groups`, and `groups` before the `state` of a group. `pending` and
-//! `counts` are each held alone: never together with another of these locks.
+//! `trimming` and `counting` are locked before a handle is opened. `trimming` is locked before `groups`,
+//! `groups` before the `state` of a group, and `sums` before `counts`. Otherwise, `pending` and `counts` are
+//! each held alone. An open handle locks all except the first two, so a thread that has locked one of
+//! the others does not wait for the device.
 //!
 //! # Cost
 //! One bit for each cluster of a group with a map. The maps use at most [`MAPS_MAX_BYTES`], unless
@@ -26,6 +28,7 @@
 use super::bits::Bits;
 use super::counts::Counts;
 use super::run::Run;
+use super::sums::Sums;
 use super::window::Windows;
 use crate::error::Corrupt;
 use crate::ondisk::superblock::Superblock;
@@ -50,6 +53,7 @@ pub(super) struct Geometry {
     pub(super) blocks_count: u64,
     pub(super) cluster_blocks_log2: u8,
     pub(super) clusters_per_group: u32,
+    inodes_per_group: u32,
 }
 
 impl Geometry {
@@ -59,12 +63,18 @@ impl Geometry {
             blocks_count: sb.blocks_count,
             cluster_blocks_log2: sb.cluster_blocks_log2,
             clusters_per_group: (sb.blocks_per_group >> sb.cluster_blocks_log2).max(1),
+            inodes_per_group: sb.inodes_per_group.max(1),
         }
     }
 
     /// Returns the cluster that contains `block`, which must not be before the first data block.
     pub(super) fn cluster_of(&self, block: FsBlock) -> u64 {
         block.0.saturating_sub(self.first_data_block) >> self.cluster_blocks_log2
+    }
+
+    /// Returns the group of an inode.
+    pub(super) fn group_of_inode(&self, ino: Ino) -> GroupNo {
+        GroupNo(ino.0.saturating_sub(1) / self.inodes_per_group)
     }
 
     /// Returns the number of clusters, including a truncated one at the end.
@@ -188,7 +198,11 @@ pub(crate) struct Space {
     pub(super) windows: Mutex<Windows>,
     /// Locked while a free run is held because it is being discarded. An allocation that finds no
     /// space locks this mutex, to wait until the run is free again.
-    pub(super) trimming: Mutex<()>,
+    pub(crate) trimming: Mutex<()>,
+    /// Locked while the group descriptors are summed up.
+    pub(super) counting: Mutex<()>,
+    /// The sums so far.
+    pub(super) sums: Mutex<Sums>,
     /// The blocks of the journal, which are determined on first use.
     pub(super) journal: OnceLock<Vec<Range<u64>>>,
     maps: AtomicU32,
@@ -215,6 +229,8 @@ impl Space {
             releases: AtomicU64::new(0),
             windows: Mutex::default(),
             trimming: Mutex::default(),
+            counting: Mutex::default(),
+            sums: Mutex::default(),
             streams: Default::default(),
             journal: OnceLock::new(),
             maps: AtomicU32::new(0),

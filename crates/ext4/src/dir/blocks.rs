@@ -156,7 +156,7 @@ impl<'f> DirBlocks<'f> {
             self.ahead = blocks.min(self.ahead_window);
             self.ahead_window = (self.ahead_window * 2).min(MAX_READAHEAD_BLOCKS);
             if self.ahead > 1 {
-                self.fs.buffers().prefetch(block.0, self.ahead);
+                self.fs.prefetch(block, self.ahead);
             }
         }
         self.ahead -= 1;

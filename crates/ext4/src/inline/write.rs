@@ -53,10 +53,19 @@ impl Filesystem {
         inode: &mut Inode,
     ) -> Result<Vec<u8>> {
         let data = self.inline_data(inode)?;
-        inode.set_i_block(&[0; I_BLOCK_BYTES]);
-        inode.set_flags(inode.flags() - InodeFlags::INLINE_DATA);
-        self.make_empty(inode);
+        *inode = self.without_inline_data(inode);
         self.set_inline_attribute(handle, inode, None)?;
         Ok(data)
+    }
+
+    /// Returns `inode` as it is after [`Filesystem::remove_inline_data`], for claiming its blocks
+    /// before that.
+    #[must_use]
+    pub fn without_inline_data(&self, inode: &Inode) -> Inode {
+        let mut inode = *inode;
+        inode.set_i_block(&[0; I_BLOCK_BYTES]);
+        inode.set_flags(inode.flags() - InodeFlags::INLINE_DATA);
+        self.make_empty(&mut inode);
+        inode
     }
 }

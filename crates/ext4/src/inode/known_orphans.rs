@@ -37,15 +37,98 @@ pub(super) struct Slot {
     pub(super) index: usize,
 }
 
+/// The orphans that a handle added and removed, the last one at the end.
+#[derive(Debug, Default)]
+pub(crate) struct OrphanChanges(Vec<(OrphanChange, Ino)>);
+
+/// A change of the orphans.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum OrphanChange {
+    AddedToFile(Slot),
+    RemovedFromFile(Slot),
+    AddedToList,
+    RemovedFromList(Neighbours),
+}
+
 impl Orphans {
-    /// Drops the cached orphans, so that they are read again. Called when a handle that changed
-    /// them is undone.
-    pub(crate) fn invalidate(&self) {
-        *self.known.lock() = None;
+    /// Undoes the changes of a handle that was undone.
+    pub(crate) fn undo(&self, changes: &mut OrphanChanges) {
+        if changes.0.is_empty() {
+            return;
+        }
+        if let Some(known) = self.known.lock().as_mut() {
+            while let Some((change, ino)) = changes.0.pop() {
+                known.undo(change, ino);
+            }
+        }
     }
 }
 
 impl Known {
+    /// Makes a change, and records it in `changes`.
+    pub(super) fn apply(&mut self, changes: &mut OrphanChanges, change: OrphanChange, ino: Ino) {
+        match change {
+            OrphanChange::AddedToFile(slot) => self.add_to_file(ino, slot),
+            OrphanChange::RemovedFromFile(slot) => self.remove_from_file(ino, slot),
+            OrphanChange::AddedToList => self.insert(
+                ino,
+                Neighbours {
+                    previous: None,
+                    next: self.head,
+                },
+            ),
+            OrphanChange::RemovedFromList(neighbours) => self.remove(ino, neighbours),
+        }
+        changes.0.push((change, ino));
+    }
+
+    fn undo(&mut self, change: OrphanChange, ino: Ino) {
+        match change {
+            OrphanChange::AddedToFile(slot) => self.remove_from_file(ino, slot),
+            OrphanChange::RemovedFromFile(slot) => self.add_to_file(ino, slot),
+            OrphanChange::AddedToList => {
+                if let Some(&neighbours) = self.list.get(&ino) {
+                    self.remove(ino, neighbours);
+                }
+            }
+            OrphanChange::RemovedFromList(neighbours) => self.insert(ino, neighbours),
+        }
+    }
+
+    fn add_to_file(&mut self, ino: Ino, slot: Slot) {
+        self.free_slots.remove(&slot);
+        self.file.insert(ino, slot);
+    }
+
+    fn remove_from_file(&mut self, ino: Ino, slot: Slot) {
+        self.file.remove(&ino);
+        self.free_slots.insert(slot);
+    }
+
+    /// Inserts `ino` between two neighbors in the list.
+    fn insert(&mut self, ino: Ino, neighbours: Neighbours) {
+        self.list.insert(ino, neighbours);
+        self.join(neighbours.previous, Some(ino));
+        self.join(Some(ino), neighbours.next);
+    }
+
+    /// Removes `ino` from between its neighbors in the list.
+    fn remove(&mut self, ino: Ino, Neighbours { previous, next }: Neighbours) {
+        self.list.remove(&ino);
+        self.join(previous, next);
+    }
+
+    /// Makes `next` follow `previous`; `None` is the end, and the start.
+    fn join(&mut self, previous: Option<Ino>, next: Option<Ino>) {
+        if let Some(next) = next.and_then(|next| self.list.get_mut(&next)) {
+            next.previous = previous;
+        }
+        match previous.and_then(|previous| self.list.get_mut(&previous)) {
+            Some(previous) => previous.next = next,
+            None => self.head = next,
+        }
+    }
+
     /// Returns the orphans in the order in which their deletion or truncation must be finished.
     pub(super) fn all(&self) -> Vec<Ino> {
         let mut all = Vec::new();

@@ -14,7 +14,7 @@ mod known_orphans;
 mod orphan;
 pub(crate) mod write;
 
-pub(crate) use known_orphans::Orphans;
+pub(crate) use known_orphans::{OrphanChanges, Orphans};
 
 use crate::error::Place;
 use crate::ondisk::features::{Incompat, RoCompat};

@@ -9,13 +9,13 @@
 //!
 //! # State
 //! All orphans are also cached in memory, so that neither the list nor the file need be searched.
-//! After a handle that changed orphans was undone, the cache is filled again from the image.
+//! A change of them is undone with its handle.
 //!
 //! # Locking
 //! The lock of the cache is taken while a handle is open, and held only for the duration of a
 //! change.
 
-use super::known_orphans::{Known, Neighbours, Slot};
+use super::known_orphans::{Known, Neighbours, OrphanChange, Slot};
 use crate::error::{DamageAt, Place};
 use crate::journal::Handle;
 use crate::ondisk::checksum::Crc32c;
@@ -37,13 +37,14 @@ impl Filesystem {
             if known.file.contains_key(&ino) || known.list.contains_key(&ino) {
                 return Ok(());
             }
-            handle.has_changed_orphans = true;
-            let Some(slot) = known.free_slots.first().copied() else {
-                return self.add_to_orphan_list(handle, known, ino);
+            let change = if let Some(slot) = known.free_slots.first().copied() {
+                self.set_orphan_slot(handle, known.file_seed, slot, Some(ino))?;
+                OrphanChange::AddedToFile(slot)
+            } else {
+                self.add_to_orphan_list(handle, known.head, ino)?;
+                OrphanChange::AddedToList
             };
-            self.set_orphan_slot(handle, known.file_seed, slot, Some(ino))?;
-            known.free_slots.remove(&slot);
-            known.file.insert(ino, slot);
+            known.apply(&mut handle.orphans, change, ino);
             Ok(())
         })
     }
@@ -52,15 +53,16 @@ impl Filesystem {
     pub fn remove_orphan(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         self.with_orphans(|known| {
             let ino = inode.ino();
-            if let Some(&slot) = known.file.get(&ino) {
-                handle.has_changed_orphans = true;
+            let change = if let Some(&slot) = known.file.get(&ino) {
                 self.set_orphan_slot(handle, known.file_seed, slot, None)?;
-                known.file.remove(&ino);
-                known.free_slots.insert(slot);
+                OrphanChange::RemovedFromFile(slot)
             } else if let Some(&at) = known.list.get(&ino) {
-                handle.has_changed_orphans = true;
-                self.remove_from_orphan_list(handle, known, ino, at)?;
-            }
+                self.remove_from_orphan_list(handle, ino, at)?;
+                OrphanChange::RemovedFromList(at)
+            } else {
+                return Ok(());
+            };
+            known.apply(&mut handle.orphans, change, ino);
             Ok(())
         })
     }
@@ -176,28 +178,21 @@ impl Filesystem {
         })
     }
 
+    /// Inserts `ino` before `head` into the list on the image.
     fn add_to_orphan_list(
         &self,
         handle: &mut Handle<'_>,
-        known: &mut Known,
+        head: Option<Ino>,
         ino: Ino,
     ) -> Result<()> {
-        let next = known.head;
-        self.set_next_orphan(handle, ino, next)?;
-        self.update_superblock(handle, |superblock| superblock.set_last_orphan(Some(ino)))?;
-        let previous = None;
-        known.list.insert(ino, Neighbours { previous, next });
-        if let Some(old_head) = next.and_then(|next| known.list.get_mut(&next)) {
-            old_head.previous = Some(ino);
-        }
-        known.head = Some(ino);
-        Ok(())
+        self.set_next_orphan(handle, ino, head)?;
+        self.update_superblock(handle, |superblock| superblock.set_last_orphan(Some(ino)))
     }
 
+    /// Removes `ino` from between its neighbors in the list on the image.
     fn remove_from_orphan_list(
         &self,
         handle: &mut Handle<'_>,
-        known: &mut Known,
         ino: Ino,
         Neighbours { previous, next }: Neighbours,
     ) -> Result<()> {
@@ -207,16 +202,7 @@ impl Filesystem {
                 superblock.set_last_orphan(next);
             })?,
         }
-        self.set_next_orphan(handle, ino, None)?;
-        known.list.remove(&ino);
-        if let Some(next) = next.and_then(|next| known.list.get_mut(&next)) {
-            next.previous = previous;
-        }
-        match previous.and_then(|previous| known.list.get_mut(&previous)) {
-            Some(previous) => previous.next = next,
-            None => known.head = next,
-        }
-        Ok(())
+        self.set_next_orphan(handle, ino, None)
     }
 
     /// Makes `next` follow `ino` in the list. If the inode `ino` is damaged, its checksum is not

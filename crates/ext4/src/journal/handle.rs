@@ -10,6 +10,12 @@
 //! Other threads that need a handle wait for the open one, so a handle is open for microseconds
 //! only. Writes of data, commits and checkpoints are done while no handle is open.
 //!
+//! # No waiting
+//! A handle never waits for a device, because everyone else would wait for the handle. A block that
+//! is not in memory makes the handle give way: it is undone, the block is read, and the operation is
+//! repeated ([`Filesystem::change`]; [`crate::needs`] describes how). The caller's closure therefore
+//! changes nothing except through the handle, and publishes its results after it returned.
+//!
 //! # Visibility
 //! Other threads can read each change as soon as it is made. The caller must therefore lock the
 //! inode, the mapping or the directory against readers before it opens the handle.
@@ -28,7 +34,10 @@
 use super::running::{Running, Tid};
 use super::touched::{Before, Touched};
 use crate::alloc::AllocationChanges;
+use crate::attempt::{self, Attempt};
 use crate::error::Place;
+use crate::inode::OrphanChanges;
+use crate::needs::Needs;
 use crate::sync::MutexGuard;
 use crate::xattr::SharingChanges;
 use crate::{Error, Filesystem, FsBlock, Ino, Result};
@@ -51,9 +60,11 @@ pub struct Handle<'f> {
     pub(crate) allocation: AllocationChanges,
     /// The changes of attribute sharing, which take effect when the handle stops.
     pub(crate) sharing: SharingChanges,
-    /// Whether the handle added or removed an orphan.
-    pub(crate) has_changed_orphans: bool,
+    /// The orphans that the handle added and removed.
+    pub(crate) orphans: OrphanChanges,
     stopped: bool,
+    /// Whether its reads are limited to memory. `None` if it may wait.
+    attempt: Option<Attempt>,
 }
 
 impl<'f> Handle<'f> {
@@ -71,8 +82,9 @@ impl<'f> Handle<'f> {
             credits,
             allocation: AllocationChanges::default(),
             sharing: SharingChanges::default(),
-            has_changed_orphans: false,
+            orphans: OrphanChanges::default(),
             stopped: false,
+            attempt: None,
         }
     }
 
@@ -89,11 +101,11 @@ impl<'f> Handle<'f> {
         self.credits
     }
 
-    /// Changes the metadata block `block`, which belongs to `ino`, with `edit`. If the block is not
-    /// cached, it is read without verification: the caller must already have verified it.
+    /// Changes the metadata block `block`, which belongs to `ino`, with `edit`. The block is not
+    /// verified: the caller must already have verified it.
     ///
     /// # Errors
-    /// The device's error, [`Error::Corrupt`] if `block` cannot hold metadata, or the error of
+    /// [`Error::NotInMemory`], [`Error::Corrupt`] if `block` cannot hold metadata, or the error of
     /// `edit`. If `edit` returns an error, the changes that it has already made remain visible
     /// until the handle is dropped.
     pub fn update<R>(
@@ -245,6 +257,10 @@ impl<'f> Handle<'f> {
         reason = "callers that do not wait for the commit do not need the transaction number"
     )]
     pub fn stop(mut self) -> Tid {
+        if self.attempt.is_some() && attempt::has_missed() {
+            // What it changed may lack a part. No commit reports success any more.
+            self.fs.broken("a handle read a block after its change");
+        }
         self.stopped = true;
         let tid = self.running.tid();
         let running = &mut *self.running;
@@ -278,6 +294,36 @@ impl<'f> Handle<'f> {
     }
 }
 
+impl Filesystem {
+    /// Calls `change` with an open handle that may change `credits` blocks. Returns the handle, still
+    /// open, and the result: the caller publishes the result and stops the handle.
+    ///
+    /// The handle does not wait for the device. If `change` needs a block that is not in memory, its
+    /// changes are undone, its result is dropped, the block is read, and it is called again. So it must
+    /// not change anything that the handle does not undo.
+    ///
+    /// # Errors
+    /// The error of `change`, whose changes are undone, or of [`Filesystem::start`].
+    pub fn change<'f, R, E: From<Error>>(
+        &'f self,
+        credits: u32,
+        mut change: impl FnMut(&mut Handle<'f>) -> Result<R, E>,
+    ) -> Result<(Handle<'f>, R), E> {
+        let mut needs = Needs::new(self);
+        loop {
+            let mut handle = self.start(credits)?;
+            handle.attempt = Some(needs.attempt());
+            let result = change(&mut handle);
+            if !attempt::has_missed() {
+                return result.map(|result| (handle, result));
+            }
+            drop(result);
+            drop(handle);
+            needs.provide();
+        }
+    }
+}
+
 impl Drop for Handle<'_> {
     fn drop(&mut self) {
         if !self.stopped {
@@ -301,9 +347,8 @@ impl Drop for Handle<'_> {
                 running.add(block);
             });
             self.fs.allocator().undo(&mut self.allocation);
-            if self.has_changed_orphans {
-                self.fs.orphans.invalidate();
-            }
+            self.fs.orphans.undo(&mut self.orphans);
+            self.fs.sharing.undo(&mut self.sharing);
         }
         self.running.pool.touched = std::mem::take(&mut self.touched);
     }
@@ -312,7 +357,11 @@ impl Drop for Handle<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::test_image::{assert_stopped, open};
-    use crate::{FsBlock, Ino};
+    use crate::{Error, FsBlock, Goal, Ino, Result};
+
+    /// Blocks of the last group that are not in use, in different frames.
+    const FREE: FsBlock = FsBlock(9000);
+    const COLD: FsBlock = FsBlock(9100);
 
     #[test]
     fn handle_that_exceeds_its_credits_stops_writing() {
@@ -326,5 +375,98 @@ mod tests {
         handle.granted -= 1;
         handle.stop();
         assert_stopped(&fs, "a handle changed more blocks than its credits allow");
+    }
+
+    #[test]
+    fn handle_that_needs_a_cold_block_is_undone_and_repeated() {
+        let fs = open();
+        let mut calls = 0;
+        let changed = fs.change(2, |handle| -> Result<()> {
+            calls += 1;
+            assert_eq!(fs.buffers().dirty(FREE.0), None);
+            handle.create(FREE, Ino::ROOT, |_| Ok(()))?;
+            handle.update(COLD, Ino::ROOT, |bytes| {
+                bytes.fill(7);
+                Ok(())
+            })
+        });
+        let (handle, ()) = changed.unwrap();
+        assert!(fs.buffers().dirty(COLD.0).is_some());
+        fs.commit(handle.stop()).unwrap();
+        assert_eq!(calls, 2);
+        fs.close().unwrap();
+    }
+
+    #[test]
+    fn miss_that_an_operation_tolerates_makes_it_give_way_nevertheless() {
+        let fs = open();
+        let mut calls = 0;
+        let read = fs.change(0, |_| -> Result<bool> {
+            calls += 1;
+            Ok(fs.metadata_block_unchecked(COLD, Ino::ROOT).is_ok())
+        });
+        assert!(read.unwrap().1);
+        assert_eq!(calls, 2);
+    }
+
+    #[test]
+    fn cold_block_that_cannot_be_read_is_an_error_of_the_second_attempt() {
+        let fs = open();
+        let past_end = FsBlock(1 << 40);
+        let mut calls = 0;
+        let read = fs.change(0, |_| -> Result<()> {
+            calls += 1;
+            for _ in 0..2 {
+                let error = fs
+                    .metadata_block_unchecked(past_end, Ino::ROOT)
+                    .unwrap_err();
+                let is_miss = matches!(error, Error::NotInMemory(block) if block == past_end);
+                let is_final = matches!(error, Error::Unreadable { .. });
+                assert!(if calls == 1 { is_miss } else { is_final }, "{error}");
+            }
+            Ok(())
+        });
+        drop(read.unwrap());
+        assert_eq!(calls, 2);
+    }
+
+    #[test]
+    fn claim_outlives_the_handle_that_took_it_and_gave_way() {
+        let fs = open();
+        let free = || fs.free_counts().unwrap().0;
+        let before = free();
+        let claim = fs.claim(Goal::default(), 4, None).unwrap();
+        let (mut calls, blocks) = (0, claim.blocks());
+        let taken = fs.change(10, |handle| -> Result<()> {
+            calls += 1;
+            fs.take(handle, claim.clone())?;
+            assert_eq!(free(), before - u64::from(blocks));
+            // Nobody else gets the blocks meanwhile.
+            let other = fs.claim(Goal::default(), 4, None)?;
+            assert!(other.start().0 >= claim.start().0 + u64::from(blocks));
+            drop(fs.metadata_block_unchecked(COLD, Ino::ROOT)?);
+            Ok(())
+        });
+        taken.unwrap().0.stop();
+        drop(claim);
+        assert!(calls >= 2);
+        assert_eq!(free(), before - u64::from(blocks));
+        fs.close().unwrap();
+    }
+
+    #[test]
+    fn failed_handle_frees_what_it_took_without_another_claim() {
+        let fs = open();
+        let before = fs.free_counts().unwrap().0;
+        let start = fs.claim(Goal::default(), 4, None).unwrap().start();
+        let failed = fs.change(10, |handle| -> Result<()> {
+            let claim = fs.claim(Goal::default(), 4, None)?;
+            assert_eq!(claim.start(), start);
+            fs.take(handle, claim)?;
+            Err(Error::NoSpace)
+        });
+        assert!(matches!(failed, Err(Error::NoSpace)));
+        assert_eq!(fs.free_counts().unwrap().0, before);
+        assert_eq!(fs.claim(Goal::default(), 4, None).unwrap().start(), start);
     }
 }

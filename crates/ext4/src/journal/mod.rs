@@ -67,7 +67,7 @@ mod running;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
 #[cfg(test)]
-mod test_image;
+pub(crate) mod test_image;
 mod touched;
 mod transactions;
 mod writer;

@@ -9,7 +9,7 @@ use larder_testkit::e2fsprogs::new_image;
 use std::sync::Arc;
 
 /// Opens an image of 12 MiB, with a journal and blocks of 1 KiB.
-pub(super) fn open() -> Filesystem {
+pub(crate) fn open() -> Filesystem {
     let image = MemoryDevice::new(new_image("-t ext4 -b 1024", "12M").unwrap());
     let device: Arc<dyn BlockDevice> = Arc::new(image);
     let superblock = Superblock::read(&*device).unwrap();

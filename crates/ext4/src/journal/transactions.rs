@@ -6,6 +6,7 @@ use super::log::RecoveryCounts;
 use super::running::Tid;
 use super::writer::{Journal, Writer};
 use crate::alloc::Space;
+use crate::attempt::Suspended;
 use crate::ondisk::superblock::{ErrorCode, ErrorRecord};
 use crate::ondisk::time::Timestamp;
 use crate::sync::lock_after_spinning;
@@ -68,6 +69,10 @@ impl Filesystem {
 
     /// Opens a handle that may change `credits` blocks. Waits while another handle is open, and for
     /// a commit or a checkpoint if the running transaction or the log has too little space.
+    ///
+    /// This handle waits for the device when it needs a block, and everyone else waits for it. It is
+    /// for a file system that no other thread uses: for recovery, and for tests. Otherwise,
+    /// [`Filesystem::change`] is used.
     ///
     /// # Errors
     /// [`Error::ReadOnly`] if the file system is not open for writing, or writing has failed;
@@ -229,6 +234,8 @@ impl Filesystem {
             return;
         }
         tracing::error!("writing has stopped, and the file system is now read-only: {error}");
+        // A handle may be open, but nobody waits for it any more.
+        let _may_wait = Suspended::new();
         if matches!(error, Error::InUse(_)) {
             // Another host may have mounted the image, so not even the error may be written to the
             // image.

@@ -9,7 +9,7 @@ use super::change::MapChange;
 use crate::error::Place;
 use crate::ondisk::features::RoCompat;
 use crate::ondisk::inode::InodeFlags;
-use crate::{FileKind, Filesystem, FsBlock, Inode, Result};
+use crate::{Error, FileKind, Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
 
 /// The message of the error if a block and the file block that it is mapped to have different
@@ -133,12 +133,15 @@ impl MapChange<'_, '_> {
         // The last cluster may extend past the end of the file system.
         let end = blocks.end.min(self.fs.superblock().blocks_count);
         let present = u32::try_from(end.saturating_sub(blocks.start)).unwrap_or(u32::MAX);
-        self.fs.free_blocks(
-            self.handle,
-            FsBlock(blocks.start),
-            present,
-            self.inode.ino(),
-        )?;
+        let start = FsBlock(blocks.start);
+        let freed = self
+            .fs
+            .free_blocks(self.handle, start, present, self.inode.ino());
+        match freed {
+            // The handle gives way. It continues, so that all missing bitmaps are read at once.
+            Err(Error::NotInMemory(_)) => {}
+            freed => freed?,
+        }
         self.count_blocks(-signed(count));
         Ok(())
     }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 const MAX_USERS: u32 = 1024;
 
 /// The new contents of an attribute block, for one user.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Contents {
     bytes: Arc<[u8]>,
     /// The key in the cache with which the block is searched for and offered; `None` if the block

@@ -68,12 +68,14 @@ pub(super) enum Store {
     Inodes,
 }
 
-/// The changes to the caches that are made when a handle stops. They are discarded if the handle is
-/// dropped.
+/// The changes that a handle makes to the caches. Entries are added when it stops; those that it
+/// deleted are restored if it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct SharingChanges {
     /// New contents: the cache, the hash, and the block or inode.
     offers: Vec<(Store, u32, u64)>,
+    /// Contents whose entry was deleted: the cache, the hash, and the block or inode.
+    withdrawn: Vec<(Store, u32, u64)>,
     shares: u64,
     saved_clusters: i64,
 }
@@ -158,6 +160,13 @@ impl Sharing {
         }
     }
 
+    /// Undoes `changes` when their handle is undone: the contents of what it withdrew are as before.
+    pub(crate) fn undo(&self, changes: &mut SharingChanges) {
+        for (store, hash, value) in changes.withdrawn.drain(..) {
+            self.offer(store, hash, value);
+        }
+    }
+
     /// Offers the contents of `value`, whose hash is `hash`, for sharing. An entry that is marked
     /// as full stays marked. If `value` already has the maximum number of users, a search detects
     /// this.
@@ -183,6 +192,9 @@ impl Sharing {
         value: u64,
     ) {
         changes.withdraw(store, value);
+        if self.cache(store).get(hash, value).is_some() {
+            changes.withdrawn.push((store, hash, value));
+        }
         while let Deletion::InUse(held) = self.cache(store).delete_or_get(hash, value) {
             held.wait_unused();
         }

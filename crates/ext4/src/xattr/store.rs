@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// The attributes of an inode before and after a change, and the new contents of the block.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Change {
     before: Attributes,
     after: Attributes,

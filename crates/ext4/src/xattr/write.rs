@@ -32,10 +32,10 @@ pub enum XattrMode {
 }
 
 /// A planned change of an inode's attributes, to be made by [`Filesystem::change_xattrs`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct XattrChange<'a>(Planned<'a>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Planned<'a> {
     /// The new attributes are prepared and need only be written.
     Change(Change),

@@ -82,15 +82,19 @@ pub fn start(fs: &Filesystem, ino: Ino) -> Result<(Handle<'_>, Inode), Error> {
 }
 
 pub fn set(fs: &Filesystem, ino: Ino, name: &[u8], value: &[u8]) -> Result<(), Error> {
-    let (mut handle, mut inode) = start(fs, ino)?;
-    fs.set_xattr(&mut handle, &mut inode, name, value, XattrMode::Any)?;
+    let credits = fs.xattr_credits(&fs.inode(ino)?);
+    let (handle, ()) = fs.change(credits, |handle| {
+        fs.set_xattr(handle, &mut fs.inode(ino)?, name, value, XattrMode::Any)
+    })?;
     handle.stop();
     Ok(())
 }
 
 pub fn remove(fs: &Filesystem, ino: Ino, name: &[u8]) -> Result<(), Error> {
-    let (mut handle, mut inode) = start(fs, ino)?;
-    fs.remove_xattr(&mut handle, &mut inode, name)?;
+    let credits = fs.xattr_credits(&fs.inode(ino)?);
+    let (handle, ()) = fs.change(credits, |handle| {
+        fs.remove_xattr(handle, &mut fs.inode(ino)?, name)
+    })?;
     handle.stop();
     Ok(())
 }
@@ -196,9 +200,8 @@ pub fn set_undone(fs: &Filesystem, ino: Ino, name: &[u8], value: &[u8]) {
 /// the number of attributes.
 pub fn remove_all(fs: &Filesystem, ino: Ino) {
     loop {
-        let mut handle = fs.start(40).expect("handle");
-        let mut inode = fs.inode(ino).expect("inode");
-        let done = fs.drop_xattrs(&mut handle, &mut inode).expect("dropped");
+        let dropped = fs.change(40, |handle| fs.drop_xattrs(handle, &mut fs.inode(ino)?));
+        let (handle, done) = dropped.expect("dropped");
         handle.stop();
         if done {
             break;

@@ -75,14 +75,16 @@ impl Subject {
         &mut self,
         blocks: u32,
         spare_credits: u64,
-        change: impl FnOnce(&Filesystem, &mut Handle<'_>, &mut Inode) -> Result<R>,
+        change: impl Fn(&Filesystem, &mut Handle<'_>, &mut Inode) -> Result<R>,
     ) -> Result<R> {
         let spare = u32::try_from(self.random.below(spare_credits + 1)).expect("small");
         let credits = self.fs.map_credits(&self.inode, blocks) + spare;
-        let mut handle = self.fs.start(credits)?;
-        let mut inode = self.inode;
-        let result = change(&self.fs, &mut handle, &mut inode)?;
-        self.fs.write_inode(&mut handle, &inode)?;
+        let (handle, (inode, result)) = self.fs.change(credits, |handle| -> Result<_> {
+            let mut inode = self.inode;
+            let result = change(&self.fs, handle, &mut inode)?;
+            self.fs.write_inode(handle, &inode)?;
+            Ok((inode, result))
+        })?;
         handle.stop();
         self.inode = inode;
         Ok(result)
@@ -163,7 +165,7 @@ impl Subject {
         let (block, blocks) = (claim.start().0, claim.blocks());
         assert!((1..=want).contains(&blocks), "{blocks} of {want} blocks");
         self.change(blocks, 0, |fs, handle, inode| {
-            fs.map_claim(handle, inode, start, claim, is_written)
+            fs.map_claim(handle, inode, start, claim.clone(), is_written)
         })
         .expect("mapped");
         for (at, block) in (at..at + u64::from(blocks)).zip(block..) {
@@ -178,7 +180,7 @@ impl Subject {
             let before = left.clone();
             left = self
                 .change(1, SPARE_CREDITS, |fs, handle, inode| {
-                    fs.set_written(handle, inode, left, is_written)
+                    fs.set_written(handle, inode, left.clone(), is_written)
                 })
                 .expect("set written");
             assert!(left.is_empty() || left.start > before.start, "{before:?}");
@@ -194,7 +196,7 @@ impl Subject {
             let before = left.clone();
             left = self
                 .change(1, SPARE_CREDITS, |fs, handle, inode| {
-                    fs.unmap(handle, inode, left)
+                    fs.unmap(handle, inode, left.clone())
                 })
                 .expect("unmapped");
             assert!(left.is_empty() || left.end < before.end, "{before:?}");
@@ -216,7 +218,7 @@ impl Subject {
             let before = left.clone();
             left = self
                 .change(1, SPARE_CREDITS, |fs, handle, inode| {
-                    fs.shift(handle, inode, left, by_signed)
+                    fs.shift(handle, inode, left.clone(), by_signed)
                 })
                 .expect("moved");
             assert!(left.is_empty() || left != before, "{before:?}");

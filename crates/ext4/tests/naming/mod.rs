@@ -113,12 +113,14 @@ impl Subject {
     /// Changes the directory in its own handle, and writes it on success.
     fn change(
         &mut self,
-        change: impl FnOnce(&Filesystem, &mut Handle<'_>, &mut Inode) -> Result<(), Error>,
+        change: impl Fn(&Filesystem, &mut Handle<'_>, &mut Inode) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut handle = self.fs.start(CREDITS)?;
-        let mut dir = self.dir;
-        change(&self.fs, &mut handle, &mut dir)?;
-        self.fs.write_inode(&mut handle, &dir)?;
+        let (handle, dir) = self.fs.change(CREDITS, |handle| -> Result<_, Error> {
+            let mut dir = self.dir;
+            change(&self.fs, handle, &mut dir)?;
+            self.fs.write_inode(handle, &dir)?;
+            Ok(dir)
+        })?;
         handle.stop();
         self.dir = dir;
         Ok(())

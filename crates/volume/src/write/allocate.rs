@@ -132,7 +132,9 @@ impl Writer {
             .claim_for(&live.inode()?, start, blocks, Some(reservation))?;
         let (len, claimed) = (claim.blocks(), reserved - reservation.clusters());
         let mapped = self.change_mapping(live, len, |handle, inode| {
-            Ok(self.fs().map_claim(handle, inode, start, claim, false)?)
+            Ok(self
+                .fs()
+                .map_claim(handle, inode, start, claim.clone(), false)?)
         });
         if mapped.is_err() {
             reservation.add(self.fs().reserve_again(claimed)?);
@@ -168,7 +170,7 @@ impl Writer {
         &self,
         live: &Live<'_>,
         blocks: u32,
-        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<R>,
+        change: impl FnMut(&mut Handle<'_>, &mut Inode) -> Result<R>,
     ) -> Result<R> {
         let credits = self.fs().map_credits(&live.inode()?, blocks);
         live.change(
@@ -315,25 +317,18 @@ impl Writer {
         let size_bytes = size_bytes - (bytes.end - bytes.start);
         let boundaries = [blocks.start, blocks.end];
         let all = blocks.start..FILE_BLOCKS;
-        let mut hole = blocks.clone();
         self.remap(live, all, &boundaries, |handle, inode, left| {
-            // First unmap the removed range, in this handle if the credits suffice, otherwise in
-            // several calls.
-            let mut rest_of_hole = hole.clone();
-            if !hole.is_empty() {
-                rest_of_hole = self.fs().unmap(handle, inode, hole.clone())?;
-                if !rest_of_hole.is_empty() {
-                    hole = rest_of_hole;
-                    return Ok(left);
-                }
+            // Until the first move, there may be content in the range. It is removed in one handle,
+            // unless it is too large.
+            let is_moving = left.start >= blocks.end;
+            if !is_moving && !self.fs().unmap(handle, inode, blocks.clone())?.is_empty() {
+                return Ok(left);
             }
             let following = left.start.max(blocks.end)..left.end;
             let rest = self.fs().shift(handle, inode, following, -by)?;
             if rest.is_empty() {
                 inode.set_size_bytes(size_bytes);
             }
-            // Update `hole` only when the step has succeeded, because a failed step is repeated.
-            hole = rest_of_hole;
             Ok(rest)
         })?;
         // Since the shift, a reader may have filled the last page with content past the new end.

@@ -112,7 +112,7 @@ impl Writer {
         let mut not_written = NotWritten::default();
         let _shared = live.map.read();
         let (inode, covered) = {
-            let mut state = live.state();
+            let mut state = live.loaded()?;
             let inode = live.present_in(&mut state)?;
             let mut covered = BlockSet::default();
             let dirty = &state.dirty;

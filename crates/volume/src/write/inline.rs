@@ -67,28 +67,36 @@ impl Writer {
         let _exclusive = live.writeback.lock();
         let _map = live.map.write();
         let (fs, block_bytes) = (self.fs(), self.inodes.block_bytes());
-        let credits = fs.map_credits(&live.inode()?, 1).saturating_add(CREDITS);
+        let inode = live.inode()?;
+        let credits = fs.map_credits(&inode, 1).saturating_add(CREDITS);
+        let mut block = fs.inline_data(&inode)?;
+        if block.is_empty() {
+            return live.change(credits, |handle, inode| {
+                fs.remove_inline_data(handle, inode)?;
+                Ok(())
+            });
+        }
+        let len = usize::try_from(block_bytes).unwrap_or(0);
+        if block.len() > len {
+            return Err(Error::FileTooLarge(live.ino()).into());
+        }
+        block.resize(len, 0);
+        let empty = fs.without_inline_data(&inode);
+        let claim = fs.claim_for(&empty, FileBlock(0), 1, None)?;
+        if !fs.journals_content() {
+            // Like all content, before it is mapped, and not while the handle is open.
+            let offset_bytes = claim.start().0 * block_bytes;
+            self.write_back.write_to_device(&block, offset_bytes)?;
+        }
         live.change(credits, |handle, inode| {
-            let mut block = fs.remove_inline_data(handle, inode)?;
-            if block.is_empty() {
-                return Ok(());
-            }
-            let claim = fs.claim_for(inode, FileBlock(0), 1, None)?;
-            let len = usize::try_from(block_bytes).unwrap_or(0);
-            if block.len() > len {
-                return Err(Error::FileTooLarge(live.ino()).into());
-            }
-            block.resize(len, 0);
+            fs.remove_inline_data(handle, inode)?;
             if fs.journals_content() {
                 handle.create(claim.start(), live.ino(), |bytes| {
                     bytes.copy_from_slice(&block);
                     Ok(())
                 })?;
-            } else {
-                let offset_bytes = claim.start().0 * block_bytes;
-                self.write_back.write_to_device(&block, offset_bytes)?;
             }
-            Ok(fs.map_claim(handle, inode, FileBlock(0), claim, true)?)
+            Ok(fs.map_claim(handle, inode, FileBlock(0), claim.clone(), true)?)
         })
     }
 }

@@ -105,32 +105,35 @@ impl Volume {
         replaced: Option<&Live<'_>>,
     ) -> Result<()> {
         let fs = self.fs();
-        let mut handle = fs.start(NAME_CREDITS)?;
-        let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
-        let mut old = replaced.map(Live::inode).transpose()?;
-        let entry = entry_of(&inode);
-        if old.is_some() {
-            fs.set_entry(&mut handle, &mut dir, name, entry)?;
-        } else {
-            fs.add_entry(&mut handle, &mut dir, name, entry)?;
-        }
-        if inode.links() == 0 {
-            fs.remove_orphan(&mut handle, &mut inode)?;
-        }
-        inode.set_links(inode.links() + 1);
-        inode.set_ctime(self.writer.now());
-        self.writer.stamp(&mut dir);
-        fs.write_inode(&mut handle, &inode)?;
-        fs.write_inode(&mut handle, &dir)?;
-        if let Some(old) = &mut old {
-            self.writer.drop_name(&mut handle, old)?;
-        }
+        let (handle, (dir, inode, old)) = fs.change(NAME_CREDITS, |handle| -> Result<_> {
+            let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
+            let mut old = replaced.map(Live::inode).transpose()?;
+            let entry = entry_of(&inode);
+            if old.is_some() {
+                fs.set_entry(handle, &mut dir, name, entry)?;
+            } else {
+                fs.add_entry(handle, &mut dir, name, entry)?;
+            }
+            if inode.links() == 0 {
+                fs.remove_orphan(handle, &mut inode)?;
+            }
+            inode.set_links(inode.links() + 1);
+            inode.set_ctime(self.writer.now());
+            self.writer.stamp(&mut dir);
+            fs.write_inode(handle, &inode)?;
+            fs.write_inode(handle, &dir)?;
+            if let Some(old) = &mut old {
+                self.writer.drop_name(handle, old)?;
+            }
+            Ok((dir, inode, old))
+        })?;
         live.publish_attributes(&handle, &inode);
         dir_live.publish(&handle, &dir);
         if let (Some(live), Some(inode)) = (replaced, &old) {
             live.publish_attributes(&handle, inode);
         }
         handle.stop();
+        let entry = entry_of(&inode);
         self.inodes.insert_dentry(dir_live.ino(), name, Some(entry));
         if let (Some(live), Some(inode)) = (replaced, &old) {
             self.writer.delete_if_unused(live, inode);

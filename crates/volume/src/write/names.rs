@@ -89,15 +89,17 @@ impl Volume {
             if is_directory {
                 check_room_for_subdirectory(fs.superblock(), &dir)?;
             }
-            let mut handle = fs.start(NAME_CREDITS)?;
-            let mut dir = dir_live.inode()?;
-            let child = self.make_inode(&mut handle, &dir, what, new)?;
-            fs.add_entry(&mut handle, &mut dir, name, entry_of(&child))?;
-            if is_directory {
-                add_subdirectory(&mut dir);
-            }
-            self.writer.stamp(&mut dir);
-            fs.write_inode(&mut handle, &dir)?;
+            let (handle, (dir, child)) = fs.change(NAME_CREDITS, |handle| -> Result<_> {
+                let mut dir = dir_live.inode()?;
+                let child = self.make_inode(handle, &dir, what, new)?;
+                fs.add_entry(handle, &mut dir, name, entry_of(&child))?;
+                if is_directory {
+                    add_subdirectory(&mut dir);
+                }
+                self.writer.stamp(&mut dir);
+                fs.write_inode(handle, &dir)?;
+                Ok((dir, child))
+            })?;
             self.live(child.ino())?.publish(&handle, &child);
             dir_live.publish(&handle, &dir);
             handle.stop();
@@ -199,11 +201,13 @@ impl Volume {
             let dir = dir_live.inode()?;
             check_changeable(&dir, b"")?;
             let fs = self.fs();
-            let mut handle = fs.start(NAME_CREDITS)?;
-            let mut inode = self.make_inode(&mut handle, &dir, what, new)?;
-            inode.set_links(0);
-            fs.add_orphan(&mut handle, &mut inode)?;
-            fs.write_inode(&mut handle, &inode)?;
+            let (handle, inode) = fs.change(NAME_CREDITS, |handle| -> Result<_> {
+                let mut inode = self.make_inode(handle, &dir, what, new)?;
+                inode.set_links(0);
+                fs.add_orphan(handle, &mut inode)?;
+                fs.write_inode(handle, &inode)?;
+                Ok(inode)
+            })?;
             self.live(inode.ino())?.publish(&handle, &inode);
             handle.stop();
             Ok(self.metadata_of(&inode))

@@ -154,20 +154,26 @@ impl Writer {
         let mut blocks = 0..FILE_BLOCKS;
         let fs = self.fs();
         loop {
-            let mut handle = fs.start(DELETE_CREDITS)?;
-            let mut inode = live.inode()?;
-            blocks = self.unmap_some(&mut handle, &mut inode, blocks)?;
-            let is_empty = blocks.is_empty() && fs.drop_xattrs(&mut handle, &mut inode)?;
-            if is_empty {
-                fs.remove_orphan(&mut handle, &mut inode)?;
-                fs.delete_inode(&mut handle, &mut inode, self.now())?;
+            let (handle, (left, inode)) = fs.change(DELETE_CREDITS, |handle| -> Result<_> {
+                let mut inode = live.inode()?;
+                let left = self.unmap_some(handle, &mut inode, blocks.clone())?;
+                let is_empty = left.is_empty() && fs.drop_xattrs(handle, &mut inode)?;
+                if is_empty {
+                    fs.remove_orphan(handle, &mut inode)?;
+                    fs.delete_inode(handle, &mut inode, self.now())?;
+                    return Ok((left, None));
+                }
+                fs.write_inode(handle, &inode)?;
+                Ok((left, Some(inode)))
+            })?;
+            let Some(inode) = inode else {
                 live.drop_state();
                 handle.stop();
                 return Ok(());
-            }
-            fs.write_inode(&mut handle, &inode)?;
+            };
             live.publish(&handle, &inode);
             handle.stop();
+            blocks = left;
         }
     }
 }

@@ -271,25 +271,28 @@ impl Rename<'_, '_> {
     /// state.
     fn change(&self, moved: &Live<'_>, other: Option<&Live<'_>>) -> Result<Option<Inode>> {
         let fs = self.volume.fs();
-        let mut handle = fs.start(NAME_CREDITS * 2)?;
-        let dirs: Result<Vec<Inode>> = self.dirs.iter().map(Live::inode).collect();
-        let mut changed = Changed {
-            dirs: dirs?,
-            moved: moved.inode()?,
-            other: other.map(Live::inode).transpose()?,
-            whiteout: None,
-        };
-        let old_entry = if self.flags.contains(RenameFlags::EXCHANGE) {
-            self.exchange(&mut handle, &mut changed)?
-        } else {
-            self.replace(&mut handle, &mut changed)?
-        };
-        changed.moved.set_ctime(self.volume.writer.now());
-        fs.write_inode(&mut handle, &changed.moved)?;
-        for dir in &mut changed.dirs {
-            self.volume.writer.stamp(dir);
-            fs.write_inode(&mut handle, dir)?;
-        }
+        let (handle, (changed, old_entry)) =
+            fs.change(NAME_CREDITS * 2, |handle| -> Result<_> {
+                let dirs: Result<Vec<Inode>> = self.dirs.iter().map(Live::inode).collect();
+                let mut changed = Changed {
+                    dirs: dirs?,
+                    moved: moved.inode()?,
+                    other: other.map(Live::inode).transpose()?,
+                    whiteout: None,
+                };
+                let old_entry = if self.flags.contains(RenameFlags::EXCHANGE) {
+                    self.exchange(handle, &mut changed)?
+                } else {
+                    self.replace(handle, &mut changed)?
+                };
+                changed.moved.set_ctime(self.volume.writer.now());
+                fs.write_inode(handle, &changed.moved)?;
+                for dir in &mut changed.dirs {
+                    self.volume.writer.stamp(dir);
+                    fs.write_inode(handle, dir)?;
+                }
+                Ok((changed, old_entry))
+            })?;
         let moved_entry = entry_of(&changed.moved);
         moved.publish_attributes(&handle, &changed.moved);
         if let (Some(live), Some(inode)) = (other, &changed.other) {

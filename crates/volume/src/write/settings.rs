@@ -174,7 +174,7 @@ impl Volume {
             };
             self.change_locked(&live, |handle, inode| {
                 inode.set_ctime(self.writer.now());
-                Ok(self.fs().change_xattrs(handle, inode, change)?)
+                Ok(self.fs().change_xattrs(handle, inode, change.clone())?)
             })
         })
     }
@@ -274,8 +274,9 @@ impl Volume {
     /// `EINVAL`, `EROFS`, or an error of the image.
     pub fn set_label(&self, label: &[u8]) -> Result<()> {
         self.writer.change(|| {
-            let mut handle = self.fs().start(1)?;
-            self.fs().set_label(&mut handle, label)?;
+            let (handle, ()) = self
+                .fs()
+                .change(1, |handle| self.fs().set_label(handle, label))?;
             handle.stop();
             Ok(())
         })
@@ -286,7 +287,7 @@ impl Volume {
     fn change_inode(
         &self,
         ino: Ino,
-        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
+        change: impl FnMut(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
         let live = self.live(ino)?;
         let _exclusive = live.rw.write();
@@ -298,7 +299,7 @@ impl Volume {
     fn change_and_write(
         &self,
         live: &Live<'_>,
-        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
+        mut change: impl FnMut(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
         self.change_locked(live, |handle, inode| {
             let before = *inode;
@@ -315,13 +316,15 @@ impl Volume {
     fn change_locked(
         &self,
         live: &Live<'_>,
-        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
+        mut change: impl FnMut(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
         let credits = self.fs().xattr_credits(&live.inode()?);
-        let mut handle = self.fs().start(credits)?;
-        let mut inode = live.inode()?;
-        let (before, credits) = (inode, handle.credits());
-        change(&mut handle, &mut inode)?;
+        let (handle, (before, inode)) = self.fs().change(credits, |handle| -> Result<_> {
+            let before = live.inode()?;
+            let mut inode = before;
+            change(handle, &mut inode)?;
+            Ok((before, inode))
+        })?;
         // A change may affect only an attribute block: the inode is then equal if two changes have
         // the same times. Compare the credits to detect this.
         if inode != before || handle.credits() != credits {

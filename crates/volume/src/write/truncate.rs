@@ -69,17 +69,20 @@ impl Writer {
         let before = live.peek()?.size_bytes();
         self.write_tail(live, size_bytes)?;
         let fs = self.fs();
-        let mut handle = fs.start(self.truncation_credits(live)?)?;
-        let mut inode = live.inode()?;
-        self.stamp(&mut inode);
-        // The size on the image must not include content that is only in memory.
-        inode.set_size_bytes(size_bytes.min(inode.size_bytes()));
-        fs.add_orphan(&mut handle, &mut inode)?;
-        let left = fs.unmap(&mut handle, &mut inode, blocks.clone())?;
-        if left.is_empty() {
-            self.end_truncation(&mut handle, &mut inode)?;
-        }
-        fs.write_inode(&mut handle, &inode)?;
+        let credits = self.truncation_credits(live)?;
+        let (handle, (inode, left)) = fs.change(credits, |handle| -> Result<_> {
+            let mut inode = live.inode()?;
+            self.stamp(&mut inode);
+            // The size on the image must not include content that is only in memory.
+            inode.set_size_bytes(size_bytes.min(inode.size_bytes()));
+            fs.add_orphan(handle, &mut inode)?;
+            let left = fs.unmap(handle, &mut inode, blocks.clone())?;
+            if left.is_empty() {
+                self.end_truncation(handle, &mut inode)?;
+            }
+            fs.write_inode(handle, &inode)?;
+            Ok((inode, left))
+        })?;
         live.publish_size(&handle, &inode, size_bytes);
         handle.stop();
         live.mark_clean(blocks);
@@ -126,7 +129,7 @@ impl Writer {
     pub(super) fn unmap_rest(&self, live: &Live<'_>, mut blocks: FileBlocks) -> Result<()> {
         loop {
             blocks = live.change(self.truncation_credits(live)?, |handle, inode| {
-                let left = self.unmap_some(handle, inode, blocks)?;
+                let left = self.unmap_some(handle, inode, blocks.clone())?;
                 if left.is_empty() {
                     self.end_truncation(handle, inode)?;
                 }

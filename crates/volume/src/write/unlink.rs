@@ -69,15 +69,17 @@ impl Volume {
         if directory && !fs.is_empty_directory(&inode)? {
             return Err(larder_ext4::Error::NotEmpty(live.ino()).into());
         }
-        let mut handle = fs.start(NAME_CREDITS)?;
-        let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
-        fs.remove_entry(&mut handle, &mut dir, name)?;
-        if directory {
-            remove_subdirectory(&mut dir);
-        }
-        self.writer.stamp(&mut dir);
-        fs.write_inode(&mut handle, &dir)?;
-        self.writer.drop_name(&mut handle, &mut inode)?;
+        let (handle, (dir, inode)) = fs.change(NAME_CREDITS, |handle| -> Result<_> {
+            let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
+            fs.remove_entry(handle, &mut dir, name)?;
+            if directory {
+                remove_subdirectory(&mut dir);
+            }
+            self.writer.stamp(&mut dir);
+            fs.write_inode(handle, &dir)?;
+            self.writer.drop_name(handle, &mut inode)?;
+            Ok((dir, inode))
+        })?;
         live.publish_attributes(&handle, &inode);
         dir_live.publish(&handle, &dir);
         handle.stop();

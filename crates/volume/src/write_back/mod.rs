@@ -295,7 +295,7 @@ impl WriteBack {
     ) -> Result<(FileRound<'r>, Option<u64>)> {
         let per_page = self.inodes.blocks_per_page();
         let (runs, next, size_to_bytes, mut reservation) = {
-            let mut state = live.state();
+            let mut state = live.loaded()?;
             let present_bytes = live.present_in(&mut state)?.size_bytes();
             let is_dirty_after = state.dirty.blocks.run_from(blocks.end).is_some();
             let (runs, next) = first_pages(&state.dirty.blocks, blocks, room as u64, per_page);

@@ -22,14 +22,14 @@ const HANDLE_CREDITS: u32 = 128;
 const JOURNAL_BLOCKS: u64 = 16;
 
 /// A run of a file's blocks that is contiguous on the device.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Piece {
     /// The blocks of the file.
     pub(crate) blocks: Range<u64>,
     target: Target,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Target {
     /// The blocks are mapped as written. The content is overwritten in place, and the mapping does
     /// not change.
@@ -76,6 +76,10 @@ struct Change<'r> {
     live: &'r Live<'r>,
     inode: Inode,
     mapped: Vec<Range<u64>>,
+    /// The number of pieces that were mapped, the last of them as far as it is not in `left`.
+    pieces: usize,
+    left: Option<Piece>,
+    is_complete: bool,
 }
 
 /// Divides `blocks` of the file into pieces: runs that `inode` already maps, and runs for which
@@ -161,25 +165,36 @@ pub(crate) fn map_written<'r>(
     mut done: impl FnMut(&Live<'r>, &[Range<u64>]),
 ) -> Result<()> {
     while !files.is_empty() {
-        let mut handle = inodes.fs.start(credits_for(&inodes.fs, &files)?)?;
-        let mut changes: Vec<Change<'r>> = Vec::new();
-        while let Some(file) = files.front_mut() {
-            let Some((change, is_complete)) = map_some(inodes, &mut handle, file)? else {
-                break;
-            };
-            changes.push(change);
-            if !is_complete {
-                break;
+        let credits = credits_for(&inodes.fs, &files)?;
+        let (handle, changes) = inodes.fs.change(credits, |handle| -> Result<_> {
+            let mut changes: Vec<Change<'r>> = Vec::new();
+            for file in &files {
+                let Some(change) = map_some(inodes, handle, file)? else {
+                    break;
+                };
+                let is_complete = change.is_complete;
+                changes.push(change);
+                if !is_complete {
+                    break;
+                }
             }
-            files.pop_front();
-        }
+            Ok(changes)
+        })?;
         for change in &changes {
             let live = change.live;
             live.publish_written_back(&handle, &change.inode, &change.mapped);
         }
         handle.stop();
-        for change in &changes {
+        for change in changes {
             done(change.live, &change.mapped);
+            if change.is_complete {
+                files.pop_front();
+            } else if let Some(file) = files.front_mut() {
+                file.pieces.drain(..change.pieces);
+                if let Some(left) = change.left {
+                    file.pieces.push_front(left);
+                }
+            }
         }
     }
     Ok(())
@@ -237,14 +252,13 @@ fn journal_content(
     Ok(())
 }
 
-/// Maps as many pieces of `file` as the handle has credits for, and writes the inode. Returns the
-/// change, and whether the whole file is mapped. Returns `None` if the credits do not suffice for
-/// the inode.
+/// Maps as many pieces of `file` as the handle has credits for, and writes the inode. Returns `None`
+/// if the credits do not suffice for the inode.
 fn map_some<'r>(
     inodes: &Inodes,
     handle: &mut Handle<'_>,
-    file: &mut Written<'r>,
-) -> Result<Option<(Change<'r>, bool)>> {
+    file: &Written<'r>,
+) -> Result<Option<Change<'r>>> {
     let mut inode = file.live.inode()?;
     // The inode and the superblock are written last, so their credits are kept until then.
     let kept = inodes.fs.map_credits(&inode, 1) + 1;
@@ -253,30 +267,30 @@ fn map_some<'r>(
     }
     let mut mapped = Vec::new();
     let mut size_bytes = 0;
-    while let Some(piece) = file.pieces.pop_front() {
-        let needed = piece_credits(&inodes.fs, file, &inode, &piece);
+    let mut left = None;
+    for piece in &file.pieces {
+        let needed = piece_credits(&inodes.fs, file, &inode, piece);
         let is_first = mapped.is_empty();
         if !is_first && handle.credits() < kept.saturating_add(needed) {
-            file.pieces.push_front(piece);
             break;
         }
         if let Some(pages) = file.content {
-            journal_content(inodes, handle, &inode, pages, &piece)?;
+            journal_content(inodes, handle, &inode, pages, piece)?;
         }
         let Range { start, end } = piece.blocks.clone();
-        let left = map_piece(inodes, handle, &mut inode, piece)?;
+        left = map_piece(inodes, handle, &mut inode, piece.clone())?;
         let until = left.as_ref().map_or(end, |left| left.blocks.start);
         if until == start {
             return Err(larder_ext4::Error::HandleTooLarge.into());
         }
         mapped.push(start..until);
         size_bytes = until * inodes.block_bytes();
-        if let Some(left) = left {
-            file.pieces.push_front(left);
+        if left.is_some() {
             break;
         }
     }
-    let is_complete = file.pieces.is_empty();
+    let pieces = mapped.len();
+    let is_complete = left.is_none() && pieces == file.pieces.len();
     if is_complete {
         size_bytes = u64::MAX;
     }
@@ -291,12 +305,14 @@ fn map_some<'r>(
         inode.set_size_bytes(size_bytes);
     }
     inodes.fs.write_inode(handle, &inode)?;
-    let change = Change {
+    Ok(Some(Change {
         live: file.live,
         inode,
         mapped,
-    };
-    Ok(Some((change, is_complete)))
+        pieces,
+        left,
+        is_complete,
+    }))
 }
 
 /// Maps `piece`, or as much of its start as the handle has credits for. Returns the part that is
