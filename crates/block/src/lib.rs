@@ -39,5 +39,5 @@ pub use file::{FileDevice, FileRange};
 pub use lock::{LockHolder, lock_holder};
 pub use memory::MemoryDevice;
 pub use remap::{Redirect, RemapDevice};
-pub use request::{CancelToken, Priority, Request};
+pub use request::{CancelToken, Priority, Request, write_all};
 pub use waiting::Waiting;

@@ -16,7 +16,9 @@ use super::key::PAGE_WORDS;
 use super::pool::{Frames, Holder};
 use crate::sync::Relaxed;
 use crate::table::{Pin, Slot, State};
-use std::ops::{Deref, DerefMut};
+use larder_block::WriteBuffers;
+use std::io::IoSlice;
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -46,6 +48,82 @@ impl<'a> Page<'a> {
     #[inline]
     pub(super) fn slot(&self) -> &'a Slot<PAGE_WORDS> {
         self.pin.slot()
+    }
+}
+
+impl Page<'_> {
+    /// Returns the page with a pin of its own that keeps the pool alive, for a request to a device.
+    ///
+    /// # Panics
+    /// If `frames` is not the pool of the page.
+    #[must_use]
+    pub fn into_owned(self, frames: &Arc<Frames>) -> OwnedPage {
+        let bytes = frames.memory.bytes(self.pin.index());
+        let is_same = bytes.cast::<u8>() == self.bytes.cast::<u8>();
+        assert!(is_same, "a page of another pool");
+        OwnedPage {
+            index: self.pin.into_index(),
+            frames: Arc::clone(frames),
+        }
+    }
+}
+
+/// An uptodate page, pinned while this exists, without a borrow of its cache.
+#[derive(Debug)]
+pub struct OwnedPage {
+    frames: Arc<Frames>,
+    index: u32,
+}
+
+impl Drop for OwnedPage {
+    fn drop(&mut self) {
+        drop(Pin::adopt(self.frames.arena.slot(self.index), self.index));
+    }
+}
+
+impl Deref for OwnedPage {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: as for `Page`; `self.frames` keeps the mapping alive.
+        unsafe { self.frames.memory.bytes(self.index).as_ref() }
+    }
+}
+
+/// Parts of pages that one device write contains, in order.
+#[derive(Clone, Debug, Default)]
+pub struct PageParts(Vec<(Arc<OwnedPage>, Range<usize>)>);
+
+impl PageParts {
+    /// Appends the bytes of `page` in `range`.
+    ///
+    /// # Panics
+    /// If `range` is not inside the page.
+    pub fn push(&mut self, page: &Arc<OwnedPage>, range: Range<usize>) {
+        assert!(range.start <= range.end && range.end <= page.len());
+        self.0.push((Arc::clone(page), range));
+    }
+
+    /// Appends all parts of `other`.
+    pub fn append(&mut self, other: &mut Self) {
+        self.0.append(&mut other.0);
+    }
+
+    /// Returns the total length in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        self.0.iter().map(|(_, range)| range.len()).sum()
+    }
+}
+
+// SAFETY: the bytes are in the mapping of the pool, which each page keeps alive, so they do not move. The
+// pages are pinned, so no thread writes to them.
+unsafe impl WriteBuffers for PageParts {
+    fn slices(&self) -> Vec<IoSlice<'_>> {
+        let parts = self.0.iter();
+        parts
+            .map(|(page, range)| IoSlice::new(&page[range.clone()]))
+            .collect()
     }
 }
 

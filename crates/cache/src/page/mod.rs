@@ -79,7 +79,7 @@ mod key;
 mod memory;
 mod pool;
 
-pub use bytes::{LockedPage, NewPage, Page};
+pub use bytes::{LockedPage, NewPage, OwnedPage, Page, PageParts};
 pub use cache::{Entry, Lock, PageCache, PageWait, ReadaheadCounts};
 pub(crate) use index::PageIndex;
 pub use key::{PAGE_WORDS, PageKey, PageLayout};

@@ -3,7 +3,7 @@
 
 use super::progress::Progress;
 use crate::{FsBlock, Result};
-use larder_block::{BlockDevice, Request};
+use larder_block::BlockDevice;
 use larder_cache::buffer::BufferCache;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -34,8 +34,7 @@ pub(super) fn write_home(
 ) -> Result<()> {
     progress.check()?;
     let block_bytes = buffers.block_size_bytes() as u64;
-    let failure = Arc::new(Mutex::new(None));
-    let mut requests = Vec::new();
+    let mut runs = Vec::new();
     let mut rest = blocks;
     while let Some((first, _)) = rest.first() {
         let run = rest
@@ -46,18 +45,10 @@ pub(super) fn write_home(
             .count();
         let (now, later) = rest.split_at(run);
         let contents: Vec<Arc<[u8]>> = now.iter().map(|(_, bytes)| Arc::clone(bytes)).collect();
-        let offset_bytes = first.0.saturating_mul(block_bytes);
-        let failure = Arc::clone(&failure);
-        requests.push(Request::write(contents, offset_bytes, move |_, result| {
-            if let Err(error) = result {
-                failure.lock().get_or_insert(error);
-            }
-        }));
+        runs.push((first.0.saturating_mul(block_bytes), contents));
         rest = later;
     }
-    device.perform(requests, None)?;
-    let failure = failure.lock().take();
-    failure.map_or(Ok(()), |error| Err(error.into()))
+    Ok(larder_block::write_all(device, runs)?)
 }
 
 impl Homes {

@@ -31,12 +31,11 @@ use crate::dirty::{BlockSet, DirtyLimits};
 use crate::live::{Inodes, Live, key};
 use crate::{Error, Result};
 use larder_block::BlockDevice;
-use larder_cache::page::{Entry, Page};
+use larder_cache::page::{Entry, OwnedPage, Page, PageParts};
 use larder_ext4::{Ino, Reservation};
 use place::{Piece, Written, map_written, place};
 use retry::retry_after_commit;
 use std::collections::{BTreeMap, VecDeque, btree_map};
-use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 use wakeup::{FlusherSignal, FlusherWakeup};
@@ -90,16 +89,16 @@ impl Drop for RoundGuard<'_, '_> {
 /// The part of a file that one batch writes.
 struct FileRound<'r> {
     live: &'r Live<'r>,
-    pages: BTreeMap<u64, Page<'r>>,
+    pages: BTreeMap<u64, Arc<OwnedPage>>,
     pieces: VecDeque<Piece>,
     size_bytes: u64,
 }
 
 /// A contiguous run of bytes on the device.
-struct DeviceWrite<'p> {
+struct DeviceWrite {
     offset_bytes: u64,
     len_bytes: usize,
-    slices: Vec<IoSlice<'p>>,
+    parts: PageParts,
 }
 
 impl WriteBack {
@@ -318,7 +317,9 @@ impl WriteBack {
             let run = run.start..run.end.min(end);
             for index in run.start / per_page..run.end.div_ceil(per_page) {
                 if let btree_map::Entry::Vacant(entry) = pages.entry(index) {
-                    entry.insert(self.pin_dirty(live.ino(), index)?);
+                    let page = self.pin_dirty(live.ino(), index)?;
+                    let frames = self.inodes.caches.pages.frames();
+                    entry.insert(Arc::new(page.into_owned(frames)));
                 }
             }
         }
@@ -392,11 +393,10 @@ impl WriteBack {
     fn write_round(&self, mut round: Vec<FileRound<'_>>, times: Times) -> Result<()> {
         let journals_content = self.inodes.fs.journals_content();
         if !journals_content {
-            for write in self.device_writes(&round)? {
-                self.device
-                    .write_vectored_at(&write.slices, write.offset_bytes)
-                    .map_err(|error| self.content_failed(error))?;
-            }
+            let writes = self.device_writes(&round)?.into_iter();
+            let writes = writes.map(|write| (write.offset_bytes, write.parts));
+            larder_block::write_all(&*self.device, writes)
+                .map_err(|error| self.content_failed(error))?;
         }
         let mut to_map = VecDeque::new();
         let mut locks = Vec::new();
@@ -436,16 +436,16 @@ impl WriteBack {
     }
 
     /// Returns the device writes for the pieces of `round`, in the order of their device offsets.
-    fn device_writes<'p>(&self, round: &'p [FileRound<'_>]) -> Result<Vec<DeviceWrite<'p>>> {
+    fn device_writes(&self, round: &[FileRound<'_>]) -> Result<Vec<DeviceWrite>> {
         let block_bytes = self.inodes.block_bytes();
-        let mut writes: Vec<DeviceWrite<'p>> = Vec::new();
+        let mut writes: Vec<DeviceWrite> = Vec::new();
         for file in round {
             for piece in &file.pieces {
-                let slices = self.slices(file, &piece.blocks);
+                let parts = self.parts(file, &piece.blocks);
                 let write = DeviceWrite {
                     offset_bytes: piece.start().0 * block_bytes,
-                    len_bytes: slices.iter().map(|slice| slice.len()).sum(),
-                    slices,
+                    len_bytes: parts.len_bytes(),
+                    parts,
                 };
                 let blocks = piece.blocks.end - piece.blocks.start;
                 let what = "the bytes to write do not match the blocks to map";
@@ -455,7 +455,7 @@ impl WriteBack {
             }
         }
         writes.sort_by_key(|write| write.offset_bytes);
-        let mut merged: Vec<DeviceWrite<'p>> = Vec::with_capacity(writes.len());
+        let mut merged: Vec<DeviceWrite> = Vec::with_capacity(writes.len());
         for mut write in writes {
             match merged.last_mut() {
                 Some(last)
@@ -463,7 +463,7 @@ impl WriteBack {
                         && last.len_bytes + write.len_bytes <= WRITE_BYTES =>
                 {
                     last.len_bytes += write.len_bytes;
-                    last.slices.append(&mut write.slices);
+                    last.parts.append(&mut write.parts);
                 }
                 _ => merged.push(write),
             }
@@ -471,20 +471,19 @@ impl WriteBack {
         Ok(merged)
     }
 
-    /// Returns the slices of the pages of `file` that contain `blocks`.
-    fn slices<'p>(&self, file: &'p FileRound<'_>, blocks: &Range<u64>) -> Vec<IoSlice<'p>> {
+    /// Returns the parts of the pages of `file` that contain `blocks`.
+    fn parts(&self, file: &FileRound<'_>, blocks: &Range<u64>) -> PageParts {
         let (block_bytes, page_bytes) = (self.inodes.block_bytes(), self.inodes.page_bytes());
         let bytes = blocks.start * block_bytes..blocks.end * block_bytes;
         let indexes = bytes.start / page_bytes..bytes.end.div_ceil(page_bytes);
-        let pages = file.pages.range(indexes);
-        pages
-            .map(|(index, page)| {
-                let start = index * page_bytes;
-                let in_page = |at: u64| usize::try_from(at.saturating_sub(start)).unwrap_or(0);
-                let end = in_page(bytes.end).min(page.len());
-                IoSlice::new(&page[in_page(bytes.start)..end])
-            })
-            .collect()
+        let mut parts = PageParts::default();
+        for (index, page) in file.pages.range(indexes) {
+            let start = index * page_bytes;
+            let in_page = |at: u64| usize::try_from(at.saturating_sub(start)).unwrap_or(0);
+            let end = in_page(bytes.end).min(page.len());
+            parts.push(page, in_page(bytes.start)..end);
+        }
+        parts
     }
 }
 

@@ -7,12 +7,13 @@
 use super::retry::retry_after_commit;
 use crate::Result;
 use crate::live::{Inodes, Live};
-use larder_cache::page::Page;
+use larder_cache::page::OwnedPage;
 use larder_ext4::{
     Claim, FileBlock, Filesystem, FsBlock, Handle, Inode, MappingKind, Place, Reservation,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The maximum credits of a handle that maps several pieces. A piece that needs more credits gets
 /// its own handle. The limit is far below the size of a transaction in the smallest journal.
@@ -68,7 +69,7 @@ pub(crate) struct Written<'r> {
     /// The size of the file on the image after all pieces are mapped.
     pub(crate) size_bytes: u64,
     /// The pages by index, if content is written through the journal. Otherwise `None`.
-    pub(crate) content: Option<&'r BTreeMap<u64, Page<'r>>>,
+    pub(crate) content: Option<&'r BTreeMap<u64, Arc<OwnedPage>>>,
 }
 
 /// The change that one handle makes to a file.
@@ -234,7 +235,7 @@ fn journal_content(
     inodes: &Inodes,
     handle: &mut Handle<'_>,
     inode: &Inode,
-    pages: &BTreeMap<u64, Page<'_>>,
+    pages: &BTreeMap<u64, Arc<OwnedPage>>,
     piece: &Piece,
 ) -> Result<()> {
     let (block_bytes, page_bytes) = (inodes.block_bytes(), inodes.page_bytes());
