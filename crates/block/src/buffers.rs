@@ -48,3 +48,15 @@ unsafe impl WriteBuffers for Vec<Arc<[u8]>> {
         self.iter().map(|bytes| IoSlice::new(bytes)).collect()
     }
 }
+
+/// Returns the total length of `bufs`.
+#[must_use]
+pub fn gathered_bytes(bufs: &[IoSlice<'_>]) -> u64 {
+    bufs.iter().map(|buf| buf.len() as u64).sum()
+}
+
+/// Returns the total length of `bufs`.
+#[must_use]
+pub fn total_bytes(bufs: &[IoSliceMut<'_>]) -> u64 {
+    bufs.iter().map(|buf| buf.len() as u64).sum()
+}

@@ -1,9 +1,11 @@
 //! System calls on the file of a device, which wait for their end.
 
-use crate::back_end::Calls;
+use crate::buffers::{gathered_bytes, total_bytes};
+use crate::engine::Calls;
+use crate::error::truncated;
 use crate::request::Request;
 use crate::retry::retry;
-use crate::{Error, Result, gathered_bytes, total_bytes};
+use crate::{Error, Result};
 use rustix::io::Errno;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -184,12 +186,4 @@ pub(crate) fn write_error(offset_bytes: u64, len_bytes: u64, errno: Errno) -> Er
         len_bytes,
         source: errno.into(),
     }
-}
-
-/// The error of a read inside the device that reached the end of the file.
-pub(crate) fn truncated() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::UnexpectedEof,
-        "the file was truncated after it was opened",
-    )
 }

@@ -1,9 +1,12 @@
 //! The interface of all devices.
 
+use crate::buffers::{WriteBuffers, gathered_bytes, total_bytes};
 use crate::request::Countdown;
 use crate::{BackEnd, Error, Request, Result};
+use parking_lot::Mutex;
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An array of bytes that threads can share, and that may be writable.
@@ -141,16 +144,27 @@ pub fn accepted(
     checked.collect()
 }
 
-/// Returns the total length of `bufs`.
-#[must_use]
-pub fn gathered_bytes(bufs: &[IoSlice<'_>]) -> u64 {
-    bufs.iter().map(|buf| buf.len() as u64).sum()
-}
-
-/// Returns the total length of `bufs`.
-#[must_use]
-pub fn total_bytes(bufs: &[IoSliceMut<'_>]) -> u64 {
-    bufs.iter().map(|buf| buf.len() as u64).sum()
+/// Writes each of `writes`, an offset in bytes and the buffers, to `device`. Submits all of them at once,
+/// and returns when all are complete.
+///
+/// # Errors
+/// The first error. Any of the bytes may then have been written.
+pub fn write_all<B: WriteBuffers>(
+    device: &dyn BlockDevice,
+    writes: impl IntoIterator<Item = (u64, B)>,
+) -> Result<()> {
+    let failure = Arc::new(Mutex::new(None));
+    let requests = writes.into_iter().map(|(offset_bytes, buffers)| {
+        let failure = Arc::clone(&failure);
+        Request::write(buffers, offset_bytes, move |_, result| {
+            if let Err(error) = result {
+                failure.lock().get_or_insert(error);
+            }
+        })
+    });
+    device.perform(requests.collect(), None)?;
+    let failure = failure.lock().take();
+    failure.map_or(Ok(()), Err)
 }
 
 /// Checks that a range is inside a device of `size_bytes`.

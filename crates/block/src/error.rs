@@ -135,3 +135,11 @@ impl Error {
         }
     }
 }
+
+/// The error of a read inside the device that reached the end of the file.
+pub(crate) fn truncated() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::UnexpectedEof,
+        "the file was truncated after it was opened",
+    )
+}

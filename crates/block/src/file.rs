@@ -10,8 +10,8 @@
 //! each file, but only the kernel can detect that small, adjacent files are read one after the
 //! other. With advice of random reads, a cold `tar` of 54,000 files took up to twice as long.
 
-use crate::back_end::{Calls, Engine};
 use crate::calls::{FileCalls, write_error};
+use crate::engine::{Calls, Engine};
 use crate::lock::{self, Access};
 use crate::loops;
 use crate::retry::retry;

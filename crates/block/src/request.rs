@@ -11,8 +11,8 @@
 //!                          `--------------------------------------------------------'
 //! ```
 
-use crate::buffers::{ReadBuffers, WriteBuffers};
-use crate::{BlockDevice, Error, Result};
+use crate::buffers::{ReadBuffers, WriteBuffers, gathered_bytes, total_bytes};
+use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -176,7 +176,7 @@ impl Request {
 
     /// Returns the total length of the buffers.
     pub fn len_bytes(&mut self) -> u64 {
-        self.with_slices(|slices| crate::total_bytes(slices), crate::gathered_bytes)
+        self.with_slices(|slices| total_bytes(slices), gathered_bytes)
     }
 
     /// Calls `read` or `write` with the buffers, by direction.
@@ -267,29 +267,6 @@ impl Debug for Request {
             .field("priority", &self.priority)
             .finish_non_exhaustive()
     }
-}
-
-/// Writes each of `writes`, an offset in bytes and the buffers, to `device`. Submits all of them at once,
-/// and returns when all are complete.
-///
-/// # Errors
-/// The first error. Any of the bytes may then have been written.
-pub fn write_all<B: WriteBuffers>(
-    device: &dyn BlockDevice,
-    writes: impl IntoIterator<Item = (u64, B)>,
-) -> Result<()> {
-    let failure = Arc::new(Mutex::new(None));
-    let requests = writes.into_iter().map(|(offset_bytes, buffers)| {
-        let failure = Arc::clone(&failure);
-        Request::write(buffers, offset_bytes, move |_, result| {
-            if let Err(error) = result {
-                failure.lock().get_or_insert(error);
-            }
-        })
-    });
-    device.perform(requests.collect(), None)?;
-    let failure = failure.lock().take();
-    failure.map_or(Ok(()), Err)
 }
 
 /// The number of requests that are not complete.

@@ -243,7 +243,7 @@ impl InFlight {
             return Some(Err(if self.request.is_write() {
                 Errno::IO.into()
             } else {
-                crate::calls::truncated()
+                crate::error::truncated()
             }));
         }
         self.position_bytes += done as u64;

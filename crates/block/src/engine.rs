@@ -1,0 +1,394 @@
+//! How the requests to a file are performed: by `io_uring`, or by threads.
+//!
+//! Model: a thread that waits for its requests performs them on a ring of its own, so that no other thread
+//! is woken for them. Requests for which no thread waits are performed by one background thread, which
+//! starts with the first of them. It keeps at most [`BACKGROUND_DEPTH`] in flight, demand first.
+//!
+//! Where `io_uring` is not allowed (`kernel.io_uring_disabled`, seccomp, Linux before 5.11), up to
+//! [`MAX_THREADS`] threads make system calls instead. They start when there are requests for them.
+//!
+//! Locking: the queue's lock is held for a moment only, never during a system call on the file.
+
+use crate::request::{Countdown, Priority, Request};
+use crate::ring::{Finished, Ring};
+use crate::{BackEnd, Error, Result};
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
+use std::fmt::{self, Debug, Formatter};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The maximum number of requests that a waiting thread has in flight.
+const DEPTH: u32 = 64;
+
+/// The maximum number of requests that the background thread has in flight.
+const BACKGROUND_DEPTH: u32 = 128;
+
+/// The number of rings that are kept for the next threads that wait.
+const KEPT_RINGS: usize = 8;
+
+/// The maximum number of threads without `io_uring`.
+const MAX_THREADS: usize = 8;
+
+/// Performs a request by system calls that wait.
+pub(crate) trait Calls: Send + Sync + 'static {
+    /// Performs `request`, whose range was checked.
+    fn perform(&self, request: Request);
+
+    /// Returns the position in the file of `offset_bytes` of the device.
+    fn position_bytes(&self, offset_bytes: u64) -> u64;
+}
+
+/// The requests to one file.
+pub(crate) struct Engine<C> {
+    calls: Arc<C>,
+    kind: Kind,
+    queue: Arc<Queue>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+enum Kind {
+    IoUring {
+        file: Arc<OwnedFd>,
+        /// Rings that no thread uses at present.
+        rings: Mutex<Vec<Ring>>,
+        /// Wakes the background thread.
+        event: Arc<OwnedFd>,
+    },
+    Threads,
+}
+
+impl<C: Calls> Engine<C> {
+    /// Creates an engine for `file`. It uses `io_uring` if the kernel allows that, unless `back_end`
+    /// requires threads.
+    pub(crate) fn new(calls: Arc<C>, file: &Arc<OwnedFd>, back_end: Option<BackEnd>) -> Self {
+        let kind = match back_end {
+            None | Some(BackEnd::IoUring) => Kind::io_uring(file).unwrap_or(Kind::Threads),
+            Some(BackEnd::Threads | BackEnd::Calls) => Kind::Threads,
+        };
+        Self {
+            calls,
+            kind,
+            queue: Arc::default(),
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Returns how requests are performed.
+    pub(crate) fn back_end(&self) -> BackEnd {
+        match self.kind {
+            Kind::IoUring { .. } => BackEnd::IoUring,
+            Kind::Threads => BackEnd::Threads,
+        }
+    }
+
+    /// Starts `requests` and returns. Their ranges were checked.
+    pub(crate) fn submit(&self, requests: Vec<Request>) {
+        if requests.is_empty() {
+            return;
+        }
+        if !self.start_threads(requests.len()) {
+            for request in requests {
+                self.calls.perform(request);
+            }
+            return;
+        }
+        self.queue.push(requests);
+        if let Kind::IoUring { event, .. } = &self.kind {
+            wake(event);
+        }
+    }
+
+    /// Performs `requests` and waits for them, for at most `deadline`. Their ranges were checked.
+    ///
+    /// # Errors
+    /// - [`Error::Deadline`] if some are not complete by then. They complete later.
+    /// - [`Error::Wait`] if the kernel does not allow to wait. Requests in flight complete later, if at all.
+    pub(crate) fn perform(
+        &self,
+        mut requests: Vec<Request>,
+        deadline: Option<Duration>,
+    ) -> Result<()> {
+        match self.kind.ring() {
+            Some(ring) => self.perform_on(ring, requests, deadline),
+            None if requests.len() > 1 => {
+                let countdown = Countdown::of(&mut requests);
+                self.submit(requests);
+                countdown.wait(deadline)
+            }
+            // Another thread could be abandoned at the deadline, but waking it would take longer than
+            // most reads.
+            None => {
+                for request in requests {
+                    self.calls.perform(request);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Performs `requests` on `ring`, on this thread.
+    fn perform_on(
+        &self,
+        mut ring: Ring,
+        requests: Vec<Request>,
+        deadline: Option<Duration>,
+    ) -> Result<()> {
+        let end = deadline.and_then(|deadline| Instant::now().checked_add(deadline));
+        let mut waiting = Waiting::default();
+        for request in requests {
+            waiting.push(request);
+        }
+        let mut finished = Vec::new();
+        loop {
+            waiting.start(&mut ring, &*self.calls);
+            if ring.is_idle() {
+                break;
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                abandon(ring);
+                return Err(Error::Deadline(deadline.unwrap_or_default()));
+            }
+            ring.wait(left, &mut finished).map_err(Error::Wait)?;
+            finished.drain(..).for_each(Finished::complete);
+        }
+        self.kind.keep(ring);
+        Ok(())
+    }
+
+    /// Starts threads for `requests` more requests. Returns false if there is no thread for them.
+    fn start_threads(&self, requests: usize) -> bool {
+        let mut threads = self.threads.lock();
+        let wanted = match &self.kind {
+            Kind::IoUring { .. } => 1,
+            Kind::Threads => MAX_THREADS.min(threads.len() + requests),
+        };
+        while threads.len() < wanted && self.queue.needs_thread(requests) {
+            let (queue, calls) = (Arc::clone(&self.queue), Arc::clone(&self.calls));
+            let thread = std::thread::Builder::new().name(format!("device-{}", threads.len()));
+            let started = match &self.kind {
+                Kind::IoUring { file, event, .. } => {
+                    Ring::new(file, BACKGROUND_DEPTH).and_then(|mut ring| {
+                        ring.wake_by(Arc::clone(event));
+                        thread.spawn(move || run_ring(ring, &queue, &*calls))
+                    })
+                }
+                Kind::Threads => thread.spawn(move || {
+                    while let Some(request) = queue.pop() {
+                        calls.perform(request);
+                    }
+                }),
+            };
+            match started {
+                Ok(handle) => threads.push(handle),
+                Err(_) => break,
+            }
+        }
+        !threads.is_empty()
+    }
+}
+
+impl Kind {
+    /// Returns the kind for `io_uring`, if a ring can be created.
+    fn io_uring(file: &Arc<OwnedFd>) -> Option<Self> {
+        let ring = Ring::new(file, DEPTH).ok()?;
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
+        Some(Self::IoUring {
+            file: Arc::clone(file),
+            rings: Mutex::new(vec![ring]),
+            event: Arc::new(event),
+        })
+    }
+
+    /// Returns a ring for the current thread.
+    fn ring(&self) -> Option<Ring> {
+        let Self::IoUring { file, rings, .. } = self else {
+            return None;
+        };
+        let kept = rings.lock().pop();
+        kept.or_else(|| Ring::new(file, DEPTH).ok())
+    }
+
+    /// Keeps `ring` for the next thread.
+    fn keep(&self, ring: Ring) {
+        if let Self::IoUring { rings, .. } = self {
+            let mut rings = rings.lock();
+            if rings.len() < KEPT_RINGS {
+                rings.push(ring);
+            }
+        }
+    }
+}
+
+/// Waits for the requests of `ring` on a thread of its own.
+fn abandon(mut ring: Ring) {
+    let finish = move || {
+        let mut finished = Vec::new();
+        while !ring.is_idle() && ring.wait(None, &mut finished).is_ok() {
+            finished.drain(..).for_each(Finished::complete);
+        }
+    };
+    // Without a thread, the ring is dropped here.
+    let _ = std::thread::Builder::new()
+        .name("device-late".to_owned())
+        .spawn(finish);
+}
+
+/// Performs the requests of `queue` on `ring` until the queue is closed.
+fn run_ring(mut ring: Ring, queue: &Queue, calls: &impl Calls) {
+    let mut waiting = Waiting::default();
+    let mut finished = Vec::new();
+    loop {
+        let is_closed = queue.take_all(&mut waiting);
+        if is_closed && ring.is_idle() {
+            return;
+        }
+        waiting.start(&mut ring, calls);
+        // If the kernel does not allow to wait, the requests are cancelled, and later ones too.
+        if ring.wait(None, &mut finished).is_err() {
+            queue.close();
+            return;
+        }
+        finished.drain(..).for_each(Finished::complete);
+    }
+}
+
+/// Requests that wait to be started, in their order.
+#[derive(Debug, Default)]
+struct Waiting {
+    demand: VecDeque<Request>,
+    background: VecDeque<Request>,
+}
+
+impl Waiting {
+    fn push(&mut self, request: Request) {
+        match request.priority() {
+            Priority::Demand => self.demand.push_back(request),
+            Priority::Background => self.background.push_back(request),
+        }
+    }
+
+    /// Returns the next request, and completes those that were cancelled.
+    fn pop(&mut self) -> Option<Request> {
+        loop {
+            let next = self.demand.pop_front();
+            let request = next.or_else(|| self.background.pop_front())?;
+            if !request.is_cancelled() {
+                return Some(request);
+            }
+        }
+    }
+
+    /// Adds requests to `ring` while it has room.
+    fn start(&mut self, ring: &mut Ring, calls: &impl Calls) {
+        while ring.room() > 0
+            && let Some(request) = self.pop()
+        {
+            let position_bytes = calls.position_bytes(request.offset_bytes());
+            ring.push(request, position_bytes);
+        }
+    }
+}
+
+/// The requests that wait for the threads of the device.
+#[derive(Debug, Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    ready: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct QueueState {
+    waiting: Waiting,
+    /// The threads that wait for a request.
+    idle: usize,
+    is_closed: bool,
+}
+
+impl Queue {
+    fn push(&self, requests: Vec<Request>) {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            // Dropping them without the lock completes them.
+            drop(state);
+            return;
+        }
+        let count = requests.len();
+        for request in requests {
+            state.waiting.push(request);
+        }
+        for _ in 0..count.min(state.idle) {
+            self.ready.notify_one();
+        }
+    }
+
+    /// Returns whether fewer threads wait than there are `requests`.
+    fn needs_thread(&self, requests: usize) -> bool {
+        self.state.lock().idle < requests
+    }
+
+    /// Waits for the next request. Returns `None` once the queue is closed.
+    fn pop(&self) -> Option<Request> {
+        let mut state = self.state.lock();
+        loop {
+            if state.is_closed {
+                return None;
+            }
+            if let Some(request) = state.waiting.pop() {
+                return Some(request);
+            }
+            state.idle += 1;
+            self.ready.wait(&mut state);
+            state.idle -= 1;
+        }
+    }
+
+    /// Moves all requests to `waiting`. Returns whether the queue is closed.
+    fn take_all(&self, waiting: &mut Waiting) -> bool {
+        let mut state = self.state.lock();
+        waiting.demand.append(&mut state.waiting.demand);
+        waiting.background.append(&mut state.waiting.background);
+        state.is_closed
+    }
+
+    /// Cancels the requests that wait, and all later ones.
+    fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        self.ready.notify_all();
+        drop(state);
+        drop(waiting);
+    }
+}
+
+impl<C> Drop for Engine<C> {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Kind::IoUring { event, .. } = &self.kind {
+            wake(event);
+        }
+        for thread in self.threads.lock().drain(..) {
+            // A panic was reported by the thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Wakes the background thread.
+fn wake(event: &OwnedFd) {
+    // A failure means that the event is set already.
+    let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+}
+
+impl<C> Debug for Engine<C> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
