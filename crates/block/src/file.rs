@@ -280,7 +280,7 @@ fn open_file(path: &Path, access: Access, more: OFlags) -> Result<(OwnedFd, Stat
     let open = |flags| retry(|| rustix::fs::open(path, flags, Mode::empty()));
     let file = open(flags).map_err(|errno| failed(errno.into()))?;
     let stat = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
-    match FileType::from_raw_mode(stat.st_mode) {
+    let (file, stat) = match FileType::from_raw_mode(stat.st_mode) {
         // `O_EXCL` without `O_CREAT` is defined for block devices only. It fails while one is
         // mounted.
         FileType::BlockDevice if access == Access::Write && is_read_only(stat.st_rdev) => {
@@ -299,7 +299,10 @@ fn open_file(path: &Path, access: Access, more: OFlags) -> Result<(OwnedFd, Stat
             io::ErrorKind::InvalidInput,
             "neither a regular file nor a block device",
         ))),
-    }
+    }?;
+    // io_uring would fail with `EAGAIN` on a file system that has to block.
+    rustix::fs::fcntl_setfl(&file, more).map_err(|errno| failed(errno.into()))?;
+    Ok((file, stat))
 }
 
 /// Returns true if the block device rejects writes although it can be opened for writing.

@@ -11,7 +11,7 @@
 #![allow(unsafe_code, reason = "passes pointers to the kernel")]
 
 use crate::request::Request;
-use io_uring::{IoUring, opcode, types};
+use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -53,6 +53,8 @@ struct InFlight {
     next: usize,
     /// The position in the file at which the next submission starts.
     position_bytes: u64,
+    /// Whether the kernel refused to perform it without blocking. A thread of the kernel then performs it.
+    would_block: bool,
 }
 
 // SAFETY: the pointers in `parts` are to the buffers of `request`, which is `Send`.
@@ -132,6 +134,7 @@ impl Ring {
             parts,
             next: 0,
             position_bytes,
+            would_block: false,
         });
         self.start(index);
     }
@@ -151,10 +154,15 @@ impl Ring {
                 .offset(flight.position_bytes)
                 .build()
         };
-        self.add(&entry.user_data(index as u64));
+        let flags = if flight.would_block {
+            squeue::Flags::ASYNC
+        } else {
+            squeue::Flags::empty()
+        };
+        self.add(&entry.user_data(index as u64).flags(flags));
     }
 
-    fn add(&mut self, entry: &io_uring::squeue::Entry) {
+    fn add(&mut self, entry: &squeue::Entry) {
         // SAFETY: by invariant 1 the pointers of `entry` are valid until its completion is taken.
         let added = unsafe { self.uring.submission().push(entry) };
         added.expect("by invariant 3 the submission queue has room");
@@ -236,7 +244,9 @@ impl InFlight {
     fn advance(&mut self, result: i32) -> Option<io::Result<()>> {
         let Ok(mut done) = usize::try_from(result) else {
             let errno = Errno::from_raw_os_error(-result);
-            let again = matches!(errno, Errno::INTR | Errno::AGAIN);
+            // A file system that cannot read without blocking returns EAGAIN, but only once.
+            let again = errno == Errno::INTR || errno == Errno::AGAIN && !self.would_block;
+            self.would_block |= errno == Errno::AGAIN;
             return (!again).then(|| Err(errno.into()));
         };
         if done == 0 && !self.is_complete() {

@@ -185,6 +185,27 @@ fn truncated_file_fails_reads_in_the_middle_of_a_batch() {
 }
 
 #[test]
+fn file_in_memory_is_read_and_written() {
+    let Ok(mut file) = NamedTempFile::new_in("/dev/shm") else {
+        return println!("skipped: no /dev/shm");
+    };
+    file.write_all(&expected(0, 4 * PAGE)).unwrap();
+    let device = FileDevice::open_writable(file.path(), FileRange::default()).unwrap();
+    let (sender, receiver) = channel();
+    let done = sender.clone();
+    let write = Request::write(vec![9; PAGE], PAGE as u64, move |_, result| {
+        done.send((9, Vec::new(), result)).unwrap();
+    });
+    device
+        .perform(vec![read(&sender, 0, PAGE, 0), write], None)
+        .unwrap();
+    device.submit(vec![read(&sender, 1, PAGE, PAGE as u64)]);
+    let all = outcomes(&receiver, 3);
+    assert!(all.iter().all(|(.., result)| result.is_ok()), "{all:?}");
+    assert!(all[0].1 == expected(0, PAGE) && all[1].1 == vec![9; PAGE]);
+}
+
+#[test]
 fn read_only_device_refuses_write_requests() {
     let file = file(PAGE);
     let device = FileDevice::open(file.path(), FileRange::default()).unwrap();
