@@ -45,6 +45,7 @@ pub(crate) trait Calls: Send + Sync + 'static {
 /// The requests to one file.
 pub(crate) struct Engine<C> {
     calls: Arc<C>,
+    has_page_cache: bool,
     kind: Kind,
     queue: Arc<Queue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -64,17 +65,31 @@ enum Kind {
 impl<C: Calls> Engine<C> {
     /// Creates an engine for `file`. It uses `io_uring` if the kernel allows that, unless `back_end`
     /// requires threads.
-    pub(crate) fn new(calls: Arc<C>, file: &Arc<OwnedFd>, back_end: Option<BackEnd>) -> Self {
+    ///
+    /// If the file `has_page_cache`, a thread that waits makes its writes itself: they only copy to that
+    /// cache, for which `io_uring` would wake a thread of the kernel.
+    pub(crate) fn new(
+        calls: Arc<C>,
+        file: &Arc<OwnedFd>,
+        has_page_cache: bool,
+        back_end: Option<BackEnd>,
+    ) -> Self {
         let kind = match back_end {
             None | Some(BackEnd::IoUring) => Kind::io_uring(file).unwrap_or(Kind::Threads),
             Some(BackEnd::Threads | BackEnd::Calls) => Kind::Threads,
         };
         Self {
             calls,
+            has_page_cache,
             kind,
             queue: Arc::default(),
             threads: Mutex::default(),
         }
+    }
+
+    /// Returns whether writes only copy to the kernel's page cache.
+    pub(crate) fn has_page_cache(&self) -> bool {
+        self.has_page_cache
     }
 
     /// Returns how requests are performed.
@@ -107,11 +122,15 @@ impl<C: Calls> Engine<C> {
     /// # Errors
     /// - [`Error::Deadline`] if some are not complete by then. They complete later.
     /// - [`Error::Wait`] if the kernel does not allow to wait. Requests in flight complete later, if at all.
-    pub(crate) fn perform(
-        &self,
-        mut requests: Vec<Request>,
-        deadline: Option<Duration>,
-    ) -> Result<()> {
+    pub(crate) fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        let is_call = |request: &Request| request.is_write() && self.has_page_cache;
+        let (calls, mut requests): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_call);
+        for request in calls {
+            self.calls.perform(request);
+        }
+        if requests.is_empty() {
+            return Ok(());
+        }
         match self.kind.ring() {
             Some(ring) => self.perform_on(ring, requests, deadline),
             None if requests.len() > 1 => {

@@ -102,7 +102,7 @@ impl FileDevice {
             access,
             range.offset_bytes,
             size_bytes,
-            None,
+            !more.contains(OFlags::DIRECT),
         ))
     }
 
@@ -111,7 +111,7 @@ impl FileDevice {
         access: Access,
         start_bytes: u64,
         size_bytes: u64,
-        back_end: Option<BackEnd>,
+        has_page_cache: bool,
     ) -> Self {
         let fd = Arc::new(file);
         let calls = Arc::new(FileCalls {
@@ -119,7 +119,7 @@ impl FileDevice {
             start_bytes,
         });
         Self {
-            engine: Engine::new(Arc::clone(&calls), &fd, back_end),
+            engine: Engine::new(Arc::clone(&calls), &fd, has_page_cache, None),
             calls,
             access,
             size_bytes,
@@ -131,7 +131,8 @@ impl FileDevice {
     #[must_use]
     pub fn with_back_end(mut self, back_end: BackEnd) -> Self {
         let (calls, fd) = (Arc::clone(&self.calls), Arc::clone(&self.calls.fd));
-        self.engine = Engine::new(calls, &fd, Some(back_end));
+        let has_page_cache = self.engine.has_page_cache();
+        self.engine = Engine::new(calls, &fd, has_page_cache, Some(back_end));
         self
     }
 
@@ -145,7 +146,7 @@ impl FileDevice {
             self.access,
             start_bytes,
             self.size_bytes,
-            None,
+            true,
         ))
     }
 
@@ -512,7 +513,7 @@ mod tests {
         let Ok(full) = File::options().write(true).open("/dev/full") else {
             return eprintln!("skipped: no /dev/full");
         };
-        let device = FileDevice::new(full.into(), Access::Write, 0, 1 << 20, None);
+        let device = FileDevice::new(full.into(), Access::Write, 0, 1 << 20, true);
         let error = device.write_at(&[1; 512], 4096).unwrap_err();
         let Error::Write {
             offset_bytes: 4096,
