@@ -176,8 +176,9 @@ Tables (-o tables=): a base, followed by changes to the base, joined by +. The
 bases A to D are the tables of the kernels with these names in C. Lever,
 \"Linux Kernel Hash Table Behavior\" (2000).
   BASE   tables to start from [default: larder]
-    larder     larder's own functions, sized for --cache-size; only
-               these resist file names that are chosen to collide
+    larder     larder's own functions, in tables sized for
+               --cache-size; only these functions resist file names
+               that are chosen to collide
     reference  those of Linux 2.2.5, as FUNCTION/SIZE:
                page-reference/11, buffer-reference/15,
                dentry-reference/10, inode-reference/8
@@ -188,8 +189,8 @@ bases A to D are the tables of the kernels with these names in C. Lever,
     D          as A, with page-offset/13
   +CACHE=FUNCTION[/SIZE]   a different table for one cache
     CACHE      page, buffer, dentry or inode
-    FUNCTION   a function that larder lab list prints, with or
-               without the cache's name (mult for page-mult); or
+    FUNCTION   a function from the output of 'larder lab list', with
+               or without the cache's name (mult for page-mult); or
                larder for larder's own function; or, for pages only,
                rbtree for a red-black tree for each inode, which has
                no SIZE
@@ -222,12 +223,12 @@ Examples:
   larder mount --metrics 9520 disk.img /mnt/disk
   curl http://127.0.0.1:9520/metrics
 
-Without --direct-io, the kernel caches file content and reads ahead before it
-sends requests to larder, so --readahead has little effect. With --direct-io,
-every read reaches larder's page cache and readahead policy. Use --direct-io
-for large files that are read once, or whose content fits in --cache-size. For
-other files --direct-io is slower, because each repeated read is a request to
-larder.
+Without --direct-io, the kernel caches file content and does its own readahead,
+so --readahead has little effect. With --direct-io, every read reaches larder's
+page cache and readahead policy. Use --direct-io for large files that are read
+once with large requests, or to limit the memory for file content to
+--cache-size. Otherwise --direct-io is slower, because every read is a request
+to larder, even if the content is cached.
 
 If larder is installed as mount.larder, /etc/fstab can contain lines such as
   /srv/disk.img  /mnt/disk  larder  rw,noauto,user  0 0")]
@@ -304,7 +305,7 @@ pub(crate) struct MountArgs {
     pub subtype: Option<String>,
     /// Serve metrics for Prometheus over HTTP
     ///
-    /// ADDR is ADDRESS:PORT, or only a port, for the loopback address (0 for any free port).
+    /// ADDR is ADDRESS:PORT, or only PORT for the loopback address. Port 0 selects any free port.
     /// Everyone who can connect to the address can read the metrics.
     #[arg(long, value_name = "ADDR", value_parser = metrics::parse)]
     pub metrics: Option<SocketAddr>,
@@ -490,11 +491,12 @@ Examples:
 larder mount --help explains the tables of the caches (-o tables=). A link is
 an entry of a hash chain that a lookup compares with its key. Pages in
 red-black trees (-o tables=larder+page=rbtree) have no buckets: for these
-pages, links are the tree nodes that a lookup visits, longest is the depth of
-the deepest page, and the histogram shows depths instead of chain lengths.
+pages, the columns 'links/hit' and 'links/miss' count the tree nodes that a
+lookup visits, the column 'longest' is the depth of the deepest page, and the
+histogram shows depths instead of chain lengths.
 
 JSON:
-  cache_size_bytes, tables (the option of the mount)
+  cache_size_bytes, tables (value of -o tables=)
   page, buffer, dentry, inode, with these keys each:
     finder (hash function, or rbtree), buckets, objects, inserted,
     capacity (largest number of objects), lookups, hits, links_on_hits, links_on_misses,
@@ -513,9 +515,9 @@ A read-write mount adds:
 A mount with --record adds:
   recording {file, events, lost, failure}
 
-shares counts how often since the mount a file used the attribute block or
-value inode of another file instead of a new one. saved_bytes is the space on
-the image that these shares save now.
+shares counts how often since the mount a file reused another file's attribute
+block, or the inode that holds a large value, instead of a new one. saved_bytes
+is the space on the image that these shares save now.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,

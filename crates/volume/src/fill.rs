@@ -1,9 +1,10 @@
 //! Filling pages from the device.
 //!
-//! Model: `mpage_readahead`. The mapping divides a run of consecutive pages into segments. A
-//! segment that is contiguous on the device is read with one scatter read into the pages. Segments
-//! for holes, for unwritten extents and for bytes past the end of the file are filled with zeros,
-//! without a read.
+//! Model: `mpage_readahead`. The file's block mapping divides a run of consecutive pages into
+//! segments. A segment that is contiguous on the device is read with one scatter read into the
+//! pages. Segments for holes, for unwritten extents and for blocks past the end of the file are
+//! filled with zeros, without a read. The last block of the file is read as a whole. On a volume
+//! that is open for writing, its bytes past the end of the file are then replaced by zeros.
 
 use crate::Result;
 use crate::live::Inodes;
@@ -37,9 +38,11 @@ impl PageFiller {
     }
 
     /// Fills `pages` with the content of `inode`, starting at `start_bytes`, which must be the
-    /// start of a block. All pages must have the same size, except that the last may be shorter. On
-    /// a volume that is open for writing, `inode` must be the argument that
-    /// [`Inodes::with_mapping`] passes, and bytes past the end of the file become zeros.
+    /// start of a block. All pages must have the same size, except that the last may be shorter.
+    ///
+    /// On a volume that is open for writing, `inode` must be the argument that
+    /// [`Inodes::with_mapping`] passes. Only on such a volume, all bytes past the end of the file
+    /// become zeros.
     ///
     /// # Errors
     /// Returns the first error; the contents of the pages are then unspecified.
@@ -57,10 +60,10 @@ impl PageFiller {
                 slices.for_each(|slice| slice.fill(0));
                 continue;
             };
-            // Look for newer contents in memory before the device read. A checkpoint between both
-            // steps writes such a block to the device and drops it from memory. In the opposite
-            // order, a block could be missed in both places.
-            let newer = unwritten_home_blocks(fs, bytes.clone(), offset_bytes);
+            // Look for newer contents in memory before the device read. A checkpoint can at any time
+            // write newer contents to the device and drop them from memory. If the device was read
+            // first, and a checkpoint followed, the newer contents would be found in neither place.
+            let newer = uncheckpointed_blocks(fs, bytes.clone(), offset_bytes);
             let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
             let read = self.device.read_vectored_at(&mut slices, offset_bytes);
             read.map_err(|source| {
@@ -129,7 +132,7 @@ struct Segment {
 /// has written them to their final location yet. Only `data=journal` leaves content in this state.
 /// `bytes` are relative to the first page, and `offset_bytes` is their offset on the device. Each
 /// block is returned with the offset of its first byte in the pages.
-fn unwritten_home_blocks(
+fn uncheckpointed_blocks(
     fs: &Filesystem,
     bytes: Range<usize>,
     offset_bytes: u64,

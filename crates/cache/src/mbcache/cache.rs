@@ -30,20 +30,21 @@ pub trait MbCache: Shrinker {
     /// Returns the variant that this is.
     fn variant(&self) -> Variant;
 
-    /// Adds an entry, which searches find only if it is `reusable`. If necessary, evicts other entries
-    /// first.
+    /// Adds an entry. If necessary, evicts other entries first. [`MbCache::find_first`] and
+    /// [`MbCache::find_next`] return the entry only if it is `reusable`.
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted;
 
-    /// Finds the first reusable entry with `key`, and returns it held.
+    /// Returns the first reusable entry with `key`, and holds it (see [`Held`]).
     fn find_first(&self, key: u32) -> Option<Held<'_>>;
 
-    /// Finds the next reusable entry with the key of `held`, and returns it held. Releases `held`.
+    /// Returns the next reusable entry with the key of `held`, and holds it. Releases `held`.
     fn find_next<'c>(&'c self, held: Held<'c>) -> Option<Held<'c>>;
 
-    /// Finds the entry with `key` and `value`, even if it is not reusable, and returns it held.
+    /// Returns the entry with `key` and `value`, even if it is not reusable, and holds it.
     fn get(&self, key: u32, value: u64) -> Option<Held<'_>>;
 
-    /// Deletes the entry with `key` and `value` if no thread holds it, and otherwise returns it held.
+    /// Deletes the entry with `key` and `value` if no thread holds it. Otherwise returns the entry, and
+    /// holds it.
     fn delete_or_get(&self, key: u32, value: u64) -> Deletion<'_>;
 
     /// Returns the statistics of the cache.

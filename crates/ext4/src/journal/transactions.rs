@@ -50,8 +50,7 @@ impl Filesystem {
         }
     }
 
-    /// Returns whether file content is changed with handles, as metadata is: the mode
-    /// `data=journal`.
+    /// Returns whether file content is journaled, as metadata is (mode `data=journal`).
     #[must_use]
     pub fn journals_content(&self) -> bool {
         let writer = self.writer.as_ref();
@@ -70,9 +69,9 @@ impl Filesystem {
     /// Opens a handle that may change `credits` blocks. Waits while another handle is open, and for
     /// a commit or a checkpoint if the running transaction or the log has too little space.
     ///
-    /// This handle waits for the device when it needs a block, and everyone else waits for it. It is
-    /// for a file system that no other thread uses: for recovery, and for tests. Otherwise,
-    /// [`Filesystem::change`] is used.
+    /// While the handle is open, the calling thread may wait for the device, and all other threads
+    /// that need a handle wait too. Use this function only if no other thread uses the file system:
+    /// for recovery and in tests. Otherwise use [`Filesystem::change`].
     ///
     /// # Errors
     /// [`Error::ReadOnly`] if the file system is not open for writing, or writing has failed;
@@ -132,11 +131,11 @@ impl Filesystem {
         let writer = self.writer()?;
         writer.progress.wait_for(
             tid,
-            || self.failing(writer.commit_running(self.buffers())),
-            || self.failing(writer.device.flush().map_err(Error::from)),
+            || self.abort_on_error(writer.commit_running(self.buffers())),
+            || self.abort_on_error(writer.device.flush().map_err(Error::from)),
         )?;
-        // Committed blocks stay dirty until a checkpoint, and many small commits may have left
-        // many.
+        // Committed blocks stay dirty until a checkpoint, so their number grows with each commit,
+        // even if the commits are small.
         self.checkpoint_if(self.buffers().dirty_count() > writer.max_dirty_blocks / 4 * 3)
     }
 
@@ -179,7 +178,7 @@ impl Filesystem {
 
     /// Writes all committed blocks from the log to their final locations.
     pub(super) fn checkpoint(&self) -> Result<()> {
-        self.failing(self.writer()?.checkpoint(self.buffers()))
+        self.abort_on_error(self.writer()?.checkpoint(self.buffers()))
     }
 
     /// Returns the number of the running transaction, which a new handle would belong to.
@@ -204,7 +203,7 @@ impl Filesystem {
         };
         self.commit(tid)?;
         self.checkpoint()?;
-        self.failing(self.mark_clean(writer))
+        self.abort_on_error(self.mark_clean(writer))
     }
 
     fn mark_clean(&self, writer: &Writer) -> Result<()> {
@@ -218,7 +217,7 @@ impl Filesystem {
 
     /// Returns `outcome`. If `outcome` is an error, first stops all writing with
     /// [`Filesystem::abort`].
-    fn failing<T>(&self, outcome: Result<T>) -> Result<T> {
+    fn abort_on_error<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
             self.abort(error);
         }
@@ -234,7 +233,8 @@ impl Filesystem {
             return;
         }
         tracing::error!("writing has stopped, and the file system is now read-only: {error}");
-        // A handle may be open, but nobody waits for it any more.
+        // A thread with an open handle normally must not wait for the device, because other threads
+        // may wait for the handle. Now it may: writing has stopped.
         let _may_wait = Suspended::new();
         if matches!(error, Error::InUse(_)) {
             // Another host may have mounted the image, so not even the error may be written to the

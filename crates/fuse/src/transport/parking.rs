@@ -1,4 +1,5 @@
-//! Parking: of a session's threads, one waits for the kernel's next request, and the others are parked.
+//! Parking of threads: one thread of a session waits for the kernel's next request, and the others are
+//! parked.
 //!
 //! # Model
 //! The kernel gives a request to the thread that has waited longest. If many threads wait, each request
@@ -178,8 +179,8 @@ impl Shared {
         }
     }
 
-    /// Returns whether the volume is unmounted. A parked thread must then leave, so that it reads from
-    /// the connection and ends.
+    /// Returns whether the volume is unmounted. A parked thread must then stop waiting and read from
+    /// the connection: the read fails, and the thread ends.
     fn is_unmounted(&self) -> bool {
         let Some(connection) = &self.connection else {
             return true;

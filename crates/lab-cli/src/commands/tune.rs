@@ -17,9 +17,9 @@ use std::process::ExitCode;
 /// tied tables. To confirm the selection, the command then replays the second half of the trace in the
 /// selected table and in the current table.
 ///
-/// For both tables, the command prints the nanoseconds and the links of a lookup, and the links that a
-/// lookup would follow if the keys were distributed at random. A link is an entry of a hash chain that a
-/// lookup compares with its key. If the selected table differs from the current table, the command also
+/// A link is an entry of a hash chain that a lookup compares with its key. For both tables, the command
+/// prints the nanoseconds and the links of a lookup, and the expected links of a lookup if the keys were
+/// distributed at random. If the selected table differs from the current table, the command also
 /// prints how much faster a lookup is, the share of pairs of timed runs in which the selected table was
 /// faster, and the 95% confidence interval of the change in links, from 1000 random samples of the second
 /// half. A change is recommended only if the selected table is faster by more than 3% plus 4.5 times the
@@ -50,8 +50,9 @@ JSON:
                           (with random distribution), lookup_ns, mad_ns}
     today                 the current table, with the same keys as best
     lookups               number of lookups in the second half
-    gain_links            decrease in links, as a fraction of 1: {value, low, high}
-    gain_time             decrease in time, as a fraction of 1
+    gain_links            decrease in links, relative to the current table (0.25: 25% fewer):
+                          {value, low, high}
+    gain_time             decrease in time, relative to the current table (0.25: 25% less)
     certainty             share of pairs of timed runs in which best was faster
     is_worth_it           whether the change is recommended
   }]

@@ -11,9 +11,10 @@
 //!    selected; of several tables of this size, the one with Larder's own function, or else the one with the
 //!    fewest links.
 //! 2. Measurement. The whole trace is replayed in the selected table and in the current one. Links are
-//!    counted for the lookups of the second half only, which did not influence the selection. The timed
-//!    lookups are the last ones before the number of objects reached its maximum in the second half. The gain
-//!    estimates what another trace of the same workload would gain.
+//!    counted for the lookups of the second half only, which did not influence the selection. At the time
+//!    in the second half when the cache has the most objects, the replay pauses, and the latest lookups are
+//!    repeated and timed. The gain is the relative decrease in links, or in time, from the current table to
+//!    the selected one. It estimates the decrease for other traces of the same workload.
 //! 3. Recommendation. The current table is replaced only if the selected table is faster by more than the
 //!    noise in the second half also.
 //!
@@ -182,14 +183,20 @@ pub fn tune(
     } = conditions;
     let events = segment_end(SEGMENTS / 2 - 1, source.events()).unwrap_or(0);
     let first_half = Prefix::new(source, events);
-    let wanted = wanted(source, memory_bytes);
-    let first_half_surveys = survey(&first_half, wanted)?;
+    let capacities = capacities(source, memory_bytes);
+    let first_half_surveys = survey(&first_half, capacities)?;
     if first_half_surveys.is_empty() {
         return Err(Error::Empty);
     }
     let candidates = candidates(&first_half_surveys, memory_bytes);
-    let outcomes = replay(&first_half, wanted, &first_half_surveys, &candidates, tick)?;
-    let surveys = survey_from(source, wanted, events)?;
+    let outcomes = replay(
+        &first_half,
+        capacities,
+        &first_half_surveys,
+        &candidates,
+        tick,
+    )?;
+    let surveys = survey_from(source, capacities, events)?;
     let division = division(memory_bytes);
     let mut caches = Vec::new();
     for (cache, first_half_survey) in &first_half_surveys {
@@ -212,7 +219,7 @@ pub fn tune(
         } else {
             &pair[..]
         };
-        let outcomes_of_pair = replay(source, wanted, &surveys, tables, tick)?;
+        let outcomes_of_pair = replay(source, capacities, &surveys, tables, tick)?;
         if let [current, ..] = &outcomes_of_pair[..]
             && let Some(selected) = outcomes_of_pair.last()
         {
@@ -235,9 +242,10 @@ pub fn tune(
     })
 }
 
-/// Returns the rule for the objects of each cache: the recorded insertions and removals, or, if the source
-/// has none, the number of objects that fit in an equal share of the memory.
-fn wanted(source: &dyn Source, memory_bytes: u64) -> Wanted {
+/// Returns the rule that decides, for each cache, which objects its tables contain during a replay: they
+/// follow the recorded insertions and removals, or, if the source has none, their number is limited to what
+/// fits in an equal share of the memory.
+fn capacities(source: &dyn Source, memory_bytes: u64) -> Wanted {
     let each = memory_bytes / CacheKind::ALL.len() as u64;
     let capacity = |cache| {
         if source.has_changes() {
@@ -247,8 +255,8 @@ fn wanted(source: &dyn Source, memory_bytes: u64) -> Wanted {
         }
     };
     let caches = CacheKind::ALL.into_iter();
-    caches.fold(Wanted::default(), |wanted, cache| {
-        wanted.with(cache, capacity(cache))
+    caches.fold(Wanted::default(), |capacities, cache| {
+        capacities.with(cache, capacity(cache))
     })
 }
 

@@ -58,9 +58,9 @@ pub(super) fn advise(
         return Ok(None);
     };
     let mut replay_with_capacity = |objects: u64| -> Result<Outcome, Error> {
-        let wanted = Wanted::default().with(cache, Capacity::Objects(objects.max(1)));
-        let surveys = survey(source, wanted)?;
-        let mut outcomes = replay(source, wanted, &surveys, &[table], tick)?;
+        let capacities = Wanted::default().with(cache, Capacity::Objects(objects.max(1)));
+        let surveys = survey(source, capacities)?;
+        let mut outcomes = replay(source, capacities, &surveys, &[table], tick)?;
         Ok(outcomes.remove(0))
     };
     let normal = replay_with_capacity(all.peak_objects)?;
