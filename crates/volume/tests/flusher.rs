@@ -22,8 +22,8 @@ const NEW: NewFile = NewFile {
     gid: 0,
 };
 
-/// The pages of one round of write-back.
-const ROUND_PAGES: u64 = 1024;
+/// The maximum number of pages in one batch of write-back.
+const BATCH_PAGES: u64 = 1024;
 
 /// The maximum number of appends of a round's content for which the image has room.
 const MAX_APPENDS: u64 = 8;
@@ -162,7 +162,7 @@ fn sync_of_a_growing_file_writes_what_was_dirty_at_its_start() {
     (layout.name, layout.size_mib) = ("ext4-64-mib", 64);
     let (device, volume) = open_layout(&layout, 64, false);
     let ino = make(&volume, "grows");
-    append(&volume, ino, ROUND_PAGES + 1);
+    append(&volume, ino, BATCH_PAGES + 1);
     let appends = Arc::new(AtomicU64::new(0));
     let (count, writer) = (Arc::clone(&appends), Arc::downgrade(&volume));
     // As fast as the device: during each round, the content of another round is appended.
@@ -172,7 +172,7 @@ fn sync_of_a_growing_file_writes_what_was_dirty_at_its_start() {
             && let Some(volume) = writer.upgrade()
         {
             count.fetch_add(1, SeqCst);
-            append(&volume, ino, ROUND_PAGES);
+            append(&volume, ino, BATCH_PAGES);
         }
         Ok(())
     });
@@ -180,12 +180,12 @@ fn sync_of_a_growing_file_writes_what_was_dirty_at_its_start() {
     let during = appends.swap(MAX_APPENDS, SeqCst);
     assert_eq!(during, 1, "appends during one sync");
     let size_bytes = volume.metadata(ino).unwrap().size_bytes;
-    assert_eq!(size_bytes, (ROUND_PAGES * 2 + 1) * PAGE as u64);
+    assert_eq!(size_bytes, (BATCH_PAGES * 2 + 1) * PAGE as u64);
     // The size on the image ends where content is.
     let crashed = HookedDevice::new(device.inner().to_bytes());
     let crashed = Volume::open_device(crashed, &OpenOptions::default()).unwrap();
     let size_bytes = crashed.metadata(ino).unwrap().size_bytes;
-    assert_eq!(size_bytes, (ROUND_PAGES + 1) * PAGE as u64);
+    assert_eq!(size_bytes, (BATCH_PAGES + 1) * PAGE as u64);
     volume.close().unwrap();
 }
 

@@ -13,7 +13,8 @@
 //!   pages            -> clean
 //! ```
 //! A claim is a run of free blocks that is assigned to one file, in memory only. The bitmap changes
-//! when a handle maps the claim.
+//! when a handle maps the claim. A piece is a run of a file's blocks with its place on the device:
+//! mapped blocks, or a claim.
 //!
 //! # Locking
 //! Write-back holds the `writeback` lock of each file from start to end, and locks several files in
@@ -41,16 +42,16 @@ use std::sync::Arc;
 use wakeup::{FlusherSignal, FlusherWakeup};
 
 /// The maximum number of pages in one batch. The limit is lower if the page cache is small.
-const ROUND_PAGES: u32 = 1024;
+const BATCH_PAGES: u32 = 1024;
 
-/// The maximum number of files that are written back together.
-const ROUND_FILES: usize = 64;
+/// The maximum number of files that are written back together, and so the maximum in one batch.
+const BATCH_FILES: usize = 64;
 
 /// The maximum number of bytes in one device write.
 const WRITE_BYTES: usize = 4 << 20;
 
 /// Writes back dirty pages, and limits the number of dirty blocks. Write-back changes no page
-/// content, and does not depend on the operations that change content.
+/// content, and uses nothing of `crate::write`, whose operations change content.
 #[derive(Debug)]
 pub(crate) struct WriteBack {
     inodes: Arc<Inodes>,
@@ -74,9 +75,9 @@ type Part<'r> = (&'r Live<'r>, Range<u64>);
 
 /// The file ranges that a batch has started to write back. Dropping the guard ends the write-back
 /// of these files, also after a panic.
-struct RoundGuard<'b, 'r>(&'b mut Vec<Part<'r>>);
+struct BatchGuard<'b, 'r>(&'b mut Vec<Part<'r>>);
 
-impl Drop for RoundGuard<'_, '_> {
+impl Drop for BatchGuard<'_, '_> {
     fn drop(&mut self) {
         for (live, _) in self.0.iter() {
             live.state().dirty.writing = None;
@@ -87,7 +88,7 @@ impl Drop for RoundGuard<'_, '_> {
 }
 
 /// The part of a file that one batch writes.
-struct FileRound<'r> {
+struct FileBatch<'r> {
     live: &'r Live<'r>,
     pages: BTreeMap<u64, Arc<OwnedPage>>,
     pieces: VecDeque<Piece>,
@@ -178,7 +179,7 @@ impl WriteBack {
     /// Returns the first error. The other files are still written.
     pub(crate) fn write_all(&self) -> Result<()> {
         let mut result = Ok(());
-        for group in self.inodes.dirty_files.files().chunks(ROUND_FILES) {
+        for group in self.inodes.dirty_files.files().chunks(BATCH_FILES) {
             let mut lives = Vec::with_capacity(group.len());
             for ino in group {
                 match self.inodes.live(*ino) {
@@ -209,7 +210,7 @@ impl WriteBack {
         error.into()
     }
 
-    /// Writes back the files `lives`, up to the last block of each file that is dirty at the start
+    /// Writes back the files `lives`, each up to the block that is the last dirty one at the start
     /// of the call. Without this limit, a program that appends to one file without pause would
     /// delay the write-back of the other files forever.
     ///
@@ -226,7 +227,7 @@ impl WriteBack {
         let mut queue: VecDeque<Part<'_>> = parts.collect();
         while !queue.is_empty() {
             let mut begun = Vec::new();
-            match self.write_next_round(&mut queue, &mut begun, times) {
+            match self.write_next_batch(&mut queue, &mut begun, times) {
                 Ok(Some(next)) => queue.push_front(next),
                 Ok(None) => {}
                 Err(error) if !self.inodes.fs.is_writable() => return result.and(Err(error)),
@@ -245,17 +246,17 @@ impl WriteBack {
     /// Writes back one batch from the front of `queue`. If the last file does not fit completely,
     /// returns the range of that file that remains. The ranges that were removed from the queue are
     /// appended to `begun`, even on an error.
-    fn write_next_round<'r>(
+    fn write_next_batch<'r>(
         &'r self,
         queue: &mut VecDeque<Part<'r>>,
         begun: &mut Vec<Part<'r>>,
         times: Times,
     ) -> Result<Option<Part<'r>>> {
-        let begun = RoundGuard(begun);
+        let begun = BatchGuard(begun);
         let most = self.inodes.caches.pages.frames().capacity() / 8;
-        let mut room = most.clamp(1, ROUND_PAGES) as usize;
+        let mut room = most.clamp(1, BATCH_PAGES) as usize;
         let mut rest = None;
-        let mut round = Vec::new();
+        let mut batch = Vec::new();
         while room > 0
             && rest.is_none()
             && let Some((live, blocks)) = queue.pop_front()
@@ -263,21 +264,21 @@ impl WriteBack {
             begun.0.push((live, blocks.clone()));
             let (file, next) = self.gather(live, blocks.clone(), room)?;
             room = room.saturating_sub(file.pages.len());
-            round.push(file);
+            batch.push(file);
             rest = next.map(|next| (live, next..blocks.end));
         }
-        self.write_round(round, times)?;
+        self.write_batch(batch, times)?;
         Ok(rest)
     }
 
-    /// Writes back `blocks` of one file. If there is no space, commits freed blocks and tries
-    /// again.
+    /// Writes back `blocks` of one file. If there is no space, tries again after a commit that
+    /// makes freed blocks available.
     fn write_single_file(&self, live: &Live<'_>, blocks: Range<u64>, times: Times) -> Result<()> {
         let mut next = Some((live, blocks));
         while let Some(part) = next {
             next = retry_after_commit(&self.inodes.fs, || {
                 let mut queue = VecDeque::from([part.clone()]);
-                self.write_next_round(&mut queue, &mut Vec::new(), times)
+                self.write_next_batch(&mut queue, &mut Vec::new(), times)
             })?;
         }
         Ok(())
@@ -291,20 +292,21 @@ impl WriteBack {
         live: &'r Live<'r>,
         blocks: Range<u64>,
         room: usize,
-    ) -> Result<(FileRound<'r>, Option<u64>)> {
+    ) -> Result<(FileBatch<'r>, Option<u64>)> {
         let per_page = self.inodes.blocks_per_page();
-        let (runs, next, size_to_bytes, mut reservation) = {
+        let (runs, next, present_bytes, is_last, mut reservation) = {
             let mut state = live.loaded()?;
             let present_bytes = live.present_in(&mut state)?.size_bytes();
             let is_dirty_after = state.dirty.blocks.run_from(blocks.end).is_some();
             let (runs, next) = first_pages(&state.dirty.blocks, blocks, room as u64, per_page);
-            // The present size may be written only when no dirty block remains. Until then the size
-            // ends with the written content.
-            let size_to_bytes = (present_bytes, next.is_none() && !is_dirty_after);
+            // The present size is written only with the last dirty blocks. Until then, the size that
+            // is written ends with the written content.
+            let is_last = next.is_none() && !is_dirty_after;
             if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
                 state.dirty.writing = Some(first.start..last.end);
             }
-            (runs, next, size_to_bytes, state.dirty.reservation.take())
+            let reservation = state.dirty.reservation.take();
+            (runs, next, present_bytes, is_last, reservation)
         };
         let placed = self.place_runs(live, &runs, reservation.as_mut());
         if let Some(reservation) = reservation {
@@ -323,10 +325,9 @@ impl WriteBack {
                 }
             }
         }
-        let (present_bytes, is_last) = size_to_bytes;
         let is_last = is_last && stopped_at.is_none();
         let written_to = pieces.back().map_or(0, |piece| piece.blocks.end);
-        let file = FileRound {
+        let file = FileBatch {
             live,
             pages,
             pieces,
@@ -390,17 +391,17 @@ impl WriteBack {
     }
 
     /// Writes the content of a batch to the device, maps the blocks, and marks them as clean.
-    fn write_round(&self, mut round: Vec<FileRound<'_>>, times: Times) -> Result<()> {
+    fn write_batch(&self, mut batch: Vec<FileBatch<'_>>, times: Times) -> Result<()> {
         let journals_content = self.inodes.fs.journals_content();
         if !journals_content {
-            let writes = self.device_writes(&round)?.into_iter();
+            let writes = self.device_writes(&batch)?.into_iter();
             let writes = writes.map(|write| (write.offset_bytes, write.parts));
             larder_block::write_all(&*self.device, writes)
                 .map_err(|error| self.content_failed(error))?;
         }
         let mut to_map = VecDeque::new();
         let mut locks = Vec::new();
-        for file in &mut round {
+        for file in &mut batch {
             let live = file.live;
             if !journals_content {
                 // The pins are not needed any more: a thread that changes one of these pages first
@@ -435,11 +436,11 @@ impl WriteBack {
         marked
     }
 
-    /// Returns the device writes for the pieces of `round`, in the order of their device offsets.
-    fn device_writes(&self, round: &[FileRound<'_>]) -> Result<Vec<DeviceWrite>> {
+    /// Returns the device writes for the pieces of `batch`, in the order of their device offsets.
+    fn device_writes(&self, batch: &[FileBatch<'_>]) -> Result<Vec<DeviceWrite>> {
         let block_bytes = self.inodes.block_bytes();
         let mut writes: Vec<DeviceWrite> = Vec::new();
-        for file in round {
+        for file in batch {
             for piece in &file.pieces {
                 let parts = self.parts(file, &piece.blocks);
                 let write = DeviceWrite {
@@ -472,7 +473,7 @@ impl WriteBack {
     }
 
     /// Returns the parts of the pages of `file` that contain `blocks`.
-    fn parts(&self, file: &FileRound<'_>, blocks: &Range<u64>) -> PageParts {
+    fn parts(&self, file: &FileBatch<'_>, blocks: &Range<u64>) -> PageParts {
         let (block_bytes, page_bytes) = (self.inodes.block_bytes(), self.inodes.page_bytes());
         let bytes = blocks.start * block_bytes..blocks.end * block_bytes;
         let indexes = bytes.start / page_bytes..bytes.end.div_ceil(page_bytes);
@@ -593,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn block_marked_clean_that_was_not_held_stops_writing() {
+    fn marking_a_block_clean_that_is_not_being_written_stops_writing() {
         assert_stops_writing("that write-back did not write", |_, live| {
             live.mark_written_back(0..1)
         });
@@ -639,9 +640,9 @@ mod tests {
     fn device_write_of_less_than_will_be_mapped_stops_writing() {
         assert_stops_writing("the bytes to write do not match", |write_back, live| {
             let _exclusive = live.writeback.lock();
-            let (mut round, _) = write_back.gather(live, 0..4, 4)?;
-            round.pages.pop_last();
-            write_back.write_round(vec![round], Times::Written)
+            let (mut file, _) = write_back.gather(live, 0..4, 4)?;
+            file.pages.pop_last();
+            write_back.write_batch(vec![file], Times::Written)
         });
     }
 }
