@@ -61,10 +61,11 @@ use std::ops::Range;
 /// Pages of a file that a reader requests at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Indexes of the pages. The range may extend past the end of the file.
+    /// Indexes of the pages. The range may extend past the end of the file: only
+    /// `ends_inside_page` is about the part within the file.
     pub pages: Range<u64>,
-    /// Whether the request ends inside its last page, not at the end of that page. A request is cut at
-    /// the end of the file, so it may end inside the last page of the file.
+    /// Whether the requested bytes end inside a page, not at the end of a page. Bytes after the end of
+    /// the file are not counted, so the end may be inside the last page of the file.
     pub ends_inside_page: bool,
     /// Whether the request is a page fault of one page, not a read.
     pub by_fault: bool,

@@ -28,8 +28,8 @@ pub struct Read {
     pub request_start: PageIndex,
     /// Number of pages in the request, from `request_start`; 0 is treated as 1.
     pub request_pages: u32,
-    /// Whether the request ends inside its last page, not at the end of that page. A request is cut at
-    /// the end of the file, so it may end inside the last page of the file.
+    /// Whether the requested bytes end inside a page, not at the end of a page. Bytes after the end of
+    /// the file are not counted, so the end may be inside the last page of the file.
     pub ends_inside_page: bool,
     /// Whether the request is a page fault of one page, not a read.
     pub by_fault: bool,

@@ -3,9 +3,9 @@
 //! # Model
 //! `filemap_get_folio` and `filemap_add_folio` over the page hash of Linux 2.4. The bytes of a page are
 //! in a *frame*: memory of 4 KiB, or of one block if blocks are larger. Frame *i* belongs to slot *i*
-//! of the table's arena, which has the key and the state of the page. As in Linux, metadata blocks
-//! ([`buffer`](crate::buffer)) are stored in pages of the device, so that pages and buffers share the
-//! frames, and are reclaimed in the same way.
+//! of the table's arena. The slot has the key and the state of the page. As in Linux, metadata blocks
+//! ([`buffer`](crate::buffer)) are cached in pages whose key names the device instead of a file, so
+//! that pages and buffers share the frames, and are reclaimed in the same way.
 //!
 //! # States of a frame
 //! ```text

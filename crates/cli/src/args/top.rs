@@ -27,7 +27,7 @@ Examples:
 
 JSON, one line for each refresh:
   elapsed_s: seconds since the previous line; not in the first line
-  rates since the previous line; not in the first line. A key that ends in _s
+  rates: since the previous line; not in the first line. A key that ends in _s
     is a rate per second.
     page, buffer, dentry, inode, with these keys each: lookups_s, hit_rate,
       links_per_hit, links_per_miss (entries of a hash chain that a lookup

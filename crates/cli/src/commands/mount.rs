@@ -117,14 +117,15 @@ pub(super) fn serve(
         recording_failure.clone()
     })?;
     recording_failure.map_or(Ok(()), |why| {
-        let hint = "free space, and record again to a new file; larder lab trace info shows what this \
-                    one contains";
+        let hint = "free some space, and record to a new file; larder lab trace info shows the content \
+                    of this trace";
         Err(Failure::with_hint(why, hint))
     })
 }
 
 /// Starts a thread that unmounts at the first signal. If files are still open then, the server runs on
-/// until they are closed; a second signal ends the server at once, and with the server the mount.
+/// until they are closed. A second signal ends the server at once, even if files are open; the mount
+/// then ends too.
 fn unmount_on_signal(mut signals: Signals, unmounter: Unmounter) -> io::Result<()> {
     std::thread::Builder::new()
         .name("larder-signals".to_owned())

@@ -11,10 +11,11 @@
 //! only. Writes of data, commits and checkpoints are done while no handle is open.
 //!
 //! # No waiting
-//! A handle never waits for a device, because everyone else would wait for the handle. A block that
-//! is not in memory makes the handle give way: it is undone, the block is read, and the operation is
-//! repeated ([`Filesystem::change`]; [`crate::needs`] describes how). The caller's closure therefore
-//! changes nothing except through the handle, and publishes its results after it returned.
+//! A handle of [`Filesystem::change`] never waits for a device, because everyone else would wait for
+//! the handle. A block that is not in memory makes the handle give way: it is undone, the block is
+//! read, and the operation is repeated ([`crate::needs`] describes how). The caller's closure
+//! therefore changes nothing except through the handle. The caller publishes the results after
+//! `change` has returned. A handle of [`Filesystem::start`] may wait; it is for recovery and tests.
 //!
 //! # Visibility
 //! Other threads can read each change as soon as it is made. The caller must therefore lock the
@@ -58,12 +59,14 @@ pub struct Handle<'f> {
     credits: u32,
     /// The blocks and inodes that the handle allocated and freed.
     pub(crate) allocation: AllocationChanges,
-    /// The changes of attribute sharing, which take effect when the handle stops.
+    /// The changes of the caches that find shared attributes. New entries are added when the handle
+    /// stops.
     pub(crate) sharing: SharingChanges,
     /// The orphans that the handle added and removed.
     pub(crate) orphans: OrphanChanges,
     stopped: bool,
-    /// Whether its reads are limited to memory. `None` if it may wait.
+    /// The attempt that the handle belongs to, in which reads find only what is in memory. `None`
+    /// for a handle of [`Filesystem::start`], whose reads may wait.
     attempt: Option<Attempt>,
 }
 
@@ -258,8 +261,10 @@ impl<'f> Handle<'f> {
     )]
     pub fn stop(mut self) -> Tid {
         if self.attempt.is_some() && attempt::has_missed() {
-            // What it changed may lack a part. No commit reports success any more.
-            self.fs.broken("a handle read a block after its change");
+            // Something was missing after `Filesystem::change` returned, so the changes may be
+            // incomplete. No later commit may succeed.
+            self.fs
+                .broken("a handle needed to wait for the device after its changes");
         }
         self.stopped = true;
         let tid = self.running.tid();
@@ -342,8 +347,9 @@ impl Drop for Handle<'_> {
                         buffers.edit_dirty(block.0, restore);
                     }
                 }
-                // A checkpoint that wrote the old contents meanwhile did not mark the changed block
-                // as clean. The next commit and checkpoint do so.
+                // If a checkpoint wrote the old contents while the handle was open, it left the
+                // block dirty, because the handle had changed it. The block is added to the
+                // transaction, so that the next commit and checkpoint mark it as clean.
                 running.add(block);
             });
             self.fs.allocator().undo(&mut self.allocation);
@@ -455,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_handle_frees_what_it_took_without_another_claim() {
+    fn failed_handle_frees_the_blocks_of_a_claim_without_clones() {
         let fs = open();
         let before = fs.free_counts().unwrap().0;
         let start = fs.claim(Goal::default(), 4, None).unwrap().start();

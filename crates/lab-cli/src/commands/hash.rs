@@ -28,14 +28,14 @@ Columns:
   miss     mean links of a lookup that does not find its object
   excess   how many more links a lookup follows than if the keys were distributed at random
   longest  length of the longest chain
-  p        probability that keys that are distributed at random give chains at least as uneven
+  p        probability that keys distributed at random give chains at least as uneven as these
   ns       nanoseconds of a lookup on one processor: the median of seven runs, with the median
            absolute deviation. An asterisk marks the rows that are statistically tied for fastest:
            no other row is faster by more than 3% plus 4.5 times the combined deviation of the two.
 
 Values of --functions:
-  NAME       a function that larder lab list prints; the name of its cache can be omitted (mult for
-             page-mult), but a function that was designed for another cache needs its full name
+  NAME       a function that larder lab list prints: with its full name (page-mult) for all caches,
+             or without the name of the cache (mult) for the cache that it was designed for
   larder     the function that a mount uses by default
   rbtree     red-black trees instead of a hash table, for pages; its links are tree nodes
   published  the functions that were designed for this cache, as in Lever 2000, and rbtree
@@ -64,13 +64,15 @@ Examples:
 JSON:
   source            origin of the keys
   losses            {events (missing from the trace), is_cut_short, reason}
-  is_completed      whether insertions and removals were derived from the lookups
+  is_completed      true if insertions and removals were derived from the lookups; false if they
+                    were taken from the trace
   caches            [{cache, survey (properties of the trace alone), rows}]
   caches[].rows     [{function, bits, lookups, hits, links_on_hits, links_on_misses, links (means:
                     hit, miss, lookup), objects, over_chance (excess, as a fraction), longest_chain,
-                    empty_buckets, share_in_mean_chains (of objects, in chains no longer than the
-                    mean), chi_square, degrees_of_freedom, p_value, lookup_ns, mad_ns (the median
-                    absolute deviation), lookups_s (per second), is_fastest, table_bytes}]
+                    empty_buckets, share_in_mean_chains (share of the objects that are in chains no
+                    longer than the mean length, rounded up), chi_square, degrees_of_freedom,
+                    p_value, lookup_ns, mad_ns (the median absolute deviation), lookups_s (per
+                    second), is_fastest, table_bytes}]
   costs             time of each hash function alone
   uncounted         what the measurement does not count, and why
 A row of rbtree has none of the keys from over_chance to p_value. Times that could not be measured
