@@ -60,9 +60,9 @@ impl PageFiller {
                 slices.for_each(|slice| slice.fill(0));
                 continue;
             };
-            // Look for newer contents in memory before the device read. A checkpoint can at any time
-            // write newer contents to the device and drop them from memory. If the device was read
-            // first, and a checkpoint followed, the newer contents would be found in neither place.
+            // Look for newer contents in memory before the device read. A checkpoint can write
+            // newer contents to the device, and drop them from memory, at any time. If the device was
+            // read first, and a checkpoint followed, they would be found in neither place.
             let newer = uncheckpointed_blocks(fs, bytes.clone(), offset_bytes);
             let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
             let read = self.device.read_vectored_at(&mut slices, offset_bytes);
