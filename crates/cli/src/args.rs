@@ -451,7 +451,7 @@ pub(crate) struct CpArgs {
     /// Copy directories with their content
     #[arg(short, long, visible_short_alias = 'R', short_alias = 'a')]
     pub recursive: bool,
-    /// What to copy and, last, the destination: see Usage
+    /// The image or files to copy from, then the destination, as shown in Usage
     #[arg(required = true, num_args = 2.., value_name = "PATH")]
     pub paths: Vec<OsString>,
 }

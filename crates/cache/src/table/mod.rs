@@ -4,8 +4,8 @@
 //! # Model
 //! The kernel's `hlist` tables under RCU (`inode_hashtable`, `dentry_hashtable`, the page hash of 2.4),
 //! with slot numbers instead of pointers. RCU delays the reuse of an object until no reader can access
-//! it. Here a slot may be reused at once, but only for another entry. Its memory is never unmapped; when
-//! it is returned to the pool, the slot reads as zero.
+//! it. Here a slot may be reused at once, but only as a slot. Its address stays mapped: after its memory
+//! is returned to the shared memory pool, the slot reads as zero.
 //!
 //! # States of an entry
 //! An entry is *live* from its insertion until it is evicted or removed. It is *busy* while one thread
@@ -23,9 +23,9 @@
 //!   does not end with the number of the reader's bucket, so the reader starts again;
 //! - *the same chain, from the front*: the slot was inserted again into the reader's chain. Slots are
 //!   inserted at the front only, so all entries that were in the chain when the reader started follow
-//!   the slot. The exception is an entry that [`Table::replace`] has moved to a new slot, which is
-//!   before it. Therefore a reader that finds nothing reads the front of the chain again, and starts
-//!   again if the front has changed.
+//!   the slot. The exception is an entry that [`Table::replace`] has replaced: the new entry may be in
+//!   front of the slot that the reader has reached. Therefore a reader that finds nothing reads the front
+//!   of the chain again, and starts again if the front has changed.
 //!
 //! So a reader finds every entry that stays in the table, and gets a consistent copy or a pin of it.
 //! [`give_back`] describes how entries move to other slots so that memory can be returned to the pool.
@@ -40,12 +40,12 @@
 //!
 //! The clock hand claims an entry before it locks the entry's bucket, so a chain may contain a claimed
 //! entry for a moment. If another thread then inserts an entry with the same key, it first unlinks the
-//! claimed entry, so that a [`Tape`] gets the removal before the insertion.
+//! claimed entry, so that a [`Tape`] (a receiver of cache events) gets the removal before the insertion.
 //!
 //! # Locking
 //! A writer locks one bucket, for one walk of its chain ([`buckets`]). The slot for a new entry is
-//! allocated before, because the allocation may evict another entry, and so lock another bucket. A
-//! thread never holds the locks of two buckets.
+//! allocated before the bucket is locked, because the allocation may evict another entry, and so lock
+//! another bucket. A thread never holds the locks of two buckets.
 //!
 //! # Cost
 //! A hit reads the bucket head, and all slots of the chain up to the entry: one cache line each. A pin
@@ -104,12 +104,12 @@ use std::sync::Arc;
 pub trait Layout<const W: usize>: Debug + Send + Sync + 'static {
     /// The key of an entry.
     type Key<'k>;
-    /// The input of the hash function. Each slot stores the hash input of its key.
+    /// The input of the hash function for a key. Each slot stores the hash input of its key.
     type Hashed: Copy + Debug + Into<HashKey>;
 
-    /// Returns the hash input of `key`.
+    /// Returns the input of the hash function for `key`.
     fn hashed(key: &Self::Key<'_>) -> Self::Hashed;
-    /// Returns the hash input of the key in `slot`.
+    /// Returns the input of the hash function for the key in `slot`.
     fn hashed_in(slot: &Slot<W>) -> Self::Hashed;
     /// Returns `key` in the form in which it is reported to a tape.
     #[inline]
@@ -204,7 +204,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     /// Allocates a slot for a new entry. If no slot is free, evicts entries with the clock hand. Returns
-    /// `None` if no entry could be evicted. No other table may use this table's arena.
+    /// `None` if no entry could be evicted. Must not be called if another table shares the arena.
     pub fn allocate(&self) -> Option<Vacant<'_, W>> {
         self.allocate_evicting(|_| {})
     }
@@ -234,8 +234,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         })
     }
 
-    /// Finds the entry of `key` and pins it. An entry that is busy is not pinned, but counts as a hit,
-    /// since another thread is reading its contents already.
+    /// Finds the entry of `key` and pins it. A busy entry is not pinned, but counts as a hit, since
+    /// another thread is already filling or changing it.
     #[inline]
     pub fn get(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
         let (found, links) = self.walk(key, |_, index, state| self.arena.pin(index, state));
@@ -541,7 +541,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 None => debug_assert!(false, "slot {index} is not in its chain"),
             }
         }
-        // A reader that is at this slot must not return a miss: at this end, it starts again.
+        // A reader that is at this slot must not return a miss. When it reaches `END_OF_FREE`, it starts
+        // again.
         self.arena.slot(index).set_next(END_OF_FREE);
     }
 }

@@ -10,8 +10,8 @@
 //!     +---------------+
 //!      drop the claim
 //! ```
-//! Claiming changes only memory. Allocating and freeing change the bitmap of the group with a
-//! handle.
+//! Claiming changes only memory. Allocating and freeing change the group's bitmap as part of a
+//! transaction, through a journal handle.
 //!
 //! A [`Claim`] excludes blocks, in memory only, from all other allocations, so that file data can
 //! be written to them before the bitmap on the image marks them as used. Afterwards, one handle
@@ -25,8 +25,8 @@
 //! # Credits
 //! Allocating the blocks of a claim, or freeing a run, changes two blocks for each group that the
 //! run is in: the block bitmap and the descriptor. Allocating or freeing an inode number changes
-//! two blocks: the inode bitmap and the descriptor. Allocation also initializes the number's block
-//! of the inode table, if that block was never used.
+//! two blocks: the inode bitmap and the descriptor. Allocating an inode also initializes the
+//! inode-table block that contains it, if that block was never used.
 //!
 //! # Damage
 //! Nothing is allocated or freed in a group whose bitmap or descriptor is damaged.
@@ -96,8 +96,9 @@ pub struct Goal {
     /// The file that the blocks are for, or 0 if they are not for a file. For a file that grows,
     /// more blocks than it needs are set aside until [`Filesystem::release_preallocation`].
     pub ino: Ino,
-    /// The number of blocks that the file already has; 0 if this is the first allocation. The last
-    /// block of the file is immediately before `near`.
+    /// The number of blocks that the file already has; 0 if this is the first allocation. If
+    /// not 0, `near` must be the block at which the new blocks would be contiguous with the blocks
+    /// that the file has.
     pub file_blocks: u64,
     /// Whether blocks that are reserved for the super-user may be used.
     pub may_use_reserved: bool,

@@ -13,7 +13,8 @@
 //!
 //! Tunables: the parameters of a [`DeviceModel`]. The table [`DEVICE_MODELS`] lists all models with their
 //! sources. `docs/design/devices.md` compares their performance with published measurements. A disk has a
-//! seek time, a rotation and a transfer rate; other devices have a latency and limits of the transfer rate.
+//! seek time, a rotation time and a transfer rate; other devices have a latency and limits on the transfer
+//! rate.
 //!
 //! Cost: a request costs a few operations on ordered maps and heaps. The disk also examines each of the
 //! commands in its queue, at most 31, before it moves its arm. Only pending requests need memory, which is

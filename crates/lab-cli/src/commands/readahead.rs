@@ -34,10 +34,11 @@ JSON: workload, device, memory_bytes, readahead_max_bytes, seed, reports [{polic
 (simulated time), throughput_bytes_s, bytes_read, bytes_written, requests, latency {mean_ns, p50_ns,
 p90_ns, p99_ns, p999_ns, max_ns}, device_reads, device_read_bytes, mean_device_read_bytes,
 device_writes, device_written_bytes, hit_rate, page_lookups, page_hits, page_misses (the reader had
-to wait), page_misses_in_flight (of these, the page was already being read), lookups_after_miss,
-readahead_calls (decisions of the policy), insert_lookups (to find which pages to read),
-policy_lookups, pages_ahead, pages_used, pages_wasted (evicted before use), samples [{at_s,
-throughput_bytes_s, mean_read_bytes, streams}] (one for each simulated second)}]")]
+to wait), page_misses_in_flight (of these, the page was already being read), lookups_after_miss
+(second lookups of missing pages, after the policy ran), readahead_calls (decisions of the policy),
+insert_lookups (to find which pages to read), policy_lookups (made by the policy itself),
+pages_ahead, pages_used, pages_wasted (evicted before use), samples [{at_s, throughput_bytes_s,
+mean_read_bytes, streams}] (one for each simulated second)}]")]
 pub(crate) struct ReadaheadArgs {
     /// Workload: NAME or NAME:PARAMETER=VALUE,...
     #[arg(long, value_name = "WORKLOAD", value_parser = Workload::named)]

@@ -20,26 +20,28 @@ use std::sync::Arc;
 ///
 /// ext4 stores an extended attribute block once for several files, if they have equal attributes. mbcache
 /// is the cache that finds these blocks. This benchmark, with which J. Kara compared implementations of
-/// mbcache in 2016, runs P processes. Each process calls setxattr N times, on each of its own F files in
-/// turn. The values are drawn at random from V different values. If --target is engine or volume, threads
-/// take the part of the processes. The same seed gives the same calls on every target. After each run, the
-/// command checks that every file has the value that was set last.
+/// mbcache in 2016, runs P processes. Each process makes N setxattr calls in total, on its own F files in
+/// rotation. The values are drawn at random from V different values. If --target is engine or volume,
+/// threads are used instead of processes. The same seed gives the same calls on every target. After each
+/// run, the command checks that every file has the value that was set last.
 ///
 /// For one combination of P, F and V (a case), the command prints one row for each variant: the mean
 /// and standard deviation of the runs; the calls per second (sets/s); the number of calls that used an
-/// existing block (shares); and the lookups, hits and evictions of the cache. For several cases, the
-/// command prints one row of median times for each case, with one column for each variant. The report of --output then has the tables in the form of
-/// J. Kara's letter, one for each V. A cell contains the mean seconds of all variants, always in the order
-/// old, lru, list-lru, referenced, off, clock.
+/// existing block (shares); and the lookups, hits and evictions of the cache (dropped_by_limit: entries
+/// evicted because the cache was full). For several cases, the command prints one row of median times for
+/// each case, with one column for each variant. With --output, the report then contains one table for each
+/// V, laid out as in the email in which J. Kara published his results. A cell contains the mean seconds of
+/// all variants, always in the order old, lru, list-lru, referenced, off, clock.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Targets:
-  engine  only the cache, in memory: block numbers without blocks; used by threads
-  volume  a larder volume in memory, without a journal; used by threads; needs mke2fs
-  DIR     a directory of any mounted file system; processes call setxattr(2). The variant is an
-          option of the mount: larder mount -o mbcache=NAME, or mount -o no_mbcache for the kernel's
-          ext4. Each file needs two free blocks and an inode. Write ./engine for a directory named
-          engine.
+  engine  only the cache, in memory: entries contain block numbers, but no blocks exist; runs
+          threads
+  volume  a larder volume in memory, without a journal; runs threads; needs mke2fs
+  DIR     a directory of any mounted file system; processes call setxattr(2). --variant cannot be
+          used with a directory: select the variant when mounting, with larder mount -o
+          mbcache=NAME, or with mount -o no_mbcache for the kernel's ext4. Each file needs two free
+          blocks and an inode. Write ./engine for a directory named engine.
 
 Variants:
   old         mbcache of Linux before 2016: several indexes, one lock
@@ -48,8 +50,6 @@ Variants:
   referenced  the rewrite with a referenced bit, which Linux uses; the default of a mount
   clock       larder's own: no list, lookups without a lock
   off         no mbcache: files share no blocks
-
-The column dropped_by_limit counts the entries that were evicted because the cache was full.
 
 Examples:
   larder lab xattr-bench --processes 4 --files 100 --values 1000
@@ -90,7 +90,7 @@ pub(crate) struct XattrBenchArgs {
     pub ops: u32,
     /// Number of runs of each case
     ///
-    /// The variants take turns: the next run of a variant follows a run of each other variant.
+    /// The runs of the variants are interleaved: every variant runs once before any variant runs again.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = count::within(1..=1000_u32))]
     pub runs: u32,
     /// Variants of mbcache, separated by commas, or all [default: all]

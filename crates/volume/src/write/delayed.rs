@@ -36,9 +36,9 @@ struct NotWritten {
 }
 
 impl Writer {
-    /// Reserves space for as many of the first `blocks` as possible, as [`Writer::reserve_holes`]
-    /// does for all of them. Returns the end of the reserved blocks. Fails if not even the first
-    /// block gets a reservation.
+    /// Reserves space for the longest prefix of `blocks` for which there is space.
+    /// [`Writer::reserve_holes`] reserves all of `blocks` or none. Returns the end of the reserved
+    /// blocks. Fails if there is no space for even the first block.
     pub(super) fn reserve_first_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<u64> {
         let Err(error) = self.reserve_holes(live, blocks.clone()) else {
             return Ok(blocks.end);
