@@ -67,7 +67,7 @@ pub enum Error {
     /// Earlier writes could not be made durable. Errno: `EIO`.
     #[error("cannot flush the device: {0}")]
     Flush(io::Error),
-    /// The request was cancelled before it was started, or the device was closed. Errno: `ECANCELED`.
+    /// The request was cancelled before it was started, or the device was closed. Errno: `EIO`.
     #[error("the request was cancelled")]
     Cancelled,
     /// The device did not complete the request in time. It may still do so. Errno: `EIO`.

@@ -128,7 +128,7 @@ fn request_of_more_buffers_than_a_system_call_takes_is_complete() {
         let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         let (sender, receiver) = channel();
         let write = Request::write(parts, 1000, move |_, result| sender.send(result).unwrap());
-        device.perform(vec![write], None).unwrap();
+        device.submit(vec![write]);
         receiver.recv().unwrap().unwrap();
         assert!(std::fs::read(file.path()).unwrap()[1000..].starts_with(&all));
     });

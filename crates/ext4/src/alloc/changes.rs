@@ -44,7 +44,7 @@ impl Space {
         for clusters in changes.taken {
             clusters.set_taken();
         }
-        self.wait_for_commit(tid, changes.freed);
+        self.hold_until_commit(tid, changes.freed);
     }
 
     /// Adds the changes to the sums of the groups, if these are being computed.

@@ -297,7 +297,7 @@ impl Space {
     }
 
     /// Records that `runs`, which are held, can be claimed when transaction `tid` is committed.
-    pub(super) fn wait_for_commit(&self, tid: Tid, runs: Vec<Run>) {
+    pub(super) fn hold_until_commit(&self, tid: Tid, runs: Vec<Run>) {
         if runs.is_empty() {
             return;
         }

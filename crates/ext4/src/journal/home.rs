@@ -21,8 +21,8 @@ pub(super) struct Homes {
     unclean: Mutex<Vec<Version>>,
 }
 
-/// Writes `blocks`, which must be sorted, to their homes. Submits all runs of adjacent blocks to the
-/// device at once.
+/// Writes `blocks`, which must be sorted, to their homes. Passes all runs of adjacent blocks to the
+/// device as one batch.
 ///
 /// # Errors
 /// The first error of the device. Any of the blocks may then have been written.
