@@ -259,6 +259,7 @@ fn abandon(mut ring: Ring) {
 
 /// Performs the requests of `queue` on `ring` until the queue is closed.
 fn run_ring(mut ring: Ring, queue: &Queue, calls: &impl Calls) {
+    let _closing = CloseOnDrop(queue);
     let mut waiting = Waiting::default();
     let mut finished = Vec::new();
     loop {
@@ -269,10 +270,18 @@ fn run_ring(mut ring: Ring, queue: &Queue, calls: &impl Calls) {
         waiting.start(&mut ring, calls);
         // If the kernel does not allow to wait, the requests are cancelled, and later ones too.
         if ring.wait(None, &mut finished).is_err() {
-            queue.close();
             return;
         }
         finished.drain(..).for_each(Finished::complete);
+    }
+}
+
+/// Closes the queue when the background thread ends, even by a panic, so that no request waits for it.
+struct CloseOnDrop<'q>(&'q Queue);
+
+impl Drop for CloseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
@@ -291,15 +300,10 @@ impl Waiting {
         }
     }
 
-    /// Returns the next request, and completes those that were cancelled.
+    /// Returns the next request.
     fn pop(&mut self) -> Option<Request> {
-        loop {
-            let next = self.demand.pop_front();
-            let request = next.or_else(|| self.background.pop_front())?;
-            if !request.is_cancelled() {
-                return Some(request);
-            }
-        }
+        let next = self.demand.pop_front();
+        next.or_else(|| self.background.pop_front())
     }
 
     /// Adds requests to `ring` while it has room.
@@ -307,6 +311,10 @@ impl Waiting {
         while ring.room() > 0
             && let Some(request) = self.pop()
         {
+            if request.is_cancelled() {
+                // Dropping it completes it.
+                continue;
+            }
             let position_bytes = calls.position_bytes(request.offset_bytes());
             ring.push(request, position_bytes);
         }

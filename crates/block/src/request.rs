@@ -242,14 +242,22 @@ impl Request {
     }
 
     fn finish(&mut self, result: Result<()>) {
+        // Counted when this is dropped, even if `done` panics.
+        let _counted = self.countdown.take().map(Counted);
         match self.operation.take() {
             Some(Operation::Read(operation)) => operation.complete(result),
             Some(Operation::Write(operation)) => operation.complete(result),
-            None => return,
+            None => {}
         }
-        if let Some(countdown) = self.countdown.take() {
-            countdown.count();
-        }
+    }
+}
+
+/// Counts a completion when it is dropped.
+struct Counted(Arc<Countdown>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.count();
     }
 }
 
