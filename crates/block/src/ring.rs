@@ -124,10 +124,7 @@ impl Ring {
     /// # Panics
     /// If there is no room.
     pub(crate) fn push(&mut self, mut request: Request, position_bytes: u64) {
-        let index = self
-            .free
-            .pop()
-            .expect("the caller checks that there is room");
+        let index = self.free.pop().expect("the caller checks for room");
         let parts = request.with_slices(read_parts, write_parts);
         self.in_flight[index] = Some(InFlight {
             request,

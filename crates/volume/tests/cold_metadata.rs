@@ -36,7 +36,7 @@ struct Gate {
     reads: usize,
     /// The number of the read that is blocked, from 0.
     blocked: Option<usize>,
-    /// Whether the thread has come to that read, or has ended.
+    /// Whether the thread has reached that read, or has ended.
     is_reached: bool,
 }
 

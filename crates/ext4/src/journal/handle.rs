@@ -447,7 +447,7 @@ mod tests {
             calls += 1;
             fs.take(handle, claim.clone())?;
             assert_eq!(free(), before - u64::from(blocks));
-            // Nobody else gets the blocks meanwhile.
+            // No other claim gets the blocks meanwhile.
             let other = fs.claim(Goal::default(), 4, None)?;
             assert!(other.start().0 >= claim.start().0 + u64::from(blocks));
             drop(fs.metadata_block_unchecked(COLD, Ino::ROOT)?);

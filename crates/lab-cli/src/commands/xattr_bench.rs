@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// existing block (shares); and the lookups, hits and evictions of the cache (dropped_by_limit: entries
 /// evicted because the cache was full). For several cases, the command prints one row of median times for
 /// each case, with one column for each variant. With --output, the report then contains one table for each
-/// V, laid out as in the email in which J. Kara published his results. A cell contains the mean seconds of
+/// V, laid out as in the email in which J. Kara published the results. A cell contains the mean seconds of
 /// all variants, always in the order old, lru, list-lru, referenced, off, clock.
 #[derive(Debug, Args)]
 #[command(after_help = "\
