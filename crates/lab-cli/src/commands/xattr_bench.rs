@@ -27,8 +27,8 @@ use std::sync::Arc;
 ///
 /// For one combination of P, F and V (a case), the command prints one row for each variant: the mean
 /// and standard deviation of the runs; the calls per second (sets/s); the number of calls that used an
-/// existing block (shares); and the lookups, hits and evictions of the cache (dropped_by_limit: entries
-/// evicted because the cache was full). For several cases, the command prints one row of median times for
+/// existing block (shares); and the lookups and hits of the cache, and its evictions because it was
+/// full. For several cases, the command prints one row of median times for
 /// each case, with one column for each variant. With --output, the report then contains one table for each
 /// V, laid out as in the email in which J. Kara published the results. A cell contains the mean seconds of
 /// all variants, always in the order old, lru, list-lru, referenced, off, clock.
@@ -50,6 +50,8 @@ Variants:
   referenced  the rewrite with a referenced bit, which Linux uses; the default of a mount
   clock       larder's own: no list, lookups without a lock
   off         no mbcache: files share no blocks
+
+The column dropped_by_limit counts the evictions.
 
 Examples:
   larder lab xattr-bench --processes 4 --files 100 --values 1000
