@@ -6,11 +6,17 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{assert_fails, binary, text};
 use tempfile::TempDir;
 
+/// One test runs at a time: a child that another test forks while a copy is written has the copy open,
+/// and the copy could not be executed (`ETXTBSY`).
+static EXCLUSIVE: Mutex<()> = Mutex::new(());
+
 /// A directory with a copy of larder, and another one that is the whole PATH.
 struct Installed {
+    _exclusive: MutexGuard<'static, ()>,
     beside: TempDir,
     path: TempDir,
 }
@@ -18,6 +24,7 @@ struct Installed {
 impl Installed {
     fn new() -> Self {
         let installed = Self {
+            _exclusive: EXCLUSIVE.lock().unwrap_or_else(PoisonError::into_inner),
             beside: tempfile::tempdir().unwrap(),
             path: tempfile::tempdir().unwrap(),
         };
