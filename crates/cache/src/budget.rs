@@ -1,13 +1,14 @@
-//! The division of the memory budget. [`shrink`](crate::shrink) describes what happens when it is used up.
+//! The division of the memory budget among the caches. [`shrink`](crate::shrink) describes how memory is
+//! reclaimed when the budget is used up.
 //!
 //! # What the budget covers
 //! Frames, the slots of frames, and all bucket heads are charged from the start, even if they are not
-//! resident. The slots of dentries, inodes and shared attributes are charged in chunks: the slots that fit
-//! into one frame. When an arena needs another chunk, the pool of frames lends one frame: the frame's memory
-//! returns to the kernel, and the arena may use as much. When an arena has its largest number of slots, it
-//! evicts entries to reuse their slots. Inodes in use are charged in the same way by the code that keeps
-//! them. When no frame is free and a chunk of an arena's slots is, the arena gives back its last chunk, and
-//! the pool can use the frame again.
+//! resident. The slots of dentries, inodes and shared attributes are charged in chunks. A chunk consists of
+//! the slots that fit into one frame. When an arena needs another chunk, the pool of frames retires one
+//! frame and returns its memory to the kernel, so that the arena can use the same amount. An arena that has
+//! reached its maximum number of slots evicts entries to reuse their slots. A volume charges its inodes
+//! with holds in the same way. If no frame is free, but an arena has enough free slots for a chunk, the
+//! arena gives back its last chunk, and the pool can use the frame again.
 //!
 //! Counters and wait queues are not part of the budget. They take about 100 KiB with any budget.
 //!
@@ -25,14 +26,14 @@ use std::hash::{BuildHasher, RandomState};
 /// The parameters of the division of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetConfig {
-    /// The budget in bytes. If it is below about 64 KiB, the caches use more than that: they need one frame,
-    /// and one page for each arena.
+    /// The budget in bytes. The caches exceed a budget below about 64 KiB, because they need at least one
+    /// frame, and one page for each arena.
     pub budget_bytes: u64,
-    /// Size of a file-system block in bytes: a power of two up to 64 KiB.
+    /// The size of a file-system block in bytes: a power of two up to 64 KiB.
     pub block_size_bytes: usize,
-    /// The divisor of the budget that results in the largest size of the dentry cache. Default: 8.
+    /// The dentry cache may use at most the budget divided by this number. Default: 8.
     pub dentry_part: u64,
-    /// The divisor of the budget that results in the largest size of the inode cache. Default: 8.
+    /// The inode cache may use at most the budget divided by this number. Default: 8.
     pub inode_part: u64,
     /// The seed of the hashes of names. Default: random, so that the author of an image cannot choose names
     /// that share a bucket.
@@ -65,8 +66,8 @@ impl BudgetConfig {
 }
 
 impl ArenaConfig {
-    /// Returns the sizes of an arena with slots of `slot_bytes` and of its table, which together take at most
-    /// `bytes`.
+    /// Returns the sizes of an arena with slots of `slot_bytes` and of its table. Together they take at
+    /// most `bytes`, unless `bytes` is too small for one chunk.
     fn new(bytes: u64, slot_bytes: usize, frame_bytes: usize) -> Self {
         let chunk = to_number((frame_bytes / slot_bytes).max(1) as u64);
         let slots = to_number(bytes / (slot_bytes + HEAD_BYTES) as u64).max(chunk);
@@ -78,7 +79,7 @@ impl ArenaConfig {
         }
     }
 
-    /// Returns the sizes with the number of buckets that `size` selects, divided by 2^`part`.
+    /// Replaces the number of buckets by the number that `size` selects, divided by 2^`part`.
     /// [`TableSize::Larder`] does not change the number of buckets.
     fn sized(self, size: TableSize, cache: CacheKind, budget_bytes: u64, part: u32) -> Self {
         let memory = Memory {
@@ -105,8 +106,8 @@ pub struct SharedConfig {
 }
 
 impl SharedConfig {
-    /// Returns the sizes of `variant` in at most 1/64 of `budget_bytes`, or the smallest possible sizes if
-    /// they take more. Returns `None` if the variant keeps no entries.
+    /// Returns the sizes of a cache of `variant` that takes at most 1/64 of `budget_bytes`, or the smallest
+    /// possible sizes if even these take more. Returns `None` if the variant does not store entries.
     fn new(variant: Variant, budget_bytes: u64, frame_bytes: usize) -> Option<Self> {
         let sizes = Sizes::of(variant)?;
         let config = Config::new(variant, sizes.limit_within(budget_bytes / 64));
@@ -139,19 +140,19 @@ pub struct Division {
     pub shared_inodes: Option<SharedConfig>,
 }
 
-/// The divisor of the number of frames that results in the largest number of frames lent for objects in use,
-/// which cannot be evicted, such as inodes to which the kernel or an open file refers.
+/// At most 1/`IN_USE_PART` of the frames are retired to make room for objects in use, which cannot be
+/// evicted. An example is an inode to which the kernel or an open file refers.
 pub const IN_USE_PART: u32 = 4;
 
 /// The size of a bucket head in bytes.
 const HEAD_BYTES: usize = 4;
 /// The size of a frame's slot in bytes.
 const FRAME_SLOT_BYTES: u64 = 32;
-/// The size of the page table's buckets for each frame in bytes, rounded up: 4/3 of a bucket.
+/// The number of bytes for each frame in the buckets of the page cache: 4/3 of a bucket, rounded up.
 const PAGE_HEADS_BYTES: u64 = 6;
-/// The size of the buffer table's buckets for each frame in bytes: 1/4 of a bucket.
+/// The number of bytes for each frame in the buckets of the buffer cache: 1/4 of a bucket.
 const BUFFER_HEADS_BYTES: u64 = 1;
-/// The log2 of the divisor that results in the part of long names of the memory and buckets for dentries.
+/// Long names get 1/2^`LONG_PART` of the memory and of the buckets for dentries.
 const LONG_PART: u32 = 3;
 
 impl Division {
@@ -234,7 +235,8 @@ fn frames_of(
         let bytes = config.budget_bytes;
         size.bits(cache, Memory { bytes, own_bits })
     };
-    // The size of a table's buckets: bytes for each frame, and bytes that do not depend on the frames.
+    // The size of a table's buckets: bytes for each frame, and bytes that do not depend on the number of
+    // frames.
     let heads = |size, cache, own_bytes: u64| match size {
         TableSize::Larder => (own_bytes, 0),
         size => (0, (HEAD_BYTES as u64) << bits(size, cache, 0)),
@@ -257,7 +259,7 @@ fn frames_of(
     }
 }
 
-/// Converts `count` to the type of slot numbers. The result is at most half of the limit of slot numbers.
+/// Converts `count` to the type of slot numbers. The result is at most half the limit of slot numbers.
 fn to_number(count: u64) -> u32 {
     u32::try_from(count)
         .unwrap_or(u32::MAX)

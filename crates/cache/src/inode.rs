@@ -1,14 +1,14 @@
 //! The inode cache: raw inodes, found by inode number.
 //!
 //! # Model
-//! `ilookup`, except that a lookup returns a copy, and takes no lock and no reference. To copy 160 bytes is
-//! faster than to transfer a cache line between two processors.
+//! `ilookup`, except that a lookup returns a copy, and takes no lock and no reference. Copying 160 bytes is
+//! faster than transferring a cache line between two processors.
 //!
 //! # Reclaim
 //! The table is a [`Shrinker`], like the tables of dentries.
 //!
 //! # Cost
-//! An inode takes 16 bytes, and 8 for each word: 176 bytes for a raw inode of 160 bytes. A bucket takes 4.
+//! An inode takes 16 bytes plus 8 for each word: 176 bytes for a raw inode of 160 bytes. A bucket takes 4.
 
 use crate::hash::{Function, HashKey};
 use crate::shrink::Shrinker;
@@ -38,7 +38,7 @@ impl From<Hashed> for u64 {
 impl From<Hashed> for HashKey {
     fn from(hashed: Hashed) -> Self {
         Self {
-            // The number of the volume, since the cache has only one.
+            // The number of the volume is always 0, because a cache belongs to one volume.
             object: 0,
             index: hashed.0.into(),
         }

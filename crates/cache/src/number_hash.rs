@@ -1,13 +1,13 @@
-//! A fast hash function, one multiplication, for standard maps whose keys are numbers.
+//! A fast hash function for standard maps whose keys are numbers. It takes one multiplication.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;
 
-/// The random factor, so that the author of an image cannot choose numbers that share a bucket.
+/// A random factor, which prevents the author of an image from choosing numbers that share a bucket.
 static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0) | 1);
 
-/// A hash function for numbers: the product of the number and a random factor, whose halves are combined by
-/// an exclusive or.
+/// A hash function for numbers. It multiplies the number by a random factor, and combines both halves of
+/// the product by an exclusive or.
 #[derive(Clone, Copy, Debug)]
 pub struct NumberHash {
     key: u64,

@@ -14,10 +14,10 @@ use std::sync::Weak;
 
 /// A cache that can give memory back.
 ///
-/// The caller calls `count_objects`, and then `scan_objects` with a part of the result. It must not have a
-/// lock, and several threads may call at once. The cache scans up to `count` objects, evicts those that are
-/// not in use, and returns the number of frames that it gave back. It must not wait for I/O, or for a lock
-/// with which a thread allocates frames.
+/// The caller calls `count_objects`, and then `scan_objects` with a part of the result. The caller must not
+/// hold a lock. Several threads may call the methods at once. The cache scans up to `count` objects, evicts
+/// those that are not in use, and returns the number of frames that it gave back. The cache must not wait
+/// for I/O, or for a lock that a thread may hold while it allocates frames.
 pub trait Shrinker: Debug + Send + Sync {
     /// Returns the number of objects that could be scanned now.
     fn count_objects(&self) -> u64;
@@ -28,8 +28,8 @@ pub trait Shrinker: Debug + Send + Sync {
 /// The priority of the first pass, which scans 1/4096 of the objects: Linux's `DEF_PRIORITY`.
 const PRIORITY: u32 = 12;
 
-/// The highest priority at which dentries and inodes are scanned. A quarter of the pool was then scanned
-/// without success.
+/// The highest priority at which dentries and inodes are scanned. At this point, scanning a quarter of the
+/// pool has not freed enough frames.
 const LAST_PRIORITY: u32 = 2;
 
 /// The shrinkers other than the pool of frames.
@@ -39,8 +39,8 @@ pub(crate) struct Shrinkers {
     /// [`Shrinking::Eager`](crate::tables::Shrinking::Eager) defines is scanned, even if a smaller part frees
     /// enough frames.
     pub eager: Vec<Weak<dyn Shrinker>>,
-    /// Caches that are scanned before the pool. After it they would rarely be scanned, since the pool has the
-    /// most frames and normally frees enough.
+    /// Caches that are scanned before the pool. If the pool were scanned first, they would rarely be
+    /// scanned, since the pool has the most frames and normally frees enough.
     pub before_pool: Vec<Weak<dyn Shrinker>>,
     /// Caches that are scanned after the pool, and only from [`LAST_PRIORITY`] on.
     pub last: Vec<Weak<dyn Shrinker>>,
@@ -83,7 +83,7 @@ fn scan_share(shrinker: &dyn Shrinker, priority: u32, want: u64) -> u64 {
     let mut freed = 0;
     let mut left = shrinker.count_objects() >> priority;
     while left > 0 && freed < want {
-        // An object may free a frame, so no more than this many need to be scanned.
+        // Each object may free a frame, so a larger batch could free more frames than requested.
         let batch = left.min(want - freed);
         freed += shrinker.scan_objects(batch);
         left -= batch;

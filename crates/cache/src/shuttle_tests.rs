@@ -14,7 +14,7 @@ use crate::tape::{Event, Operation, Tape};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The number of random interleavings of each test. As many are tried with random priorities.
+/// The number of random interleavings of each test. The same number is tried with random priorities.
 const SCHEDULES: usize = 10_000;
 
 pub(crate) fn check(model: fn()) {
@@ -92,8 +92,8 @@ fn read(pages: &PageCache, index: u64, failures: &AtomicU32) -> bool {
     }
 }
 
-/// Reads `indexes` in each of three threads. Returns how often the device was read to the end. Each
-/// thread may hold a frame that it does not need in the end.
+/// Reads `indexes` in each of three threads. Returns the number of successful device reads. Each thread
+/// may hold a frame that it turns out not to need.
 fn read_by_three(frames: u32, indexes: &'static [u64], failures: u32) -> usize {
     let pages = cache_of(frames);
     let failures = Arc::new(AtomicU32::new(failures));
@@ -140,7 +140,7 @@ enum Reading {
     Fails,
 }
 
-/// Requests page 1 as a reader does. Returns true if this thread took its marker.
+/// Requests page 1 as a reader does. Returns true if this thread took the page's marker.
 fn take_marker(pages: &PageCache) -> bool {
     match pages.get_or_insert(key(1)) {
         Entry::Uptodate(page) => page.take_marker(),
@@ -151,8 +151,8 @@ fn take_marker(pages: &PageCache) -> bool {
     }
 }
 
-/// Fills page 1, for which two threads wait. If that fails, page 2 takes the frame, with a marker of
-/// its own, which must not be mistaken for that of page 1.
+/// Fills page 1, for which two threads wait. If the read fails, page 2 may reuse the frame. Page 2 has a
+/// marker of its own, which must not be mistaken for that of page 1.
 fn race_for_marker(frames: u32, reading: Reading) {
     let pages = cache_of(frames);
     let mut page = pages.insert_absent(key(1)).unwrap();
@@ -240,7 +240,7 @@ fn shuttle_dirty_page_stays_until_it_is_cleaned() {
         assert_eq!(
             pages.set_clean(key(2)),
             is_other_made,
-            "page 2 is as dirty as it was made"
+            "page 2 is dirty if it was created"
         );
         assert!(!is_other_made || pages.remove(key(2)));
         pages.frames().check_invariants();

@@ -62,18 +62,18 @@ mod imp {
         condvar.wait(guard).unwrap()
     }
 
-    /// The backoff of a spinning thread. It yields to the other threads, without which the spinning would
-    /// never end.
+    /// The backoff of a spinning thread. It yields to the other threads, because the thread would otherwise
+    /// spin forever.
     #[derive(Debug, Default)]
     pub struct Backoff;
 
     impl Backoff {
-        /// Creates the state before the first check.
+        /// Creates the initial state.
         pub fn new() -> Self {
             Self
         }
 
-        /// Waits before another check.
+        /// Waits before the next check.
         pub fn snooze(&self) {
             shuttle::thread::yield_now();
         }

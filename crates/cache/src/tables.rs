@@ -2,8 +2,8 @@
 //! shrunk.
 //!
 //! # Model
-//! A named set of tables, such as those of a kernel that Lever measured (Lever 2000, section 4), in which
-//! each table can be replaced. The option `tables=` of a volume has this form:
+//! A named set of tables, such as the tables of a kernel that Lever measured (Lever 2000, section 4). Each
+//! table of the set can be replaced. The option `tables=` of a volume has this form:
 //!
 //! ```text
 //! BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=normal|eager]

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
-/// The kind of a cache that reports events: one of four.
+/// One of the four caches that report events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
@@ -29,7 +29,7 @@ pub enum CacheKind {
     Page,
     /// Metadata blocks.
     Buffer,
-    /// Names in directories, with the inode of each name, if there is one.
+    /// Names in directories, and the inodes to which they refer.
     Dentry,
     /// Inodes.
     Inode,
@@ -133,7 +133,7 @@ impl Tracepoint {
 
     /// Connects `tape`, unless another tape is connected already.
     pub fn enable(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
-        // The first one stays.
+        // A tape that was connected earlier stays.
         let _ = self.0.set((tape, cache));
     }
 

@@ -1,10 +1,10 @@
-//! Thread numbers, which select data of the thread in an array. They are small, and are reused when a thread
-//! ends.
+//! Thread numbers: small integers with which threads select their own data in an array. When a thread ends,
+//! its number is reused.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
 
-/// The largest number of threads that have a number of their own. Each number is one bit in [`TAKEN`].
+/// The maximum number of threads with numbers of their own. Each number is one bit in [`TAKEN`].
 pub(crate) const NUMBERED: usize = 64;
 
 /// A bit for each number, which is set while a thread has the number.
@@ -39,7 +39,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // Later operations of the ending thread use the number that threads share.
+        // Later operations of the ending thread use the shared number.
         NUMBER.set(NUMBERED);
         if self.0 < NUMBERED {
             TAKEN.fetch_and(!(1 << self.0), AcqRel);
@@ -47,8 +47,8 @@ impl Drop for Owner {
     }
 }
 
-/// Returns the number of the calling thread. At its first call a thread gets the lowest unused number, or
-/// 64, which threads share, if all numbers are in use.
+/// Returns the number of the calling thread. The first call assigns the lowest unused number to the thread.
+/// If all numbers are in use, it assigns 64, which several threads can share.
 #[must_use]
 #[inline]
 pub fn thread_number() -> usize {
@@ -58,8 +58,8 @@ pub fn thread_number() -> usize {
     }
 }
 
-/// Returns the number of the calling thread, or [`UNKNOWN`], which is greater than all numbers, if the thread
-/// has no number yet.
+/// Returns the number of the calling thread, or [`UNKNOWN`] if the thread has no number yet. [`UNKNOWN`] is
+/// greater than all numbers.
 #[inline]
 pub(crate) fn assigned_number() -> usize {
     NUMBER.get()

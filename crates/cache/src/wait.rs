@@ -42,7 +42,7 @@ impl WaitQueues {
         &self.queues[index as usize % QUEUES]
     }
 
-    /// Parks until the entry in `slot` is no longer the busy entry that was in state `seen`.
+    /// Parks until the entry that was in the state `seen` is no longer busy, or is no longer in `slot`.
     pub(crate) fn wait<const W: usize>(&self, slot: &Slot<W>, index: u32, seen: State) {
         let queue = self.queue(index);
         let mut guard = queue.holders.lock();
@@ -51,9 +51,9 @@ impl WaitQueues {
         }
     }
 
-    /// Parks until the entry in `slot` has no pins except those of threads in this function. The caller must
-    /// have pinned the entry. If several threads wait for one entry, they return one after another: each
-    /// after the pin of the previous one was removed.
+    /// Parks until the entry in `slot` has no pins except those of threads in this function. The caller
+    /// must have pinned the entry. If several threads wait for one entry, they return one after another:
+    /// each returns after the previous thread has removed its pin.
     pub(crate) fn wait_unused<const W: usize>(&self, slot: &Slot<W>, index: u32) {
         let queue = self.queue(index);
         let mut holders = queue.holders.lock();

@@ -9,17 +9,17 @@
 //!
 //! # Invariants
 //! 1. While a block is dirty, no reader gets its frame, since readers search the dirty buffers first.
-//! 2. A block is removed only when the device has its contents and no frame has older contents, or when
-//!    its contents are not valid any more.
+//! 2. A dirty block is removed from this set only when the device has its contents and no frame has
+//!    older contents, or when its contents are obsolete.
 //!
 //! # Locking
 //! The block numbers are divided into [`SHARDS`] parts, each with a lock, which a thread holds for one
-//! lookup or one edit. Only one thread edits blocks, since only one journal handle is open at a time. So
-//! this thread sees no changes between a lookup and an edit.
+//! lookup or one edit. Only one thread at a time edits blocks, since only one journal handle is open at
+//! a time. Therefore a block cannot change between this thread's lookup and its edit.
 //!
 //! # Cost
 //! A dirty block takes its size and about 60 bytes, which are not part of the memory budget. The journal
-//! limits the number of dirty blocks. If there are none, a lookup is one load.
+//! limits the number of dirty blocks. If no block is dirty, a lookup is one load.
 
 use crate::number_hash::NumberHash;
 use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex};
@@ -73,7 +73,7 @@ impl DirtyBuffers {
         before
     }
 
-    /// Edits the contents of the block in place, or a copy of them if another thread uses the present
+    /// Edits the contents of the block in place, or edits a copy if another thread uses the present
     /// version. Returns `None` if the block is not dirty.
     pub(super) fn edit<R>(&self, block: u64, edit: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let mut shard = self.shard(block).lock();

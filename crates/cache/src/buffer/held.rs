@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! Linux pins the buffers that a handle needs. Here, a block is copied instead, so that a cache of
-//! a few frames is enough for any operation, and no held block keeps another one from the cache. The
-//! copies are outside the memory budget; each exists only until its operation is done.
+//! a few frames is enough for any operation, and held blocks do not displace other blocks from the
+//! cache. The copies are outside the memory budget; each exists only until its operation is done.
 //!
 //! # Invariants
 //! 1. The contents of a held block are those that it has on the device, or had before it became
@@ -11,10 +11,11 @@
 //! 2. A held block that is cleaned gets the contents that were written.
 //!
 //! # Locking
-//! One lock, for one access. It is taken under that of a shard of the dirty blocks.
+//! A thread holds the one lock for one access. It may take this lock while it holds the lock of a
+//! shard of the dirty blocks.
 //!
 //! # Cost
-//! Nothing is held in most cases; a lookup or a cleaned block is then one load.
+//! Usually no block is held. A lookup, or cleaning a block, then costs one load.
 
 use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex};
 use std::collections::HashMap;
@@ -73,8 +74,9 @@ impl HeldBuffers {
         self.blocks.lock().get(&block)?.contents.clone()
     }
 
-    /// Sets the contents of `block`, if it is held and has none. They were read from the device
-    /// after the hold began: any later ones are there already.
+    /// Sets the contents of `block` if it is held and its contents are not set yet. `contents` must
+    /// return contents that were read from the device after the hold began. If newer contents were
+    /// written since then, they are already set.
     pub(super) fn set_read(&self, block: u64, contents: impl FnOnce() -> Arc<[u8]>) {
         if let Some(held) = self.blocks.lock().get_mut(&block) {
             held.contents.get_or_insert_with(contents);

@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! `sb_bread` over the page cache of the block device. A frame, the memory of one page, contains as many
-//! neighbouring blocks as fit, which are read at once. Since the blocks of a frame belong to different
+//! neighbouring blocks as fit. They are read together. Since the blocks of a frame belong to different
 //! structures, each has a bit that records that its contents were verified, for example by a checksum. The
 //! bits are stored in the slot, so they are discarded with the frame.
 //!
@@ -11,14 +11,14 @@
 //! does not make its neighbours unreadable.
 //!
 //! # Writing
-//! [`BufferCache::set_dirty`] and [`BufferCache::edit_dirty`] change blocks in memory only. One journal handle
-//! at a time does so. The journal decides when the blocks are written to the device, and then calls
-//! [`BufferCache::clean`], after which their frames are used again.
+//! [`BufferCache::set_dirty`] and [`BufferCache::edit_dirty`] change blocks in memory only. Only one
+//! journal handle at a time calls them. The journal decides when the blocks are written to the device. It
+//! then calls [`BufferCache::clean`], after which readers find the blocks in frames again.
 //!
 //! # Reading without waiting
 //! [`BufferCache::read_in_memory`] does not wait for the device, nor for another thread that reads the same
-//! frame. A thread that must not wait uses it, and afterwards has missing blocks read by
-//! [`BufferCache::hold`]. Held blocks are found however small the cache is.
+//! frame. A thread that must not wait calls this function. When it may wait again, it calls
+//! [`BufferCache::hold`] to read the missing blocks. Held blocks are found however small the cache is.
 //!
 //! # The end of the device
 //! The device may end inside a frame. The bytes of the frame after the end are zeros, but are never
@@ -59,7 +59,8 @@ pub struct BufferCache {
     held: HeldBuffers,
 }
 
-/// A block, which does not change while this exists. Its contents have the length of a file-system block.
+/// The contents of a block. They do not change while this value exists, and have the length of a
+/// file-system block.
 #[derive(Debug)]
 pub struct Buffer<'a> {
     contents: Contents<'a>,
@@ -171,7 +172,7 @@ impl BufferCache {
     /// held. Returns `None` instead of waiting for the device or for another thread's read.
     ///
     /// # Errors
-    /// The error of `verify`.
+    /// Returns the error of `verify`.
     pub fn read_in_memory<E>(
         &self,
         block: u64,
@@ -195,12 +196,12 @@ impl BufferCache {
     /// [`BufferCache::release`], whatever the cache evicts and whichever blocks are written meanwhile.
     ///
     /// # Errors
-    /// The device's error. The block is not held then.
+    /// Returns the device's error. The block is then not held.
     pub fn hold(&self, block: u64) -> larder_block::Result<()> {
         self.held.add(block);
         match self.read(block, |_| Ok::<(), larder_block::Error>(())) {
             Ok(buffer) => {
-                // The contents of a dirty block are kept when it is cleaned.
+                // The contents of a dirty block are stored when it is cleaned.
                 if !matches!(buffer.contents, Contents::Shared(_)) {
                     self.held.set_read(block, || Arc::from(&*buffer));
                 }
@@ -232,9 +233,9 @@ impl BufferCache {
         self.pages.contains(frame_key(frame))
     }
 
-    /// Reads those of the `count` blocks from `block` on that are not cached, with few device reads, since
-    /// they will be needed soon. Long ranges are truncated. Errors are ignored, since [`BufferCache::read`]
-    /// will report them.
+    /// Reads `count` blocks, starting with `block`, before they are needed. Skips cached blocks, and
+    /// combines neighbouring blocks in one device read. Long ranges are truncated. Errors are ignored,
+    /// since [`BufferCache::read`] will report them.
     pub fn prefetch(&self, block: u64, count: u32) {
         let frame_bytes = self.pages.page_bytes();
         let Some(last) = u64::from(count)
@@ -295,8 +296,9 @@ impl BufferCache {
         self.dirty.edit(block, edit)
     }
 
-    /// Makes `block` clean after `written` was written to the device. Returns false and has no effect if the
-    /// block was changed after that, or if a reader has pinned its frame, which has older contents.
+    /// Makes `block` clean after `written` was written to the device. Returns false and has no effect if
+    /// the block no longer has the contents `written`, or if a reader has pinned its frame, which has older
+    /// contents.
     pub fn clean(&self, block: u64, written: &Arc<[u8]>) -> bool {
         self.dirty.remove(block, |contents| {
             let is_clean = Arc::ptr_eq(contents, written) && self.drop_frame(block);
@@ -308,7 +310,7 @@ impl BufferCache {
         })
     }
 
-    /// Caches `contents` of `block`, which the device also has, to avoid a read. Has no effect if no frame is
+    /// Caches the `contents` of the clean `block`, to avoid a later read. Has no effect if no frame is
     /// available, or if a frame contains several blocks.
     fn cache_clean(&self, block: u64, contents: &[u8]) {
         if self.block_size_bytes != self.pages.page_bytes() {
@@ -323,15 +325,15 @@ impl BufferCache {
         }
     }
 
-    /// Drops the dirty contents of `block`. Returns true if the block was dirty. This is for a block that was
-    /// freed and will not be read again, and for a block that only a failed handle changed, so that the
-    /// device has the valid contents.
+    /// Drops the dirty contents of `block`. Returns true if the block was dirty. This is for a block that
+    /// was freed and will not be read again. It is also for a block that only a failed handle has changed,
+    /// so that the contents on the device are valid.
     pub fn forget_dirty(&self, block: u64) -> bool {
         self.dirty.remove(block, |_| true)
     }
 
-    /// Drops the frame of `block`, so that the block is read from the device again. Returns true if the frame
-    /// is not cached any more, and false if it is in use.
+    /// Drops the frame of `block`, so that the block is read from the device again. Returns false if the
+    /// frame is in use and stays cached.
     fn drop_frame(&self, block: u64) -> bool {
         let key = frame_key(self.place(block).frame);
         self.pages.remove(key) || !self.pages.contains(key)
@@ -418,7 +420,7 @@ impl BufferCache {
     }
 
     /// Returns the offset of frame number `frame` on the device. If the offset is too large for 64 bits,
-    /// returns the largest one, which is past the end of every device.
+    /// returns `u64::MAX`, which is past the end of every device.
     fn offset_bytes(&self, frame: u64) -> u64 {
         frame.saturating_mul(self.pages.page_bytes() as u64)
     }
@@ -475,7 +477,7 @@ impl Place {
     }
 }
 
-/// Verifies `buffer`, unless that was done since its frame was read.
+/// Verifies `buffer`, unless it was verified after its frame was read.
 #[inline]
 fn verified<'a, E>(
     buffer: Buffer<'a>,

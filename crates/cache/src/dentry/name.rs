@@ -5,12 +5,11 @@
 //! a zero byte, which is invalid anyway, is not accepted.
 //!
 //! # Hash
-//! The author of an image chooses names and inode numbers. If many names shared a bucket, each lookup
-//! would have to walk a long chain. Therefore names are hashed with a random seed
-//! ([`BudgetConfig::name_seed`](crate::budget::BudgetConfig::name_seed)). If the user selects one of the
-//! published hash functions for dentries, names are hashed as in the kernels for which the function was
-//! published, without a seed. A tape always gets the hash without a seed, which is computed from the words
-//! for each event.
+//! The author of an image chooses names and inode numbers. If many names shared a bucket, each lookup would
+//! have to walk a long chain. Therefore names are hashed with a random seed
+//! ([`BudgetConfig::name_seed`](crate::budget::BudgetConfig::name_seed)). If the user selects another hash
+//! function for dentries, names are hashed as in Linux 2.2, without a seed. A tape always gets the hash
+//! without a seed, which is computed from the words for each event.
 
 use super::name_hash::{self, name_hash};
 use crate::hash::HashKey;
@@ -25,7 +24,7 @@ pub(super) enum NameHash {
     Published,
 }
 
-/// A name in a directory, in the form in which it is compared and hashed. It has less than `N` * 8 bytes.
+/// A name in a directory, in the form in which it is compared and hashed. It has fewer than `N` * 8 bytes.
 #[derive(Debug)]
 pub(super) struct Name<const N: usize> {
     parent: u32,
@@ -93,9 +92,9 @@ impl From<Hashed> for HashKey {
     }
 }
 
-/// The layout of a slot. The first word has the inode number of the directory in its upper half, and that of
-/// the file in its lower half. The other words contain the name, and the file type in the last byte. The
-/// half word contains the hash of the name.
+/// The layout of a slot. The upper half of the first word contains the inode number of the directory, and
+/// the lower half that of the file. The other words contain the name, and the file type in the last byte.
+/// The half word contains the hash of the name.
 #[derive(Debug)]
 pub(super) struct NameLayout<const N: usize>;
 
@@ -182,7 +181,7 @@ pub(super) fn value_in<const W: usize>(slot: &Slot<W>) -> (u32, u8) {
     (lower(slot.word(0)), file_type)
 }
 
-/// Returns the last word of a slot without the file type.
+/// Returns `word`, the last word of a slot, without the file type.
 #[inline]
 fn name_of_last(word: u64) -> u64 {
     word & ((1 << 56) - 1)

@@ -5,7 +5,7 @@
 //! section 3.3, which does not contain the code). For each byte, the hash is rotated left by 4 bits, and
 //! then combined with the byte by an exclusive or.
 
-/// Returns the hash of `name`, which has 32 bits.
+/// Returns the 32-bit hash of `name`.
 #[must_use]
 pub fn name_hash(name: &[u8]) -> u32 {
     of_bytes(name.iter().copied())

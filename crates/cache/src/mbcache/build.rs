@@ -9,7 +9,7 @@ use crate::table::Growth;
 use std::io;
 use std::sync::Arc;
 
-/// The two caches that find attributes of a volume to share.
+/// The two caches that find attributes that the files of a volume can share.
 #[derive(Debug)]
 pub struct AttributeCaches {
     /// The cache of attribute blocks. The key is the hash in the header of the block.

@@ -27,7 +27,7 @@ pub enum Deletion<'c> {
 
 /// A cache that finds contents that can be shared. The [module](super) describes what callers may rely on.
 pub trait MbCache: Shrinker {
-    /// Returns the variant that this is.
+    /// Returns the variant of this cache.
     fn variant(&self) -> Variant;
 
     /// Adds an entry. If necessary, evicts other entries first. [`MbCache::find_first`] and
@@ -43,8 +43,8 @@ pub trait MbCache: Shrinker {
     /// Returns the entry with `key` and `value`, even if it is not reusable, and holds it.
     fn get(&self, key: u32, value: u64) -> Option<Held<'_>>;
 
-    /// Deletes the entry with `key` and `value` if no thread holds it. Otherwise returns the entry, and
-    /// holds it.
+    /// Deletes the entry with `key` and `value` if no thread holds it. If a thread holds it, returns the
+    /// entry, and holds it for the caller as well.
     fn delete_or_get(&self, key: u32, value: u64) -> Deletion<'_>;
 
     /// Returns the statistics of the cache.
@@ -107,7 +107,7 @@ impl Held<'_> {
         self.cache.set_reusable(self.index, reusable);
     }
 
-    /// Parks until no other thread holds the entry.
+    /// Parks the calling thread until no other thread holds the entry.
     pub fn wait_unused(&self) {
         self.cache.wait_unused(self.index);
     }
@@ -119,8 +119,8 @@ impl Drop for Held<'_> {
     }
 }
 
-/// The operations of a cache that [`Held`] uses. Each has the number of the entry's slot as argument; the
-/// caller must hold the entry.
+/// The operations of a cache that [`Held`] uses. The argument `index` is the number of the entry's slot.
+/// The caller must hold the entry.
 pub(crate) trait EntryOperations: Debug + Send + Sync {
     fn touch(&self, index: u32);
     fn set_reusable(&self, index: u32, reusable: bool);
@@ -134,7 +134,7 @@ pub(crate) trait EntryOperations: Debug + Send + Sync {
 pub struct Stats {
     /// The number of entries in the cache.
     pub entries: u64,
-    /// The largest number of entries.
+    /// The maximum number of entries.
     pub limit_entries: u64,
     /// The number of buckets, in all indexes together.
     pub buckets: u64,

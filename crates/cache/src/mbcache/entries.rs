@@ -1,15 +1,16 @@
-//! The entries of a cache, in an arena. This module does not depend on the search structure or on the
-//! eviction order.
+//! The entries of a cache, in an arena. They are independent of the search structure and of the eviction
+//! order.
 //!
 //! # Model
-//! An entry is `struct mb_cache_entry` with `e_refcnt` and its flags, in one slot of
-//! [`table`](crate::table). Each [`Held`] of the entry is a pin of the slot. The flag `LIVE` records that
-//! the entry is in the cache. The key is the slot's half word, and the value is its first word.
+//! An entry corresponds to `struct mb_cache_entry`, with its `e_refcnt` and its flags. It occupies one slot
+//! of [`table`](crate::table). Each [`Held`] of the entry is a pin of the slot. The flag `LIVE` records
+//! that the entry is in the cache. The key is stored in the slot's half word, and the value in its first
+//! word.
 //!
 //! # Waiting
-//! A thread that waits until no other thread holds an entry holds the entry itself. Threads that wait in
-//! this way are not counted as holders, so that two of them do not wait for each other. They return one
-//! after another.
+//! A thread can wait until no other thread holds an entry. The waiting thread holds the entry itself, but
+//! is not counted as a holder, so that two such threads do not wait for each other. They return one after
+//! another.
 
 use super::probe::{Probe, Touch, place};
 use super::sizes::Sizes;
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct Entries<P: Probe, const W: usize> {
     pub arena: Arc<Arena<W>>,
     pub probe: P,
-    /// The largest number of entries in one chain of equal or colliding keys.
+    /// The maximum number of entries in one chain of equal or colliding keys.
     pub chain_max: u32,
     waits: WaitQueues,
     pub dropped_by_limit: AtomicU64,
@@ -74,8 +75,8 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         index
     }
 
-    /// Holds the entry `index` if it has `flag` and was not claimed. Returns true if the entry is held.
-    /// The caller must have the lock of the entry's bucket, so that the slot is not reused.
+    /// Holds the entry `index` if it has `flag` and was not claimed. Returns whether it did so. The caller
+    /// must have the lock of the entry's bucket, so that the slot is not reused.
     pub fn hold(&self, index: u32, flag: u64) -> bool {
         let hold = |state: State| (state.can_pin() && state.has(flag)).then(|| state.with_pin());
         self.update(index, hold).is_some()
@@ -124,10 +125,10 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         self.probe.touched(Touch::Write(place::entry(index)));
     }
 
-    /// Gives memory back: as many chunks as the free slots fill, if the cache has `count` entries, but only
-    /// chunks after the last entry that is held. `relocate` must move an entry to another slot and leave the
-    /// old slot claimed, or return false if it cannot, for example because the entry is held. Returns the
-    /// number of frames given back.
+    /// Gives memory back: as many chunks as the free slots would fill, but only chunks after the last entry
+    /// that is held. `count` is the number of entries in the cache. `relocate` must move an entry to
+    /// another slot and leave the old slot claimed, or return false if it cannot, for example because the
+    /// entry is held. Returns the number of frames given back.
     pub fn give_back(&self, count: u64, relocate: impl Fn(u32, Vacant<'_, W>) -> bool) -> u64 {
         let free = u64::from(self.arena.touched()).saturating_sub(count);
         let chunks = u32::try_from(free).unwrap_or(u32::MAX) / self.arena.chunk();

@@ -16,10 +16,10 @@ use crate::table::{Arena, Slot, State};
 /// The number that represents the absence of an entry.
 const NONE: u32 = (1 << 28) - 1;
 
-/// The largest number of entries. A link to an entry has 28 bits.
+/// The maximum number of entries. A link to an entry has 28 bits.
 pub(crate) const ENTRIES_MAX: u32 = NONE;
 
-/// The largest number of lists. The number of a list has 8 bits, and one value represents no list.
+/// The maximum number of lists. The number of a list has 8 bits, and one value represents no list.
 pub(crate) const LISTS_MAX: usize = (1 << 8) - 1;
 
 /// The links of an entry to its neighbours, as stored in the entry's second word.
@@ -130,7 +130,7 @@ impl List {
         None
     }
 
-    /// Replaces the entry `old` by the entry `new`, which must be on no list.
+    /// Replaces the entry `old` with the entry `new`, which must be on no list.
     pub fn replace<const W: usize>(&mut self, slots: &Arena<W>, old: u32, new: u32) {
         let links = Links::of(slots.slot(old));
         links.store(slots.slot(new));

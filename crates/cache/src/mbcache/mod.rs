@@ -2,13 +2,13 @@
 //! share the attribute block, or the inode that contains the attribute's value.
 //!
 //! # Model
-//! The kernel's `fs/mbcache.c`. An entry has a key, the hash of the contents, which need not be unique; and a
-//! value, the number of the block or inode with the contents, which is unique. The cache has no contents, so
-//! a caller that finds an entry must compare them. The entries are hints: if an entry is missing, the
-//! contents are stored once more instead of shared.
+//! The kernel's `fs/mbcache.c`. An entry has a key, the hash of the contents, which need not be unique; and
+//! a value, the number of the block or inode with the contents, which is unique. The cache does not store
+//! the contents, so a caller that finds an entry must read and compare them. The entries are hints: if an
+//! entry is missing, the contents are stored again instead of being shared.
 //!
-//! An entry is *held* while a [`Held`] refers to it. It is *reusable* if another file may share the contents;
-//! it is not when they have as many users as ext4 permits.
+//! An entry is *held* while a [`Held`] refers to it. An entry is *reusable* if another file may share the
+//! contents, that is, if they have fewer users than ext4 permits.
 //!
 //! # Variants
 //! J. Kara, "ext\[24\]: `MBCache` rewrite", 2016, compares `old`, `lru`, `list-lru`, `referenced` and `off`.
@@ -16,17 +16,17 @@
 //!
 //! | name | how entries are found | eviction order |
 //! |---|---|---|
-//! | [`old`](Variant::Old) | in two indexes with one lock; threads that hold an entry exclude others | an LRU list of the entries that are not held |
+//! | [`old`](Variant::Old) | in two indexes with one lock; a lookup by key and value holds the entry exclusively | an LRU list of the entries that are not held |
 //! | [`lru`](Variant::Lru) | in buckets, each with a lock | one LRU list with a lock |
 //! | [`list-lru`](Variant::ListLru) | in buckets, each with a lock | an LRU list for each processor |
 //! | [`referenced`](Variant::Referenced) | in buckets, each with a lock | a list, and a referenced bit that spares an entry once |
 //! | [`clock`](Variant::Clock) | in the [`table`](crate::table), without a lock | a clock hand over the arena, and a referenced bit |
 //! | [`off`](Variant::Off) | not at all | none |
 //!
-//! A mount uses `referenced` by default, which is in `rewrite/`. `old`, `clock` and the eviction orders of
-//! `lru` and `list-lru` are in [`research`](crate::research); `lru` and `list-lru` use `rewrite/` for all
-//! else. All variants except `off` keep their entries in an [`Arena`](crate::table::Arena), whose memory is
-//! part of the budget.
+//! By default, a mount uses `referenced`, which is implemented in `rewrite/`. `old`, `clock` and the
+//! eviction orders of `lru` and `list-lru` are in [`research`](crate::research); `lru` and `list-lru` use
+//! `rewrite/` for everything else. All variants except `off` keep their entries in an
+//! [`Arena`](crate::table::Arena), whose memory is part of the budget.
 //!
 //! # What callers may rely on
 //! 1. A held entry ([`Held`]) remains in the cache with its key and value.
@@ -35,23 +35,24 @@
 //! 3. A search ([`MbCache::find_first`], [`MbCache::find_next`]) returns only reusable entries, returns each
 //!    at most once, and terminates.
 //! 4. An entry that was touched survives one full turn of eviction. If the eviction order is a list, the
-//!    entry survives all entries that were not touched since. There are four exceptions: (a) in `old`, the
-//!    release of an entry counts as a use, and a touch has no effect; (b) in `lru` and `list-lru`, a touch
-//!    has no effect while the entry is being inserted and is not on a list yet; (c) in `clock`, the arena may
-//!    have grown or given memory back since the touch, which moves the hand and some entries; (d) the entry
-//!    may be evicted because its chain is full (6).
+//!    entry is evicted only after all entries that have not been touched since. There are four exceptions:
+//!    (a) in `old`, the release of an entry counts as a use, and a touch has no effect; (b) in `lru` and
+//!    `list-lru`, a touch has no effect while the entry is being inserted and is not on a list yet; (c) in
+//!    `clock`, the arena may have grown or given memory back since the touch, which moves the hand and some
+//!    entries; (d) the entry may be evicted because its chain is full (6).
 //! 5. Lookups and shrinking do not allocate memory or wait for memory. [`Held::wait_unused`] may allocate
 //!    memory for its list of waiters.
-//! 6. The length of a chain is limited to four times the mean length of a full cache, but at least to 64. With
-//!    Linux's limit of entries, the length is at most 64, or 128 in `rewrite/`, which can exceed its limit of
-//!    entries. A new entry in a full chain replaces the oldest entry of the chain that is not held. So walks
-//!    are short even if an attacker chooses the hashes.
+//! 6. The maximum length of a chain is four times the mean length in a full cache, but at least 64. With
+//!    Linux's limit of entries, the length is at most 64, or 128 in `rewrite/`, which can exceed its limit
+//!    of entries. A new entry in a full chain replaces the oldest entry of the chain that is not held. So
+//!    walks are short even if an attacker chooses the hashes.
 //! 7. The background work for a cache ends before the cache is dropped.
 //!
 //! # Locking
-//! The file of each variant describes its locks. All of them are innermost: with one of them locked, a variant
-//! calls no code outside mbcache and its arena. A thread that waits until no other thread holds an entry
-//! ([`Held::wait_unused`]) must not have a lock that those threads need before they release the entry.
+//! The file of each variant describes its locks. All of these locks are innermost: while one of them is
+//! locked, a variant calls no code outside mbcache and its arena. A thread that waits until no other thread
+//! holds an entry ([`Held::wait_unused`]) must not hold a lock that those threads need before they release
+//! the entry.
 
 mod build;
 mod cache;

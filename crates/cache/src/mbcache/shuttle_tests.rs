@@ -8,7 +8,8 @@ use crate::sync::{AcqRel, AtomicU32};
 use crate::table::{Charge, Growth};
 use std::sync::Arc;
 
-/// The number of random interleavings of each test and variant. As many are tried with random priorities.
+/// The number of random interleavings of each test and variant. The same number is tried with random thread
+/// priorities.
 const SCHEDULES: usize = 500;
 
 /// The key of all entries.
@@ -47,8 +48,8 @@ impl Charge for Plenty {
     fn uncharge(&self) {}
 }
 
-/// Creates a cache with one chain, which contains a reusable entry for each of `values`. The cache grows and
-/// shrinks by one entry.
+/// Creates a cache with one chain, which contains a reusable entry for each of `values`. The cache grows
+/// and shrinks by one entry at a time.
 fn cache(variant: Variant, limit_entries: u32, values: &[u64]) -> Arc<dyn MbCache> {
     let config = Config {
         limit_entries,
@@ -149,7 +150,7 @@ fn shuttle_mbcache_deleted_entry_is_not_found() {
     });
 }
 
-/// Makes the entry not reusable, as for contents with the largest number of users.
+/// Makes the entry not reusable, as for contents with the maximum number of users.
 fn mark_full(cache: &dyn MbCache) {
     let held = cache.get(KEY, 10).expect("the entry is not dropped");
     held.set_reusable(false);
@@ -233,7 +234,7 @@ fn shuttle_mbcache_waiter_is_woken_by_the_last_holder() {
     });
 }
 
-/// Two threads hold an entry, and each waits until the other does not.
+/// Two threads hold an entry, and each waits until no other thread holds it.
 #[test]
 fn shuttle_mbcache_two_waiters_for_one_entry_both_return() {
     let wait: Act = |cache| cache.find_first(KEY).iter().for_each(Held::wait_unused);

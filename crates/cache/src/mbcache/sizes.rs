@@ -5,7 +5,7 @@ use super::Variant;
 /// The configuration of a cache: its limit of entries and its number of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The largest number of entries.
+    /// The maximum number of entries.
     pub limit_entries: u32,
     /// The number of buckets is 2^`bits`.
     pub bits: u32,
@@ -18,7 +18,7 @@ impl Config {
     pub const LINUX_BITS: u32 = 10;
 
     /// Returns the configuration of `variant` with a limit of entries. The published variants have as
-    /// many buckets as Linux. `clock` has one bucket for each one or two entries. No variant has more
+    /// many buckets as Linux. `clock` has one bucket for every one or two entries. No variant has more
     /// buckets than entries.
     #[must_use]
     pub fn new(variant: Variant, limit_entries: u32) -> Self {
@@ -53,9 +53,9 @@ impl Sizes {
         limit_entries * self.slots_per_entry + self.spare_slots
     }
 
-    /// Returns the largest limit of entries with which slots and buckets take at most `bytes`, if there
-    /// is one bucket for each entry. The result is at most Linux's limit, and at least 1, even if one
-    /// entry takes more than `bytes`.
+    /// Returns the largest limit of entries for which the slots, and one bucket for each entry, take at
+    /// most `bytes`. The result is at most Linux's limit, and at least 1, even if one entry takes more
+    /// than `bytes`.
     pub fn limit_within(self, bytes: u64) -> u32 {
         let slots = u64::from(self.slots_per_entry) * self.entry_bytes as u64;
         let spare = u64::from(self.spare_slots) * self.entry_bytes as u64;

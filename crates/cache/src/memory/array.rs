@@ -53,7 +53,7 @@ impl<T: Zeroed> Array<T> {
         })
     }
 
-    /// Prefetches the value at `index`, if there is one.
+    /// Prefetches the value at `index`, if `index` is below the length.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
         #[cfg(target_arch = "x86_64")]
@@ -67,8 +67,9 @@ impl<T: Zeroed> Array<T> {
         let _ = index;
     }
 
-    /// Returns the memory of the values from `first` on to the kernel, except for a part of a page at the
-    /// start. All of these values must be zero already, so that a concurrent reader sees no change.
+    /// Returns the memory of value `first` and of all following values to the kernel, except for a
+    /// partial page at the start. All of these values must be zero already, so that a concurrent reader
+    /// sees no change.
     pub(crate) fn discard_from(&self, first: usize) {
         self.region.discard_from(first * size_of::<T>());
     }

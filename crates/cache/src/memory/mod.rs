@@ -2,8 +2,8 @@
 //! can be returned to the kernel in parts.
 //!
 //! This module and the module `bytes` of [`crate::page`] contain all unsafe code of the crate. Rust's
-//! allocator does not suffice here: to zero aligned memory, it touches it, which makes it resident; and
-//! it cannot return the memory of one frame and keep the others.
+//! allocator does not suffice for two reasons: it zeroes aligned memory by writing to it, which makes
+//! the memory resident; and it cannot return the memory of one frame while it keeps the others.
 
 mod array;
 mod region;

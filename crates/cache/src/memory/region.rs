@@ -16,8 +16,8 @@ pub(crate) enum Pages {
     Small,
 }
 
-/// A mapped region, which is unmapped on drop. It reads as zeros at first, and where it was discarded.
-/// Its memory is resident only where it was touched.
+/// A mapped region, which is unmapped on drop. Parts that were never written, or that were discarded,
+/// read as zeros. Only pages that were touched are resident.
 #[derive(Debug)]
 pub(crate) struct Region {
     start: NonNull<u8>,
@@ -95,9 +95,9 @@ impl Region {
         let _ = self.advise(offset_bytes, len_bytes, Advice::LinuxDontNeed);
     }
 
-    /// Returns the memory of the whole pages from `offset_bytes` on to the kernel. These pages then read
-    /// as zeros. This is for regions with [`Pages::Small`]. Other threads may read the pages during the
-    /// call only if the pages contain zeros already.
+    /// Returns the memory of all whole pages at or after `offset_bytes` to the kernel. These pages then
+    /// read as zeros. This is for regions with [`Pages::Small`]. Other threads may read the pages during
+    /// the call only if the pages contain zeros already.
     #[cfg(not(shuttle))]
     pub(crate) fn discard_from(&self, offset_bytes: usize) {
         let start = offset_bytes.next_multiple_of(rustix::param::page_size());

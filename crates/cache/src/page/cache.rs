@@ -1,5 +1,5 @@
-//! Lookup and insertion of pages. The page cache uses this for pages of files, and the buffer cache for
-//! pages of the device.
+//! Lookup and insertion of pages. The page cache uses this module for pages of files, and the buffer cache
+//! uses it for pages of the device.
 
 use super::bytes::{LockedPage, NewPage, Page};
 use super::index::FrameIndex;
@@ -25,12 +25,12 @@ pub struct PageCache {
 pub enum Entry<'a> {
     /// The page is cached.
     Uptodate(Page<'a>),
-    /// Another thread reads or changes the page. The caller can wait for that.
+    /// Another thread reads or changes the page. The caller can wait until that thread is done.
     Busy(PageWait<'a>),
     /// The page was not cached and has been inserted. The caller must read it.
     New(NewPage),
     /// The page cannot be cached or pinned: all frames are in use, or the page has the largest possible
-    /// number of pins. The caller must read it without caching.
+    /// number of pins. The caller must read the page without caching it.
     Full,
 }
 
@@ -76,12 +76,12 @@ impl<'a> PageWait<'a> {
         slot.take_flag_of(self.seen, State::MARKER)
     }
 
-    /// Parks until the page is no longer busy, and returns it. Returns `None` if the page cannot be pinned
-    /// then, normally because its read failed or because it was evicted already. The caller must then
-    /// look the page up again, and may have to read it.
+    /// Parks until the page is no longer busy, and returns it. Returns `None` if the page then cannot be
+    /// pinned, normally because its read failed or because it was evicted already. In this case, the
+    /// caller must look the page up again, and may have to read it.
     ///
-    /// The caller must not have a [`NewPage`]: two threads that each read a page and wait for the page
-    /// of the other would wait forever.
+    /// The caller must not have a [`NewPage`]: two threads that each read a page and wait for the other
+    /// thread's page would deadlock.
     #[must_use]
     pub fn wait(self) -> Option<Page<'a>> {
         let frames = &*self.cache.frames;
@@ -169,7 +169,8 @@ impl PageCache {
 
     /// Locks the page for a change, if it is cached and uptodate. Spins until no thread has it pinned, or
     /// until `is_cancelled` returns true. A page may be pinned for a long time while it is written to the
-    /// device. The caller must not have the page pinned. Counts as a use of the page, but not as a lookup.
+    /// device. The caller must not have the page pinned. The call counts as a use of the page, but not as
+    /// a lookup.
     #[must_use]
     pub fn lock(&self, key: PageKey, is_cancelled: impl Fn() -> bool) -> Lock<'_> {
         match self.index().lock(&key) {
@@ -184,8 +185,8 @@ impl PageCache {
     }
 
     /// Returns the page, and inserts it if it is not cached. The [result](Entry) states whether the page
-    /// is uptodate, or is read by another thread, or has to be read by the caller. This is for use after
-    /// a [`PageCache::get`] that found nothing, so it counts no lookup.
+    /// is uptodate, is being read by another thread, or must be read by the caller. This function is for
+    /// use after a [`PageCache::get`] that found nothing, so it does not count a lookup.
     #[must_use]
     pub fn get_or_insert(&self, key: PageKey) -> Entry<'_> {
         // The first attempt allocates no frame, since an allocation may evict another page.
@@ -199,8 +200,8 @@ impl PageCache {
         }
     }
 
-    /// Inserts the page, and returns it for the caller to read. Returns `None` if the page is cached or
-    /// being read, or if no frame is available. This is for readahead, and does not wait.
+    /// Inserts the page, and returns it for the caller to fill. Returns `None` if the page is cached or
+    /// being read, or if no frame is available. Does not wait, so readahead can use it.
     #[must_use]
     pub fn insert_absent(&self, key: PageKey) -> Option<NewPage> {
         if self.contains(key) {
@@ -230,8 +231,8 @@ impl PageCache {
         self.index().contains(&key)
     }
 
-    /// Makes `page`, which must be filled, uptodate, and returns it pinned. A caller that does not use
-    /// the page calls [`NewPage::complete`] instead.
+    /// Makes the filled `page` uptodate, and returns it pinned. A caller that does not use the page calls
+    /// [`NewPage::complete`] instead.
     ///
     /// # Panics
     /// If `page` belongs to another pool of frames.
@@ -250,7 +251,7 @@ impl PageCache {
         removed.is_some()
     }
 
-    /// Removes the pages of the file with an index in `indexes`, except those that are pinned, busy or
+    /// Removes all pages in the range `indexes` of the file `ino`, except those that are pinned, busy or
     /// dirty.
     pub fn remove_range(&self, ino: u64, indexes: Range<u64>) {
         self.each_in(ino, indexes, |key| {
@@ -258,8 +259,8 @@ impl PageCache {
         });
     }
 
-    /// Removes the pages of the file with an index in `indexes`, including dirty pages, but not those that
-    /// another thread reads or changes. Waits for each page until no thread has it pinned.
+    /// Removes all pages in the range `indexes` of the file `ino`, including dirty pages, but not those
+    /// that another thread reads or changes. Waits for each page until no thread has it pinned.
     pub fn discard_range(&self, ino: u64, indexes: Range<u64>) {
         self.each_in(ino, indexes, |key| {
             if let Lock::Locked(page) = self.lock(key, || false) {
@@ -268,8 +269,8 @@ impl PageCache {
         });
     }
 
-    /// Calls `visit` for all cached pages of the file with an index in `indexes`, and possibly for
-    /// some that are not cached. Iterates over the indexes or over the frames, whichever are fewer.
+    /// Calls `visit` for all cached pages in the range `indexes` of the file `ino`, and possibly for some
+    /// pages that are not cached. Iterates over the indexes or over the frames, whichever are fewer.
     fn each_in(&self, ino: u64, indexes: Range<u64>, visit: impl Fn(PageKey)) {
         let frames = self.frames.arena.touched();
         if indexes.end.saturating_sub(indexes.start) <= u64::from(frames) {

@@ -4,8 +4,8 @@ use super::bytes::{LockedPage, NewPage, Page};
 use crate::table::State;
 
 impl Page<'_> {
-    /// Returns true if the page was used before. The read of the page from the device, and the first use
-    /// of a page that was read ahead, do not count.
+    /// Returns true if the page was used since the clock hand last passed it. The read of the page from
+    /// the device, and the first use of a page that was read ahead or read for a request, do not count.
     #[must_use]
     pub fn is_referenced(&self) -> bool {
         self.slot().state().has(State::REFERENCED)
@@ -57,8 +57,8 @@ impl NewPage {
         self.slot().set_flags(State::READAHEAD);
     }
 
-    /// Marks the page as read for a request that will look it up next. As for a page that was read ahead,
-    /// this first use does not make the page referenced.
+    /// Marks the page as read for a request that will look it up next. As with a page that was read
+    /// ahead, this first use does not make the page referenced.
     pub fn set_wanted(&mut self) {
         self.slot().set_flags(State::WANTED);
     }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// A hash table whose entries are frames.
 pub(crate) type FrameTable = Table<PageLayout, TableHash<Hash64>, PAGE_WORDS>;
 
-/// An index of pages that is not the hash table. Each method must do for pages what the method of
-/// [`Table`] with the same name does.
+/// An index of pages other than the hash table. Each method must do for pages what the method of [`Table`]
+/// with the same name does.
 pub(crate) trait PageIndex: Debug + Send + Sync {
     fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
     fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;

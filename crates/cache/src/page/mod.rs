@@ -29,9 +29,9 @@
 //!
 //! # Writing to a page
 //! A page that is cached is [locked](PageCache::lock), changed in place, and marked dirty. The lock
-//! waits until the pins are removed, and prevents new ones. A page that is not cached is inserted as
-//! for a read, and filled with its new contents. A thread that writes a page to the device has it pinned
-//! until the write is complete, which prevents changes.
+//! waits until the pins are removed, and prevents new ones. A page that is not cached is inserted as for
+//! a read, and filled with its new contents. A thread that writes a page to the device keeps the page
+//! pinned until the write is complete, which prevents changes.
 //!
 //! # Reading a page
 //! ```no_run

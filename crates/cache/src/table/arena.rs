@@ -65,7 +65,7 @@ pub struct Arena<const W: usize> {
     /// memory was given back.
     pub(super) first_generation: AtomicU32,
     pub(super) free: FreeLists,
-    /// Slots that must not be used at present, because their frames' memory is used by another cache.
+    /// Slots that must not be used at present, because another cache uses the memory of their frames.
     retired: FreeList,
     hand: AtomicU64,
     /// The number of slots in a chunk, the unit of accounting.
@@ -92,8 +92,8 @@ impl Extent {
     }
 
     /// Returns the number of slots to touch next. Normally one thread gets all slots that share cache
-    /// lines. When few slots are left, it gets only one, so that no thread fails to get a slot while
-    /// another thread has several unused ones.
+    /// lines. When few slots are left, a thread gets only one, so that no thread fails to get a slot while
+    /// another thread has several unused slots.
     fn batch(self) -> u32 {
         const BATCH: u32 = 8;
         const FEW: u32 = 64;
@@ -167,8 +167,8 @@ impl<const W: usize> Arena<W> {
         Extent::from_raw(self.extent.load(Acquire))
     }
 
-    /// Replaces the extent by the result of `to` for it, and returns the previous extent. Returns `None`
-    /// if `to` does.
+    /// Replaces the extent by `to(extent)`, and returns the previous extent. If `to` returns `None`,
+    /// returns `None` without a change.
     pub(super) fn set_extent(&self, to: impl Fn(Extent) -> Option<Extent>) -> Option<Extent> {
         let to = |raw| to(Extent::from_raw(raw)).map(Extent::raw);
         let before = self.extent.fetch_update(AcqRel, Acquire, to);
@@ -197,8 +197,8 @@ impl<const W: usize> Arena<W> {
         self.slots.prefetch(index as usize);
     }
 
-    /// Returns a slot that is free or was never used. Returns `None` if there is none, so that the caller
-    /// has to evict an entry first.
+    /// Returns a slot that is free or was never used. Returns `None` if no such slot exists; the caller
+    /// must then evict an entry first.
     pub fn take_free(&self) -> Option<Vacant<'_, W>> {
         loop {
             let own = self.free.own().pop(&self.slots);
@@ -262,8 +262,8 @@ impl<const W: usize> Arena<W> {
         Vacant { arena: self, index }
     }
 
-    /// Initializes a batch of slots that were not in use, and returns the first. Adds the others to the
-    /// free list of the thread. Returns `None` if there is no such slot whose memory is accounted for.
+    /// Initializes a batch of untouched slots, and returns the first. Adds the others to the free list of
+    /// the thread. Returns `None` if all slots whose memory is accounted for are touched.
     fn extend(&self) -> Option<u32> {
         let before = self.set_extent(|extent| {
             let touched = extent.touched + extent.batch();

@@ -1,8 +1,9 @@
 //! Bucket heads: the start of each chain, and the bit that locks it.
 //!
 //! # Locking
-//! A writer locks one bucket at a time, by the bit [`LOCKED`] in the head, for one walk of the chain.
-//! With the bucket locked, the writer takes no other lock and does not wait. Readers ignore the bit.
+//! A writer locks one bucket at a time, by setting the bit [`LOCKED`] in the head, for one walk of the
+//! chain. While the bucket is locked, the writer locks no other bucket and does not wait. Readers ignore
+//! the bit.
 
 use super::link::Link;
 use crate::memory::{Array, Pages};
@@ -12,8 +13,8 @@ use std::io;
 /// Set in the head of a locked bucket.
 const LOCKED: u32 = 1 << 31;
 
-/// The heads of 2^bits buckets. A head is 0 if the bucket is empty, otherwise the number of its
-/// first slot plus 1, so that zeroed memory is an empty table.
+/// The heads of 2^bits buckets. A head is 0 if the bucket is empty, otherwise the number of the bucket's
+/// first slot plus 1. Therefore zeroed memory is an empty table.
 #[derive(Debug)]
 pub(crate) struct Buckets {
     heads: Array<AtomicU32>,

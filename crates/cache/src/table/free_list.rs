@@ -5,8 +5,8 @@
 //! that threads do not contend for one head.
 //!
 //! # Locking
-//! There are no locks. Each change of a list head increments a tag in the head. Without the tag, a thread
-//! that is delayed after it reads a head might not detect that the list has changed (ABA).
+//! Free lists use no locks. Each change of a list head increments a tag in the head. Without the tag, a
+//! thread that is delayed after it reads a head might not detect that the list has changed (ABA).
 //!
 //! # Cost
 //! The list heads of an arena take 1 KiB. A thread that finds its own list empty searches the others.
@@ -16,7 +16,7 @@ use super::slot::{Slot, State};
 use crate::sync::{AcqRel, Acquire, AtomicU64, thread_number};
 use crossbeam_utils::CachePadded;
 
-/// Number of lists in an arena. Threads whose numbers are equal modulo this share one.
+/// The number of lists in an arena. Threads whose numbers are equal modulo this number share a list.
 pub(crate) const FREE_LISTS: usize = 8;
 
 /// The free slots of an arena.
@@ -52,7 +52,8 @@ impl FreeLists {
             if let Some(index) = self.iter().find_map(|list| list.pop(slots)) {
                 return Some(index);
             }
-            // Another thread may have moved a slot from a list that was not checked yet to one that was.
+            // Another thread may have moved a slot from a list that was not checked yet to a list that was
+            // checked already.
             if heads() == before {
                 return None;
             }
@@ -102,8 +103,8 @@ impl FreeList {
         });
     }
 
-    /// Removes all slots, and returns the link to the first. Each slot is still marked as free, and still
-    /// has a link to the next.
+    /// Removes all slots, and returns the link to the first slot. Each slot is still marked as free, and
+    /// still has a link to the next slot.
     pub(super) fn take_all(&self) -> Link {
         self.update(|_| Some(END_OF_FREE)).unwrap_or(END_OF_FREE)
     }
@@ -112,8 +113,8 @@ impl FreeList {
         link_of(self.head.load(Acquire)) == END_OF_FREE
     }
 
-    /// Replaces the start of the list by the result of `to` for it, and returns the previous start.
-    /// Returns `None` if `to` does.
+    /// Replaces `first`, the start of the list, by `to(first)`, and returns the previous start. If `to`
+    /// returns `None`, returns `None` without a change.
     fn update(&self, to: impl Fn(Link) -> Option<Link>) -> Option<Link> {
         const TAG: u64 = 1 << 32;
         let before = self.head.fetch_update(AcqRel, Acquire, |head| {

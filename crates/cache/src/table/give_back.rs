@@ -1,14 +1,14 @@
-//! Returns memory of an arena to the pool: that of the last slots, so that the slots in use remain
+//! Returns the memory of the last slots of an arena to the pool, so that the slots in use remain
 //! contiguous.
 //!
 //! # Model
 //! Compaction: when enough slots are free, the entries of the last slots move to free slots below them.
-//! The caller evicts entries before, so that slots are free.
+//! The caller first evicts entries to free slots.
 //!
 //! # Readers of a slot that is given back
-//! The slot is zeroed by ordinary stores, and still reads as zero when the kernel has taken its page. A
-//! zeroed slot is not live, its link is the end of a free list, and its generation is 0, which entries
-//! never have. So a reader detects that the entry was removed, as if the slot had been reused. When the
+//! The slot is zeroed by ordinary stores, and still reads as zero after its page is returned to the
+//! kernel. A zeroed slot is not live, its link is the end of a free list, and its generation is 0, which
+//! no entry has. So a reader detects that the entry was removed, as if the slot had been reused. When the
 //! slot is used again, its generation starts above those of all slots that were given back.
 //!
 //! # Locking
@@ -120,8 +120,8 @@ impl<const W: usize> Arena<W> {
         owned
     }
 
-    /// Returns a free slot below `from`. Adds the free slots that are found first and are not below
-    /// `from` to `owned`.
+    /// Returns a free slot below `from`. If free slots at or above `from` are found before that, adds them
+    /// to `owned`.
     fn free_slot_below(&self, from: u32, owned: &mut OwnedSlots) -> Option<Vacant<'_, W>> {
         loop {
             let index = self.free.pop(&self.slots)?;
@@ -142,7 +142,7 @@ impl<const W: usize> Arena<W> {
         owned.count += 1;
     }
 
-    /// Zeroes `slots`, which the caller must own. Raises the first generation above theirs.
+    /// Zeroes `slots`, which the caller must own. Raises `first_generation` above their generations.
     fn zero(&self, slots: Range<u32>) {
         let first = slots.clone().fold(0, |first, index| {
             let generation = self.slot(index).state().generation();

@@ -4,13 +4,13 @@ use std::fmt::Debug;
 
 /// A hash function for objects identified by a `T`.
 pub trait HashFunction<T>: Debug + Send + Sync {
-    /// Returns the bucket of `value` in a table of 2^`bits` buckets. The caller must pass at most 29
+    /// Returns the bucket of `value` in a table of 2^`bits` buckets. The caller must pass at most 29 for
     /// `bits`. The result must be below 2^`bits`.
     fn bucket(&self, value: T, bits: u32) -> u32;
 }
 
-/// The kernel's `hash_64`: the upper bits of the product of the value and the golden ratio. It spreads
-/// neighbouring values evenly over the buckets.
+/// The kernel's `hash_64`: the upper bits of the product of the value and 2^64 divided by the golden
+/// ratio. It spreads neighbouring values evenly over the buckets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hash64;
 
@@ -31,8 +31,8 @@ impl<T: Into<u64>> HashFunction<T> for Hash64 {
     }
 }
 
-/// A hash function with a secret, for values that an attacker can choose. Without the seed, an
-/// attacker cannot predict which values share a bucket.
+/// A hash function with a secret seed, for values that an attacker can choose. An attacker who does not
+/// know the seed cannot predict which values share a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeededHash {
     words: u64,

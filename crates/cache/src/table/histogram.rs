@@ -1,6 +1,5 @@
-//! Histograms of chain lengths, in the form in which Lever published them (Histograms 1 to 5 of
-//! "Linux Kernel Hash Table Behavior", 2000), and their distance from those of a perfect hash
-//! function.
+//! Histograms of chain lengths, in the form in which Lever published them (Histograms 1 to 5 of "Linux
+//! Kernel Hash Table Behavior", 2000), and their deviation from a random distribution.
 
 use super::{Counts, TreeDepths};
 use crate::tape::CacheKind;
@@ -25,7 +24,8 @@ pub struct Histogram {
 pub struct ChiSquare {
     /// The sum of squared differences, each relative to its expectation.
     pub statistic: f64,
-    /// The number of compared classes minus two, since the sum and the mean are taken from the histogram.
+    /// The number of compared classes minus two, since the expected numbers are computed from the sum and
+    /// the mean of the histogram.
     pub degrees_of_freedom: u32,
 }
 
@@ -83,8 +83,8 @@ impl Histogram {
         as_f64(no_longer.map(|(length, buckets)| length * buckets).sum()) / as_f64(objects)
     }
 
-    /// Returns the rows of the histogram: chain length, number of buckets, number of objects. In the last
-    /// row, of all longer chains, the length is `None`.
+    /// Returns the rows of the histogram: chain length, number of buckets, number of objects. The last
+    /// row counts all longer chains, and its length is `None`.
     pub fn rows(&self) -> impl Iterator<Item = (Option<u64>, u64, u64)> {
         let single = (0..SINGLE_SIZES).map(|size| (Some(size), self.with_length(size)));
         let single = single.map(|(size, buckets)| (size, buckets, size.unwrap_or(0) * buckets));
@@ -127,7 +127,7 @@ impl Histogram {
     }
 
     /// Compares the chain lengths with those of a random distribution: a Poisson distribution with the
-    /// same mean. As is usual, classes with fewer than five expected buckets are joined with their
+    /// same mean. As usual, classes with fewer than five expected buckets are joined with their
     /// neighbours.
     #[must_use]
     pub fn chi_square(&self) -> ChiSquare {
@@ -301,7 +301,7 @@ impl fmt::Display for Report {
             share(counts.hits, lookups, 100)
         )?;
         if let Some(trees) = &self.trees {
-            writeln!(f, " red-black trees: {}, one of each inode", trees.trees)?;
+            writeln!(f, " red-black trees: {}, one for each inode", trees.trees)?;
             writeln!(f, " trees contain {} objects", trees.objects())?;
             writeln!(f, " largest tree contains {} {noun}", trees.largest)?;
         } else {
@@ -389,7 +389,7 @@ Buffer cache total lookups: 296481  (hit rate: 54%)
         assert_eq!(report.longest_walk(), 4);
         let expected = "\
 Page cache total lookups: 296481  (hit rate: 54%)
- red-black trees: 3, one of each inode
+ red-black trees: 3, one for each inode
  trees contain 20 objects
  largest tree contains 12 pages
  find_page() iterations/lookup: 2155/1000

@@ -2,7 +2,7 @@
 
 use super::{Arena, Slot, State};
 
-/// A pinned entry, which is neither evicted nor reused while this exists.
+/// A pinned entry. While this value exists, the entry is not evicted, and its slot is not reused.
 #[derive(Debug)]
 pub struct Pin<'a, const W: usize> {
     slot: &'a Slot<W>,
@@ -24,7 +24,7 @@ impl<'a, const W: usize> Pin<'a, W> {
         self.index
     }
 
-    /// Returns the number of the slot, without removing the pin. The caller must remove it later.
+    /// Returns the number of the slot, without removing the pin. The caller must remove the pin later.
     #[inline]
     pub(crate) fn into_index(self) -> u32 {
         let index = self.index;
@@ -88,7 +88,7 @@ pub(crate) enum Removal<'a, const W: usize> {
     Absent,
 }
 
-/// The result of an operation on a slot whose key was equal to the wanted one.
+/// The result of an operation on a slot whose key matched the wanted key.
 #[derive(Debug)]
 pub(crate) enum Visit<T> {
     /// The slot has the wanted entry. Contains the result of the operation.
@@ -136,7 +136,7 @@ impl<const W: usize> Arena<W> {
             return Visit::Pass;
         }
         if !slot.state().is_same_entry(state) {
-            // The key that was compared may be that of the slot's next entry.
+            // The compared key may belong to a later entry of the slot.
             return Visit::Raced;
         }
         Visit::Found(if state.has(State::BUSY) {
@@ -146,8 +146,8 @@ impl<const W: usize> Arena<W> {
         })
     }
 
-    /// Checks whether a copy is consistent that was read after the state `before` and before the state
-    /// `after`. If so, marks the entry as referenced.
+    /// Checks the consistency of a copy that was read after the state `before` and before the state
+    /// `after`. If the copy is consistent, marks the entry as referenced.
     #[cold]
     pub(super) fn check_copy(slot: &Slot<W>, before: State, after: State) -> Visit<()> {
         if !before.has(State::LIVE) {
@@ -157,14 +157,14 @@ impl<const W: usize> Arena<W> {
             return Visit::Raced;
         }
         if !after.has(State::REFERENCED) {
-            // If the exchange fails, another thread uses the entry, and the mark is not important.
+            // If the exchange fails, another thread is using the entry, and the mark is not important.
             let _ = slot.exchange(after, after.referenced());
         }
         Visit::Found(())
     }
 
-    /// Checks whether the entry whose state was `seen` when its key was compared was live then, and is
-    /// still in the slot.
+    /// Checks whether an entry was live when its key was compared, and is still in the slot. `seen` is the
+    /// state of the entry at the comparison.
     pub(crate) fn check_present(&self, index: u32, seen: State) -> Visit<()> {
         if !seen.has(State::LIVE) {
             Visit::Pass
@@ -175,8 +175,8 @@ impl<const W: usize> Arena<W> {
         }
     }
 
-    /// Clears `flag` of the entry whose state was `seen` when its key was compared. The result is true if
-    /// the flag was set and this call cleared it.
+    /// Clears `flag` of an entry. `seen` is the state of the entry when its key was compared. The result
+    /// is true if the flag was set and this call cleared it.
     pub(crate) fn take_flag(&self, index: u32, seen: State, flag: u64) -> Visit<bool> {
         if seen.has(State::LIVE) && self.slot(index).take_flag_of(seen, flag) {
             return Visit::Found(true);
@@ -184,7 +184,8 @@ impl<const W: usize> Arena<W> {
         self.check_present(index, seen).map(|()| false)
     }
 
-    /// Makes the entry whose state was `seen` when its key was compared busy, unless it is busy already.
+    /// Makes an entry busy, unless it is busy already. `seen` is the state of the entry when its key was
+    /// compared.
     pub(crate) fn lock(&self, index: u32, seen: State) -> Visit<LockAttempt> {
         let locked = self.slot(index).update(seen, |state| {
             let can_lock = state.is_same_entry(seen) && state.can_lock();
@@ -199,8 +200,8 @@ impl<const W: usize> Arena<W> {
     }
 
     /// Claims the entry in slot `index`, and returns its previous state. Returns `None` if the entry is
-    /// not evictable, or was claimed by another thread. The caller must prevent that the slot is reused
-    /// meanwhile, normally by a lock on the bucket.
+    /// not evictable, or was claimed by another thread. The caller must prevent the reuse of the slot
+    /// during the call, normally by locking the bucket.
     pub(crate) fn claim(&self, index: u32) -> Option<State> {
         let slot = self.slot(index);
         let claim = |state: State| state.can_claim().then(|| state.claimed());

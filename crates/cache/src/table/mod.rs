@@ -350,9 +350,9 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         Inserted::New(self.push(&mut locked, vacant, flags))
     }
 
-    /// Inserts an entry of `key` in the slot `vacant`, and removes the old entry of `key`, if there is
-    /// one. At any time a reader finds the old entry or the new one. The entries of the table must never
-    /// be pinned or busy: such an old entry would stay in the chain, after the new one.
+    /// Inserts an entry of `key` in the slot `vacant`, and removes an old entry of `key`. At any time a
+    /// reader finds the old entry or the new one. The entries of the table must never be pinned or busy:
+    /// such an old entry would stay in the chain, after the new one.
     pub fn replace(&self, key: &L::Key<'_>, vacant: Vacant<'_, W>, fill: impl FnOnce(&Slot<W>)) {
         L::store(key, vacant.slot());
         fill(vacant.slot());
@@ -376,13 +376,14 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Removes the entry of `key`. Returns false if there is none, or if it is not evictable.
+    /// Removes the entry of `key`. Returns false if `key` is not in the table, or its entry is not
+    /// evictable.
     pub fn remove(&self, key: &L::Key<'_>) -> bool {
         self.remove_entry(key).is_some()
     }
 
-    /// Removes the entry of `key`, and returns its last state. Returns `None` if there is no entry, or if
-    /// it is not evictable.
+    /// Removes the entry of `key`, and returns its last state. Returns `None` if `key` is not in the
+    /// table, or its entry is not evictable.
     pub(crate) fn remove_entry(&self, key: &L::Key<'_>) -> Option<State> {
         let bucket = self.bucket(L::hashed(key));
         let mut locked = self.buckets.lock(bucket);
@@ -430,8 +431,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     /// Walks the chain of `key`, and calls `visit` for slots with `key` until `visit` returns
-    /// [`Visit::Found`]. Returns the value in it, and the number of links walked, including those before
-    /// a restart.
+    /// [`Visit::Found`]. Returns the found value, if any, and the number of links walked, including those
+    /// before a restart.
     #[inline]
     fn walk<T>(
         &self,
@@ -449,8 +450,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 links += 1;
                 let state = slot.state();
                 if state.has(State::FREE) {
-                    // A reused slot led the walk into a free list. The end of the list would reveal that,
-                    // but the list may be long.
+                    // A reused slot led the walk into a free list. The walk would detect that at the end
+                    // of the list, but the list may be long.
                     continue 'start;
                 }
                 if L::matches(key, slot) {

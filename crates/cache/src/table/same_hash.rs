@@ -9,7 +9,7 @@
 //! the previous slot has the same entry and still links to the slot, neither of the two was reused. If
 //! not, the search starts again after the pinned entry.
 //!
-//! These pins do not mark the entry as referenced. The caller does so if the entry is of use.
+//! These pins do not mark the entry as referenced. The caller marks the entry if it uses the entry.
 
 use super::chain_bound::Room;
 use super::hold::{Added, Removal};
@@ -111,8 +111,8 @@ where
     }
 
     /// Moves the entry in slot `index` to `vacant`. The old slot is then claimed and in no chain. Returns
-    /// false if the entry is not evictable, or was evicted meanwhile. A search at this moment may not find
-    /// the entry. An insertion or removal always finds it, since it locks the bucket.
+    /// false if the entry is not evictable, or was evicted meanwhile. A concurrent search may miss the
+    /// entry. An insertion or removal always finds the entry, since it locks the bucket.
     pub(crate) fn relocate(&self, index: u32, vacant: Vacant<'_, W>) -> bool {
         let slot = self.arena.slot(index);
         let seen = slot.state();

@@ -146,7 +146,7 @@ fn shuttle_entry_replaced_after_another_is_always_found() {
     }
     // Entry 2 moves to the front after a reader has passed the front.
     check(|| race(&numbers(4, &[2, 4]), |table| put(table, 2), look_up));
-    // The slot of entry 4, at which the reader is, is reused for entry 2 at the front.
+    // While the reader is at the slot of entry 4, the slot is reused for entry 2 at the front.
     check(|| {
         race(
             &numbers(2, &[2, 4]),

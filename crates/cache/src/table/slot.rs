@@ -1,8 +1,8 @@
 //! A slot: the memory of one cached entry, with a state word that is changed atomically.
 //!
 //! # Model
-//! The flags, the reference count and the hash link of `struct page`, in the slot itself. There is no
-//! `struct list_head`, since the clock hand scans the slots of the arena in their order.
+//! The flags, the reference count and the hash link of `struct page`, in the slot itself. The slot has no
+//! `struct list_head`, since the clock hand scans the slots of the arena in order.
 //!
 //! # State word
 //! ```text
@@ -15,7 +15,7 @@
 //! entry.
 //!
 //! # Cost
-//! A slot takes 16 bytes, and 8 for each word: 32 bytes for a page.
+//! A slot takes 16 bytes plus 8 for each word: 32 bytes for a page.
 
 use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Backoff, Release};
 use crate::table::link::{END_OF_FREE, Link};
@@ -41,7 +41,7 @@ impl State {
     pub const MARKER: u64 = 1 << 24;
     /// The page was read ahead, and was not requested yet.
     pub const READAHEAD: u64 = 1 << 25;
-    /// The frame contains buffers and not a page. The flag is used in an arena for both.
+    /// The frame contains buffers, not a page of a file. The flag is used in an arena for both.
     pub const BUFFER: u64 = 1 << 26;
     /// The slot is on a free list.
     pub(super) const FREE: u64 = 1 << 27;
@@ -201,7 +201,8 @@ impl<const W: usize> Slot<W> {
         self.words[index].load(Acquire)
     }
 
-    /// Sets word `index`. Only a layout may call this, for a slot that was passed to it to be filled.
+    /// Sets word `index`. Only a function that fills a new entry may call this, for the slot of that
+    /// entry.
     #[inline]
     pub fn set_word(&self, index: usize, value: u64) {
         // Release: the earlier increment of the generation is not reordered after this store.
@@ -215,7 +216,8 @@ impl<const W: usize> Slot<W> {
         self.aux.load(Acquire)
     }
 
-    /// Sets the half word. Only a layout may call this, for a slot that was passed to it to be filled.
+    /// Sets the half word. Only a function that fills a new entry may call this, for the slot of that
+    /// entry.
     pub fn set_aux(&self, value: u32) {
         self.aux.store(value, Release);
     }
@@ -255,8 +257,8 @@ impl<const W: usize> Slot<W> {
         }
     }
 
-    /// Replaces the state by the result of `to` for it, and returns the previous state. If `to` returns
-    /// `None`, returns the present state as an error. `seen` is the state that is tried first.
+    /// Replaces the state by `to(state)`, and returns the previous state. If `to` returns `None`, returns
+    /// the present state as an error. `seen` is the state that is tried first.
     #[inline]
     pub(crate) fn update(
         &self,
@@ -290,8 +292,7 @@ impl<const W: usize> Slot<W> {
     /// Removes one pin, and returns the previous state.
     #[inline]
     pub(crate) fn unpin(&self) -> State {
-        // Release: reads through the pin happen before a thread that then claims or changes the entry
-        // continues.
+        // Release: reads through the pin happen before any later claim or change of the entry.
         let before = State(self.state.fetch_sub(PIN, Release));
         debug_assert!(before.pins() > 0, "the slot is not pinned");
         before
@@ -308,15 +309,15 @@ impl<const W: usize> Slot<W> {
         self.state.fetch_and(!flags, AcqRel);
     }
 
-    /// Clears `flag`. Returns true if it was set and this call cleared it. The caller must have pinned
-    /// the entry.
+    /// Clears `flag`. Returns true if the flag was set and this call cleared it. The caller must have
+    /// pinned the entry.
     #[inline]
     pub(crate) fn take_flag(&self, flag: u64) -> bool {
         self.state().has(flag) && State(self.state.fetch_and(!flag, AcqRel)).has(flag)
     }
 
-    /// Clears `flag` if the slot still has the entry that was in the state `seen`. Returns true if it was
-    /// set and this call cleared it.
+    /// Clears `flag` if the slot still has the entry that was in the state `seen`. Returns true if the
+    /// flag was set and this call cleared it.
     pub(crate) fn take_flag_of(&self, seen: State, flag: u64) -> bool {
         let taken = self.update(self.state(), |state| {
             let is_set = state.is_same_entry(seen) && state.has(flag);
@@ -351,8 +352,8 @@ impl<const W: usize> Slot<W> {
         busy.is_ok_and(|state| state.has(State::WAITERS))
     }
 
-    /// Records that a thread will park until the entry in the state `seen` is no longer busy. Returns
-    /// false if the entry is not busy any more, so that the thread must not park.
+    /// Records that a thread will park until the entry that was in the state `seen` is no longer busy.
+    /// Returns false if the busy state has already ended; the thread must then not park.
     pub(crate) fn announce_waiter(&self, seen: State) -> bool {
         let announced = self.update(self.state(), |state| {
             let is_busy = state.is_same_entry(seen) && state.has(State::BUSY);

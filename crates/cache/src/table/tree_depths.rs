@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The number of pages at each depth in the trees of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeDepths {
-    /// Number of trees. Each inode with cached pages has one.
+    /// The number of trees. Each inode with cached pages has one.
     pub trees: u64,
-    /// Number of pages in the largest tree.
+    /// The number of pages in the largest tree.
     pub largest: u64,
     /// The number of pages at each depth, from 1, the depth of a root.
     pub pages: Vec<u64>,

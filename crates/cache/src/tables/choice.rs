@@ -1,4 +1,4 @@
-//! The types of a choice of tables, and the named sets of tables.
+//! The types that describe a choice of tables, and the named sets of tables.
 
 use super::TableSize;
 use crate::hash::Function;

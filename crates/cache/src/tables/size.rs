@@ -12,9 +12,9 @@ pub enum TableSize {
     Larder,
     /// The log2 of the number of buckets.
     Bits(u32),
-    /// The rule of Linux 2.2.16, as the printed version of Lever 2000 describes it. The page table has a
-    /// bucket for each page of memory. The other tables have fixed sizes: 32768 buckets for buffers, 1024
-    /// for dentries, and 256 for inodes.
+    /// The rule of Linux 2.2.16, as the printed version of Lever 2000 describes it. The table of the page
+    /// cache has a bucket for each page of memory. The other tables have fixed sizes: 32768 buckets for
+    /// buffers, 1024 for dentries, and 256 for inodes.
     Linux2_2_16,
     /// The rule of current Linux, as the kernel logs it at boot: a bucket for each 8 KiB of memory for
     /// dentries, and for each 16 KiB for inodes. Current Linux has no tables for pages and blocks. Here

@@ -34,8 +34,8 @@ impl<T: Copy + Into<HashKey>, D: HashFunction<T>> HashFunction<T> for TableHash<
     }
 }
 
-/// Returns the bucket of `key`. This is not inlined, so that the code of lookups with the default function
-/// stays short.
+/// Returns the bucket of `key`. The function is not inlined, so that the code of lookups with the default
+/// hash function stays short.
 #[inline(never)]
 fn bucket_of(function: Function, key: HashKey, bits: u32) -> u32 {
     function.bucket(key, bits)
