@@ -6,9 +6,9 @@ use larder_block::Waiting;
 use std::cell::{Cell, RefCell};
 
 thread_local! {
-    /// Whether this thread makes an attempt.
+    /// Whether an attempt of this thread is active.
     static IS_ACTIVE: Cell<bool> = const { Cell::new(false) };
-    /// What the attempt of this thread knows and misses.
+    /// The state of this thread's current or last attempt.
     static STATE: RefCell<State> = const { RefCell::new(State::new()) };
 }
 
@@ -21,13 +21,13 @@ struct State {
     excludes_discards: bool,
 }
 
-/// What an attempt needs but did not find.
+/// What an attempt needed but did not find.
 #[derive(Debug, Default)]
 pub(crate) struct Missing {
     pub(crate) blocks: Vec<FsBlock>,
-    /// A run of blocks that are worth reading together with the missing ones.
+    /// A run of blocks that are worth reading together with the missing blocks.
     pub(crate) ahead: Option<(FsBlock, u32)>,
-    /// Whether it needs the end of a discard.
+    /// Whether the attempt needs discards to be excluded.
     pub(crate) discards: bool,
 }
 
@@ -45,13 +45,14 @@ impl State {
     }
 }
 
-/// Returns whether this thread makes an attempt, and so must not wait.
+/// Returns whether an attempt of this thread is active, so that the thread must not wait.
 #[inline]
 pub(crate) fn is_attempt() -> bool {
     IS_ACTIVE.get()
 }
 
-/// Returns the error for `block`, which is not in memory.
+/// Records that `block` is not in memory, and returns [`Error::NotInMemory`]. If an earlier attempt
+/// found the block unreadable, returns the device's error instead.
 #[cold]
 pub(crate) fn miss(block: FsBlock, place: Place) -> Error {
     STATE.with_borrow_mut(|state| {
@@ -65,25 +66,25 @@ pub(crate) fn miss(block: FsBlock, place: Place) -> Error {
     })
 }
 
-/// Records that the next missing block is the start of, or in, a run of `count` blocks that should be
-/// read together.
+/// Records that the `count` blocks from `block` on should be read together if the attempt gives way.
 pub(crate) fn expect(block: FsBlock, count: u32) {
     STATE.with_borrow_mut(|state| state.missing.ahead = Some((block, count)));
 }
 
-/// Returns whether this thread makes an attempt that gives way, whatever it does.
+/// Returns whether an attempt of this thread is active and has missed something, so that it gives way
+/// whatever it finds later.
 pub(crate) fn gives_way() -> bool {
     is_attempt() && has_missed()
 }
 
-/// Returns whether the attempt of this thread, or the last one, missed anything, so that it gives way
-/// whatever it does.
+/// Returns whether the active attempt of this thread, or the last one if none is active, missed
+/// anything. Such an attempt gives way, whatever its result.
 pub(crate) fn has_missed() -> bool {
     STATE.with_borrow(|state| !state.missing.blocks.is_empty() || state.missing.discards)
 }
 
-/// Returns whether no discard is active while this thread makes its attempt. If not, the attempt will
-/// give way.
+/// Returns whether discards are excluded during the attempt of this thread. If they are not, records
+/// that they must be, and the attempt gives way.
 pub(crate) fn excludes_discards() -> bool {
     STATE.with_borrow_mut(|state| {
         state.missing.discards |= !state.excludes_discards;
@@ -91,14 +92,14 @@ pub(crate) fn excludes_discards() -> bool {
     })
 }
 
-/// An attempt. It ends when this is dropped.
+/// An attempt, which ends when this guard is dropped.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     _waiting: Waiting,
 }
 
 impl Attempt {
-    /// Begins an attempt in which the blocks `unreadable` cannot be read.
+    /// Begins an attempt in which reads of the blocks `unreadable` fail with the given errors.
     pub(crate) fn begin(
         unreadable: &[(FsBlock, larder_block::Error)],
         excludes_discards: bool,
@@ -124,14 +125,14 @@ impl Drop for Attempt {
     }
 }
 
-/// Returns what the last attempt of this thread, which has ended, was missing.
+/// Returns and clears what the last attempt of this thread missed. The attempt must have ended.
 pub(crate) fn take_missing() -> Missing {
     debug_assert!(!is_attempt(), "the attempt has ended");
     STATE.with_borrow_mut(|state| std::mem::take(&mut state.missing))
 }
 
-/// A part of an attempt in which this thread may wait after all: the last actions after a failure.
-/// The attempt continues when this is dropped.
+/// A guard that suspends an attempt, so that this thread may wait: for the last actions after a
+/// failure. The attempt continues when the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct Suspended {
     was_active: bool,

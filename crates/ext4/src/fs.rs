@@ -87,7 +87,7 @@ impl Deref for InodeBytes<'_> {
 }
 
 impl Filesystem {
-    /// Creates the file system with the superblock `sb`, which is read through `buffers`. The
+    /// Creates a file system with the superblock `sb`. Its metadata is read through `buffers`. The
     /// buffers must have the block size in `sb`. `overlay` holds the changes of fast commits.
     #[must_use]
     pub fn new(sb: Superblock, buffers: Arc<BufferCache>, overlay: Option<Overlay>) -> Self {
@@ -142,8 +142,7 @@ impl Filesystem {
         self.sb.blocks_count.min(on_device)
     }
 
-    /// Returns the contents of the metadata block `block`, which belongs to
-    /// `ino`.
+    /// Returns the contents of the metadata block `block`, which belongs to `ino`.
     ///
     /// `verify` must check the contents, for example a checksum. It is called when the block is
     /// read from the device, but not when the block is cached.
@@ -170,7 +169,7 @@ impl Filesystem {
         self.read_block(block, Place::Block(block, ino), |_| Ok(()))
     }
 
-    /// Hints that `count` blocks from `block` on will be read soon.
+    /// Hints that the `count` blocks from `block` on will be read soon.
     pub(crate) fn prefetch(&self, block: FsBlock, count: u32) {
         if attempt::is_attempt() {
             attempt::expect(block, count);
@@ -179,8 +178,8 @@ impl Filesystem {
         }
     }
 
-    /// Returns the contents of a block like [`Filesystem::metadata_block`]. While a handle is open,
-    /// returns [`Error::NotInMemory`] if the block is not in memory ([`crate::needs`]).
+    /// Returns the contents of a block like [`Filesystem::metadata_block`]. Within an attempt
+    /// ([`crate::needs`]), returns [`Error::NotInMemory`] if the block is not in memory.
     pub(crate) fn read_block(
         &self,
         block: FsBlock,
@@ -262,8 +261,8 @@ impl Filesystem {
     /// Returns the inode `ino`, which must be in use.
     ///
     /// # Errors
-    /// [`Error::StaleInode`] if the inode is free, [`Error::Corrupt`] if there is
-    /// no such inode or it is damaged, or the device's error.
+    /// [`Error::StaleInode`] if the inode is free, [`Error::Corrupt`] if the inode number is
+    /// invalid or the inode is damaged, or the device's error.
     pub fn inode(&self, ino: Ino) -> Result<Inode> {
         self.checked_inode(ino, Inode::decode)
     }
@@ -292,7 +291,8 @@ impl Filesystem {
         Ok(inode)
     }
 
-    /// Returns whether the content of `inode` is encrypted, or for a directory, its names.
+    /// Returns whether the content of `inode` is encrypted, or, for a directory, whether its names
+    /// are.
     pub(crate) fn is_encrypted(&self, inode: &Inode) -> bool {
         self.sb.incompat.contains(Incompat::ENCRYPT) && inode.flags().contains(InodeFlags::ENCRYPT)
     }

@@ -1,43 +1,46 @@
-//! Needs: the blocks that must be in memory before something that must not wait for the device.
+//! Needs: the blocks that an operation must find in memory, because it must not wait for the device.
 //!
 //! # Model
-//! A journal handle excludes all other changes and commits, so nothing may wait while it is open. The
-//! kernel's handles may wait for a read, because other handles join the same transaction meanwhile.
+//! A journal handle excludes all other changes and commits, so its thread must not wait while the
+//! handle is open. The kernel's handles may wait for a read, because other handles join the same
+//! transaction meanwhile.
 //!
 //! # How it works
-//! An *attempt* runs with the blocks that are in memory. [`Filesystem::read_block`] then does not read
-//! the device: it records a missing block and returns [`Error::NotInMemory`](crate::Error::NotInMemory). An attempt that missed
-//! anything gives way: whatever it returned is discarded, and what it changed is undone. Then the
-//! missing blocks are read and held, without a handle or lock, and the next attempt starts.
+//! An *attempt* runs an operation with the blocks that are in memory. In an attempt,
+//! [`Filesystem::read_block`] does not read the device: it records a missing block and returns
+//! [`Error::NotInMemory`](crate::Error::NotInMemory). An attempt that missed anything gives way: its
+//! result is discarded, and its changes are undone. Then the missing blocks are read and held, without
+//! a handle or lock, and the next attempt starts.
 //!
-//! - Missing blocks are recorded, and not only returned as errors: code that tolerates an unreadable
-//!   block (the search for space, the comparison of shared attributes) continues without it, and the
-//!   attempt gives way afterwards. Such code must not remember anything because of
+//! - A missing block is recorded, in addition to being returned as an error: code that tolerates an
+//!   unreadable block (the search for space, the comparison of shared attributes) continues without it,
+//!   and the attempt gives way afterwards. Such code must not store any conclusion that it draws from
 //!   [`Error::NotInMemory`](crate::Error::NotInMemory).
-//! - Every attempt that gives way adds a block that the next one finds, even if the cache is tiny and
-//!   other threads use it. So an operation ends after as many attempts as it needs blocks, at most.
-//!   In practice, callers have read most blocks before.
-//! - A block that cannot be read is recorded as such. The next attempt gets the device's error where
-//!   it needs the block, as it would without all this.
+//! - A missing block is held until the operation ends, even if the cache is tiny and other threads use
+//!   it. So an operation gives way at most once for each block that it needs. In practice, most blocks
+//!   are already in memory, because the caller has read them.
+//! - A block that cannot be read is recorded as such. If the next attempt needs the block, the read
+//!   fails with the device's error, as an ordinary read would.
 //!
-//! A search for space that needs the end of a discard gives way in the same way, and has discards
-//! excluded in the next attempt.
+//! A search for space that finds none, perhaps because the free space is being discarded, gives way in
+//! the same manner. The next attempt runs while discards are excluded.
 //!
 //! # Locking
-//! The state of an attempt belongs to its thread. A thread makes one attempt at a time. Within it,
-//! nothing may wait for a lock whose holder may be waiting for the device; the locks of a group of
-//! the allocator and of a live inode are therefore held only in attempts, too
+//! The state of an attempt belongs to its thread. A thread makes one attempt at a time. Within an
+//! attempt, the thread must not wait for a lock whose holder may be waiting for the device. Therefore
+//! the locks of the allocator's groups and of live inodes are also held only in attempts
 //! ([`Filesystem::without_waiting`]).
 //!
 //! # Cost
 //! A read within an attempt costs one more access to thread-local memory. An attempt that gives way
-//! costs some microseconds, which is little beside the read that follows.
+//! costs some microseconds, which is little compared with the read that follows.
 
 use crate::attempt::{self, Attempt};
 use crate::{Filesystem, FsBlock};
 use parking_lot::MutexGuard;
 
-/// What earlier attempts were missing. It is kept until this is dropped.
+/// What earlier attempts missed. The blocks are held, and discards are excluded, until this value is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Needs<'f> {
     fs: &'f Filesystem,
@@ -61,8 +64,8 @@ impl<'f> Needs<'f> {
         Attempt::begin(&self.unreadable, self.no_discard.is_some())
     }
 
-    /// Provides what the last attempt of this thread, which has ended, was missing. Waits for the
-    /// device.
+    /// Provides what the last attempt of this thread missed. Waits for the device. The attempt must
+    /// have ended.
     #[cold]
     pub(crate) fn provide(&mut self) {
         let mut missing = attempt::take_missing();
@@ -93,12 +96,13 @@ impl Drop for Needs<'_> {
 }
 
 impl Filesystem {
-    /// Calls `run` with the blocks that are in memory, so that it does not wait for the device and may
-    /// take a lock that an open handle takes. Blocks that it lacks are read after it returned, and it
-    /// is called again. Within a handle, calls it once, as a part of the handle's attempt.
+    /// Calls `run` in an attempt, so that `run` does not wait for the device and may take a lock that a
+    /// thread with an open handle also takes. If `run` needs blocks that are not in memory, they are
+    /// read after it returns, and `run` is called again. If a handle is open, calls `run` once, as a
+    /// part of the handle's attempt.
     ///
-    /// `run` must not remember anything because of [`Error::NotInMemory`](crate::Error::NotInMemory). Its result must not be
-    /// used to read blocks.
+    /// `run` must not store any conclusion that it draws from
+    /// [`Error::NotInMemory`](crate::Error::NotInMemory). Its result must not be used to read blocks.
     pub fn without_waiting<R>(&self, mut run: impl FnMut() -> R) -> R {
         if attempt::is_attempt() {
             return run();
@@ -111,7 +115,7 @@ impl Filesystem {
             if !attempt::has_missed() {
                 return result;
             }
-            // It may contain a lock.
+            // The result may contain the guard of a lock.
             drop(result);
             needs.provide();
         }

@@ -53,8 +53,8 @@ impl Bits {
             .sum()
     }
 
-    /// Returns the first bit at or after `from` that equals `is_set`, or the number of bits if
-    /// there is none.
+    /// Returns the first bit at or after `from` that equals `is_set`, or the number of bits if no
+    /// such bit exists.
     pub(super) fn next(&self, from: u32, is_set: bool) -> u32 {
         let mut mask = u64::MAX << (from % 64);
         for at in (from / 64) as usize..self.words.len() {

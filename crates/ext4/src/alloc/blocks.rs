@@ -18,8 +18,8 @@ impl Filesystem {
     /// Allocates the blocks of `claim`: marks them as used in the bitmap.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], or [`Error::HandleTooLarge`] if there are no credits left. After an
-    /// error, the caller must drop the handle.
+    /// [`Error::Corrupt`], or [`Error::HandleTooLarge`] if the handle has too few credits left.
+    /// After an error, the caller must drop the handle.
     pub fn take(&self, handle: &mut Handle<'_>, claim: Claim) -> Result<()> {
         let Some(clusters) = claim.into_clusters() else {
             return Ok(());
@@ -199,7 +199,8 @@ impl Filesystem {
         })
     }
 
-    /// Creates the block bitmap of `group`, which must have none yet. Marks only metadata as used.
+    /// Initializes the block bitmap of `group`, and marks only metadata as used. The descriptor
+    /// must mark the bitmap as uninitialized.
     fn make_block_bitmap(
         &self,
         handle: &mut Handle<'_>,
@@ -238,7 +239,7 @@ impl Filesystem {
     }
 }
 
-/// The message of the error if a block is freed twice.
+/// The error message for a block that is freed twice.
 const FREE_ALREADY: &str = "attempt to free blocks that are already free";
 
 /// Sets all bits of a bitmap after the first `len` bits.

@@ -37,7 +37,7 @@ impl Space {
         })
     }
 
-    /// Makes `changes`, of a handle that stops, part of transaction `tid`.
+    /// Adds the `changes` of a handle that stops to transaction `tid`.
     pub(crate) fn keep(&self, changes: &mut AllocationChanges, tid: Tid) {
         let changes = std::mem::take(changes);
         self.add_to_sums(&changes);
@@ -67,8 +67,8 @@ impl Space {
         }
     }
 
-    /// Undoes `changes`, of a handle that is dropped. The clusters that it took are claimed again, and
-    /// free unless their claim still exists.
+    /// Undoes the `changes` of a handle that is dropped. The clusters that the handle took are claimed
+    /// again. They become free if no clone of their claim exists.
     pub(crate) fn undo(&self, changes: &mut AllocationChanges) {
         let changes = std::mem::take(changes);
         let mut counts = self.counts();

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A run of blocks that one file may map, and that nothing else can claim.
 ///
 /// With bigalloc, a claim reserves whole clusters, even if the file maps only some of the blocks in
-/// them. A claim of blocks in a cluster that the file already has reserves no cluster.
+/// them. If the blocks are in a cluster that the file already has, the claim reserves no cluster.
 ///
 /// A clone is the same claim: the clusters are free again when the last one is dropped, unless a
 /// handle took them. A handle that is undone leaves them to the clones that still exist.
@@ -23,7 +23,7 @@ pub struct Claim {
     clusters: Option<Arc<ClaimedClusters>>,
 }
 
-/// Clusters that are claimed, until they are taken or this is dropped.
+/// Claimed clusters. They stay claimed until a handle takes them or this value is dropped.
 #[derive(Debug)]
 pub(super) struct ClaimedClusters {
     pub(super) run: Run,
@@ -32,7 +32,7 @@ pub(super) struct ClaimedClusters {
 }
 
 impl ClaimedClusters {
-    /// Records that a handle that stopped has taken the clusters: they are used now.
+    /// Records that the clusters are in use, because the handle that took them has stopped.
     pub(super) fn set_taken(&self) {
         self.is_taken.store(true, Relaxed);
         self.space.end_hold(self.run);
@@ -71,8 +71,8 @@ impl Claim {
         }
     }
 
-    /// Removes the first `skip` blocks, which must be fewer than the claim has, and all blocks
-    /// after the next `want`. The clusters that the claim reserves do not change.
+    /// Removes the first `skip` blocks, and all blocks after the next `want`. `skip` must be less
+    /// than the number of blocks. The clusters that the claim reserves do not change.
     pub(crate) fn narrow(&mut self, skip: u32, want: u32) {
         self.start.0 += u64::from(skip);
         self.blocks = self.blocks.saturating_sub(skip).min(want);
@@ -103,13 +103,13 @@ impl Claim {
         Some(clusters.space.blocks_of(clusters.run))
     }
 
-    /// Returns the clusters that it holds, for the handle that takes them.
+    /// Returns the clusters that the claim reserves, for the handle that takes them.
     pub(super) fn into_clusters(self) -> Option<Arc<ClaimedClusters>> {
         self.clusters
     }
 }
 
-/// A number of free clusters, not yet at a specific location, that nothing else can claim.
+/// A number of free clusters, without a location, that nothing else can claim.
 #[derive(Debug)]
 pub struct Reservation {
     clusters: u64,
@@ -166,7 +166,7 @@ impl Drop for Reservation {
 
 /// A number of free clusters that are reserved for the blocks that map the content of files. Unlike
 /// a [`Reservation`], it is not reduced by an allocation: an operation that maps content may use
-/// the clusters of all these reservations, and must afterwards reduce or drop its own one.
+/// the clusters of all these reservations, and must afterwards reduce or drop its own reservation.
 #[derive(Debug)]
 pub struct MappingReservation {
     clusters: u64,

@@ -35,8 +35,8 @@ impl Filesystem {
         true
     }
 
-    /// Returns the clusters of metadata in `group`, whose state is in `entry`; none while they are not
-    /// in memory.
+    /// Returns the clusters of metadata in `group`, whose state is in `entry`. Returns an empty
+    /// list if a block that describes the metadata is not in memory.
     fn system_in(&self, entry: &Group, group: GroupNo) -> Arc<[Range<u32>]> {
         let mut state = entry.state.lock();
         if let Some(system) = &state.system {

@@ -1,4 +1,5 @@
-//! The counts of free and reserved space, and the part of it that each kind of request may use.
+//! The counts of free and reserved space, and the part of the free space that each kind of request
+//! may use.
 
 use crate::ondisk::features::Incompat;
 use crate::ondisk::superblock::{State, Superblock};
@@ -7,13 +8,14 @@ use crate::ondisk::superblock::{State, Superblock};
 /// number is a fiftieth of all clusters.
 const METADATA_CLUSTERS_MAX: u64 = 4096;
 
-/// One of this many clusters that are kept back for metadata may be used only for changes of
-/// mappings. Holes can therefore be punched, and content can be written to allocated blocks,
-/// however full the file system is.
+/// One in this many of the clusters that are kept back for metadata is reserved for changes of
+/// mappings. Because of these clusters, holes can be punched, and content can be written to
+/// allocated blocks, however full the file system is.
 const REMAPPING_PART: u64 = 4;
 
 /// Returns the number of clusters that are kept back for the metadata of reserved content: 4,096,
-/// or a fiftieth of a smaller file system. As in the kernel, 0 if content is not mapped by extents.
+/// or a fiftieth of a smaller file system. As in the kernel, returns 0 if content is not mapped by
+/// extents.
 pub(crate) fn clusters_for_metadata(sb: &Superblock) -> u64 {
     if !sb.incompat.contains(Incompat::EXTENTS) {
         return 0;
@@ -25,8 +27,8 @@ pub(crate) fn clusters_for_metadata(sb: &Superblock) -> u64 {
 /// The kind of a request for space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Privilege {
-    /// Anything else. Cannot use clusters that are kept back for the super-user, for metadata or
-    /// for mapping.
+    /// Any request that is not of another kind. Cannot use clusters that are kept back for the
+    /// super-user, for metadata or for mapping.
     Ordinary,
     /// May use the clusters that are kept back for the super-user.
     SuperUser,
@@ -54,11 +56,11 @@ pub(super) struct Counts {
     for_mapping: u64,
     /// The number of free inodes.
     pub(super) free_inodes: u64,
-    /// Whether `free` is a sum of the group descriptors, with all changes since.
+    /// Whether `free` is a sum of the group descriptors that includes all later changes.
     is_exact: bool,
     /// Whether `free` is from the superblock of a cleanly unmounted file system.
     is_clean: bool,
-    /// All clusters of the file system.
+    /// The number of clusters in the file system.
     total: u64,
     for_metadata: u64,
     for_super_user: u64,
@@ -135,7 +137,7 @@ impl Counts {
             .saturating_add(self.for_mapping)
     }
 
-    /// Returns how many more clusters `privilege` may use.
+    /// Returns how many more clusters a request with `privilege` may use.
     fn available(&self, privilege: Privilege) -> u64 {
         let kept_back = match privilege {
             Privilege::Ordinary => self.kept_back(),
@@ -158,7 +160,7 @@ impl Counts {
         is_available
     }
 
-    /// Reserves `clusters`, without a check whether so many are free.
+    /// Reserves `clusters`, without a check that they are free.
     pub(super) fn reserve_again(&mut self, clusters: u64) {
         self.reserved += clusters;
     }

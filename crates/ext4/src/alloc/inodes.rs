@@ -43,7 +43,7 @@ impl Filesystem {
             home
         };
         if attempt::gives_way() {
-            // The preferred group may be another one.
+            // `preferred` was chosen without the missing descriptors, so it may be the wrong group.
             return Err(Error::NoInodes);
         }
         let last = GroupNo(space.last_inode_group.load(Ordering::Relaxed));
@@ -84,7 +84,7 @@ impl Filesystem {
             return Ok(false);
         }
         self.check_index(group, &desc, index)?;
-        // Lower numbers may never have been used.
+        // Also initializes the preceding blocks of the table that were never used.
         let per_block = self.inodes_in_block();
         for block in self.first_unused(&desc).div_ceil(per_block)..index / per_block {
             let place = FsBlock(desc.inode_table.0 + u64::from(block));
@@ -94,8 +94,9 @@ impl Filesystem {
         Ok(true)
     }
 
-    /// Allocates the lowest free inode number of `group`; returns `None` if there is none.
-    /// `may_reuse` allows a number whose old names may reappear after a power cut.
+    /// Allocates the lowest inode number of `group` that can be used, or returns `None` if the
+    /// group has none. With `may_reuse`, numbers that the transaction freed can be used, although
+    /// old names of these inodes may reappear after a power cut.
     fn allocate_inode_in(
         &self,
         handle: &mut Handle<'_>,
@@ -119,7 +120,7 @@ impl Filesystem {
             let lowest = free(indices.start);
             let numbers = self.ino_of(group, 0)..self.ino_of(group, indices.end);
             match handle.last_freed(numbers).filter(|_| !may_reuse) {
-                // Skips past all freed numbers, without a check of each one.
+                // Skips all freed numbers, without checking each one.
                 Some(last) if lowest.is_some_and(|index| self.ino_of(group, index) <= last) => {
                     free((last.0 - 1) % self.superblock().inodes_per_group + 1)
                 }
@@ -280,7 +281,8 @@ impl Filesystem {
         Ino(before.saturating_add(index).saturating_add(1))
     }
 
-    /// Returns the first number in a group, counted from 0, from which on no inode was ever used.
+    /// Returns the number, counted from 0, that follows the last inode that was ever used in a
+    /// group.
     fn first_unused(&self, desc: &GroupDesc) -> u32 {
         let sb = self.superblock();
         if is_uninitialised(desc) {
@@ -293,14 +295,14 @@ impl Filesystem {
     }
 }
 
-/// The error of an inode that is freed twice.
+/// The error message for an inode that is freed twice.
 const FREE_ALREADY: &str = "attempt to free an inode that is already free";
 
 fn wrong_directories(group: GroupNo) -> Error {
     Place::Group(group).corrupt("directory count is wrong")
 }
 
-/// Returns whether the inode bitmap is not created yet, so that no inode is in use.
+/// Returns whether the inode bitmap has not been created yet. No inode is then in use.
 fn is_uninitialised(desc: &GroupDesc) -> bool {
     desc.flags.contains(GroupFlags::INODE_UNINIT)
 }

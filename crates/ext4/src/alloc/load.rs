@@ -18,8 +18,8 @@ use larder_cache::buffer::Buffer;
 use parking_lot::MutexGuard;
 use std::ops::Range;
 
-/// The maximum number of groups of a flexible group whose metadata is expected in each of its
-/// groups.
+/// The metadata of a group can be in any group of its flexible group. This is the maximum number of
+/// groups of a flexible group whose metadata is taken into account.
 const FLEX_GROUPS_MAX: u32 = 4096;
 
 /// The maximum number of runs of the journal that are recorded; mke2fs creates a handful.
@@ -37,7 +37,7 @@ impl Filesystem {
     ) -> Result<R> {
         let space = self.allocator();
         let entry = space.group(group);
-        // An open handle may need the lock, so nothing is read with it.
+        // An open handle may need the lock, so the device is not read while the lock is held.
         let (mut state, is_new) = self.without_waiting(|| self.lock_map(&entry, group))?;
         let result = look(&mut state);
         drop(state);
@@ -47,8 +47,8 @@ impl Filesystem {
         Ok(result)
     }
 
-    /// Locks the state of `group`, which is in `entry`, with its map. Returns whether the map was
-    /// loaded.
+    /// Locks the state of `group`, which is in `entry`, and loads the map if necessary. Returns
+    /// whether this call loaded the map.
     fn lock_map<'e>(
         &self,
         entry: &'e Group,
@@ -209,7 +209,7 @@ impl Filesystem {
         Ok(blocks)
     }
 
-    /// Returns the blocks of the journal; empty if the journal's inode cannot be read.
+    /// Returns the blocks of the journal, or an empty list if the journal's inode cannot be read.
     fn journal_runs(&self) -> Result<&[Range<u64>]> {
         let journal = &self.allocator().journal;
         if let Some(runs) = journal.get() {
@@ -267,8 +267,8 @@ impl Filesystem {
     }
 }
 
-/// Returns whether the block bitmap of `group` does not exist yet. That of the first group always
-/// exists.
+/// Returns whether the block bitmap of `group` does not exist yet. The bitmap of the first group
+/// always exists.
 pub(super) fn is_uninitialised(desc: &GroupDesc, group: GroupNo) -> bool {
     desc.flags.contains(GroupFlags::BLOCK_UNINIT) && group.0 != 0
 }

@@ -64,8 +64,8 @@ pub(crate) const GROUPS_MAX: u32 = 1 << 20;
 /// The inode number in errors about bitmaps and descriptors, which belong to no inode.
 const NO_INO: Ino = Ino(0);
 
-/// Returns an error if the allocator cannot manage the file system: the image is shorter than the
-/// superblock states, or it has more groups than can be searched in a second.
+/// Returns an error if the allocator cannot manage the file system, because the image is shorter
+/// than the superblock states, or has more groups than can be searched in a second.
 ///
 /// # Errors
 /// [`Error::NotWritable`].

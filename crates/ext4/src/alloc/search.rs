@@ -1,9 +1,9 @@
 //! The search for a run of free clusters.
 //!
 //! # Policy
-//! The first step that finds clusters determines the result:
+//! The search takes these steps in order, until one of them finds clusters:
 //!
-//! 1. The clusters at the goal. A file that grows gets the free clusters there, even if they are
+//! 1. The clusters at the goal. A file that grows uses the free clusters there, even if they are
 //!    fewer than wanted.
 //! 2. The goal's group: the first run at or after the goal that is long enough. Many small
 //!    allocations with the same goal (the files of a directory) are therefore packed.
@@ -12,8 +12,8 @@
 //!    the group where the last such search succeeded, and wraps at the end of the file system.
 //! 4. The longest run seen, if [`SEARCHES_MAX`] groups were searched unsuccessfully, or the
 //!    summaries of [`GROUPS_COMPARED`] groups were compared.
-//! 5. Any free cluster. If there is none, the clusters that are set aside for other files are
-//!    released, and the search waits for the end of a discard and starts again.
+//! 5. Any free cluster. If no cluster is free, the clusters that are set aside for other files are
+//!    released, and the search starts again after the current discard has ended.
 //!
 //! A large allocation is aligned to a large power of two, if the free run is long enough.
 //!
@@ -55,7 +55,7 @@ pub(super) struct Wanted {
 }
 
 impl Filesystem {
-    /// Finds a run of free clusters and holds it. Returns `None` if there is no free cluster.
+    /// Finds a run of free clusters and holds it. Returns `None` if no cluster is free.
     pub(super) fn find_clusters(&self, wanted: Wanted) -> Option<Run> {
         let space = self.allocator();
         if let Some(run) = self.search(wanted) {
@@ -96,7 +96,8 @@ impl Filesystem {
         let mut searches = 0;
         for (step, group) in near.chain(self.groups_from(last)).enumerate() {
             if attempt::gives_way() {
-                // Its blocks are read first, before those of groups that are less suitable.
+                // The missing blocks are those of the group that was just searched. They are read
+                // first, before the blocks of less suitable groups are requested.
                 return None;
             }
             let len = self.longest_in(group);
@@ -141,8 +142,8 @@ impl Filesystem {
         (first.0..count).chain(0..first.0.min(count)).map(GroupNo)
     }
 
-    /// Returns an upper bound of the longest run of free clusters in `group`; 0 if the group is
-    /// damaged.
+    /// Returns an upper bound on the length of the longest run of free clusters in `group`; 0 if
+    /// the group is damaged.
     fn longest_in(&self, group: GroupNo) -> u32 {
         let known = self.allocator().known(group);
         match known {
@@ -151,8 +152,8 @@ impl Filesystem {
         }
     }
 
-    /// Holds the run that `pick` returns for the map of `group`. Returns `None` if `pick` returns
-    /// `None`, or the map cannot be loaded.
+    /// Holds and returns the run that `pick` selects in the map of `group`. Returns `None` if
+    /// `pick` selects no run, or the map cannot be loaded.
     fn hold_in(&self, group: GroupNo, pick: impl FnOnce(&Bits) -> SearchResult) -> Option<Run> {
         let found = self.with_map(group, |state| {
             let GroupState {
@@ -197,7 +198,8 @@ fn at_goal(bits: &Bits, bit: u32, want: u32, any_length: bool) -> SearchResult {
     SearchResult::None
 }
 
-/// Returns the first run of `want` clusters at or after `from`, or else before it.
+/// Returns the first run of `want` clusters at or after `from`. If there is no such run, returns
+/// the first one in the group.
 fn first_of(bits: &Bits, from: u32, want: u32) -> SearchResult {
     let mut longest = 0;
     // The second pass searches the whole group, because the first pass truncates a run that

@@ -2,9 +2,9 @@
 //! claimed.
 //!
 //! # Model
-//! ext4's buddy bitmaps. Each group has a bitmap, called its map, and a summary of two numbers,
-//! which shows whether a search of the map can succeed. There are no buddies, because a linear scan
-//! of 4 KiB of bits takes less than a microsecond.
+//! ext4's buddy bitmaps. Each group has a bitmap, called its map, and a summary of two numbers, which shows
+//! whether a search of the map can succeed. Buddies are not needed, because a linear scan of 4 KiB of bits
+//! takes less than a microsecond.
 //!
 //! # Invariants
 //! 1. A bit of a group's map is set if its cluster is in use according to the bitmap on the image,
@@ -17,13 +17,13 @@
 //!
 //! # Locking
 //! `trimming` and `counting` are locked before a handle is opened. `trimming` is locked before `groups`,
-//! `groups` before the `state` of a group, and `sums` before `counts`. Otherwise, `pending` and `counts` are
-//! each held alone. An open handle locks all except the first two, so a thread that has locked one of
-//! the others does not wait for the device.
+//! `groups` before the `state` of a group, and `sums` before `counts`. No lock is acquired while `pending`
+//! or `counts` is held. An open handle may lock any of them except `trimming` and `counting`, so a thread
+//! that holds one of the others must not wait for the device.
 //!
 //! # Cost
-//! One bit for each cluster of a group with a map. The maps use at most [`MAPS_MAX_BYTES`], unless
-//! groups with held clusters need more. About 100 bytes for each group that was ever searched.
+//! A group with a map takes one bit for each cluster. The maps use at most [`MAPS_MAX_BYTES`], unless
+//! groups with held clusters need more. Each group that was ever searched takes about 100 bytes.
 
 use super::bits::Bits;
 use super::counts::Counts;
@@ -39,7 +39,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The total size in bytes of the maps above which the maps of groups without held clusters are
+/// The maximum total size of the maps, in bytes. Above it, the maps of groups without held clusters are
 /// dropped.
 const MAPS_MAX_BYTES: u32 = 16 << 20;
 

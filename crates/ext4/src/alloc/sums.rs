@@ -1,8 +1,9 @@
 //! The sums of free clusters and inodes over all group descriptors.
 //!
-//! A large file system has more descriptors than a handle may read, and other handles change them
-//! meanwhile. So they are summed up block by block, each in its own handle. A handle that stops in
-//! between adds its changes of the groups that are in the sums already.
+//! A large file system has more descriptors than one handle may read, and other handles change
+//! descriptors while they are summed up. Therefore each block of descriptors is summed up in a
+//! handle of its own. Another handle that stops in between adds its changes of the groups that are
+//! already included in the sums.
 
 use crate::GroupNo;
 
@@ -20,14 +21,14 @@ impl Sums {
         self.until > GroupNo(0)
     }
 
-    /// Adds the change of the free clusters of `group`.
+    /// Adds `more` to the free clusters if the sums already include `group`.
     pub(super) fn add_clusters(&mut self, group: GroupNo, more: i64) {
         if group < self.until {
             self.clusters = self.clusters.saturating_add_signed(more);
         }
     }
 
-    /// Adds the change of the free inodes of `group`.
+    /// Adds `more` to the free inodes if the sums already include `group`.
     pub(super) fn add_inodes(&mut self, group: GroupNo, more: i64) {
         if group < self.until {
             self.inodes = self.inodes.saturating_add_signed(more);

@@ -69,7 +69,7 @@ impl Filesystem {
     }
 
     /// Holds and returns the first free run of at least `clusters_min` clusters in `bits`. Returns
-    /// `None` if there is none, or the group is damaged.
+    /// `None` if `bits` contains no such run, or the group is damaged.
     fn hold_next_run(
         &self,
         group: GroupNo,

@@ -22,8 +22,8 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// Sets `run` aside for `ino`. Returns the run that the caller must release instead, if any:
-    /// the previous run of `ino`, or that of the file whose run is oldest.
+    /// Sets `run` aside for `ino`. Returns the run that the caller must release, if any: the
+    /// previous run of `ino` or, if there are too many runs, the oldest one.
     pub(super) fn set(&mut self, ino: Ino, run: Run) -> Option<Run> {
         let before = self.runs.insert(ino, run);
         if before.is_none() {

@@ -1,4 +1,4 @@
-//! Replay of fast commits onto the image, with the operations that also serve ordinary changes.
+//! Replay of fast commits onto the image. It uses the same operations as ordinary changes.
 //!
 //! # Model
 //! The kernel's replay of fast commits bypasses the journal and is idempotent. Here, the whole
@@ -11,14 +11,15 @@
 //! these blocks are marked as used before the replay allocates other blocks, for mappings and
 //! directories. They are marked again at the end, in case the replay freed one of them.
 //!
-//! A file range outside the file system becomes part of the file's mapping, so that reading it is
-//! an error. If any other change does not fit the image (the file has another type, or there are
-//! more changes than the log can hold), the whole replay is refused, and the image is not changed.
-//! e2fsck can apply such changes, because it rebuilds bitmaps and counts.
+//! If fast commits map parts of a file to blocks outside the file system, the first such range is
+//! added to the file's mapping, so that reading the range fails. If any other change does not fit
+//! the image (for example, the file has a different type, or the log is too small for the changes),
+//! the whole replay is refused, and changes nothing. e2fsck can apply such changes, because it
+//! rebuilds bitmaps and counts.
 //!
 //! # Directories
-//! Fast commits log the changed names of a directory, but not its blocks. The replay allocates the
-//! blocks that the names need, independent of the blocks that the directory had.
+//! Fast commits log the changed names of a directory, but not its blocks. Therefore the replay
+//! ignores the logged mapping of a directory, and allocates the blocks that the names need.
 
 use super::fast_commit::{is_directory, mode};
 use super::{Overlay, OverlayEntry, Tid};
@@ -90,7 +91,8 @@ impl Apply<'_> {
         is_directory(mode(self.fs, self.overlay, ino))
     }
 
-    /// Marks the blocks of the logged ranges as used, except for directories, which get new blocks.
+    /// Marks the blocks of the logged ranges as used, except those of directories, for which new
+    /// blocks are allocated.
     fn mark_ranges_used(&mut self, changed: &BTreeSet<Ino>) -> Result<()> {
         for &ino in changed {
             if self.is_directory(ino) {
@@ -179,8 +181,8 @@ impl Apply<'_> {
             .free_inode(&mut self.handle, ino, old.is_directory())
     }
 
-    /// Returns the inode `ino`, which existed before, with its logged fields. The inode keeps its
-    /// blocks.
+    /// Applies the logged fields to the inode `ino`, which exists on the image, and returns the
+    /// inode. Its blocks do not change.
     fn patched(&mut self, ino: Ino) -> Result<Inode> {
         let sb = self.fs.superblock();
         let old = self.fs.inode(ino)?;
@@ -242,7 +244,7 @@ impl Apply<'_> {
                 outside.get_or_insert((start, (physical, blocks), is_written));
             }
         }
-        // A mapping that contains a range outside the file system cannot be changed any more.
+        // Once a mapping contains a range outside the file system, the mapping cannot be changed.
         // Therefore at most one such range is added, after all others.
         if let Some((start, run, is_written)) = outside {
             let handle = &mut self.handle;

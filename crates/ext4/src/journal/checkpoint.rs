@@ -14,7 +14,7 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Every block whose version in the log is newer than that in its home is in `waiting` or
+//! 1. Every block whose version in the log is newer than the version at its home is in `waiting` or
 //!    `in_flight`, except for revoked blocks.
 //! 2. Used and reserved blocks together are less than the size of the log: the head never catches
 //!    up with the tail.
@@ -93,8 +93,8 @@ pub(super) struct Batch {
 }
 
 impl Logged {
-    /// Creates the state of a log that uses the blocks from `tail` to `head`. All blocks in it must
-    /// already be in their homes. The next transaction has the number `tid`.
+    /// Creates the state of a log that uses the blocks from `tail` to `head`. All blocks that it
+    /// contains must already be written to their homes. The next transaction has the number `tid`.
     pub(super) fn new(circle: Circle, tail: u32, head: u32, tid: Tid) -> Self {
         Self {
             circle,
@@ -130,7 +130,8 @@ impl Logged {
         (state.head, state.head_tid)
     }
 
-    /// Removes all blocks from `blocks` that are not in the log, because they need not be revoked.
+    /// Removes from `blocks` all blocks that are not in the log, because only blocks in the log
+    /// need to be revoked.
     pub(super) fn retain_logged(&self, blocks: &mut Vec<FsBlock>) {
         let state = self.state.lock();
         blocks.retain(|block| {

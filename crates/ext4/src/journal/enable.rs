@@ -16,7 +16,7 @@ use crate::{Error, Filesystem, Ino, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
-/// The read-only compatible features that writes maintain.
+/// The read-only compatible features that Larder maintains when it writes.
 const WRITABLE: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::LARGE_FILE)
     .union(RoCompat::HUGE_FILE)
@@ -52,9 +52,9 @@ impl Filesystem {
     /// reads.
     ///
     /// # Errors
-    /// [`Error::NotWritable`] if Larder cannot write to such a file system; [`Error::ReadOnly`] if
-    /// the device is read-only; [`Error::Corrupt`] if the journal is damaged; or the device's
-    /// error.
+    /// [`Error::NotWritable`] if Larder does not support writing to this file system;
+    /// [`Error::ReadOnly`] if the device is read-only; [`Error::Corrupt`] if the journal is
+    /// damaged; or the device's error.
     pub fn enable_writing(
         &mut self,
         device: Arc<dyn BlockDevice>,
@@ -85,8 +85,8 @@ impl Filesystem {
         check_writable(self.superblock())?;
         self.mark_opened(&*device, now())?;
         if let Some(Journal { log, .. }) = &journal {
-            // While the journal's superblock has no start, e2fsck would report a transaction in the
-            // log as corruption.
+            // If the start in the journal's superblock were still 0, e2fsck would report a
+            // transaction in the log as corruption.
             log.write_tail(log.circle().first, tid)?;
         }
         let block_size_bytes = self.superblock().block_size_bytes();

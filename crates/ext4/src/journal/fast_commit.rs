@@ -3,8 +3,8 @@
 //! Model: the kernel's replay. The fast-commit area holds a sequence of tags: a head, changes, and
 //! a tail at the end of each fast commit. Valid fast commits contain the number of the transaction
 //! that would follow the log; older fast commits contain another number and are ignored. A fast
-//! commit is valid if its tail has that number and the right checksum. The tags up to the last
-//! valid tail are applied in order.
+//! commit is valid if its tail contains that number and the correct checksum. The tags up to the
+//! last valid tail are applied in order.
 //!
 //! | block contents | before the first valid tail | after the first valid tail |
 //! |---|---|---|
@@ -15,19 +15,18 @@
 //! | tail with another transaction number | error | end of the fast commits |
 //! | tail with a wrong checksum | error | end of the fast commits |
 //!
-//! A tag of a valid commit may refer to something that does not exist:
+//! A tag of a valid commit may contain an invalid reference:
 //!
 //! | reference | treated as |
 //! |---|---|
-//! | inode that is logged but does not exist | error |
-//! | inode that is created but does not exist | error |
-//! | inode of a range that does not exist | ignored |
-//! | directory or inode of an added or removed name that does not exist | ignored |
-//! | range outside the file system | applied; reading the range returns an error |
+//! | logged or created inode with an invalid number | error |
+//! | range of an inode with an invalid number | ignored |
+//! | added or removed name whose directory or inode has an invalid number | ignored |
+//! | range that is mapped to blocks outside the file system | applied; reading the range returns an error |
 //!
-//! Deliberate difference: the kernel does not change the link count of a directory when the replay
-//! adds or removes subdirectories. This replay changes the link count to the value that e2fsck
-//! would set.
+//! Deliberate difference: when the kernel's replay adds or removes subdirectories, it does not
+//! change the link count of their parent. This replay changes the link count to the value that
+//! e2fsck would set.
 //!
 //! Cost: the area is read twice. The memory is proportional to the size of the area.
 
@@ -162,7 +161,7 @@ const NO_TAGS: Crc32c = Crc32c(0);
 struct Replay<'a> {
     fs: &'a Filesystem,
     overlay: Overlay,
-    /// The number of names of each inode that the tags so far refer to.
+    /// For each inode that the tags so far refer to, the number of its names.
     names: BTreeMap<Ino, u32>,
     /// The inodes logged by the current commit.
     logged: BTreeSet<Ino>,

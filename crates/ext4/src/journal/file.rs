@@ -32,7 +32,8 @@ impl JournalFile {
         self.block_size_bytes as usize
     }
 
-    /// Returns the run that contains the journal's `block`, and the location of the block.
+    /// Returns the index of the run that contains the journal's `block`, and the location of the
+    /// block in the image.
     fn locate(&self, block: u32) -> Result<(usize, FsBlock)> {
         let outside = || Place::Journal(block).corrupt("outside the journal");
         if block >= self.length_blocks {

@@ -1,7 +1,7 @@
 //! The checks of changed blocks before they are written to the log or to their final locations.
 //!
-//! [`Handle::stop`](super::Handle::stop) checks the same interface from the other side: see
-//! [`crate::invariant`].
+//! They check what the journal receives from handles. [`Handle::stop`](super::Handle::stop) checks
+//! what a handle passes to the journal: see [`crate::invariant`].
 
 use super::file::Extent;
 use super::home::Version;

@@ -7,15 +7,16 @@
 //! operation that fails in the middle, because space runs out or a block is damaged, leaves no
 //! changes.
 //!
-//! Other threads that need a handle wait for the open one, so a handle is open for microseconds
-//! only. Writes of data, commits and checkpoints are done while no handle is open.
+//! Other threads that need a handle wait for the open one, so a handle must stay open only for
+//! microseconds. A thread writes data, commits and checkpoints only while it has no open handle.
 //!
 //! # No waiting
-//! A handle of [`Filesystem::change`] never waits for a device, because everyone else would wait for
-//! the handle. A block that is not in memory makes the handle give way: it is undone, the block is
-//! read, and the operation is repeated ([`crate::needs`] describes how). The caller's closure
-//! therefore changes nothing except through the handle. The caller publishes the results after
-//! `change` has returned. A handle of [`Filesystem::start`] may wait; it is for recovery and tests.
+//! A handle of [`Filesystem::change`] never waits for a device, because all other threads that need
+//! a handle would wait too. A block that is not in memory makes the handle give way: the handle is
+//! undone, the block is read, and the operation is repeated ([`crate::needs`] describes how).
+//! Therefore the caller's closure must not change anything except through the handle. The caller
+//! publishes the results after `change` has returned. A handle of [`Filesystem::start`] may wait;
+//! it is for recovery and tests.
 //!
 //! # Visibility
 //! Other threads can read each change as soon as it is made. The caller must therefore lock the
@@ -23,8 +24,8 @@
 //!
 //! # Locking
 //! An open handle holds the lock of the running transaction. A caller must take the locks of the
-//! volume before it opens the handle. While the handle is open, only internal locks of this crate
-//! and of the caches are taken.
+//! volume before it opens the handle. While the handle is open, its thread may take only internal
+//! locks of this crate and of the caches.
 //!
 //! # Cost
 //! Before a handle first changes a block, it copies the block, so that the change can be undone.
@@ -59,8 +60,8 @@ pub struct Handle<'f> {
     credits: u32,
     /// The blocks and inodes that the handle allocated and freed.
     pub(crate) allocation: AllocationChanges,
-    /// The changes of the caches that find shared attributes. New entries are added when the handle
-    /// stops.
+    /// The changes to the caches that find attributes to share. New entries are added when the
+    /// handle stops.
     pub(crate) sharing: SharingChanges,
     /// The orphans that the handle added and removed.
     pub(crate) orphans: OrphanChanges,
@@ -108,9 +109,10 @@ impl<'f> Handle<'f> {
     /// verified: the caller must already have verified it.
     ///
     /// # Errors
-    /// [`Error::NotInMemory`], [`Error::Corrupt`] if `block` cannot hold metadata, or the error of
-    /// `edit`. If `edit` returns an error, the changes that it has already made remain visible
-    /// until the handle is dropped.
+    /// [`Error::NotInMemory`] if the block is not in memory and the handle may not wait;
+    /// [`Error::Unreadable`] if the device failed; [`Error::Corrupt`] if `block` cannot hold
+    /// metadata; or the error of `edit`. If `edit` returns an error, the changes that it has
+    /// already made remain visible until the handle is dropped.
     pub fn update<R>(
         &mut self,
         block: FsBlock,
@@ -261,8 +263,8 @@ impl<'f> Handle<'f> {
     )]
     pub fn stop(mut self) -> Tid {
         if self.attempt.is_some() && attempt::has_missed() {
-            // Something was missing after `Filesystem::change` returned, so the changes may be
-            // incomplete. No later commit may succeed.
+            // After `Filesystem::change` returned, the handle needed to wait and could not, so its
+            // changes may be incomplete. No later commit may succeed.
             self.fs
                 .broken("a handle needed to wait for the device after its changes");
         }
@@ -303,9 +305,9 @@ impl Filesystem {
     /// Calls `change` with an open handle that may change `credits` blocks. Returns the handle, still
     /// open, and the result: the caller publishes the result and stops the handle.
     ///
-    /// The handle does not wait for the device. If `change` needs a block that is not in memory, its
-    /// changes are undone, its result is dropped, the block is read, and it is called again. So it must
-    /// not change anything that the handle does not undo.
+    /// The handle does not wait for the device. If `change` needs a block that is not in memory,
+    /// its changes are undone and its result is dropped. Then the block is read, and `change` is
+    /// called again. Therefore `change` must not change anything that the handle does not undo.
     ///
     /// # Errors
     /// The error of `change`, whose changes are undone, or of [`Filesystem::start`].
@@ -347,9 +349,10 @@ impl Drop for Handle<'_> {
                         buffers.edit_dirty(block.0, restore);
                     }
                 }
-                // If a checkpoint wrote the old contents while the handle was open, it left the
-                // block dirty, because the handle had changed it. The block is added to the
-                // transaction, so that the next commit and checkpoint mark it as clean.
+                // If a checkpoint wrote the old contents while the handle was open, the checkpoint
+                // left the block dirty, because the handle had changed the block. The block is
+                // added to the transaction, so that the next commit and checkpoint mark it as
+                // clean.
                 running.add(block);
             });
             self.fs.allocator().undo(&mut self.allocation);
@@ -447,7 +450,7 @@ mod tests {
             calls += 1;
             fs.take(handle, claim.clone())?;
             assert_eq!(free(), before - u64::from(blocks));
-            // No other claim gets the blocks meanwhile.
+            // Meanwhile, no other claim can contain these blocks.
             let other = fs.claim(Goal::default(), 4, None)?;
             assert!(other.start().0 >= claim.start().0 + u64::from(blocks));
             drop(fs.metadata_block_unchecked(COLD, Ino::ROOT)?);

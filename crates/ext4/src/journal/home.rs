@@ -1,5 +1,5 @@
-//! Writing blocks to their homes, which are their locations in the file system in contrast to the
-//! log.
+//! Writing of blocks to their homes, which are their locations in the file system, in contrast to
+//! their copies in the log.
 
 use super::progress::Progress;
 use crate::{FsBlock, Result};
@@ -15,7 +15,7 @@ const RUN_BLOCKS: usize = 1024;
 pub(super) type Version = (FsBlock, Arc<[u8]>);
 
 /// Blocks that were written to their homes, but could not be marked as clean yet, because another
-/// thread was reading their buffer.
+/// thread was reading their buffers.
 #[derive(Debug, Default)]
 pub(super) struct Homes {
     unclean: Mutex<Vec<Version>>,

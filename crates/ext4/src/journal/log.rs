@@ -4,8 +4,8 @@
 //!
 //! Model: jbd2 scans the log three times: to find its end, to collect revocations, and to write the
 //! blocks. A transaction changes the result only if its commit block is found, and a revocation
-//! only affects copies in the same and earlier transactions. One walk that applies each transaction
-//! as a whole, first its blocks and then its revocations, therefore has the same result.
+//! only affects copies in the same and earlier transactions. Therefore one walk that applies each
+//! transaction as a whole, first its blocks and then its revocations, has the same result.
 //!
 //! The log ends at the first block that is not a descriptor, revoke or commit block with the number
 //! of the expected transaction. A transaction without a commit block is ignored. Other faults:
@@ -37,7 +37,7 @@ use crate::ondisk::superblock::Superblock;
 use crate::{Error, FsBlock, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The amount of data that a journal left to be replayed.
+/// The numbers of transactions, blocks and revocations that recovery found in a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryCounts {
     /// The number of committed transactions.
@@ -78,7 +78,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Returns all counts. The caller passes the number of fast commits.
+    /// Returns the counts of the log, completed with the number of fast commits, which the caller
+    /// passes.
     pub(super) fn counts(&self, fast_commits: u32) -> RecoveryCounts {
         RecoveryCounts {
             redirected_blocks: self.copies.len() as u64,
@@ -258,8 +259,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Records a wrong checksum of a descriptor or revoke block. Whether it is an error depends on
-    /// the commit block.
+    /// Verifies the checksum of a descriptor or revoke block. If the checksum is wrong, records the
+    /// block; the commit block then decides whether this is an error.
     fn check(&mut self, kind: BlockKind, block: &[u8]) {
         if !self.format.block_is_intact(kind, block) {
             self.pending.damaged.get_or_insert(self.at);

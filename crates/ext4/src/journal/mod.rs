@@ -4,11 +4,11 @@
 //! the journal.
 //!
 //! # Reading
-//! If a file system was not unmounted, some of its changes are only in the journal. The kernel
-//! copies these blocks to their homes when it mounts the file system. A read-only mount of Larder
-//! does not change the image: [`recover`] returns a device that reads such blocks from the journal
-//! instead of from their homes. It also returns the changes of fast commits, as an [`Overlay`],
-//! which lookups of inodes, mappings and names consult.
+//! If a file system was not unmounted cleanly, some of its changes may exist only as copies of
+//! blocks in the journal. The kernel writes these copies to their homes when it mounts the file
+//! system. A read-only mount of Larder does not change the image: [`recover`] returns a device that
+//! reads these blocks from the journal instead of from their homes. It also returns the changes of
+//! fast commits, as an [`Overlay`], which lookups of inodes, mappings and names consult.
 //!
 //! ```text
 //!                  ,-> redirects, in a RemapDevice --> BufferCache, page cache
@@ -39,7 +39,8 @@
 //! - `handle`, `touched`: changes, and their undo records;
 //! - `running`: the transaction that handles join;
 //! - `writer`: commit and checkpoint;
-//! - `transactions`: the conditions under which a file system commits and checkpoints;
+//! - `transactions`: the opening of handles; when a file system commits and checkpoints; close and
+//!   abort;
 //! - `progress`: the choice of the thread that commits or checkpoints, while others wait;
 //! - `log_writer`: the format of the log;
 //! - `checkpoint`: the free space of the log, and the blocks that are not yet at home;
@@ -96,7 +97,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JournalState {
-    /// There is no journal.
+    /// The file system has no journal.
     None,
     /// The superblock does not require recovery, or the journal is empty.
     Clean,
@@ -114,9 +115,10 @@ pub struct Recovery {
     pub state: JournalState,
     /// The superblock after the replay.
     pub superblock: Superblock,
-    /// The device after the replay: the original device, if there is nothing to redirect.
+    /// The device from which to read the file system. It is the original device if no block is
+    /// redirected.
     pub device: Arc<dyn BlockDevice>,
-    /// The changes of fast commits; `None` if there are none.
+    /// The changes of fast commits; `None` if fast commits changed nothing.
     pub overlay: Option<Overlay>,
     /// The numbers of transactions and blocks that were found in the journal.
     pub counts: RecoveryCounts,

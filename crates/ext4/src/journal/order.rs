@@ -15,8 +15,8 @@
 //! | 9 | nodes of directory indexes | a split moves entries out of a leaf |
 //! | 10 | all other blocks: names, attributes, bitmaps and descriptors | names refer to inodes; e2fsck can rebuild bitmaps and descriptors |
 //!
-//! The class of a block from 2 to 10 is guessed from the contents of the block. A wrong guess costs
-//! a flush, or changes the order of two blocks, and has no other effect.
+//! Classes 2 to 10 are guessed from the contents of the blocks. A wrong guess costs a flush, or
+//! changes the order of two blocks, and has no other effect.
 //!
 //! The allocator does not reuse blocks that a transaction freed before the transaction is durable.
 //! It reuses inode numbers that the running transaction freed only if no other number is free.

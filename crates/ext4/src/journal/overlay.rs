@@ -52,15 +52,15 @@ struct Range {
 }
 
 impl Overlay {
-    /// Returns whether there are no changes.
+    /// Returns whether the overlay contains no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inodes.is_empty() && self.ranges.is_empty() && self.entries.is_empty()
     }
 
     /// Applies the logged changes of `ino` to `raw`, the inode as it is in the inode table. Returns
-    /// whether there were changes. If it returns true, the checksum in `raw` is no longer valid,
-    /// and `raw` need not have been a valid inode before.
+    /// whether `ino` has logged changes. If so, the checksum in `raw` is now wrong, and `raw` need
+    /// not have been a valid inode before the call.
     pub fn patch_inode(&self, ino: Ino, raw: &mut [u8]) -> bool {
         let logged = self.inodes.get(&ino);
         if let Some(logged) = logged {
@@ -74,8 +74,8 @@ impl Overlay {
     }
 
     /// Returns the logged mapping of `ino` at `block`, or `None` if the mapping on the image is
-    /// valid there, and the number of blocks from `block` on to which this applies. The number is
-    /// at most `max_blocks`, and at least one unless `max_blocks` is 0.
+    /// valid there. Also returns the number of blocks, starting at `block`, for which this result
+    /// is valid: at most `max_blocks`, and at least one unless `max_blocks` is 0.
     #[must_use]
     pub fn range(&self, ino: Ino, block: FileBlock, max_blocks: u32) -> (Option<MappingKind>, u32) {
         let Some(ranges) = self.ranges.get(&ino) else {
@@ -95,8 +95,8 @@ impl Overlay {
         (None, until_next.min(max_blocks))
     }
 
-    /// Returns the logged change of `name` in the directory `parent`: `None` if there is none,
-    /// `Some(None)` if the name was removed, or else the new target of the name.
+    /// Returns the logged change of `name` in the directory `parent`: `None` if the name was not
+    /// changed, `Some(None)` if the name was removed, or else the new target of the name.
     #[must_use]
     pub fn entry(&self, parent: Ino, name: &[u8]) -> Option<Option<OverlayEntry>> {
         self.entries.get(&parent)?.get(name).copied()
@@ -137,7 +137,7 @@ impl Overlay {
         self.fresh.contains(&ino)
     }
 
-    /// Returns the logged mappings of the file: start, number of blocks, and kind of each run.
+    /// Returns the logged mappings of `ino`: start, number of blocks, and kind of each run.
     pub(super) fn ranges(&self, ino: Ino) -> impl Iterator<Item = (FileBlock, u32, MappingKind)> {
         let ranges = self.ranges.get(&ino).into_iter().flatten();
         ranges.map(|(&start, range)| (FileBlock(start), range.blocks, range.kind))

@@ -7,8 +7,8 @@
 //! of them.
 //!
 //! A commit also makes durable all data that was written before its last flush began. A thread that
-//! wrote data outside the journal after that needs another flush. Such flushes are shared between
-//! threads in the same way.
+//! writes data outside the journal after that flush has begun needs another flush. Such flushes are
+//! shared between threads in the same way.
 //!
 //! # Invariants
 //! 1. There is at most one commit, one checkpoint and one shared flush at a time.
@@ -17,7 +17,7 @@
 //!
 //! # Locking
 //! There is one lock, which is held for a few instructions. A thread that holds the lock of the
-//! running transaction may take it, and not the reverse.
+//! running transaction may take this lock, but not vice versa.
 
 use crate::ondisk::jbd2::Tid;
 use crate::sync::{Condvar, Mutex, MutexGuard, wait};
@@ -116,8 +116,8 @@ impl Progress {
     }
 
     /// Waits until transaction `tid` and everything that was written to the device before this call
-    /// are durable. If necessary, this thread does the work: `commit` must commit the running
-    /// transaction, unless it is empty, and `flush` must flush the device.
+    /// are durable. If necessary, the calling thread does the work: `commit` must commit the
+    /// running transaction, unless it is empty, and `flush` must flush the device.
     pub(super) fn wait_for(
         &self,
         tid: Tid,
@@ -170,8 +170,8 @@ impl Progress {
         outcome
     }
 
-    /// Waits until `holds` returns true. Its result may change only when a commit, a checkpoint or
-    /// a shared flush ends.
+    /// Waits until `holds` returns true. The result of `holds` may change only when a commit, a
+    /// checkpoint or a shared flush ends.
     pub(super) fn wait_until(&self, holds: impl Fn() -> bool) -> Result<()> {
         self.wait_while(|_| !holds()).map(drop)
     }

@@ -1,9 +1,9 @@
 //! Recovery onto the image: writes the blocks in the journal to their final locations (their
-//! homes), as the kernel does when it mounts, and empties the journal.
+//! homes), as the kernel does when it mounts a file system, and empties the journal.
 //!
 //! The contents are first inserted into the buffer cache as dirty buffers, so that no cached block
-//! keeps its old contents. The journal is emptied last, so the next recovery repeats everything
-//! after a crash.
+//! keeps its old contents. The journal is emptied last, so after a crash, the next recovery repeats
+//! everything.
 
 use super::checkpoint::Logged;
 use super::file::JournalFile;
@@ -23,7 +23,8 @@ use larder_block::BlockDevice;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The number of blocks that are in memory at the same time.
+/// The maximum number of blocks that are read and written as one batch, and so are in memory at the
+/// same time.
 const BATCH_BLOCKS: usize = 512;
 
 impl Filesystem {
@@ -56,7 +57,7 @@ impl Filesystem {
             last = self.apply_to_image(device, file, journal, end, &overlay)?;
         }
         // The number `last` is skipped, because the log may contain an unfinished transaction with
-        // it.
+        // this number.
         journal.sequence = last.next();
         journal.start = 0;
         write_superblock(file, journal)?;

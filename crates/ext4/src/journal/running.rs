@@ -28,7 +28,7 @@ pub(crate) struct Running {
     pub(super) pool: Pool,
 }
 
-/// Memory that a handle leaves for later handles, to save memory allocations.
+/// Memory that a handle leaves for later handles, to avoid memory allocations.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     copies: Vec<Arc<[u8]>>,

@@ -13,7 +13,8 @@ use crate::sync::Mutex;
 use crate::{Error, FsBlock, Result};
 use std::sync::Arc;
 
-/// The number of random schedules that are tried for each model, and of schedules by priorities.
+/// The number of schedules that each of two schedulers tries for each model. One chooses the next
+/// thread at random; the other runs the thread with the highest random priority.
 const SCHEDULES: usize = 10_000;
 
 fn check(model: fn()) {

@@ -26,8 +26,8 @@ pub(super) enum Before {
     Clean,
     /// The block was dirty, with these contents.
     Whole(Arc<[u8]>),
-    /// The block was dirty. Its bytes from `start` on were the bytes `saved` of [`Touched::saved`].
-    /// Its other bytes have not changed.
+    /// The block was dirty. Its bytes from `start` on are saved in the range `saved` of
+    /// [`Touched::saved`]. Its other bytes have not changed since.
     Part { start: usize, saved: Range<usize> },
 }
 

@@ -181,7 +181,7 @@ impl Filesystem {
         self.abort_on_error(self.writer()?.checkpoint(self.buffers()))
     }
 
-    /// Returns the number of the running transaction, which a new handle would belong to.
+    /// Returns the number of the running transaction, which a new handle would join.
     pub fn running_tid(&self) -> Result<Tid> {
         Ok(self.writer()?.running.lock().tid())
     }
@@ -225,7 +225,7 @@ impl Filesystem {
     }
 
     /// Stops all writing because of `error`: the running transaction is never committed, and every
-    /// thread that waits for a commit gets an error. If possible, the error is recorded in the
+    /// thread that waits for a commit receives an error. If possible, the error is recorded in the
     /// superblocks of the journal and of the file system.
     pub fn abort(&self, error: &Error) {
         let Some(writer) = &self.writer else { return };

@@ -2,8 +2,8 @@
 //! locations.
 //!
 //! # Model
-//! jbd2's commit and checkpoint, without a dedicated thread: a thread that needs a commit does it
-//! ([`super::progress`]), and a thread that finds too little space in the log checkpoints. The
+//! jbd2's commit and checkpoint, without a dedicated thread: a thread that needs a commit performs
+//! it ([`super::progress`]), and a thread that finds too little space in the log checkpoints. The
 //! flusher thread of the volume commits old transactions, and checkpoints
 //! ([`Filesystem::commit_if_old`](crate::Filesystem::commit_if_old)).
 //!
@@ -15,8 +15,8 @@
 //!   turn (commit, checkpoint, flush) -> running -> logged
 //! ```
 //! A turn is the exclusive right to commit, to checkpoint or to flush. It is not a mutex, but a
-//! thread that has a turn may lock `running` and `logged`, and not the reverse. An open handle
-//! holds `running`, and so does a commit while it collects the contents of the blocks. Both last
+//! thread that has a turn may lock `running` and `logged`, but not vice versa. An open handle holds
+//! `running`, and so does a commit while it collects the contents of the blocks. Both last
 //! microseconds, so a thread that finds `running` locked spins for about that long before it
 //! sleeps.
 
@@ -200,15 +200,15 @@ impl Writer {
                 "a transaction used more of the log than it reserved",
             ));
         }
-        // This flush also makes the content durable that the transaction maps, which was written
-        // before.
+        // This flush also makes durable the content that the transaction maps, which was written
+        // earlier.
         self.flush()?;
         self.progress.check()?;
         let head = log.write_commit(commit_at, transaction.tid)?;
         self.flush()?;
         logged.committed(transaction, head);
         // From now on, freed blocks may be reused for content, so a checkpoint must not write old
-        // metadata to them any more.
+        // metadata to them.
         self.progress
             .wait_until(|| !logged.is_in_flight(&transaction.revoked))
     }
@@ -273,7 +273,7 @@ pub struct WriteOptions {
     pub dirty_metadata_bytes: Option<u64>,
     /// The repair of a damaged superblock, which is written before all other changes.
     pub repair: Option<SuperblockRepair>,
-    /// The caches that find attributes which another file already has, so that both can share them.
-    /// The default caches find nothing.
+    /// The caches that find attributes which another file already has, so that both files can share
+    /// them. The default caches find nothing.
     pub attributes: Arc<AttributeCaches>,
 }
