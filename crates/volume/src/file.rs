@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A regular file of a volume, opened by [`Volume::open_file`](crate::Volume::open_file).
 ///
 /// The file stays readable through an `OpenFile` after all names of the file are removed, and after
-/// the [`Volume`](crate::Volume) is dropped. In the second case the image stays open. A file
+/// the [`Volume`](crate::Volume) is dropped. In the second case, the image stays open. A file
 /// without names is deleted when its last `OpenFile` is dropped. If the volume was closed before
 /// that, the file is deleted when the image is next opened for writing. Threads that read through
 /// one `OpenFile` share the readahead state.

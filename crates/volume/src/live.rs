@@ -24,15 +24,15 @@
 //! live.publish(&handle, &inode);         // before the stop, for the same reason
 //! handle.stop();
 //! ```
-//! If a step in between fails, nothing was published, and the handle undoes its changes. The same
-//! happens if a block is not in memory; then the closure is called again. So it must change nothing
-//! that the handle does not undo.
+//! If a step in between fails, nothing was published, and the handle undoes its changes. The handle also
+//! undoes its changes if a block is not in memory, and the closure is then called again. So the closure
+//! must change nothing that the handle does not undo.
 //!
 //! # Holds
-//! A hold is a count that prevents the deletion of an inode. Open files have a hold, and so have
-//! the nodes that the kernel refers to: both keep an inode number from one operation to the next.
-//! An inode without names is deleted when it has no holds. A number without a hold may be stale:
-//! the inode may be deleted, or the number may belong to another file, with another generation.
+//! A hold is a count that prevents the deletion of an inode. Open files have a hold, and so do the nodes
+//! that the kernel refers to: both keep an inode number from one operation to the next. An inode without
+//! names is deleted when it has no holds. A number without a hold may be stale: the inode may be deleted,
+//! or the number may belong to another file, with another generation.
 //!
 //! # Invariants
 //! 1. The inode cache contains either the present state of an inode or no entry for it.
@@ -253,8 +253,8 @@ impl Live<'_> {
         Ok(image)
     }
 
-    /// Locks the state, with the inode loaded. An open handle may need the lock, so the device is not
-    /// read with it.
+    /// Loads the inode if necessary, and locks the state. An open handle may need this lock, so the device
+    /// is not read while the state is locked.
     pub(crate) fn loaded(&self) -> Result<MutexGuard<'_, LiveState>> {
         let state = self.state();
         if state.image.is_some() {
@@ -526,8 +526,8 @@ impl Live<'_> {
         }
     }
 
-    /// Starts the deletion of the inode and returns true, or returns false if the inode has holds.
-    /// From then until [`Live::drop_state`], no thread can hold the inode.
+    /// Starts the deletion of the inode and returns true, or returns false if the inode has holds. After
+    /// the start, no thread can hold the inode until [`Live::drop_state`] is called.
     #[must_use]
     pub(crate) fn begin_deletion(&self) -> bool {
         self.table.begin_deletion(self.ino())
@@ -592,8 +592,8 @@ impl Drop for Live<'_> {
     }
 }
 
-/// Returns whether `ino` is reserved for the file system, so that no directory entry may refer to
-/// it. For example, a write to the journal inode as to a file would destroy the journal.
+/// Returns whether `ino` is reserved for the file system, so that no directory entry may refer to it. For
+/// example, a write to the journal inode through a file name would destroy the journal.
 fn belongs_to_file_system(sb: &Superblock, ino: Ino) -> bool {
     let is_reserved = ino.0 < sb.first_ino.0 && ino != Ino::ROOT;
     is_reserved

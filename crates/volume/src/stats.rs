@@ -64,8 +64,8 @@ pub struct AttributeStats {
     pub blocks: mbcache::Stats,
     /// The statistics of the cache of value inodes, which contain large attribute values.
     pub inodes: mbcache::Stats,
-    /// How often a file began to share an existing attribute block, or an attribute an existing
-    /// value inode.
+    /// The number of times that a file began to share an existing attribute block, or that an
+    /// attribute began to share an existing value inode.
     pub shares: u64,
     /// The space on the image that sharing has saved since the volume was opened, in bytes. The
     /// value decreases when a file stops sharing a block or inode, even if the sharing began before

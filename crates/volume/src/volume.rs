@@ -26,8 +26,8 @@ use std::sync::atomic::AtomicBool;
 /// The maximum number of symbolic links followed in one path, as in Linux.
 const MAX_LINKS: u32 = 40;
 
-/// The number of directory entries that are read with the directory locked once, on a volume that
-/// is open for writing.
+/// The maximum number of directory entries that are read before the directory is unlocked, on a
+/// volume that is open for writing.
 const PART_ENTRIES: usize = 256;
 
 /// An open ext2, ext3 or ext4 image.
@@ -65,8 +65,8 @@ impl Volume {
         Self::open_device(open::file(path.as_ref(), options)?, options)
     }
 
-    /// Opens the image on `device` like [`Volume::open`], without a lock. `options.offset_bytes`
-    /// and `options.direct_device` are ignored.
+    /// Opens the image on `device` like [`Volume::open`], but does not lock the device. Ignores
+    /// `options.offset_bytes` and `options.direct_device`.
     ///
     /// # Errors
     /// The same as for [`Volume::open`].
@@ -276,8 +276,8 @@ impl Volume {
     }
 
     /// Announces how `range` will be used, like [`OpenFile::advise`], for all reads of the file by
-    /// its inode number. The advice and the detected access pattern are lost when another file is
-    /// read that uses the same one of the 1,024 shared readahead states.
+    /// its inode number. All files share 1,024 readahead states. The advice and the detected access
+    /// pattern are lost when another file that uses the same state is read.
     ///
     /// # Errors
     /// The same as for [`Volume::open_file`].

@@ -74,7 +74,7 @@ pub(crate) struct LiveState {
     /// The transaction that fsync must wait for. `None` if the inode has not changed since it was
     /// added to the table: fsync then waits for the running transaction.
     pub(super) sync: Option<Tid>,
-    /// The transaction that fdatasync must wait for, with the same meaning of `None`.
+    /// The transaction that fdatasync must wait for. `None` has the same meaning as in `sync`.
     pub(super) data_sync: Option<Tid>,
     /// Whether a file with content was truncated to zero and not synced since then. Each write to
     /// such a file is written back before the write returns, so that the next commit contains the
@@ -127,7 +127,7 @@ impl LiveInodes {
         true
     }
 
-    /// Removes `count` holds of `ino`. Returns whether none remain.
+    /// Removes `count` holds of `ino`. Returns true if no holds remain.
     pub(crate) fn release(&self, ino: Ino, count: u64) -> bool {
         let mut shard = self.shard(ino);
         if let Entry::Occupied(mut holds) = shard.holds.entry(ino) {
@@ -155,8 +155,9 @@ impl LiveInodes {
         })
     }
 
-    /// Starts the deletion of `ino` and returns true, or returns false if `ino` has holds. From
-    /// then until [`Live::drop_state`](super::Live::drop_state), no thread can hold the inode.
+    /// Starts the deletion of `ino` and returns true, or returns false if `ino` has holds. After
+    /// the start, no thread can hold the inode until [`Live::drop_state`](super::Live::drop_state)
+    /// is called.
     #[must_use]
     pub(crate) fn begin_deletion(&self, ino: Ino) -> bool {
         let mut shard = self.shard(ino);
@@ -241,7 +242,7 @@ impl LiveState {
         self.image
     }
 
-    /// Returns `image` with the times of writes since then.
+    /// Returns `image` with the times of later writes.
     pub(super) fn with_times(&self, mut image: Inode) -> Inode {
         if let Some(times) = self.times {
             image.set_mtime(times.modified);

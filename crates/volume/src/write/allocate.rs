@@ -71,8 +71,8 @@ impl Writer {
     }
 
     /// Commits the move of content by `Collapse` or `Insert`. Later writes overwrite the moved
-    /// blocks in place. After a crash before a commit, such a write would appear at the old offset.
-    /// If the commit fails, all writing stops.
+    /// blocks in place. If such a write preceded the commit, it would appear at the old offset
+    /// after a crash. If the commit fails, all writing stops.
     fn commit_shift(&self) -> Result<()> {
         Ok(self.fs().commit(self.fs().running_tid()?)?)
     }
@@ -142,8 +142,8 @@ impl Writer {
         mapped.map(|()| len)
     }
 
-    /// Undoes a failed allocation: unmaps the blocks, starting with the last run. If this needs
-    /// space and there is none, commits and tries again.
+    /// Undoes a failed allocation: unmaps the blocks, starting with the last run. If this runs out
+    /// of space, commits and tries again.
     fn unmap_allocated(&self, live: &Live<'_>, allocated: Vec<FileBlocks>) {
         for blocks in allocated.into_iter().rev() {
             let mut left = blocks;
@@ -156,8 +156,8 @@ impl Writer {
                 Ok(())
             });
             if let Err(error) = unmapped {
-                // This does no harm: the blocks are unwritten, so they read as zeros, as the hole
-                // did.
+                // This does no harm: the blocks are unwritten, so they read as zeros, like the
+                // hole.
                 tracing::warn!(%error, "cannot undo a failed fallocate; its blocks stay allocated, unwritten");
                 return;
             }
@@ -186,7 +186,7 @@ impl Writer {
         first..end.max(first)
     }
 
-    /// Sets the parts of `bytes` in partial blocks, at both ends, to zero.
+    /// Zeroes the start and the end of `bytes`, where the range covers only a part of a block.
     fn zero_edges(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
         let block_bytes = self.inodes.block_bytes();
         let first = bytes.start.next_multiple_of(block_bytes);

@@ -128,7 +128,7 @@ impl Volume {
     /// names are made durable in both cases.
     ///
     /// # Errors
-    /// `EIO`, an error of write-back, or the error because of which writing stopped earlier.
+    /// `EIO`, an error of write-back, or the earlier error that stopped all writing.
     pub fn sync_file(&self, ino: Ino, data_only: bool) -> Result<()> {
         self.writer.change_once(|| {
             if self.inodes.live.is_none() {

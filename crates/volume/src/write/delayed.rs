@@ -13,7 +13,7 @@
 //!    content.
 //! 2. Blocks that a writer is about to make delayed
 //!    ([`Dirty::expected`](crate::dirty::Dirty::expected)) have the same reservations.
-//! 3. Unwritten blocks that are dirty or about to be
+//! 3. Unwritten blocks that are dirty or about to become dirty
 //!    ([`Dirty::converting`](crate::dirty::Dirty::converting)) have a reservation for the mapping
 //!    only.
 
@@ -38,7 +38,7 @@ struct NotWritten {
 impl Writer {
     /// Reserves space for the longest prefix of `blocks` for which there is space.
     /// [`Writer::reserve_holes`] reserves all of `blocks` or none. Returns the end of the reserved
-    /// blocks. Fails if there is no space for even the first block.
+    /// blocks. Fails if the space does not suffice even for the first block.
     pub(super) fn reserve_first_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<u64> {
         let Err(error) = self.reserve_holes(live, blocks.clone()) else {
             return Ok(blocks.end);

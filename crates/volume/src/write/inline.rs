@@ -84,7 +84,7 @@ impl Writer {
         let empty = fs.without_inline_data(&inode);
         let claim = fs.claim_for(&empty, FileBlock(0), 1, None)?;
         if !fs.journals_content() {
-            // Like all content, before it is mapped, and not while the handle is open.
+            // Like all content, it is written before it is mapped, and before the handle is opened.
             let offset_bytes = claim.start().0 * block_bytes;
             self.write_back.write_to_device(&block, offset_bytes)?;
         }

@@ -142,7 +142,7 @@ impl Volume {
     }
 }
 
-/// Returns an error if `inode` must not get another name, or if `name` must not be added to `dir`.
+/// Returns an error if `inode` cannot have another name, or if `name` cannot be added to `dir`.
 fn check_link(dir: &Inode, name: &[u8], inode: &Inode) -> Result<()> {
     if inode.is_directory() {
         return Err(Error::NotPermitted(

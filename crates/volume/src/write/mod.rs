@@ -77,7 +77,7 @@ impl Writer {
         inode.set_ctime(now);
     }
 
-    /// Calls `run` for an operation that changes the image. While there is no space, retries as
+    /// Calls `run` for an operation that changes the image. If space runs out, retries as
     /// [`retry_after_commit`] does. If `run` reports corruption, acts as `errors=` specifies. The
     /// caller must hold no locks.
     fn change<R>(&self, run: impl FnMut() -> Result<R>) -> Result<R> {
@@ -136,13 +136,13 @@ impl Make<'_> {
 pub struct NewFile {
     /// The permission, set-id and sticky bits: the low 12 bits of the mode.
     pub permissions: u16,
-    /// The permissions that are removed from `permissions`. No effect if the directory has a
-    /// default access control list.
+    /// The permissions that are removed from `permissions`. Ignored if the directory has a default
+    /// access control list.
     pub umask: u16,
     /// The owner.
     pub uid: u32,
-    /// The group ID. No effect if the set-group-id bit of the directory is set: the file then gets
-    /// the group of the directory.
+    /// The group ID. Ignored if the set-group-id bit of the directory is set: the file then belongs
+    /// to the group of the directory.
     pub gid: u32,
 }
 
@@ -200,7 +200,7 @@ bitflags! {
     pub struct RenameFlags: u32 {
         /// The new name must not exist.
         const NOREPLACE = 1;
-        /// Exchange both names: the file with the new name gets the old name.
+        /// Exchange both names: the file with the new name receives the old name.
         const EXCHANGE = 2;
         /// Create a whiteout (a character device 0:0, which hides the name in an overlay) with the
         /// old name.

@@ -1,4 +1,4 @@
-//! Creates files, and checks that names may change. [`super::link`] adds and replaces names,
+//! Creates files, and checks whether names may change. [`super::link`] adds and replaces names,
 //! [`super::unlink`] removes names, and [`super::rename`] changes names.
 //!
 //! Model: `vfs_create` and related functions, with their counterparts in ext4. The kernel checks
@@ -26,7 +26,7 @@ const MAX_TARGET_BYTES: usize = 4095;
 /// The maximum link count of a file, and the largest link count that is stored for a directory.
 pub(super) const MAX_LINKS: u16 = 65_000;
 
-/// The link count that means that a directory has had more subdirectories than can be counted.
+/// The link count of a directory that has had more subdirectories than can be counted.
 const UNCOUNTED_LINKS: u16 = 1;
 
 pub(super) const SET_GROUP_ID: u16 = 0o2000;
@@ -225,7 +225,8 @@ pub(super) fn check_room_for_subdirectory(sb: &Superblock, dir: &Inode) -> Resul
     Ok(())
 }
 
-/// Returns an error if `kind` is not a type of a node, or does not match `device`.
+/// Returns an error if mknod(2) cannot create a file of type `kind`, or if `kind` does not match
+/// `device`.
 fn check_node(parent: Ino, kind: FileKind, device: Option<DeviceNumber>) -> Result<()> {
     if matches!(kind, FileKind::Directory | FileKind::Symlink) {
         return Err(invalid(
@@ -286,8 +287,8 @@ pub(super) fn check_name(dir: Ino, name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns an error if `name` must not be added to or removed from `dir`: because `dir` is not a
-/// directory, is removed or is immutable, or because `name` is "." or "..".
+/// Returns an error if `name` cannot be added to or removed from `dir`, because `dir` is not a
+/// directory, was removed or is immutable, or because `name` is "." or "..".
 pub(super) fn check_changeable(dir: &Inode, name: &[u8]) -> Result<()> {
     if !dir.is_directory() {
         return Err(larder_ext4::Error::NotDirectory(dir.ino()).into());

@@ -2,8 +2,9 @@
 //!
 //! Model: `ext4_evict_inode` and `ext4_orphan_cleanup`. A file that loses its last name is recorded
 //! as an orphan on the image until it is deleted. It is deleted immediately if it has no holds
-//! (references from open files and the kernel), otherwise when the last hold is released, or after
-//! a crash at the next mount. The number of handles of a deletion depends on the number of blocks.
+//! (references from open files and the kernel). Otherwise it is deleted when the last hold is
+//! released or, after a crash, at the next mount. The number of handles of a deletion depends on
+//! the number of blocks.
 
 use super::Writer;
 use super::truncate::FILE_BLOCKS;

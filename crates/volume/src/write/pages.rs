@@ -43,8 +43,7 @@ struct Change {
     size_bytes: u64,
 }
 
-/// A write of a buffer to a file, and how many bytes of the buffer have been written. Bytes are
-/// written in order.
+/// A write of a buffer to a file, and its progress. Bytes are written in order.
 #[derive(Debug)]
 pub(crate) struct Writing<'b> {
     buf: &'b [u8],
@@ -230,7 +229,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Changes a part of a page by a call of `edit`, and marks its blocks as dirty.
+    /// Calls `edit` to change a part of a page, and marks the changed blocks as dirty.
     fn change_page(
         &self,
         live: &Live<'_>,
@@ -311,7 +310,7 @@ impl Writer {
         }
     }
 
-    /// Waits until write-back does not write page `index` any more.
+    /// Waits until write-back of page `index`, if it is active, has ended.
     fn wait_written(&self, live: &Live<'_>, index: u64) {
         if self.is_writing(live, index) {
             drop(live.writeback.lock());

@@ -23,8 +23,8 @@ impl Writer {
     /// file becomes at least `size_bytes`.
     ///
     /// # Errors
-    /// `NoSpace`, usually before anything is written. After a part was written only if more space
-    /// is needed than was reserved.
+    /// `NoSpace`, usually before anything is written. It occurs after a part was written only if
+    /// more space is needed than was reserved.
     pub(super) fn write_past_cache(
         &self,
         live: &Live<'_>,

@@ -46,7 +46,7 @@ struct Changed {
     dirs: Vec<Inode>,
     moved: Inode,
     other: Option<Inode>,
-    /// The whiteout that gets the old name, if [`RenameFlags::WHITEOUT`] is set.
+    /// The whiteout that receives the old name, if [`RenameFlags::WHITEOUT`] is set.
     whiteout: Option<Inode>,
 }
 
@@ -132,8 +132,8 @@ impl Volume {
 
 impl Rename<'_, '_> {
     /// Runs the rename and returns true. Returns false, without any change, if the caller must call
-    /// this again with the lock for renames held: because a directory moves, or because a name
-    /// changed before the inodes were locked. `ancestors` contains the ancestors of both
+    /// this function again with the lock for renames held, because a directory moves, or because a
+    /// name changed before the inodes were locked. `ancestors` contains the ancestors of both
     /// directories.
     fn run(&self, ancestors: &[Vec<Ino>; 2], is_tree_locked: bool) -> Result<bool> {
         let volume = self.volume;
@@ -314,8 +314,8 @@ impl Rename<'_, '_> {
         Ok(changed.other)
     }
 
-    /// Gives the new name to the moved file. Returns the entry of the old name after the rename: a
-    /// whiteout or none.
+    /// Gives the new name to the moved file. Returns the new entry of the old name: the whiteout,
+    /// or `None`.
     fn replace(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
         let fs = self.volume.fs();
         let (from, to) = (0, self.to_index());

@@ -14,8 +14,8 @@ use larder_ext4::{Handle, Inode, XattrOffer};
 
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
-/// The attribute with the capabilities that a program gets in addition to the rights of its user.
-/// It is removed when the program changes.
+/// The attribute with the capabilities that a program has in addition to the rights of its user. It
+/// is removed when the program file changes.
 const CAPABILITY: &[u8] = b"security.capability";
 
 const SET_USER_ID: u16 = 0o4000;
@@ -243,7 +243,7 @@ impl Volume {
     }
 
     /// Sets the flags that chattr(1) can set to their values in `flags`, like `FS_IOC_SETFLAGS`.
-    /// All other flags keep their values. `flags` may contain such a flag only if it is already
+    /// All other flags keep their values: `flags` may contain one of them only if it is already
     /// set.
     ///
     /// # Errors
@@ -325,8 +325,8 @@ impl Volume {
             change(handle, &mut inode)?;
             Ok((before, inode))
         })?;
-        // A change may affect only an attribute block: the inode is then equal if two changes have
-        // the same times. Compare the credits to detect this.
+        // A change may affect only an attribute block. The inode is then unchanged if the previous
+        // change had the same time. Compare the credits to detect such a change.
         if inode != before || handle.credits() != credits {
             live.publish_attributes(&handle, &inode);
         }
@@ -364,8 +364,8 @@ fn check_settable(inode: &Inode, set: &SetAttributes) -> Result<()> {
     check_flags(inode, forbidding)
 }
 
-/// Returns an error if the file cannot have the extended attribute `name`, or if its attributes
-/// must not change.
+/// Returns an error if the file cannot have the extended attribute `name`, or if its attributes are
+/// protected from changes.
 fn check_xattr(inode: &Inode, name: &[u8]) -> Result<()> {
     check_flags(inode, FIXED)?;
     let (ino, kind) = (inode.ino(), inode.kind());

@@ -1,4 +1,4 @@
-//! Public operations that remove names, and holds.
+//! Public operations that remove names, and that add and release holds.
 //!
 //! Model: `vfs_unlink` and `vfs_rmdir`.
 
@@ -96,7 +96,7 @@ impl Volume {
     /// number.
     ///
     /// # Errors
-    /// `ESTALE` if the inode is deleted. It then has no new hold.
+    /// `ESTALE` if the inode was deleted. No hold is then added.
     pub fn hold(&self, ino: Ino) -> Result<()> {
         self.writer.hold(ino)
     }
@@ -112,8 +112,8 @@ impl Volume {
     }
 }
 
-/// Returns an error if `name` of `inode` must not be removed from `dir`, because of the flags of
-/// `dir` or `inode`.
+/// Returns an error if `name` of `inode` cannot be removed from `dir`, because the directory cannot
+/// be changed, or because of the flags of `dir` or `inode`.
 pub(super) fn check_removable(dir: &Inode, name: &[u8], inode: &Inode) -> Result<()> {
     check_changeable(dir, name)?;
     if dir.flags().contains(InodeFlags::APPEND) {

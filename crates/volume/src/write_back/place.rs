@@ -77,8 +77,10 @@ struct Change<'r> {
     live: &'r Live<'r>,
     inode: Inode,
     mapped: Vec<Range<u64>>,
-    /// The number of pieces that were mapped, the last of them as far as it is not in `left`.
+    /// The number of pieces that were mapped. If `left` is set, the last of them was mapped only in
+    /// part.
     pieces: usize,
+    /// The part of the last piece that was not mapped.
     left: Option<Piece>,
     is_complete: bool,
 }
@@ -207,7 +209,7 @@ fn credits_for(fs: &Filesystem, files: &VecDeque<Written<'_>>) -> Result<u32> {
     let mut credits = 0;
     for file in files {
         let inode = file.live.inode()?;
-        // The superblock changes for the first large file.
+        // The superblock changes when the image gets its first large file.
         let mut needed = fs.map_credits(&inode, 1) + 1;
         for piece in &file.pieces {
             needed = needed.saturating_add(piece_credits(fs, file, &inode, piece));
