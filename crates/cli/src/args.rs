@@ -115,15 +115,16 @@ wins. If a flag contradicts a mount option, the flag wins.
   offset=, cache_size=, readahead=, readahead_max=, readahead_threads=,
   threads=, fsname=, subtype=, metrics=, direct_io, direct_device,
   allow_other, allow_root, nonempty
-        same as the flags of these names: --cache-size for cache_size=
+        same as the flags with these names; for example, cache_size=
+        is the same as --cache-size
   noload, norecovery
         same as --noload: ignore the journal, even if it needs
         recovery, and mount read-only, even if rw is given
   ro, rw
         ro: mount read-only; several mounts can share the image;
         rw: mount read-write, which requires exclusive access
-        [default: rw, but ro, with a warning, if the image cannot be
-        written]
+        [default: rw; if the image cannot be written, ro with a
+        warning]
   commit=SECONDS
         interval between commits of the journal [default: 5; 0 means
         5; maximum: 86400]
@@ -142,7 +143,7 @@ wins. If a flag contradicts a mount option, the flag wins.
         extended attributes, so that the files share a block
         [default: referenced]; no effect on read-only mounts
           old         as in Linux before J. Kara's rewrite of 2016:
-                      several indexes, one lock
+                      two indexes, one lock
           lru         the rewrite with one LRU list
           list-lru    the rewrite with an LRU list for each processor
           referenced  the rewrite with a referenced bit, as in Linux
@@ -165,7 +166,7 @@ wins. If a flag contradicts a mount option, the flag wins.
         do everything
   suid, dev
         honour set-id bits (suid) and device files (dev); only root
-        can give these options [default: off, but on if root mounts
+        can use these options [default: off, but on if root mounts
         with mount(8)]
   noexec
         do not run programs from the mount
@@ -179,7 +180,7 @@ bases A to D are the tables of the kernels with these names in C. Lever,
     larder     larder's own functions, in tables sized for
                --cache-size; only these functions resist file names
                that are chosen to collide
-    reference  those of Linux 2.2.5, as FUNCTION/SIZE:
+    reference  the tables of Linux 2.2.5, as FUNCTION/SIZE:
                page-reference/11, buffer-reference/15,
                dentry-reference/10, inode-reference/8
     A          page-mult/13, buffer-mult-11/14, dentry-add/13,
@@ -190,15 +191,15 @@ bases A to D are the tables of the kernels with these names in C. Lever,
   +CACHE=FUNCTION[/SIZE]   a different table for one cache
     CACHE      page, buffer, dentry or inode
     FUNCTION   a function from the output of 'larder lab list', with
-               or without the cache's name (mult for page-mult); or
-               larder for larder's own function; or, for pages only,
-               rbtree for a red-black tree for each inode, which has
-               no SIZE
+               or without the cache's name (mult for page-mult);
+               larder, which is larder's own function; or, for pages
+               only, rbtree, which is a red-black tree for each inode
+               and has no SIZE
     SIZE       a number N, at most 24, for 2^N buckets, or a RULE
                [default: the size that BASE has for the cache]
   +sizes=RULE              sizes of all tables
-    larder     about one bucket for each object that fits in memory,
-               but one bucket for every four to eight buffers
+    larder     about one bucket for each object that fits in memory;
+               for buffers, one bucket for every four to eight
     2.2.16     as Linux 2.2.16: for pages one bucket for each 4 KiB of
                --cache-size; 32768 buckets for buffers, 1024 for
                dentries, 256 for inodes
@@ -257,7 +258,7 @@ pub(crate) struct MountArgs {
     /// does not read ahead.
     #[arg(long, value_name = "POLICY", value_parser = policy_names())]
     pub readahead: Option<PolicyName>,
-    /// Maximum size of one readahead [default: 1M]
+    /// Maximum size of a readahead window [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
     /// Readahead threads; 0 disables larder's readahead [default: 4]
@@ -271,7 +272,7 @@ pub(crate) struct MountArgs {
     pub direct_io: bool,
     /// Bypass the kernel's cache of the image
     ///
-    /// With this option, the kernel neither caches the image nor reads ahead in the image.
+    /// With this option, the kernel neither caches the image nor reads ahead in it.
     #[arg(long)]
     pub direct_device: bool,
     /// Threads that serve requests [default: 16]
@@ -309,7 +310,7 @@ pub(crate) struct MountArgs {
     /// Everyone who can connect to the address can read the metrics.
     #[arg(long, value_name = "ADDR", value_parser = metrics::parse)]
     pub metrics: Option<SocketAddr>,
-    /// Record all cache operations to a new trace, FILE
+    /// Record all cache operations in a new trace, FILE
     ///
     /// The trace is a Parquet file that larder lab reads. Because it contains every lookup,
     /// insertion and removal in the caches, it shows which files were used, and when. larder
@@ -319,7 +320,7 @@ pub(crate) struct MountArgs {
     pub record: Option<PathBuf>,
     /// Append the log to FILE
     ///
-    /// Without this option, the log of a server in the background is lost.
+    /// Without this option, the log of a background server is lost.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
 }
@@ -499,7 +500,7 @@ JSON:
   cache_size_bytes, tables (value of -o tables=)
   page, buffer, dentry, inode, with these keys each:
     finder (hash function, or rbtree), buckets, objects, inserted,
-    capacity (largest number of objects), lookups, hits, links_on_hits, links_on_misses,
+    capacity (maximum number of objects), lookups, hits, links_on_hits, links_on_misses,
     longest_chain, bytes
   readahead {policy, max_bytes, threads, windows (batches of pages that were
     read ahead), pages_ahead (read before they were requested), pages_used,
@@ -515,9 +516,9 @@ A read-write mount adds:
 A mount with --record adds:
   recording {file, events, lost, failure}
 
-shares counts how often since the mount a file reused another file's attribute
-block, or the inode that holds a large value, instead of a new one. saved_bytes
-is the space on the image that these shares save now.
+shares counts how often since the mount a file shared an existing attribute
+block, or an existing inode with a large value, instead of creating a new one.
+saved_bytes is the space on the image that these shares currently save.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,
@@ -529,7 +530,7 @@ JSON of a histogram:
 The last row has the length null and counts all longer chains. For red-black
 trees, the top-level rows are empty, and trees.rows has the depths.
 
-Prometheus metrics are named after the keys of the JSON: page.lookups is
+Prometheus metrics are named after the JSON keys: page.lookups is
 larder_cache_lookups_total{cache=\"page\"}. With --prometheus, each metric has
 a label with the mount point.")]
 pub(crate) struct StatsArgs {

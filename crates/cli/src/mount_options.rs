@@ -13,8 +13,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Options of mount(8), fstab(5) and libfuse that are accepted and have no effect. Some concern access times,
-/// which reads never change. The others are always on, or are handled by other programs.
+/// Options of mount(8), fstab(5) and libfuse that are accepted and have no effect. Some concern access
+/// times, which reads never change. Others request what larder does anyway, or are handled by other
+/// programs. The rest are hints that larder may ignore.
 const IGNORED: &[&str] = &[
     "defaults",
     "auto",
@@ -82,7 +83,7 @@ const NO_BARRIER: &str =
 /// The maximum time between two commits, in seconds.
 const MAX_COMMIT_SECONDS: u32 = 24 * 3600;
 
-/// The prefixes of options that have a value, and that are accepted and have no effect.
+/// The prefixes of options with a value that are accepted and have no effect.
 const IGNORED_PREFIXES: &[&str] = &["x-", "X-", "comment=", "user=", "loop="];
 
 /// All settings of a mount.
@@ -94,7 +95,7 @@ pub(crate) struct Options {
     pub mount: MountOptions,
     /// The address where metrics are served.
     pub metrics: Option<SocketAddr>,
-    /// The trace to which the caches are recorded.
+    /// The file to which the trace of the cache operations is written.
     pub record: Option<PathBuf>,
     /// The access that `ro` or `rw` requests.
     pub access: Option<Access>,
@@ -290,7 +291,7 @@ fn parsed<T>(key: &str, value: &OsStr, parse: fn(&str) -> Result<T, String>) -> 
     parse(text(key, value)?).map_err(|error| refused(format!("option {key}: {error}")))
 }
 
-/// Parses the value of the option `key`, which must be one of the names of `T`.
+/// Parses the value of the option `key` as a `T`.
 fn named<T: FromStr<Err: Display>>(key: &str, value: &OsStr) -> Result<T> {
     text(key, value)?
         .parse()
@@ -339,7 +340,7 @@ fn bad_value(key: &str, wanted: &str) -> Failure {
     refused(format!("option {key} must be {wanted}"))
 }
 
-/// Returns the failure for an invalid option, with a hint where the options are listed.
+/// Returns the failure for an invalid option. Its hint says where the options are listed.
 fn refused(message: impl Into<String>) -> Failure {
     Failure::Usage {
         message: message.into(),
@@ -348,7 +349,8 @@ fn refused(message: impl Into<String>) -> Failure {
 }
 
 fn unknown(option: &OsStr) -> Failure {
-    /// The minimum similarity of a name that is suggested. Equal names have a similarity of 1.
+    /// The minimum similarity between an unknown name and the name that is suggested instead. Equal names
+    /// have a similarity of 1.
     const SIMILAR: f64 = 0.8;
     let option = option.to_string_lossy();
     let name = option.split('=').next().unwrap_or_default();

@@ -314,7 +314,7 @@ fn pages_in_trees_are_shown_by_their_depth() {
     let mnt = mountpoint.0.to_str().unwrap();
     let histogram = ["stats", "--histogram", "page"];
     let text = larder_ok([&histogram[..], &[mnt]].concat());
-    let trees = " red-black trees: 1, one of each inode\n trees contain 768 objects\n";
+    let trees = " red-black trees: 1, one for each inode\n trees contain 768 objects\n";
     assert!(text.contains(trees), "{text}");
     let json = larder_ok([&histogram[..], &["--json", mnt]].concat());
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

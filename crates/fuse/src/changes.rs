@@ -1,8 +1,8 @@
 //! The operations of a mount that change its volume.
 //!
-//! The kernel has already checked permissions. The server only decides which set-id bits a file keeps
-//! after a change. The kernel leaves this decision to the server (`FUSE_HANDLE_KILLPRIV_V2`). It does not
-//! pass whether the caller is in the group of the file, so the server looks this up.
+//! The kernel has already checked permissions. The server only decides which set-id bits a file keeps after
+//! a change. The kernel leaves this decision to the server (`FUSE_HANDLE_KILLPRIV_V2`). The kernel does not
+//! pass the caller's supplementary groups, so the server looks them up.
 //!
 //! With `-o sync`, each change is made durable before the reply is sent ([`Operations::synced`]). Writes
 //! are an exception, because the kernel knows the option and sends an fsync after each write.
@@ -29,7 +29,7 @@ pub(crate) enum Count {
     /// The write may be short. The writer is a program, which writes the rest with another call.
     Short,
     /// The write must write all bytes or return an error. The writer is the kernel, which writes back its
-    /// cache and passes only errors to msync(2) and fsync(2).
+    /// cache. msync(2) and fsync(2) can report an error, but not a short write.
     All,
 }
 
@@ -50,7 +50,8 @@ impl Caller {
     }
 
     /// Returns whether the caller is in group `gid`. Supplementary groups are read from /proc, because the
-    /// protocol does not pass them. A caller that is not in /proc is treated as having none.
+    /// protocol does not pass them. A caller that is not in /proc is treated as if it had no supplementary
+    /// groups.
     fn is_in_group(self, gid: u32) -> bool {
         self.gid == gid
             || std::fs::read_to_string(format!("/proc/{}/status", self.thread))
@@ -156,10 +157,11 @@ impl Operations {
 
     /// Sets the attributes that stat(2) returns.
     ///
-    /// If chown(2) is called with neither an owner nor a group, the kernel sends a request with no attribute
-    /// or with only the change time. If the caller is the owner of the file, such a request must remove
-    /// set-id bits. In two other cases, the kernel sends the same request and no bits are removed: for other
-    /// users, to whom ext4 would deny the call, and before writes of root.
+    /// If chown(2) is called with neither an owner nor a group, the kernel sends a request with no
+    /// attribute or with only the change time. If the caller is the owner of the file, such a request must
+    /// remove set-id bits. The kernel sends the same request in two other cases, in which the bits must not
+    /// be removed: if the caller is another user, to whom ext4 would deny the call, and before a write by
+    /// root.
     pub(crate) fn set_attributes(
         &self,
         caller: Caller,
@@ -182,7 +184,7 @@ impl Operations {
     }
 
     /// Writes `buf` at an offset in bytes, and returns the number of bytes written. `unprivileged` is the
-    /// writer if the kernel requests that the set-id bits are removed, otherwise `None`.
+    /// writer if the kernel requests that the set-id bits be removed, otherwise `None`.
     pub(crate) fn write(
         &self,
         unprivileged: Option<Caller>,

@@ -13,7 +13,7 @@ pub enum Error {
     /// The mount point does not exist. Errno: `ENOENT`.
     #[error("mount point {} does not exist", .0.display())]
     NoMountpoint(PathBuf),
-    /// The mount to unmount does not exist. Errno: `ENOENT`.
+    /// The path to unmount does not exist. Errno: `ENOENT`.
     #[error("{} does not exist", .0.display())]
     Absent(PathBuf),
     /// The mount point is not a directory. Errno: `ENOTDIR`.
@@ -103,7 +103,7 @@ pub enum Error {
     /// The server failed to start. Errno: the errno of the contained error.
     #[error("the server cannot start: {0}")]
     NotReady(io::Error),
-    /// The volume could not be closed without an error. Errno: the errno of the contained error.
+    /// Closing the volume failed. Errno: the errno of the contained error.
     #[error("the most recent writes may be lost: {0}")]
     Close(larder::Error),
     /// The volume was unmounted, but its server reported that the close failed. Errno: `EIO`.

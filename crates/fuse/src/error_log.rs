@@ -2,7 +2,7 @@
 //!
 //! Every access to a damaged inode fails. For each pair of an inode and an errno, the first failure is
 //! logged as a warning or an error, and later failures at the debug level. The log stores
-//! [`MAX_LOGGED`] such pairs. When there are more, it discards all of them, so that failures may be logged
+//! [`MAX_LOGGED`] such pairs. When it is full, it discards all of them, so that failures may be logged
 //! again.
 
 use larder::Error;

@@ -3,7 +3,8 @@
 use crate::{Error, mount_of};
 
 /// The hint for a path that is not the mount point of an image.
-const LIST_MOUNTS: &str = "use the mount point of an image; findmnt -t fuse.larder lists them";
+const LIST_MOUNTS: &str =
+    "use the mount point of an image; findmnt -t fuse.larder lists all mounts";
 
 impl Error {
     /// Returns advice on what the user can do about the error, if there is any.

@@ -3,13 +3,13 @@
 //! Model: the counts correspond to `nlookup` of the kernel's FUSE inodes. Each reply that contains a node
 //! number adds one to the count, and a `FORGET` request subtracts from it. While the count is not zero, the
 //! kernel may use the node even if the file has no name. Therefore the volume holds the inode: it does not
-//! free the inode until it is released.
+//! free the inode until the inode is released.
 //!
-//! Cost: 10 to 20 bytes for each node here, and as many bytes in the volume for the inodes that it holds.
+//! Cost: 10 to 20 bytes for each node, and the same again in the volume, which counts the holds of inodes.
 //!
-//! Locking: the counts are in shards, and the lock of a shard guards its counts. The inode is held under this
-//! lock. Otherwise another thread could find a count for the node, and subtract it, before the inode is held.
-//! The inode is released without the lock.
+//! Locking: the counts are in shards, and the lock of a shard guards its counts. An inode is held while its
+//! shard is locked. Otherwise another thread could find a count for the node, and subtract it, before the
+//! inode is held. The inode is released without the lock.
 
 use larder::Ino;
 use parking_lot::Mutex;
@@ -38,8 +38,9 @@ impl Lookups {
         &self.shards[ino.0 as usize % SHARDS]
     }
 
-    /// Adds one to the count of `ino`, before the reply with its node number is sent. If there was no count,
-    /// calls `hold`, which must hold the inode. If `hold` fails, the caller must reply with the error.
+    /// Adds one to the count of `ino`, before the reply with its node number is sent. If the count was
+    /// zero, calls `hold`, which must hold the inode. If `hold` fails, the caller must reply with the
+    /// error.
     pub(crate) fn count_lookup(
         &self,
         ino: Ino,

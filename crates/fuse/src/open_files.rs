@@ -1,9 +1,9 @@
 //! The table of files that the kernel has opened with a request.
 //!
-//! Model: this is a file table in which numbers, called handles, are never reused. On most mounts the table
-//! is empty, because the kernel opens files without a request and reads them by their node number.
+//! Model: a file table whose numbers, called handles, are never reused. On most mounts the table is empty,
+//! because the kernel opens files without a request and reads them by their node number.
 //!
-//! Locking: one lock guards the table. It is held to find, add or remove an entry, and not during a read.
+//! Locking: one lock guards the table. It is held to find, add or remove an entry, but not during a read.
 
 use larder::OpenFile;
 use parking_lot::RwLock;

@@ -2,9 +2,9 @@
 //! volume are in [`crate::changes`].
 //!
 //! Invariants:
-//! 1. Only requests of this kernel change the image. Therefore the kernel may cache every reply forever
-//!    ([`FOREVER`]), including replies that a name does not exist. The exception is a mount with
-//!    `allow_root`, which must check the caller of each request.
+//! 1. Only requests from this kernel change the image. Therefore the kernel may cache every reply
+//!    forever ([`FOREVER`]), including replies that a name does not exist. The exception is a mount
+//!    with `allow_root`, which must check the caller of each request.
 //! 2. On a writable mount, each reply that contains a node number is counted before it is sent
 //!    ([`Operations::count_node_lookup`]). On a read-only mount, nothing is counted, because node numbers
 //!    stay valid ([`crate::node`]).
@@ -243,8 +243,8 @@ impl Operations {
 
     /// Lists a directory from `cookie` on, until `emit` returns `Break`.
     ///
-    /// If reading fails after the first entry, the listing ends without an error. The kernel requests the
-    /// entries after the last one, and this request returns the error.
+    /// If reading fails after the first entry, the listing ends without an error. The kernel then
+    /// requests the remaining entries, and this request returns the error.
     pub(crate) fn read_dir(
         &self,
         node: NodeId,
@@ -315,8 +315,9 @@ pub(crate) fn inode_of(node: NodeId) -> Answer<Ino> {
     node.ino().ok_or(Errno::UCLEAN)
 }
 
-/// Returns the node number for a directory entry. Only `..` may refer to the root, because the kernel rejects a
-/// root directory that is its own child. Another entry that refers to the root gets an invalid number.
+/// Returns the node number for a directory entry. Only `..` may refer to the root, because the kernel
+/// rejects a root directory that is its own child. For any other entry that refers to the root, returns
+/// [`NodeId::INVALID`].
 fn child_node(name: &[u8], ino: Ino) -> NodeId {
     if ino == Ino::ROOT && name != b".." {
         NodeId::INVALID

@@ -31,8 +31,8 @@ pub struct Unmounter {
 }
 
 impl Unmounter {
-    /// Unmounts the mount. If it is in use, detaches it from its mount point; it then ends when its last file
-    /// is closed. [`Server::serve`] returns when the mount has ended.
+    /// Unmounts the mount. If the mount is in use, detaches it from its mount point; the mount then ends
+    /// when its last file is closed. [`Server::serve`] returns when the mount has ended.
     pub fn unmount(&self) -> Result<Unmounted> {
         unmount_own(&self.entry)
     }
@@ -92,10 +92,10 @@ impl Server {
     /// that it returns is dropped after the unmount. If `ready` fails, the volume is unmounted without being
     /// served.
     ///
-    /// After the unmount, the volume is closed, `end_recording` is called, and the socket is removed, in this
-    /// order. Therefore, if no process listens on the socket, the image is no longer in use. `end_recording`
-    /// must return the reason if the recording is incomplete. Clients that wait on the socket receive this
-    /// reason, or the error of the close.
+    /// After the unmount, the volume is closed, `end_recording` is called, and the socket is removed, in
+    /// this order. Therefore, if no process listens on the socket, the image is no longer in use. If the
+    /// recording is incomplete, `end_recording` must return the reason. Clients that wait on the socket
+    /// receive this reason, or the error of the close.
     ///
     /// # Errors
     /// Returns [`Error::Session`] if the connection to the kernel failed, [`Error::NotReady`] if `ready`

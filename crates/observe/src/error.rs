@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The result of a statistics query, or of listening for queries.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of a query of a mount's server, or of serving statistics or metrics.
+/// An error in a query to a mount's server, or in serving statistics or metrics.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

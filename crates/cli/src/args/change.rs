@@ -8,12 +8,12 @@ use std::path::PathBuf;
 
 /// Write a file, or standard input, into an image
 ///
-/// The file appears in the image only when it is complete. If the command fails, the image is
-/// unchanged.
+/// The file becomes visible in the image only when it is complete. If the command fails, the image
+/// is unchanged.
 ///
 /// A new file belongs to you, and has the permissions of the source. If the destination exists, the
-/// new file takes the owner, permissions, attributes and flags of the old file. Other hard links of
-/// the old file keep the old content.
+/// new file inherits the owner, permissions, attributes and flags of the old file. Other hard links
+/// of the old file keep the old content.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

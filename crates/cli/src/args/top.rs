@@ -8,8 +8,8 @@ use std::time::Duration;
 /// Watch the caches of a mount
 ///
 /// Shows hit rates, hash chains, readahead, device accesses and memory on the terminal, and
-/// refreshes these numbers every second. If the output is not a terminal, the numbers are printed
-/// as text, once or --count times.
+/// refreshes these numbers every second. If the output is not a terminal, the command prints the
+/// numbers as text, once or as often as --count specifies.
 ///
 /// Only root and the user who mounted the image can use this command.
 #[derive(Debug, Args)]
@@ -26,9 +26,9 @@ Examples:
   larder top --json --count 60 /mnt/disk | jq .rates.page.lookups_s
 
 JSON, one line for each refresh:
-  elapsed_s: seconds since the previous line; not in the first line
-  rates: since the previous line; not in the first line. A key that ends in _s
-    is a rate per second.
+  elapsed_s: seconds since the previous line; absent from the first line
+  rates: since the previous line; absent from the first line. The value of a
+    key that ends in _s is a rate per second.
     page, buffer, dentry, inode, with these keys each: lookups_s, hit_rate,
       links_per_hit, links_per_miss (entries of a hash chain that a lookup
       compares), inserted_s, removed_s. A ratio is null if its divisor is 0.
@@ -42,7 +42,7 @@ JSON, one line for each refresh:
 Exit codes on a terminal:
   0        you quit, N refreshes of --count were shown, or the image was
            unmounted
-  1        the server of the mount does not answer any more
+  1        the server of the mount stopped responding
   128 + N  signal N ended the command")]
 pub(crate) struct TopArgs {
     /// Mount point
@@ -61,8 +61,8 @@ pub(crate) struct TopArgs {
     pub json: bool,
     /// Stop after N refreshes
     ///
-    /// By default, text that is not shown on a terminal is printed once. The terminal view and
-    /// --json continue without a limit.
+    /// Without this option, the terminal view and --json continue without a limit. Text for a file
+    /// or a pipe is printed once.
     #[arg(long, value_name = "N", value_parser = count::within(1..=u64::MAX))]
     pub count: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! The command `larder fuse2fs`: mounts an image with the arguments of fuse2fs. A link with the name
-//! `fuse2fs` to larder runs this command, so that programs that call fuse2fs can use larder.
+//! The command `larder fuse2fs`: mounts an image with the arguments of fuse2fs. A link to larder with the
+//! name `fuse2fs` runs this command, so that programs that call fuse2fs can use larder.
 //!
 //! Model: fuse2fs of e2fsprogs. All options in its `--help` are accepted, and those that have no effect in
 //! larder are ignored. There are three differences: the kernel checks permissions unless `fakeroot` is given,

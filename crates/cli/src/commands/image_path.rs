@@ -40,7 +40,8 @@ impl<'a> ImagePath<'a> {
         }
     }
 
-    /// Parses an argument with [`ImagePath::parse`]. Fails if the argument has not the form `IMAGE:/path`.
+    /// Parses an argument with [`ImagePath::parse`]. Fails if the argument does not have the form
+    /// `IMAGE:/path`.
     pub(super) fn required(text: &'a OsStr) -> Result<Self> {
         Self::parse(text).ok_or_else(|| Failure::Usage {
             message: format!(
@@ -104,7 +105,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Returns the target at `path`. The directory that is to contain the last name must exist.
+    /// Returns the target at `path`. The directory before the last name must exist.
     pub(super) fn of(volume: &Volume, path: &[u8]) -> Result<Self> {
         let (directory, name) = split(path).ok_or_else(|| {
             Failure::new(format!(
@@ -173,8 +174,8 @@ pub(super) fn directory(volume: &Volume, path: &[u8]) -> Option<Ino> {
     (metadata.kind == FileKind::Directory).then_some(ino)
 }
 
-/// Splits a path into its directory and its last name. Returns `None` if the last name is `.` or `..`, or
-/// if the path has none, because such a name cannot be created or removed.
+/// Splits a path into its directory and its last name. Returns `None` if the path has no last name, or if
+/// the last name is `.` or `..`, which cannot be created or removed.
 pub(super) fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = path.iter().rposition(|&byte| byte != b'/')? + 1;
     let start = path[..end]

@@ -11,8 +11,8 @@ pub(crate) const NAME: &str = "lab";
 
 const PROGRAM: &str = "larder-lab";
 
-/// Replaces this process by larder-lab, which is searched in the directory of this program, and then in
-/// PATH.
+/// Replaces this process by larder-lab. Searches for larder-lab in the directory of this program, and
+/// then in PATH.
 pub(crate) fn run(args: &[OsString]) -> Result<ExitCode> {
     let beside = std::env::current_exe()?.with_file_name(PROGRAM);
     for program in [beside.as_os_str(), PROGRAM.as_ref()] {

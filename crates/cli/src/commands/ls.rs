@@ -13,7 +13,8 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
-/// A listed file. If its attributes cannot be read, they are unknown, and the failure is reported.
+/// A listed file. If its attributes cannot be read, `metadata` is `None`, and the failure is
+/// reported.
 struct Entry {
     name: Vec<u8>,
     ino: Ino,

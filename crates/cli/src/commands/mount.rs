@@ -123,9 +123,8 @@ pub(super) fn serve(
     })
 }
 
-/// Starts a thread that unmounts at the first signal. If files are still open then, the server runs on
-/// until they are closed. A second signal ends the server at once, even if files are open; the mount
-/// then ends too.
+/// Starts a thread that unmounts at the first signal. If files are still open, the server continues to run
+/// until they are closed. A second signal ends the server and the mount at once, even if files are open.
 fn unmount_on_signal(mut signals: Signals, unmounter: Unmounter) -> io::Result<()> {
     std::thread::Builder::new()
         .name("larder-signals".to_owned())

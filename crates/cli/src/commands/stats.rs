@@ -39,7 +39,8 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// If no cache, or not the page cache, has had lookups yet, prints a note that explains why.
+/// Prints a note with an explanation if there were no lookups yet, in any cache or in the page
+/// cache.
 fn note_no_lookups(stats: &Stats) {
     if stats.caches().iter().all(|(_, cache)| cache.lookups == 0) {
         print_note(
@@ -126,7 +127,8 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// If there is a reason `why` something ended, prints it after the label `what`.
+/// Prints the reason `why` something ended after the label `what`. Prints nothing if `why` is
+/// `None`.
 fn print_end(out: &mut dyn Write, what: &str, why: Option<&String>) -> io::Result<()> {
     match why {
         Some(why) => writeln!(out, "           {what}: {}", name::escaped(why.as_bytes())),

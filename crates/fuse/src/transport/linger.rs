@@ -11,8 +11,8 @@
 //! processors are idle.
 //!
 //! # Cost
-//! Polling uses at most one [`POLL_TIME`] of processor time for each request. If polling never succeeds, it
-//! uses this time only for one in [`MAX_SKIPPED`] requests.
+//! Polling uses at most one [`POLL_TIME`] of processor time for each request. If polling never succeeds,
+//! threads eventually poll for only one in [`MAX_SKIPPED`] requests.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;

@@ -10,9 +10,9 @@
 //! wait for requests, when
 //!
 //! - a request starts that may take long (a sync, a read from the device), and no thread waits;
-//! - the watcher, a thread that checks once in [`TICK`], finds that no thread waits and that no request
-//!   has started since its last check: the request in progress waits for a device or a lock;
-//! - the volume is unmounted. A parked thread checks this itself, once in [`UNMOUNT_CHECK_INTERVAL`].
+//! - the watcher, a thread that checks once per [`TICK`], finds that no thread waits and that no
+//!   request has started since its last check: the request in progress waits for a device or a lock;
+//! - the volume is unmounted. A parked thread checks this itself, once per [`UNMOUNT_CHECK_INTERVAL`].
 //!
 //! # Invariants
 //! 1. Each thread waits, answers a request, or is parked. `waiting` counts the threads that wait and the
@@ -70,7 +70,7 @@ struct State {
     /// The number of requests that have started.
     requests: u64,
     watcher_sleeps: bool,
-    /// Whether the session has ended: the watcher ends, and no thread parks.
+    /// Whether the session has ended. If so, the watcher exits, and threads do not park.
     closed: bool,
 }
 
@@ -126,7 +126,7 @@ impl Parking {
     }
 
     /// Records the start of a request that may wait for the device. If no thread waits for the next
-    /// request, wakes one.
+    /// request, wakes a parked thread, if one exists.
     pub(super) fn begin_long(&self) -> Handling<'_> {
         let mut state = self.shared.begin();
         if state.waiting == 0 {

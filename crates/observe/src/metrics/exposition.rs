@@ -92,7 +92,7 @@ const MBCACHES: &[Metric<MbCacheStats>] = metrics! { "larder_mbcache_"
     gauge entries, "Entries.";
     gauge limit_entries, "Maximum number of entries.";
     gauge buckets, "Buckets.";
-    gauge entry_bytes, "Memory for each entry without buckets, in bytes.";
+    gauge entry_bytes, "Memory for each entry, excluding buckets, in bytes.";
     gauge bytes, "Memory used by entries and buckets, in bytes.";
     counter lookups, "Lookups of a key.";
     counter hits, "Lookups that found an entry.";

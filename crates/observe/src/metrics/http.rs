@@ -46,8 +46,8 @@ fn refusal(status: &str, what: &str) -> Vec<u8> {
     response(status, PLAIN, &format!("{what}\n"), false)
 }
 
-/// Returns a response with `status`, to which further header lines may be appended. The response closes
-/// the connection.
+/// Returns a response with `status`, which may contain further header lines after the status. The
+/// response contains `Connection: close`.
 fn response(status: &str, kind: &str, body: &str, is_head: bool) -> Vec<u8> {
     let len = body.len();
     let body = if is_head { "" } else { body };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// The maximum time for a response.
 const SERVER_TIME: Duration = Duration::from_secs(10);
-/// The maximum time in which a server that was unmounted must write all changes to the image.
+/// The maximum time for which a client waits, after an unmount, until the server has written all changes.
 const CLOSE_TIME: Duration = Duration::from_hours(1);
 /// The interval between checks whether a server has exited.
 const EXIT_CHECK: Duration = Duration::from_millis(5);
@@ -93,8 +93,8 @@ impl Mount {
         self.sockets().any(|path| UnixStream::connect(path).is_ok())
     }
 
-    /// Requests that the server reports the result of closing its volume. This must be called before
-    /// the unmount. Returns `None` if the request fails.
+    /// Requests the result of closing the volume, which the server sends when the volume is closed. This
+    /// must be called before the unmount. Returns `None` if the request fails.
     #[must_use]
     pub fn request_close(&self) -> Option<Closing> {
         let mut stream = self.connect().ok()?;
@@ -103,7 +103,7 @@ impl Mount {
         Some(Closing(stream))
     }
 
-    /// Waits until the server, after the unmount, has closed its image, or until `deadline`. A server that
+    /// Waits after an unmount until the server has closed its image, or until `deadline`. A server that
     /// has closed its image no longer listens on the socket.
     pub fn await_server_exit(&self, deadline: Instant) {
         while Instant::now() < deadline && self.is_answering() {

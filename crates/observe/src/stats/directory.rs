@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub struct Mount {
     /// The mount point. It is used only in messages.
     pub mountpoint: PathBuf,
-    /// The major and minor device number of the mount. They are the name of the socket.
+    /// The major and minor device number of the mount. The name of the socket consists of both numbers.
     pub device: (u32, u32),
     /// The ID of the user who mounted the image.
     pub owner: u32,
@@ -29,8 +29,8 @@ impl Mount {
         format!("{major}-{minor}.sock")
     }
 
-    /// Returns the path at which a server of this process's user must create its socket. Creates the
-    /// directory if necessary.
+    /// Returns the path at which a server that runs as the user of this process must create its socket.
+    /// Creates the directory if necessary.
     pub(super) fn own_socket(&self) -> Result<PathBuf> {
         let directory = make(rustix::process::geteuid().as_raw())?;
         Ok(directory.join(self.socket_name()))

@@ -2,9 +2,9 @@
 //! connections of clients that wait for the end of the mount are kept open meanwhile.
 //!
 //! The name of the socket is the mount's device number. After an unmount, the kernel may assign this number
-//! to another mount, whose server then replaces the socket's file before this server ends. Therefore the
-//! thread is ended through a separate socket pair and not through the file, and the file is removed only
-//! if it was created by this server.
+//! to another mount, whose server then replaces the socket's file before this server ends. Therefore a
+//! separate socket pair, not the file, is used to end the thread, and this server removes the file only if
+//! it created the file.
 
 use super::directory::Mount;
 use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};
@@ -37,7 +37,7 @@ const RETRY_TIME: Timespec = Timespec {
 pub struct Listener {
     /// The file of the socket. It is removed after the listener has ended.
     _socket: SocketFile,
-    /// The end of a socket pair whose closing ends the thread.
+    /// One end of a socket pair. Closing it ends the thread.
     running: UnixStream,
     /// The thread, which returns the connections of clients that wait for the end of the mount.
     thread: JoinHandle<Vec<UnixStream>>,
@@ -124,8 +124,8 @@ impl Listener {
     }
 }
 
-/// Answers clients until the peer of the socket `stopped` is closed. Then answers the clients that have
-/// connected before, and returns.
+/// Answers clients until the peer of the socket `stopped` is closed. Then answers the clients that are
+/// already connected, and returns.
 fn listen(
     listener: &UnixListener,
     stopped: &UnixStream,

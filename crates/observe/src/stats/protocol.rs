@@ -54,10 +54,10 @@ pub(super) fn send(stream: &mut UnixStream, message: &impl Serialize) -> io::Res
     stream.write_all(&line)
 }
 
-/// Receives one line of JSON, which must have at most `limit_bytes` bytes and be complete at `deadline`.
+/// Receives one line of JSON, which must have at most `limit_bytes` bytes and be complete by `deadline`.
 ///
 /// # Errors
-/// Returns `TimedOut` if the line is not complete at `deadline`, and `InvalidData` if the line is too long
+/// Returns `TimedOut` if the line is not complete by `deadline`, and `InvalidData` if the line is too long
 /// or invalid.
 pub(super) fn receive<T: DeserializeOwned>(
     stream: &mut UnixStream,

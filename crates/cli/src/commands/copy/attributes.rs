@@ -2,8 +2,8 @@
 //! this order, because setting the owner clears set-id bits and capabilities, and setting an access control
 //! list changes the permissions.
 //!
-//! Setting owners and some attributes requires root. Metadata that this user may not set is left out. If the
-//! owner is left out, the set-id bits are left out as well. An attribute that cannot be set for another
+//! Setting owners and some attributes requires root. The copy omits metadata that the calling user may not
+//! set. If it omits the owner, it also omits the set-id bits. An attribute that cannot be set for another
 //! reason, such as its size, is reported after all other metadata is set.
 
 use super::content::written;
@@ -23,8 +23,8 @@ use std::os::unix::ffi::OsStrExt;
 struct Failed(Vec<String>);
 
 impl Failed {
-    /// Records a failure to set the attribute `name`. A failure is only logged if the destination does not
-    /// support the attribute, or the user may not set it.
+    /// Records a failure to set the attribute `name`. If the destination does not support the attribute, or
+    /// the user may not set it, the failure is only logged.
     fn note(&mut self, name: &[u8], set: Result<(), Errno>) {
         let name = name::escaped(name);
         match set {
@@ -90,8 +90,8 @@ pub(super) fn set_unopened(
     failed.result()
 }
 
-/// Returns the extended attributes of a file. If one of them cannot be read, logs a warning and returns
-/// none, so that the file is copied without attributes.
+/// Returns the extended attributes of a file. If one of them cannot be read, logs a warning and returns an
+/// empty list, so that the file is copied without attributes.
 fn attributes(volume: &Volume, metadata: &Metadata) -> Vec<(Vec<u8>, Vec<u8>)> {
     let read = volume.xattrs(metadata.ino).and_then(|names| {
         names

@@ -328,7 +328,7 @@ impl<'a> InwardCopy<'a> {
             let (start_bytes, end_bytes) = match data_run(file, at_bytes, size_bytes) {
                 Ok(Some(run)) => run,
                 Ok(None) => {
-                    // If the file ends in a hole, writing the data has not set its size.
+                    // If the file ends in a hole, writing the data has not set the size of the copy.
                     at_bytes = size_bytes;
                     let grown = self.volume.truncate(copy, size_bytes);
                     grown.map_err(|error| self.written(&error))?;
@@ -392,8 +392,8 @@ fn data_run(file: &File, at_bytes: u64, size_bytes: u64) -> Result<Option<(u64, 
     Ok(Some((start_bytes, end_bytes.min(size_bytes))).filter(|(start, end)| start < end))
 }
 
-/// Returns the last name of the path `source`, or `None` if the path has no last name, such as `.`, and so
-/// stands for the content of a directory.
+/// Returns the last name of the path `source`. Returns `None` for a path without a last name, such as `.`,
+/// which stands for the content of a directory.
 fn own_name(source: &Path) -> Option<&[u8]> {
     let bytes = source.as_os_str().as_bytes();
     let name = bytes
@@ -402,8 +402,8 @@ fn own_name(source: &Path) -> Option<&[u8]> {
     (!matches!(name, b"." | b"..")).then_some(name)
 }
 
-/// Returns the attributes with which a copy is created. Only its owner has access until its metadata is
-/// complete.
+/// Returns the attributes with which a copy is created. Only the owner has access to the copy until the
+/// metadata of the copy is complete.
 fn new(metadata: &Metadata) -> NewFile {
     NewFile {
         permissions: if metadata.is_dir() { 0o700 } else { 0o600 },

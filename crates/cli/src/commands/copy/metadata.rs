@@ -1,5 +1,6 @@
 //! The metadata that a copy into an image keeps: owner, attributes, permissions and times. They are set in
-//! this order, because a later step may change what an earlier step has changed, but must not be undone by it.
+//! this order, because setting the owner clears set-id bits and capabilities, and setting an access control
+//! list changes the permissions.
 //!
 //! No privilege is required: a user who may write to the image file may set any owner in the image.
 
@@ -82,8 +83,8 @@ pub(super) fn set_times(volume: &Volume, copy: Ino, metadata: &Metadata) -> lard
     volume.set_attributes(copy, &times).map(drop)
 }
 
-/// Copies the extended attributes of the file at `path` to `copy`. Skips attributes that this user may not
-/// read. Returns a message for each other attribute that could not be read or set.
+/// Copies the extended attributes of the file at `path` to `copy`. Skips attributes that the calling user
+/// may not read. Returns a message for each other attribute that could not be read or set.
 fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<NotKept> {
     let mut names = vec![0; MAX_XATTR_BYTES];
     let len = match llistxattr(path, names.as_mut_slice()) {
@@ -104,7 +105,7 @@ fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<NotKept> {
     {
         let len = match lgetxattr(path, OsStr::from_bytes(name), value.as_mut_slice()) {
             Ok(len) => len,
-            // The attribute was removed after the names were listed, or this user may not read it.
+            // The attribute was removed after the names were listed, or the user may not read it.
             Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::NOTSUP) => continue,
             Err(errno) => {
                 not_kept.push(NotKept {

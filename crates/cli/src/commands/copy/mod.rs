@@ -111,7 +111,7 @@ fn outward(
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
-/// Copies one source. Reports each file that could not be copied, and returns false if there was one.
+/// Copies one source. Reports each file that could not be copied. Returns true if all files were copied.
 fn copy_one(
     volume: &Volume,
     source: &[u8],

@@ -53,7 +53,8 @@ struct Level {
 /// The result of setting the metadata of a copied file. An error does not make the copy invalid.
 type Kept = Result<()>;
 
-/// Returns whether a file that is created with this name is in the directory in which it is created.
+/// Returns whether `name` can only refer to an entry of the directory in which it is looked up. Names such
+/// as `..` or `a/b` can refer to files outside the directory.
 pub(super) fn is_plain_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
 }
@@ -71,7 +72,7 @@ impl<'a> TreeCopy<'a> {
         }
     }
 
-    /// Returns whether a file could not be copied. The reason was already reported.
+    /// Returns true if at least one file could not be copied. The reason was already reported.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed
     }
@@ -147,8 +148,8 @@ impl<'a> TreeCopy<'a> {
                 ControlFlow::Break(())
             }
         });
-        // If a damaged directory returns the same position again, its listing would never end. It is
-        // treated as complete.
+        // If a damaged directory returns the same position again, its listing would never end. The listing
+        // is then treated as complete.
         level.is_listed = level.batch.len() < BATCH || level.next_cookie == from;
         if let Err(error) = listed {
             level.is_listed = true;
@@ -216,8 +217,8 @@ impl<'a> TreeCopy<'a> {
         })
     }
 
-    /// Sets the metadata of a directory whose content is copied. The metadata cannot be set earlier, because
-    /// the directory must be writable, and creating its entries changes its times.
+    /// Sets the metadata of a directory after its content was copied. The metadata cannot be set earlier,
+    /// because the directory must be writable, and creating its entries changes its times.
     fn leave(&mut self, level: &Level) {
         if let Err(error) = attributes::set_open(self.volume, &level.metadata, &level.copy) {
             self.report(&level.source, &error);
@@ -316,7 +317,7 @@ fn made_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
         Errno::NOTDIR | Errno::LOOP => {
             Failure::new("cannot create the directory: another file has its name")
         }
-        Errno::MFILE => Failure::new("the tree has more levels than the limit of open files"),
+        Errno::MFILE => Failure::new("the tree has more levels than the limit on open files"),
         errno => written(errno),
     })
 }

@@ -2,14 +2,14 @@
 //! was mounted.
 //!
 //! # Model
-//! The command works as top(1), for a mount. [`poller`] queries the mount's server. [`change`] compares two
-//! replies. [`screen`] lays out the result, and [`view`] shows it on a terminal. If the output is not a
-//! terminal, the same layout is printed as text.
+//! top(1), for a mount. [`poller`] queries the mount's server. [`change`] compares two replies. [`screen`]
+//! lays out the result, and [`view`] shows it on a terminal. If the output is not a terminal, the same
+//! layout is printed as text.
 //!
 //! # Cost
 //! A refresh queries all counts and the histogram of the chosen cache. The histogram dominates the cost,
-//! because the server visits every bucket of that cache. The histogram of another cache is queried at every
-//! tenth refresh.
+//! because the server visits every bucket of that cache. At every tenth refresh, the histogram of one other
+//! cache is queried too.
 
 mod change;
 mod help;

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The interval, in refreshes, at which the histogram of a cache that is not chosen is queried.
+/// The number of refreshes after which the histogram of one other cache is queried. The other caches take
+/// turns.
 const OTHER_CACHE_INTERVAL: u64 = 10;
 
 /// The counts and the histogram of one refresh.
@@ -21,7 +22,7 @@ pub(super) struct Sample {
     pub report: HistogramReport,
 }
 
-/// A client of a mount's server. It keeps the values that not every refresh queries.
+/// A client of a mount's server. It stores the last result of queries that are not made at every refresh.
 #[derive(Debug)]
 pub(super) struct Poller {
     mountpoint: PathBuf,

@@ -31,7 +31,7 @@ pub(super) struct Screen<'a> {
     /// The reason why the values could not be updated, if the last query failed.
     pub notice: Option<&'a str>,
     pub shows_help: bool,
-    /// Whether keys have an effect. Their help line is shown only then.
+    /// Whether keys have an effect. If not, the line that explains them is omitted.
     pub has_keys: bool,
     /// Whether colours are used. The text contains everything that the colours show.
     pub has_colours: bool,
@@ -100,8 +100,8 @@ impl Screen<'_> {
         let tables = self.stats().tables.to_string();
         let base = tables.split('+').next().unwrap_or_default();
         let interval = format!("every {} s", self.interval.as_secs_f64());
-        // The mount point is shown in any case, because it identifies this view. The tables and the
-        // interval are shown only if they fit.
+        // The mount point is always shown, because it identifies this view. The tables and the interval
+        // are shown only if they fit.
         let available = usize::from(area.width).saturating_sub(title.width() + 2);
         let texts = [
             format!("tables {tables}, {interval}"),
@@ -133,8 +133,8 @@ impl Screen<'_> {
         ))
     }
 
-    /// Returns the line for a problem of the query, the volume or the recording, or for the progress of a
-    /// recording. The line is empty if there is none of these.
+    /// Returns the line that shows a problem of the query, the volume or the recording, or the progress
+    /// of a recording. Without a problem or a recording, the line is empty.
     fn notice(&self) -> Line<'static> {
         let writing = self.stats().writing.as_ref();
         let read_only = writing.and_then(|writing| writing.read_only_because.as_deref());

@@ -184,7 +184,7 @@ impl<'a> View<'a> {
             Ok(sample) => {
                 let last = std::mem::replace(&mut self.now, sample);
                 // After a key press, the server is queried before the interval has passed. The time since
-                // the last reply is then too short for rates per second, so the comparison is not changed.
+                // the last reply is then too short for rates per second, so `before` is kept.
                 let is_regular = self.now.at.duration_since(last.at) > self.args.interval / 2;
                 if is_regular || self.before.is_none() {
                     self.before = Some(last);
