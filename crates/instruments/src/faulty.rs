@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A device that forwards all calls to another device, except the calls that its plan fails. These return
 /// `EIO`, or the errno set by [`with_errno`](FaultyDevice::with_errno).
 ///
-/// The plan is fixed when the device is created. Reads, writes (including discards) and flushes are numbered
-/// from 0 in the order of the calls: each kind has its own numbers, and all calls together have another
-/// sequence of numbers. A single-threaded test therefore has the same faults in every run. A failed write
-/// writes the first half of its first buffer to the other device.
+/// The plan is fixed when the device is created. Reads, writes (including discards) and flushes are
+/// numbered from 0 in the order of the calls. Each kind has a sequence of numbers of its own, and all calls
+/// together have another sequence. A single-threaded test therefore has the same faults in every run. A
+/// failed write writes the first half of its first buffer to the other device.
 #[derive(Debug)]
 pub struct FaultyDevice {
     inner: Arc<dyn BlockDevice>,

@@ -32,7 +32,8 @@ pub struct PowerCuts<'a> {
 }
 
 impl<'a> PowerCuts<'a> {
-    /// Creates the position before the first of `changes`. `device` is the device before these changes.
+    /// Creates an instance whose position is before the first of `changes`. `device` has the content before
+    /// these changes.
     #[must_use]
     pub fn new(device: &OverlayDevice, changes: &'a [ChangeRecord]) -> Self {
         Self {
@@ -126,7 +127,7 @@ enum Survival {
     AllBut(usize),
     /// Only this write.
     Only(usize),
-    /// Each write with this probability, in eighths. A quarter of the writes are torn instead: any of their
+    /// Each write, with this probability in eighths. A quarter of the writes are torn instead: any of their
     /// sectors may be on the medium.
     Eighths(u64),
 }

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// A device that performs requests of [`BlockDevice::submit`] on a thread of its own, in an order that a
-/// seed determines, and does not answer some of them. Calls that wait are forwarded.
+/// A device that performs the requests of [`BlockDevice::submit`] on a thread of its own, in an
+/// order that a seed determines, and does not answer some of them. Blocking calls are forwarded.
 #[derive(Debug)]
 pub struct ReorderingDevice {
     inner: Arc<dyn BlockDevice>,
@@ -35,7 +35,7 @@ struct State {
 }
 
 impl ReorderingDevice {
-    /// Forwards to `inner`, in an order chosen by `seed`.
+    /// Creates a device that performs requests on `inner`, in an order that `seed` determines.
     ///
     /// # Panics
     /// Panics if no thread can be started.
@@ -66,7 +66,8 @@ impl ReorderingDevice {
         self
     }
 
-    /// Holds all requests, or completes those that are held and all later ones.
+    /// Holds all requests if `is_held` is true. Otherwise releases the held requests, and performs
+    /// all later ones.
     pub fn hold(&self, is_held: bool) {
         self.shared.state.lock().is_held = is_held;
         self.shared.changed.notify_all();
@@ -81,8 +82,8 @@ impl ReorderingDevice {
 }
 
 impl Shared {
-    /// Waits for a request, and returns one of those that wait, at random. Returns `None` once the
-    /// device is dropped and no request waits.
+    /// Waits until a request can be performed, and removes and returns a random one. Returns `None`
+    /// if the device was dropped and no request is left.
     fn next(&self, random: &mut Pcg64Mcg) -> Option<Request> {
         let mut state = self.state.lock();
         loop {
@@ -154,7 +155,7 @@ impl Drop for ReorderingDevice {
         self.shared.state.lock().is_closed = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic was reported by the thread.
+            // If the thread panicked, it has already reported the panic.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,8 @@
 //! The command `larder-lab`, which `larder lab` runs: only arguments and output.
 //!
-//! It is a library so that the manual pages and the shell completions are generated from the same
-//! definition that parses, [`command`]. Exit codes and failures are those of `larder`.
+//! The crate is a library, so that manual pages and shell completions are generated from
+//! [`command`], the definition that also parses the arguments. Exit codes and failures are those of
+//! `larder`.
 
 #![forbid(unsafe_code)]
 

@@ -11,7 +11,7 @@
 //! | `Sequential` | `max_pages` is doubled, until `Normal` is advised |
 //! | `Random` | only the requested pages are read; a fault of a mapping reads one page |
 //! | `WillNeed` | the range is read at once, up to the largest window or the largest request of the device |
-//! | `DontNeed` | the pages that are completely inside the range are dropped, and a partial last page of the file |
+//! | `DontNeed` | the pages that are completely inside the range are dropped; so is a partial last page of the file, if the range reaches the end of the file |
 
 use std::ops::Range;
 

@@ -18,16 +18,16 @@
 //! times as many pages as the folios of the previous window. It has at most the size of the largest
 //! folio, and at most the size of the window. Large folios change the windows as follows:
 //!
-//! 1. The end of a window that a marked page triggers is rounded down to a multiple of four times the
-//!    folio size of the previous window. If the largest window is not a multiple of that number, the
-//!    end is rounded down to a multiple of the largest power of two that divides the largest window.
-//!    With single pages, the rule is the same, so the end is rounded down to at most four pages.
+//! 1. The end of a window that a marked page triggers is rounded down to a multiple of four times the folio
+//!    size of the previous window. If the largest window is not a multiple of that number, the end is
+//!    rounded down to a multiple of the largest power of two that divides the largest window. The same rule
+//!    applies to windows of single pages: their ends are rounded down to a multiple of at most four pages.
 //! 2. The marker is on the folio that contains the first asynchronous page. The folio can start before
 //!    that page. A read of any page of the folio requests the same window as a read of its first page.
 //! 3. If the end of the file cuts a window, the marker stays on its page. With single pages, the
 //!    asynchronous part keeps its size instead.
-//! 4. A folio cannot be used for a range in which a page is cached already. The kernel then reads the
-//!    rest of the window in single pages, as a second window
+//! 4. A folio cannot be used for a range in which a page is already cached. The kernel then reads the rest
+//!    of the window in single pages, as a second window
 //!    ([`FileState::rest_in_single_pages`](crate::FileState::rest_in_single_pages)).
 
 use crate::PageIndex;

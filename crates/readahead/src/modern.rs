@@ -21,7 +21,7 @@
 //! | a missing page | it is the first page of the file, or the page where the last read ended, or the page after that, or the request exceeds the limit | starts at the page and has the initial size; the part after the request is asynchronous, or the second half if the request fills the window |
 //! | | more resident pages are directly before it than the request has | starts at the page; its size is the number of those resident pages, counted twice if they reach back to the start of the file, plus the request; the last page is asynchronous |
 //! | | none of these | the rest of the request; the stored window is not changed |
-//! | a marked page | it belongs to the stored window | starts after the stored window, has the next larger size and is never smaller, all asynchronous |
+//! | a marked page | it belongs to the stored window | starts after the stored window; has the next larger size, and at least the size of the stored window; all asynchronous |
 //! | | it belongs to another stream | starts at the next missing page; its size follows, on the ramp of sizes, the distance to that page plus the request; all asynchronous; no window if no page within the limit is missing |
 //! | a page that a fault misses | none of the following | read-around: the largest window with the page in its middle, the last quarter asynchronous |
 //! | | misses of faults exceed hits by more than 100 | the page alone |
@@ -205,7 +205,8 @@ fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) ->
     Some(state.window)
 }
 
-/// Returns the first page of the asynchronous part, or the page after the window if there is none.
+/// Returns the first page of the asynchronous part, or the page after the window if the window has no such
+/// part.
 fn first_ahead(window: Window) -> PageIndex {
     window.start.plus((window.size - window.async_size).into())
 }
@@ -302,8 +303,8 @@ impl FileState {
         })
     }
 
-    /// Returns the part of the stored window from `from` on, as a window of single pages. It is needed
-    /// where a page is cached already, so that a large folio cannot be used.
+    /// Returns the part of the stored window from `from` on, as a window of single pages. It is needed if a
+    /// page in the range is already cached, so that a large folio cannot be used.
     #[must_use]
     pub fn rest_in_single_pages(&self, from: PageIndex, file_pages: u64) -> Option<Window> {
         let rest = self.window.end().0.saturating_sub(from.0);

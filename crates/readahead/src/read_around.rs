@@ -1,7 +1,7 @@
 //! Read-around: the windows of page faults under `legacy` and `ondemand`.
 //!
-//! Model: for a fault, neither the number of needed pages nor their order is known. Therefore the
-//! largest window is read, with the faulted page in its middle:
+//! Model: when a page is faulted, neither the number nor the order of the pages that will be needed is
+//! known. Therefore the largest window is read, with the faulted page in its middle:
 //!
 //! ```text
 //!        |<-- max/2 -->|<-- max/2 -->|

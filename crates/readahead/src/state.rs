@@ -6,9 +6,8 @@
 //! Cost: at most 128 bytes for each open file. The state is `Copy`, and its owner decides how it is
 //! locked.
 //!
-//! Tunables: `max_pages` is the largest window in pages. The default is [`DEFAULT_MAX_BYTES`], in
-//! pages of 4 KiB. Linux has the same default (`read_ahead_kb` = 128). With 0, there is no readahead
-//! for the file.
+//! Tunables: `max_pages` is the largest window in pages. The default is [`DEFAULT_MAX_BYTES`], in pages of
+//! 4 KiB. Linux has the same default (`read_ahead_kb` = 128). A value of 0 disables readahead for the file.
 
 use crate::folio::Growth;
 use crate::legacy::windows;
@@ -107,8 +106,8 @@ impl FileState {
         }
     }
 
-    /// Returns 0 if random reads are advised, otherwise [`FileState::max_pages`]. Policies in which
-    /// advice of random reads disables readahead use this.
+    /// Returns 0 if random reads are advised, otherwise [`FileState::max_pages`]. Used by the policies in
+    /// which advice of random reads disables readahead.
     pub(crate) fn max_pages_unless_random(&self) -> u32 {
         match self.advice {
             Advice::Random => 0,

@@ -50,7 +50,7 @@ impl Window {
     }
 
     /// Returns the page that is to carry the marker: the first page of the asynchronous part. Returns
-    /// `None` if there is no asynchronous part.
+    /// `None` if the window has no asynchronous part.
     ///
     /// The caller must mark the page only if the page is inserted for this window. A page that was
     /// already present belongs to the window for which it was inserted.
@@ -82,9 +82,9 @@ impl Window {
         Self::unmarked(page, 1)
     }
 
-    /// Returns the part of the window that is inside a file of `file_pages` pages, or `None` if there
-    /// is none. The marker stays on its page. If that page is past the end of the file, the result has
-    /// no marker, because no later window is needed.
+    /// Returns the part of the window that is inside a file of `file_pages` pages, or `None` if the whole
+    /// window is past the end of the file. The marker stays on its page. If that page is past the end of
+    /// the file, the result has no marker, because no later window is needed.
     pub(crate) fn clip(self, file_pages: u64) -> Option<Self> {
         let room = file_pages
             .checked_sub(self.start.0)
@@ -108,7 +108,7 @@ impl Windows {
     /// No window.
     pub const NONE: Self = Self([None, None]);
 
-    /// Appends a window. There must be at most one window before.
+    /// Appends a window. `self` must contain at most one window.
     pub(crate) fn push(&mut self, window: Window) {
         debug_assert!(
             self.0[1].is_none(),

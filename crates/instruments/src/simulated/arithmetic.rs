@@ -29,7 +29,7 @@ pub(super) fn scale(value: u64, times: u64, over: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// Returns the time that the transfer of `len_bytes` takes, or 0 if there is no rate.
+/// Returns the time that the transfer of `len_bytes` takes, or 0 if the rate is unlimited.
 pub(super) fn transfer_ns(len_bytes: u64, bytes_per_second: Option<u64>) -> u64 {
     bytes_per_second.map_or(0, |rate| scale(len_bytes, NANOS_PER_SECOND, rate.max(1)))
 }

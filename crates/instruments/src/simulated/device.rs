@@ -164,8 +164,8 @@ impl SimulatedDevice {
         earliest([done_ns, self.plugged_at_ns, self.service_at_ns]).map(VirtualTime)
     }
 
-    /// Removes and returns the earliest completion that is due at or before `now`, or `None` if there is
-    /// none.
+    /// Removes and returns the earliest completion that is due at or before `now`, or `None` if none is
+    /// due.
     pub fn complete(&mut self, now: VirtualTime) -> Option<Completion> {
         self.advance(now.0, false);
         if self.done.front()?.at > now {
@@ -174,7 +174,8 @@ impl SimulatedDevice {
         self.done.pop_front()
     }
 
-    /// Returns whether at least 7/8 of `nr_requests` read commands are not done. Linux then skips readahead.
+    /// Returns whether the number of read commands that are not done is at least 7/8 of `nr_requests`.
+    /// Linux then skips readahead.
     #[must_use]
     pub fn is_congested(&self) -> bool {
         self.outstanding_reads >= self.model.queue.nr_requests.value * 7 / 8

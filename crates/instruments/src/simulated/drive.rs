@@ -165,7 +165,7 @@ impl Drive {
     }
 
     /// Handles one event that is due at `now_ns`, a time that `next_event_ns` returned. Returns the slot of
-    /// the command that is done, if there is one.
+    /// the command that is done, if the event completes one.
     pub fn step(&mut self, now_ns: u64) -> Option<usize> {
         if let Some(slot) = self.pop_done(now_ns) {
             return Some(slot);
@@ -336,8 +336,8 @@ impl Drive {
         };
     }
 
-    /// Starts a write if the drive has been idle for `write_delay_ns`; otherwise sets the time at which it
-    /// will have been. Called when no read waits and the write cache has room.
+    /// Starts a write if the drive has been idle for `write_delay_ns`. Otherwise sets the time at which the
+    /// drive will have been idle that long. Called when no read waits and the write cache has room.
     fn decide_write_later(&mut self, now_ns: u64) {
         let idle_since_ns = self
             .interface_free_at_ns
@@ -384,8 +384,8 @@ impl Drive {
             .map(|(begin_at_ns, (_, index))| (begin_at_ns, index))
     }
 
-    /// Returns the start of the run in the write cache that begins to pass under the head soonest, preceded
-    /// by the time.
+    /// Returns the time at which a run in the write cache begins to pass under the head, and the start of
+    /// the run. Selects the run that begins soonest.
     fn next_write(&self, now_ns: u64) -> Option<(u64, u64)> {
         if self.writes.is_empty() {
             return None;

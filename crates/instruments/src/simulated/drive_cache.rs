@@ -49,8 +49,8 @@ impl ReadCache {
         }
     }
 
-    /// Returns the end of the segment that contains the byte at `start_bytes`, or `start_bytes` if there is
-    /// none.
+    /// Returns the end of the segment that contains the byte at `start_bytes`, or `start_bytes` if that
+    /// byte is not cached.
     pub fn cached_end(&self, start_bytes: u64) -> u64 {
         self.index_of(start_bytes)
             .map_or(start_bytes, |index| self.segments[index].end_bytes)

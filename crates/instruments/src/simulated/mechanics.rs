@@ -145,8 +145,8 @@ impl Mechanics {
         }
     }
 
-    /// Returns the first byte of the outermost zone in which a sequential reader gets at most this rate, or
-    /// the first byte of the innermost zone if all zones are faster.
+    /// Returns the first byte of the outermost zone in which a sequential reader reaches at most this rate,
+    /// or the first byte of the innermost zone if all zones are faster.
     pub fn offset_with_rate(&self, bytes_per_second: u64) -> u64 {
         let track_ns = self.revolution_ns + self.track_switch_ns;
         self.zones
@@ -217,7 +217,7 @@ impl Mechanics {
         }
     }
 
-    /// Returns when the head reaches `spot` if it leaves its track at `depart_at_ns`.
+    /// Returns the times at which the head reaches `spot` if it leaves its track at `depart_at_ns`.
     pub fn approach(&self, head: Head, depart_at_ns: u64, spot: Spot, is_write: bool) -> Approach {
         let arrive_at_ns = if head.track == spot.track {
             depart_at_ns.max(head.ready_at_ns)
@@ -331,8 +331,8 @@ impl SeekCurve {
         let full_ns = nanos(model.seek_full_stroke.value);
         let knee = ONE / 1000 * model.seek_root_permille.value;
         let knee_root = knee.isqrt();
-        // Let s be the square root of the knee. A seek over all cylinders takes settle_ns + root_ns * (s + (1
-        // - s * s) / (2 * s)), which gives root_ns.
+        // Let s be the square root of the knee. A seek over all cylinders takes
+        // `settle_ns + root_ns * (s + (1 - s * s) / (2 * s))`. This equation gives `root_ns`.
         let root_ns = scale(
             full_ns - settle_ns,
             2 * knee_root * ROOT_ONE,
@@ -442,7 +442,7 @@ mod tests {
             let (next, at_ns) = mechanics.stream(start, begin_ns, cut, u64::MAX);
             assert_eq!(next, cut);
             assert_eq!(mechanics.stream(next, at_ns, end, u64::MAX), whole);
-            // If the head is already there, there is no wait.
+            // A head that is already at the next byte does not wait.
             let place = mechanics.place(next);
             let head = Head {
                 track: place.track,

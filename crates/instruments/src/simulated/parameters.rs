@@ -171,7 +171,7 @@ pub struct StripedUnits {
     pub read_time: SourcedValue<Duration>,
 }
 
-/// The error of a search for a device model whose name is unknown.
+/// The error if no device model has the given name.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("unknown device model '{name}'; available: {known}")]
 pub struct UnknownModel {
@@ -209,9 +209,9 @@ impl DeviceModel {
             })
     }
 
-    /// Returns the start of the first zone of a disk in which a sequential reader gets at most this rate.
-    /// (The outer zones have lower offsets and are faster.) Returns the start of the last zone if all zones
-    /// are faster, and 0 for a device that is not a disk.
+    /// Returns the start of the first zone of a disk in which a sequential reader reaches at most this
+    /// rate. (The outer zones have lower offsets and are faster.) Returns the start of the last zone if all
+    /// zones are faster, and 0 for a device that is not a disk.
     #[must_use]
     pub fn offset_with_rate(&self, bytes_per_second: u64) -> u64 {
         match &self.service {

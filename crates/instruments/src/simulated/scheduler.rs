@@ -262,7 +262,7 @@ impl Lane {
         let command = self.sorted.remove(&key)?;
         self.keys[command.slot] = None;
         self.position_bytes = command.end_bytes;
-        // Remove commands that were sent to the device here also, since `expired` may not be called for a
+        // Also remove commands here that were sent to the device, since `expired` may not be called for a
         // long time.
         while let Some(oldest) = self.arrivals.front()
             && self.keys[oldest.slot].is_none_or(|key| key.1 != oldest.number)
@@ -312,7 +312,7 @@ mod tests {
             Some(50)
         );
         let mut table = CommandTable::default();
-        // The command needs its own table: slots are unique only within the scheduler's lane.
+        // The new table assigns slots from 0 again. Skip the slots of the commands in the scheduler.
         for request in [RequestId(0), RequestId(1), RequestId(2)] {
             table.make(false, (0, 1), request);
         }

@@ -18,28 +18,30 @@ use std::process::ExitCode;
 /// Compare hash functions and table sizes by replaying a trace
 ///
 /// The command replays the trace in the hash tables of larder's caches, once with each combination of
-/// hash function and table size. A link is an entry of a hash chain that a lookup compares with its key,
-/// so a lookup that follows fewer links is faster. For each cache, the command prints one row for each
-/// combination. The columns are explained below.
+/// hash function and table size. For each cache, the command prints one row for each combination. A link
+/// is an entry of a hash chain that a lookup compares with its key, so a lookup that follows fewer links
+/// is faster. The columns are explained below.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Columns:
   hit      mean links of a lookup that finds its object
   miss     mean links of a lookup that does not find its object
-  excess   how many more links a lookup follows than if the keys were distributed at random
+  excess   mean links of a lookup, compared with keys that are distributed at random: +5% is 5%
+           more links, and a negative value is better than random
   longest  length of the longest chain
   p        probability that keys distributed at random give chains at least as uneven as these
-  ns       nanoseconds of a lookup on one processor: the median of seven runs, with the median
-           absolute deviation. An asterisk marks the rows that are statistically tied for fastest:
-           no other row is faster by more than 3% plus 4.5 times the combined deviation of the two.
+  ns       time of a lookup on one processor, in nanoseconds: the median of seven runs, with the
+           median absolute deviation. An asterisk marks the rows that are statistically tied for
+           fastest: no other row is faster by more than 3% plus 4.5 times the combined deviation
+           of both rows.
 
 Values of --functions:
   NAME       a function that larder lab list prints: with its full name (page-mult) for all caches,
              or without the name of the cache (mult) for the cache that it was designed for
   larder     the function that a mount uses by default
-  rbtree     red-black trees instead of a hash table, for pages; its links are tree nodes
-  published  the functions that were designed for this cache, as in Lever 2000, and rbtree
-  today      larder and the functions that were designed for all caches
+  rbtree     for pages only: red-black trees instead of a hash table; links are then tree nodes
+  published  the functions that were designed for particular caches, as in Lever 2000, and rbtree
+  today      larder, and the functions that were designed for all caches
   all        published and today
 
 Values of --keys:
@@ -75,7 +77,7 @@ JSON:
                     second), is_fastest, table_bytes}]
   costs             time of each hash function alone
   uncounted         what the measurement does not count, and why
-A row of rbtree has none of the keys from over_chance to p_value. Times that could not be measured
+Rows of rbtree do not have the keys from over_chance to p_value. Times that could not be measured
 are null.")]
 pub(crate) struct HashArgs {
     #[command(flatten)]
@@ -99,7 +101,7 @@ pub(crate) struct HashArgs {
     pub results: ResultArgs,
 }
 
-/// Where keys are from, and how many objects a table has.
+/// The source of the keys, and the maximum number of objects in a table.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("source").required(true))]
 pub(crate) struct KeysArgs {
@@ -111,7 +113,7 @@ pub(crate) struct KeysArgs {
     /// The trace is read up to its last complete row group.
     #[arg(long, requires = "trace")]
     pub salvage: bool,
-    /// Generate keys of this KIND instead of reading a trace
+    /// Generate keys of KIND instead of reading a trace
     #[arg(long, value_name = "KIND", value_parser = choice(KeyKind::ALL, KeyKind::as_str), group = "source")]
     pub keys: Option<KeyKind>,
     /// Seed of the generated keys
@@ -237,7 +239,7 @@ fn combinations(
     let mut combinations = Vec::new();
     for (cache, survey) in surveys {
         for function in functions.of(*cache) {
-            // Trees have no buckets, and as many chains of roots as on a mount.
+            // Trees have no buckets. The table of their roots has the same size as on a mount.
             let bits = match function {
                 Finder::RedBlackTrees => vec![Sizes::fitting(survey)],
                 _ => sizes.of(survey),

@@ -120,7 +120,8 @@ fn tolerance(salvage: bool) -> Tolerance {
     }
 }
 
-/// Returns a pipe that becomes readable on a signal to terminate, so that files can be removed.
+/// Returns a pipe that becomes readable on SIGINT, SIGTERM or SIGHUP, so that the command can
+/// remove its files.
 fn interrupt() -> io::Result<PipeReader> {
     let (reader, writer) = io::pipe()?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -129,8 +130,8 @@ fn interrupt() -> io::Result<PipeReader> {
     Ok(reader)
 }
 
-/// Returns a progress bar of `total` runs (0 if the number is unknown) on standard error, if that
-/// is a terminal.
+/// Returns a progress bar of `total` runs (0 if the number is unknown) on standard error. The bar
+/// is hidden if standard error is not a terminal.
 fn progress(total: u64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -179,7 +180,7 @@ fn write_results(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes one file, which `option` specified, and prints a note if it replaces another.
+/// Writes the file that `option` names, and prints a note if the file existed before.
 fn write(option: &str, path: &Path, content: &str) -> Result<()> {
     let exists = fs::metadata(path).is_ok_and(|present| present.is_file());
     fs::write(path, content).map_err(|error| {

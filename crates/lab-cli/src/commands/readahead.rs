@@ -15,10 +15,10 @@ use std::process::ExitCode;
 
 /// Simulate readahead policies on one workload and one device, and compare them
 ///
-/// The command simulates the page cache, the device and time: it mounts nothing and reads no files.
-/// It prints one row for each policy: throughput; latency of requests (median, 99th percentile,
-/// maximum); number and mean size of device reads; number of pages read ahead, how many of these pages
-/// were used, and how many were evicted before use (thrashed); and the share of page lookups that hit.
+/// The command simulates the page cache, the device and time: it mounts nothing and reads no files. The
+/// output has one row for each policy: throughput; latency of requests (median, 99th percentile, maximum);
+/// number and mean size of device reads; number of pages read ahead, how many of these pages were used, and
+/// how many were evicted before use (thrashed); and the share of page lookups that hit.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,11 +34,12 @@ JSON: workload, device, memory_bytes, readahead_max_bytes, seed, reports [{polic
 (simulated time), throughput_bytes_s, bytes_read, bytes_written, requests, latency {mean_ns, p50_ns,
 p90_ns, p99_ns, p999_ns, max_ns}, device_reads, device_read_bytes, mean_device_read_bytes,
 device_writes, device_written_bytes, hit_rate, page_lookups, page_hits, page_misses (the reader had
-to wait), page_misses_in_flight (of these, the page was already being read), lookups_after_miss
-(second lookups of missing pages, after the policy ran), readahead_calls (decisions of the policy),
-insert_lookups (to find which pages to read), policy_lookups (made by the policy itself),
-pages_ahead, pages_used, pages_wasted (evicted before use), samples [{at_s, throughput_bytes_s,
-mean_read_bytes, streams}] (one for each simulated second)}]")]
+to wait), page_misses_in_flight (the misses of pages that were already being read),
+lookups_after_miss (second lookups of missing pages, after the policy ran), readahead_calls
+(decisions of the policy), insert_lookups (lookups to find the pages of a window that must be read),
+policy_lookups (made by the policy itself), pages_ahead, pages_used, pages_wasted (evicted before
+use), samples [{at_s, throughput_bytes_s, mean_read_bytes, streams}] (one for each simulated
+second)}]")]
 pub(crate) struct ReadaheadArgs {
     /// Workload: NAME or NAME:PARAMETER=VALUE,...
     #[arg(long, value_name = "WORKLOAD", value_parser = Workload::named)]
@@ -62,8 +63,8 @@ pub(crate) struct ReadaheadArgs {
     pub policy: Names<PolicyName>,
     /// Largest readahead window
     ///
-    /// A window is the range of pages that is read ahead at once. SIZE must be at least one page of 4 KiB,
-    /// and is rounded up to whole pages.
+    /// A window is the range of pages that one readahead decision reads. SIZE must be at least one page of
+    /// 4 KiB, and is rounded up to whole pages.
     #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = parse_window)]
     #[arg(allow_hyphen_values = true)]
     pub readahead_max: u64,
@@ -84,7 +85,7 @@ fn device_names() -> impl TypedValueParser<Value = &'static DeviceModel> {
     PossibleValuesParser::new(names).try_map(|name| DeviceModel::named(&name))
 }
 
-/// Parses the size of the largest window, which is at least one page.
+/// Parses the size of the largest window, which must be at least one page.
 fn parse_window(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
         bytes if bytes < PAGE_BYTES => Err(format!(

@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 /// Record the accesses to the kernel's caches in a trace
 ///
 /// The command requires root. It uses the tracepoints of the page cache, readahead, block devices and ext4
-/// in a separate tracing instance, which does not affect other tracing and is removed at the end. With
-/// COMMAND, the recording ends when COMMAND exits, and without COMMAND, after --seconds. Ctrl-C ends the
-/// recording in both cases. Accesses by the recording process are not recorded.
+/// in a separate tracing instance, which does not affect other tracing and is removed at the end. If
+/// COMMAND is given, the recording ends when COMMAND exits. Otherwise it ends after --seconds. Ctrl-C also
+/// ends the recording. The accesses of larder lab record itself are not recorded.
 ///
 /// docs/traces.md describes the rows of a trace (one for each recorded access), and which accesses the
 /// kernel does not report. To record a mount of larder, use larder mount --record FILE.
@@ -39,7 +39,7 @@ kernel_events (received from the kernel), lost (events that the kernel discarded
 read_bytes, writes, written_bytes}, windows {sync, async} (synchronous and asynchronous
 readahead), missing_tracepoints [names of tracepoints that this kernel does not have]")]
 pub(crate) struct RecordArgs {
-    /// Record the running kernel (required; there is no other source)
+    /// Record the running kernel (required: it is the only source)
     #[arg(long, required = true)]
     pub kernel: bool,
     /// New trace to write
@@ -88,9 +88,9 @@ fn parse_buffer(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Time that a command has to exit after the signal to terminate.
+/// The maximum time between the termination signal to the command and its exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval at which it is checked meanwhile.
+/// The interval between checks whether the command has exited.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Serialize)]
@@ -222,7 +222,8 @@ impl StopCondition {
         // If the signal interrupts the poll, the pipe is readable in the next one.
         let is_interrupted = matches!(poll(&mut interrupt, Some(&timeout)), Ok(1..));
         if is_interrupted {
-            // Each byte is a signal. It is consumed, so that the next one can be detected.
+            // Each byte in the pipe represents a signal. Consume the byte, so that the next poll detects
+            // the next signal.
             let _ = self.interrupt.read(&mut [0]);
         }
         if let Some(child) = &mut self.child {
@@ -231,14 +232,14 @@ impl StopCondition {
         is_interrupted || left.is_some_and(|left| left.is_zero()) || self.status.is_some()
     }
 
-    /// Terminates the command, if it still runs, after a signal to end the recording. It is killed if it
-    /// does not exit in time, or at the next signal.
+    /// Terminates the command if it is still running when the recording ends. Kills the command if it does
+    /// not exit in time, or at the next signal.
     fn finish_child(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none()
             && let Some(child) = &self.child
             && let Some(pid) = Pid::from_raw(child.id().cast_signed())
         {
-            // It may have exited meanwhile.
+            // The command may have exited already.
             let _ = kill_process(pid, Signal::TERM);
             self.deadline = Some(Instant::now() + EXIT_TIMEOUT);
             while !self.is_reached(POLL_INTERVAL) {}

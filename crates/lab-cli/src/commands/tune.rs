@@ -13,25 +13,25 @@ use std::process::ExitCode;
 ///
 /// The command replays the first half of the trace in tables of every hash function and several sizes,
 /// and selects one table for each cache. If the current table, which a mount uses by default, is
-/// statistically tied for fastest, the command selects the current table, otherwise the smallest of the
-/// tied tables. To confirm the selection, the command then replays the second half of the trace in the
-/// selected table and in the current table.
+/// statistically tied for fastest, the command selects the current table. Otherwise it selects the
+/// smallest of the tied tables. To confirm the selection, the command then replays the second half of
+/// the trace in the selected table and in the current table.
 ///
 /// A link is an entry of a hash chain that a lookup compares with its key. For both tables, the command
-/// prints the nanoseconds and the links of a lookup, and the expected links of a lookup if the keys were
-/// distributed at random. If the selected table differs from the current table, the command also
-/// prints how much faster a lookup is, the share of pairs of timed runs in which the selected table was
-/// faster, and the 95% confidence interval of the change in links, from 1000 random samples of the second
-/// half. A change is recommended only if the selected table is faster by more than 3% plus 4.5 times the
-/// combined deviation of both tables, and in at least 95% of the pairs.
+/// prints the time of a lookup in nanoseconds, its mean number of links, and the expected number of
+/// links if the keys were distributed at random. If the selected table differs from the current table,
+/// the command also prints how much faster a lookup is, the share of pairs of timed runs in which the
+/// selected table was faster, and the 95% confidence interval of the change in links, from 1000 random
+/// samples of the second half. A change is recommended only if the selected table is faster by more than
+/// 3% plus 4.5 times the combined deviation of both tables, and in at least 95% of the pairs.
 ///
-/// The option shrink=eager of larder mount -o tables= evicts names (dentries) early: chains become shorter,
-/// but more lookups miss. To estimate this effect, the command replays the lookups of names in a table with
-/// room for half as many names. shrink=eager is recommended only if the time that shorter chains save
-/// exceeds the time of the additional misses, which --miss-ns sets.
+/// The option shrink=eager of larder mount -o tables= evicts names (dentries) early: chains become
+/// shorter, but more lookups miss. To estimate this effect, the command replays the lookups of names in
+/// a table with room for half as many names. shrink=eager is recommended only if the time that shorter
+/// chains save exceeds the time of the additional misses. --miss-ns sets the time of one miss.
 ///
-/// The last line of the output is the option for larder mount. Links are the same in every run, but times
-/// vary: if a change is close to the noise, another run can give another recommendation.
+/// The last line of the output is the option for larder mount. Links are the same in every run, but
+/// times vary: if a change is close to the noise, another run can give a different recommendation.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -76,10 +76,9 @@ pub(crate) struct TuneArgs {
     /// Memory of the caches, as larder mount --cache-size
     #[arg(long, value_name = "SIZE", value_parser = size::parse_cache)]
     pub memory: u64,
-    /// Time that a lookup of a name costs if it misses
+    /// Cost of a missed lookup of a name, in nanoseconds
     ///
-    /// In nanoseconds. A trace does not contain this time. The default is the time of a read from a
-    /// flash disk.
+    /// A trace does not contain this cost. The default is the time of a read from a flash disk.
     #[arg(long, value_name = "N", default_value_t = Conditions::DEFAULT_MISS_NS)]
     pub miss_ns: u32,
     /// Seed of the random samples

@@ -25,13 +25,13 @@ use std::sync::Arc;
 /// threads are used instead of processes. The same seed gives the same calls on every target. After each
 /// run, the command checks that every file has the value that was set last.
 ///
-/// For one combination of P, F and V (a case), the command prints one row for each variant: the mean
-/// and standard deviation of the runs; the calls per second (sets/s); the number of calls that used an
-/// existing block (shares); and the lookups and hits of the cache, and its evictions because it was
-/// full. For several cases, the command prints one row of median times for
-/// each case, with one column for each variant. With --output, the report then contains one table for each
-/// V, laid out as in the email in which J. Kara published the results. A cell contains the mean seconds of
-/// all variants, always in the order old, lru, list-lru, referenced, off, clock.
+/// For one combination of P, F and V (a case), the command prints one row for each variant: the mean and
+/// standard deviation of the run times; the calls per second (sets/s); the number of calls that used an
+/// existing block (shares); the lookups and hits of the cache; and the number of entries that were evicted
+/// because the cache was full (dropped_by_limit). For several cases, the command prints one row of median
+/// times for each case, with one column for each variant. The report of --output contains one table for
+/// each V, laid out as in the email in which J. Kara published the results. Each cell contains the mean
+/// seconds of all variants, always in the order old, lru, list-lru, referenced, off, clock.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Targets:
@@ -51,8 +51,6 @@ Variants:
   clock       larder's own: no list, lookups without a lock
   off         no mbcache: files share no blocks
 
-The column dropped_by_limit counts the evictions.
-
 Examples:
   larder lab xattr-bench --processes 4 --files 100 --values 1000
   larder lab xattr-bench --target volume --processes 1,2,4,8 --variant referenced,off --plot x.svg
@@ -61,8 +59,8 @@ Examples:
 
 With --matrix and the default --ops and --runs, there are 476 million calls for each variant. On two
 processors, these calls take one or two minutes with --target engine, and about an hour with volume.
-Smaller values of --ops and --runs shorten this time, but not the creation of the files for each
-case.
+Smaller values of --ops and --runs shorten this time, but not the time to create the files of
+each case.
 
 JSON: target, operations (N), runs, seed, measured [{processes, files, values, variant, mean_s,
 deviation_s, sets_s (calls per second), seconds (of each run), stats (of the cache, as attributes in
@@ -115,7 +113,7 @@ pub(crate) struct XattrBenchArgs {
 }
 
 impl XattrBenchArgs {
-    /// Returns the given or default numbers, each once.
+    /// Returns the numbers of processes: given, published or default, without duplicates.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.numbers(&self.processes, &Case::PROCESSES, 1)
     }
@@ -163,8 +161,8 @@ impl FromStr for TargetName {
     }
 }
 
-/// The first argument of a process of a bench on a directory, followed by its job. It is not a command, so
-/// that it does not appear in help and completions.
+/// The first argument of a worker process of a bench on a directory; the second is its job. It is not
+/// defined as a command, so that it does not appear in help and completions.
 pub(crate) const WORKER: &str = "xattr-bench-worker";
 
 pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {
@@ -190,7 +188,8 @@ pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Runs one process of a bench on a directory, with its job as JSON. The parent process reports errors.
+/// Runs a worker process of a bench on a directory. `job` is its job as JSON. The parent process reports
+/// errors.
 pub(crate) fn work(job: &OsStr) -> ExitCode {
     let job = serde_json::from_slice(job.as_encoded_bytes());
     match job.map(|job| xattr_bench::work(&job)) {
@@ -237,7 +236,7 @@ fn targets(args: &XattrBenchArgs) -> Result<(String, Vec<Target>)> {
     }
 }
 
-/// Returns a directory, with the type of its file system.
+/// Returns a description of a directory: its path, and the type of its file system.
 fn describe_directory(path: &Path) -> Result<String> {
     let mount = mount_of(path)?;
     let fs_type = mount.map_or_else(|| "?".to_owned(), |mount| mount.fs_type);
@@ -267,7 +266,7 @@ fn directory(path: &Path, has_variant: bool) -> Result<Target> {
     })
 }
 
-/// Returns this program as a worker.
+/// Returns a worker that runs this program.
 pub(super) fn worker() -> Result<Worker> {
     Ok(Worker {
         program: std::env::current_exe()?,
@@ -313,7 +312,7 @@ fn failure(error: &Error) -> Failure {
                 "--target must be on a file system with extended attributes, such as ext4 with user_xattr"
             }
             io::ErrorKind::StorageFull => {
-                "each file that shares no block needs its own: reduce --processes or --files"
+                "each file that shares no block needs one block: reduce --processes or --files"
             }
             _ => return Failure::new(message),
         },

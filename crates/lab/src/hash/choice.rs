@@ -86,9 +86,9 @@ fn is_published(finder: Finder) -> bool {
     }
 }
 
-/// Returns the function that is replayed for Larder's own function of a cache. For all caches but the dentry
-/// cache, this is the same function. Larder's function for names uses a secret seed, which is not in a trace.
-/// A mixer replaces this function, because the mixer distributes keys as evenly and also costs one
+/// Returns the function that a replay uses for Larder's own function of a cache. For all caches but the
+/// dentry cache, this is the same function. Larder's function for names uses a secret seed, which is not in
+/// a trace. A replay uses a mixer in its place, which distributes keys as evenly and also costs one
 /// multiplication.
 pub fn own_function(cache: CacheKind) -> Function {
     match cache {

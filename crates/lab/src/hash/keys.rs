@@ -156,8 +156,8 @@ impl Keys {
     }
 }
 
-/// Returns `count` positions in runs of 1 to `longest`. Each is a pair of the number of its run and the
-/// position within the run. The lengths are distributed evenly over orders of magnitude.
+/// Returns `count` positions in runs of 1 to `longest` positions. Each position is a pair: the number of
+/// its run, and the offset in the run. The logarithms of the lengths are uniformly distributed.
 fn runs(random: &mut Pcg64Mcg, longest: u32, count: usize) -> impl Iterator<Item = (u64, u64)> {
     let lengths = std::iter::repeat_with(move || length(random, longest));
     let runs = (0_u64..).zip(lengths);

@@ -65,7 +65,7 @@ fn times(of: &CacheReport) -> Option<String> {
     });
     let plot = LinePlot {
         title: format!(
-            "{} cache: time of a lookup with the functions of the fewest links",
+            "{} cache: time of a lookup, functions with the fewest links",
             of.cache.as_str()
         ),
         x: "buckets".to_owned(),

@@ -2,9 +2,9 @@
 //! page cache's red-black trees.
 //!
 //! # Model
-//! A replay inserts each object at the front of its chain and removes it, at the same points in the sequence
-//! of events as in the recording. So a replay with the function and size of the recorded table walks the same
-//! links as that table. Links are counted as on a mount.
+//! A replay inserts and removes each object at the same points in the sequence of events as in the
+//! recording. It inserts at the front of the chain, as the caches do. Therefore a replay with the function
+//! and size of the recorded table walks the same links as that table. Links are counted as on a mount.
 //!
 //! # Cost
 //! 32 bytes for each object and 4 for each bucket.
@@ -77,7 +77,8 @@ pub(super) trait Index: Debug + Send {
 /// Creates the structure that finds objects of `cache` by `finder`, with room for `objects`: a table of
 /// 2^`bits` buckets, or trees whose roots are in 2^`bits` chains.
 ///
-/// # Errors Returns the kernel's error if there is not enough memory.
+/// # Errors
+/// Returns the kernel's error if there is not enough memory.
 pub(super) fn open(
     cache: CacheKind,
     finder: Finder,

@@ -182,14 +182,14 @@ pub struct Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
     /// The objects that the trace inserts and does not remove. If the trace does not record insertions and
-    /// removals, all objects that it looks up.
+    /// removals, the table contains all objects that were looked up.
     AsRecorded,
     /// The objects of a cache with this capacity, which evicts by the clock algorithm.
     Objects(u64),
 }
 
 impl Wanted {
-    /// Adds `cache`, whose objects follow the rule `capacity`.
+    /// Adds `cache`, with `capacity` as the rule for the objects of its table.
     #[must_use]
     pub fn with(mut self, cache: CacheKind, capacity: Capacity) -> Self {
         self.capacities[cache as usize] = Some(capacity);
@@ -212,8 +212,8 @@ impl Wanted {
     }
 }
 
-/// Reads `source` from beginning to end, and passes each batch and its number (from 0) to `each`. A separate
-/// thread decodes the following batches meanwhile. No batch contains events of two segments.
+/// Reads `source` from beginning to end, and passes each batch and its number (from 0) to `each`.
+/// Meanwhile, a separate thread decodes the following batches. No batch contains events of two segments.
 pub(super) fn for_each_batch(
     source: &dyn Source,
     wanted: Wanted,
@@ -237,7 +237,8 @@ pub(super) fn for_each_batch(
             })
         });
         let done = replay_all(&batches, &mut each);
-        // After an error of `each`, the reader may be blocked on the full channel. This wakes it.
+        // After an error of `each`, the reader may be blocked on the full channel. Dropping the receiver
+        // wakes the reader.
         drop(batches);
         let read = reader
             .join()

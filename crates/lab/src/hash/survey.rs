@@ -124,7 +124,7 @@ impl Surveyor {
         }
     }
 
-    /// Adds the next events to the survey.
+    /// Adds `steps`, the next events, to the survey.
     pub(super) fn follow(&mut self, steps: &[Step]) {
         for step in steps {
             match step.operation {

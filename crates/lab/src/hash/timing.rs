@@ -1,10 +1,12 @@
-//! Times lookups in tables. Neither decoding nor other replays run meanwhile, and no objects are inserted.
+//! Times lookups in tables. Meanwhile, no trace is decoded, no other replay runs, and no objects are
+//! inserted.
 //!
 //! # Model
 //! When the number of objects is largest, the replay pauses and repeats the last lookups in order, so that
 //! the processor's caches see the recorded sequence. An object that a recorded lookup missed may have been
 //! inserted before the pause, so a run hits more often than the trace. A table's time is the time of its
-//! median run. The median absolute deviation (MAD) of the runs shows how large a difference can be noise.
+//! median run. The median absolute deviation (MAD) of the runs shows how large a difference noise can
+//! cause.
 
 use super::replay::Replay;
 use super::step::Key;

@@ -5,7 +5,7 @@
 //! The operations are the system calls of a script on files below one directory (the root), with their
 //! results. Paths are relative to the root. The directory `home` contains the user's own files; a replay
 //! creates one home for each user. All other files are shared by all users and are only read. Reads and
-//! writes contain the actual file offset, so there is no operation that only sets it.
+//! writes contain the actual file offset, so a change of only the offset is not recorded.
 //!
 //! # Format
 //! JSON, with one value on each line. The first line is an object: `version` (1), and the `directories`
@@ -194,7 +194,7 @@ impl Operations {
     /// Returns the recorded script of [`crate::sdm`].
     ///
     /// # Panics
-    /// Never: it is part of the program.
+    /// Never: the script is compiled into the program.
     #[must_use]
     pub fn sdm() -> Self {
         Self::read(SDM.as_bytes()).expect("the compiled-in operations are well-formed")
@@ -222,7 +222,7 @@ impl Operations {
     /// Writes the operations in the format that the module documentation describes.
     ///
     /// # Errors
-    /// Those of `writer`.
+    /// Returns the errors of `writer`.
     pub fn write(&self, mut writer: impl Write) -> io::Result<()> {
         writeln!(writer, "{}", serde_json::to_string(&self.before)?)?;
         for done in &self.done {

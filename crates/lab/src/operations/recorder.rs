@@ -51,7 +51,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Creates a recorder for the files below `root`. `home` is the user's own directory in it, and the
-    /// working directory of commands. `files` exist already, with their sizes.
+    /// working directory of commands. `files` lists the files that already exist, with their sizes.
     pub fn new(root: &str, home: &str, files: &[(String, u64)]) -> Self {
         Self {
             root: root.to_owned(),
@@ -64,7 +64,7 @@ impl Recorder {
         }
     }
 
-    /// Begins a command, with files of the home as its standard input and output.
+    /// Begins a command, whose standard input and output are the given files of the home, if any.
     pub fn begin(&mut self, input: Option<&str>, output: Option<&str>) {
         let own = |path: &str| format!("home/{path}");
         let read = OpenMode {
@@ -202,8 +202,8 @@ impl Recorder {
     /// Processes the next call.
     ///
     /// # Errors
-    /// Returns [`Error::Call`] for a call that changes files in a way that no operation represents,
-    /// [`Error::NotText`].
+    /// Returns [`Error::Call`] for a call that changes files in a way that no operation represents, and
+    /// [`Error::NotText`] for a path that is not UTF-8.
     pub fn take(&mut self, call: &Call) -> Result<(), Error> {
         // Look up the descriptors for any call, since a process inherits its descriptors at its first call.
         let descriptors = self.descriptors(call);
@@ -443,7 +443,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Records an operation that returns only success, with the result of the call.
+    /// Records an operation whose result is success or an errno, with the result of the call.
     fn push(&mut self, call: &Call, operation: Operation) {
         let result = match &call.result {
             Outcome::Returned(..) => 0,

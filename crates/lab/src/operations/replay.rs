@@ -51,8 +51,8 @@ pub fn create_shared_files(
 }
 
 impl<'o> UserHomes<'o> {
-    /// Creates a home for each of `users`, with content from `seed`, in addition to the files that they
-    /// share ([`create_shared_files`]).
+    /// Creates a home for each of `users` users, with content from `seed`. [`create_shared_files`] creates
+    /// the files that the users share.
     ///
     /// # Errors
     /// Returns the errors of the volume, usually because it is full.
@@ -94,7 +94,7 @@ impl<'o> UserHomes<'o> {
         Ok(())
     }
 
-    /// Returns the names of all files directly in a home, with the home.
+    /// Returns the names of all files that are directly in a home, each with its home.
     pub(crate) fn files(&self) -> Vec<Name> {
         let (_, files) = self.operations.before.of(is_own);
         let names = files.iter().filter_map(|(path, _)| own(path));
@@ -281,7 +281,7 @@ impl User<'_> {
 /// Returns the result of an operation that returns only success.
 #[expect(
     clippy::unnecessary_wraps,
-    reason = "as every operation of a file that is open"
+    reason = "operations on open files also return an option"
 )]
 fn done<T>(result: larder::Result<T>) -> Option<larder::Result<i64>> {
     Some(result.map(|_| 0))

@@ -120,7 +120,8 @@ impl Processors {
         self.waiting.pop_front()
     }
 
-    /// Returns the time at which the next reader in the queue can run; `None` if none waits.
+    /// Returns the time at which the next reader in the queue can run, or `None` if the queue is
+    /// empty.
     pub(super) fn next_turn(&self) -> Option<VirtualTime> {
         if self.waiting.is_empty() {
             return None;

@@ -28,7 +28,7 @@ pub(super) struct Reading {
 /// All reads in progress.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// Indexed by request number minus `first_id`: the device counts its requests.
+    /// Indexed by request number minus `first_id`, because the device numbers its requests consecutively.
     reads: VecDeque<Option<Reading>>,
     first_id: u64,
     /// For each file, its reads in flight: a map from the first page to the number of pages and the request.
@@ -83,7 +83,7 @@ impl InFlight {
             .push(reader);
     }
 
-    /// Removes a completed read; `None` if there is none of this number.
+    /// Removes and returns a completed read, or returns `None` if request `id` is not a read.
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Reading> {
         let reading = self.place(id)?.take()?;
         while self.reads.front().is_some_and(Option::is_none) {

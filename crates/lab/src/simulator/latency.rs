@@ -72,7 +72,7 @@ impl Latencies {
 /// Returns the bucket of a value.
 fn bucket(ns: u64) -> usize {
     let shift = (ns | STEPS).ilog2() - STEP_BITS;
-    // The bits below the highest set bit of a value; all bits of a small one.
+    // The seven most significant bits of a value, or all bits of a value below 128.
     let step = ns >> shift;
     let index = u64::from(shift) * STEPS + step;
     usize::try_from(index).unwrap_or(BUCKETS - 1)

@@ -157,8 +157,8 @@ impl Machine {
         self.is_memory_full = false;
     }
 
-    /// Inserts a page and returns it, to be filled. Returns `None` if the page is cached or being read, or if
-    /// there is no memory.
+    /// Inserts a page and returns it, to be filled. Returns `None` if the page is cached or being read, or
+    /// if no memory is available.
     pub(super) fn insert_page(&mut self, file: FileId, page: u64) -> Option<NewPage> {
         let key = key(file, page);
         if self.is_memory_full {
@@ -198,7 +198,7 @@ impl Machine {
         self.device.submit(self.now, request)
     }
 
-    /// Submits dirty pages to the device, as far as write-back limits its requests in flight.
+    /// Submits dirty pages to the device, up to the limit of write-back requests in flight.
     pub(super) fn pump_write_back(&mut self) {
         while let Some((file, run)) = self.write_back.next_run() {
             let id = self.submit(RequestKind::Write, file, run.start, run.end - run.start);

@@ -112,7 +112,7 @@ impl FileId {
     }
 }
 
-/// The simulation cannot be created.
+/// The reasons why a simulation cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -180,8 +180,8 @@ impl Simulator {
         self.machine.add_file(file)
     }
 
-    /// Adds files of these sizes, one after the other. The first one follows those of an earlier
-    /// call, or starts at the model's offset for files.
+    /// Adds files of these sizes, one after the other. The first one follows the files of earlier calls, or
+    /// starts at the model's offset for files.
     ///
     /// # Errors
     /// Returns [`Error::OutOfDevice`] if one of the files does not fit there.
@@ -200,8 +200,8 @@ impl Simulator {
             .collect()
     }
 
-    /// Runs the readers until all are done. Files are newly opened. Pages that were in flight or
-    /// dirty before remain so, as do those at the end of the run.
+    /// Runs the readers until all are done. The run opens the files anew. Pages that are in flight or dirty
+    /// at the start or the end of the run stay so.
     pub fn run(&mut self, jobs: Jobs) -> RunReport {
         Run::new(&mut self.machine, self.config.cpu, jobs).finish()
     }

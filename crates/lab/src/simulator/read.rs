@@ -58,8 +58,8 @@ impl Machine {
         driver.end_read(&mut FileReader::new(self, state, file, spent), request);
     }
 
-    /// Reads a single page that is not being read, without readahead. If the page was missing due to lack of
-    /// memory, another reader may have inserted it in the meantime.
+    /// Reads a single page, without readahead. Another reader may have inserted the page since it was
+    /// looked up; the reader then waits for that read, or uses the cached page.
     pub(super) fn await_page(&mut self, file: FileId, index: u64, spent: &mut Spent) -> Step {
         if let Some(id) = self.in_flight.find(file, index) {
             return Step::Wait(id);

@@ -14,9 +14,9 @@
 //! Invariants: 1. A reader that is not done has one pending event, or is queued for a processor, or waits for
 //! a read, for a flush, for memory or for fewer dirty pages. While a reader waits for memory or for fewer
 //! dirty pages, a device request is in flight, or a reader that was notified of free memory has not run yet.
-//! 2. Each completion wakes readers that wait for memory, in FIFO order: as many as pages were freed, and at
-//!    least one. A woken reader may not need the memory any more. Therefore each reader that runs and leaves
-//!    free memory wakes another reader, so that no reader waits while there is free memory.
+//! 2. Each completion wakes readers that wait for memory, in FIFO order: as many as pages were freed, and
+//!    at least one. A woken reader may no longer need the memory. Therefore each reader that runs and
+//!    leaves memory free wakes another reader, so that no reader waits while memory is free.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,8 @@ struct Reader {
     due: VirtualTime,
     /// The end of the processor time that the reader has spent.
     busy_until: VirtualTime,
-    /// The number of the reader in the queue for memory. It keeps this number until it receives a page.
+    /// The number of the reader in the queue for memory. The reader keeps this number until it receives a
+    /// page.
     memory_number: Option<u64>,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Task {
     was_looked_up: bool,
 }
 
-/// The kind of a task, with its location.
+/// The kind of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskKind {
     Read,
@@ -56,8 +56,8 @@ pub(super) enum Progress {
 }
 
 impl Task {
-    /// Creates a task for `operation` on the file that `file_of` returns; `None` if the operation
-    /// has no file.
+    /// Creates a task for `operation` on the file that `file_of` returns. Returns `None` if the
+    /// operation has no file.
     pub(super) fn new(
         operation: Operation,
         began: VirtualTime,

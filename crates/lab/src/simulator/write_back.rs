@@ -38,7 +38,7 @@ struct FileWrites {
 /// A flush of a file, with the reader that waits for it, if any.
 ///
 /// A flush makes two passes over the dirty pages of the file. The first pass omits pages that became dirty
-/// again while they are being written. After all writes that were in progress are done, the second pass
+/// again while they were being written. After all writes that were in progress are done, the second pass
 /// writes the pages that are dirty at that time. Two passes are sufficient: a write that is in progress
 /// during the second pass was submitted after the flush began, so it contains all data that the flush must
 /// write.
@@ -198,7 +198,7 @@ impl WriteBack {
         None
     }
 
-    /// Records that the device writes the run.
+    /// Records that `run` was submitted to the device as request `id`.
     pub(super) fn submitted(&mut self, id: RequestId, file: FileId, run: Range<u64>) {
         let writes = &mut self.files[file.index()];
         for page in run.clone() {

@@ -22,13 +22,13 @@ pub struct Interval {
     pub value: f64,
     /// The lower end of the interval; `None` if there are too few segments or lookups.
     pub low: Option<f64>,
-    /// The upper end of the interval; `None` if `low` is.
+    /// The upper end of the interval; `None` if `low` is `None`.
     pub high: Option<f64>,
 }
 
 /// Returns the relative decrease from the sum of the second numbers to the sum of the first numbers. Each
-/// pair is a segment. The interval is computed from random samples of as many segments, drawn with
-/// replacement. Segments whose second number is 0 are omitted.
+/// pair is a segment. The interval is computed from random samples, each of which consists of the same
+/// number of segments, drawn with replacement. Segments whose second number is 0 are omitted.
 pub(super) fn bootstrap(segments: &[(f64, f64)], seed: u64) -> Interval {
     let gain = |segments: &mut dyn Iterator<Item = (f64, f64)>| {
         let (less, more) = segments.fold((0.0, 0.0), |sum, segment| {

@@ -15,11 +15,11 @@
 //!    in the second half when the cache has the most objects, the replay pauses, and the latest lookups are
 //!    repeated and timed. The gain is the relative decrease in links, or in time, from the current table to
 //!    the selected one. It estimates the decrease for other traces of the same workload.
-//! 3. Recommendation. The current table is replaced only if the selected table is faster by more than the
-//!    noise in the second half also.
+//! 3. Recommendation. A change is recommended only if the selected table is faster than the current one by
+//!    more than the noise in the second half as well.
 //!
-//! Therefore noise alone seldom changes a table, and the advice for a trace is the same in every run, unless
-//! the advantage of a table is close to the noise.
+//! Therefore noise alone seldom causes a recommendation to change a table, and the recommendation for a
+//! trace is the same in every run, unless the advantage of a table is close to the noise.
 //!
 //! The second half consists of 16 segments. The decrease in links is also computed for random samples of
 //! these segments, drawn with replacement (bootstrap). The range of the results shows how much the decrease
@@ -242,9 +242,9 @@ pub fn tune(
     })
 }
 
-/// Returns the rule that decides, for each cache, which objects its tables contain during a replay: they
-/// follow the recorded insertions and removals, or, if the source has none, their number is limited to what
-/// fits in an equal share of the memory.
+/// Returns, for each cache, the rule that decides which objects its tables contain during a replay. If the
+/// source has insertions and removals, the tables follow them. Otherwise, each cache contains at most as
+/// many objects as fit in an equal share of the memory.
 fn capacities(source: &dyn Source, memory_bytes: u64) -> Wanted {
     let each = memory_bytes / CacheKind::ALL.len() as u64;
     let capacity = |cache| {

@@ -1,5 +1,5 @@
-//! Random numbers and permutations for workloads, from a seed. Their memory does not depend on the size of
-//! the file.
+//! Random numbers and permutations for workloads, from a seed. The memory that they need does not
+//! depend on the size of the file.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;

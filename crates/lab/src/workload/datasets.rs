@@ -14,7 +14,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "ml-epoch",
         about: "training workers that read a file of records of 100 to 200 KiB; each epoch reads \
-                all records in another random order",
+                all records in a different random order",
         parameters: &[
             BYTES
                 .named("file", 8 << 30, "size of the file")
@@ -59,8 +59,8 @@ pub(super) const KINDS: &[Kind] = &[
 
 /// Mean size of a record.
 const RECORD_BYTES: u64 = 150 << 10;
-/// Maximum delay of the start of a record after its position in equal steps. Therefore a record is
-/// up to that much longer or shorter than the mean.
+/// Each record starts less than this number of bytes after its evenly spaced position. A record is
+/// therefore longer or shorter than the mean by less than this number.
 const SHIFT_BYTES: u64 = 50 << 10;
 
 /// Returns the offset of record `number`.

@@ -54,7 +54,7 @@ pub struct WorkloadInfo {
     pub parameters: &'static [ParameterInfo],
 }
 
-/// The text of a workload is invalid.
+/// The reasons why the text of a workload is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {

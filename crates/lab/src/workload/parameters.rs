@@ -34,7 +34,8 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns the suffixes, the largest first.
+    /// Returns the suffixes and their factors. A suffix that ends in another suffix precedes it:
+    /// `ms` precedes `s`.
     const fn suffixes(self) -> &'static [(&'static str, u64)] {
         match self {
             Self::Count => &[],

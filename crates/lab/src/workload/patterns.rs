@@ -148,8 +148,8 @@ fn records(values: &Parameters) -> u64 {
     values.get("file").div_ceil(values.get("request"))
 }
 
-/// Creates one thread whose requests are at the records that `record_at` returns for the places
-/// from 0 and the number of records, until it returns `None`.
+/// Creates one thread. It requests the records that `record_at` returns for the places 0, 1, 2, ...
+/// and the number of records, until `record_at` returns `None`.
 fn by_place(
     values: &Parameters,
     context: &JobContext<'_>,

@@ -4,13 +4,13 @@
 //! writes, of random blocks of the whole set of files. Every file is flushed after every 100
 //! requests, and again at the end. Its threads draw from one sequence and share the descriptors.
 //!
-//! `oltp` is `--test=oltp --oltp-read-only` as seen by the underlying file. A transaction looks up
-//! 10 rows and 4 ranges of 100 rows. Rows are stored in the order of their ids on pages of 16 KiB. A
-//! range that does not end on its first page continues on the next one, which is the second
-//! consecutive read that the document describes. Ids are drawn with sysbench's default distribution
-//! (`special`): three in four from one hundredth of the table in its middle, the others from a bell
-//! curve over all of it. Inner pages of the index, and `MySQL`'s own buffer pool (8 MiB by default),
-//! are omitted: the former are always cached, and the latter is small.
+//! `oltp` is `--test=oltp --oltp-read-only` as seen by the underlying file. A transaction looks up 10 rows
+//! and 4 ranges of 100 rows. Rows are stored in the order of their ids on pages of 16 KiB. A range that
+//! does not end on its first page continues on the next one, which is the second consecutive read that Wu
+//! 2007 describes. Ids are drawn with sysbench's default distribution (`special`): three in four from the
+//! middle hundredth of the table, the others from a bell curve over the whole table. Inner pages of the
+//! index, and `MySQL`'s own buffer pool (8 MiB by default), are omitted: the former are always cached, and
+//! the latter is small.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -64,7 +64,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "oltp",
         about: "sysbench's read-only transactions: random reads of 4 pages, some parts of the file \
-                more often than others, sometimes two consecutive ones",
+                more often than others, sometimes two consecutive reads",
         parameters: &[
             THREADS,
             COUNT.named("transactions", 10_000, "total number of transactions"),
@@ -121,7 +121,7 @@ struct FileIo {
 }
 
 impl FileIo {
-    /// Returns flushes of every file, one after the other.
+    /// Returns the flush of the next file, while files are being flushed.
     fn next_flush(&mut self) -> Option<Operation> {
         let file = self.flushing?;
         self.flushing = (file + 1 < self.files).then_some(file + 1);

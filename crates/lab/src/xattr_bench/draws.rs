@@ -5,7 +5,7 @@ use crate::workload::chance::{generator, mix};
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
-/// A set of a file's attribute to a value.
+/// One set: a file, and the new value of its attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Draw {
     /// The number of the file among the process's files.

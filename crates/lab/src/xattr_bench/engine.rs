@@ -1,13 +1,14 @@
-//! Runs xattr-bench on mbcache alone: simulates the calls of the cache by setxattr(2), without a file system.
+//! Runs xattr-bench on mbcache alone: makes the calls to the cache that setxattr(2) would make, without a
+//! file system.
 //!
 //! # Model
 //! `ext4_xattr_block_set` and `ext4_xattr_release_block`. Only the parts of the file system that determine
-//! the calls of the cache are modelled: blocks, each with the number of its value and a count of up to
-//! [`MAX_USERS`] users. A set shares a block that has the same value, if the cache finds one. Otherwise a
-//! sole user of a block changes it in place; one of several users releases the block and gets a new one. The
-//! last user frees a block. Values have no bytes, so nothing is hashed, compared byte by byte or written.
-//! There are no inodes and no journal. Processes contend only for the cache and for the counts of blocks that
-//! they share.
+//! these calls are modelled: blocks, each with the number of its value and a count of up to [`MAX_USERS`]
+//! users. A set shares a block that has the same value, if the cache finds one. Otherwise a sole user of a
+//! block changes it in place; one of several users releases the block and gets a new one. The last user
+//! frees a block. Values have no bytes, so nothing is hashed, compared byte by byte or written. There are
+//! no inodes and no journal. Processes contend only for the cache and for the counts of blocks that they
+//! share.
 //!
 //! # Invariants
 //! 1. A block's count of users equals the number of files that use it.
@@ -16,7 +17,7 @@
 //!    change the count are done.
 //!
 //! # Locking
-//! There are no locks. A block is one word, which is changed atomically.
+//! No locks are used: a block is one word, which is changed atomically.
 
 use super::draws::{Draw, Draws, key_of, last_values};
 use super::{BenchConfig, Case, Error, Run};
@@ -33,9 +34,10 @@ pub const MAX_USERS: u32 = 1024;
 /// Size of a block on an image.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Creates a cache with as many entries as in Linux.
+/// Creates a cache with the same maximum number of entries as in Linux.
 ///
-/// # Errors Returns [`Error::Cache`] if the cache cannot be created.
+/// # Errors
+/// Returns [`Error::Cache`] if the cache cannot be created.
 pub fn cache<P: Probe>(variant: MbCacheVariant, probe: P) -> Result<Box<dyn MbCache>, Error> {
     let config = Config::new(variant, Config::LINUX_LIMIT_ENTRIES);
     mbcache::build(variant, config, Growth::Prepaid, probe)
@@ -137,8 +139,8 @@ impl Blocks {
         loop {
             let was_full = is_full();
             entry.set_reusable(!was_full);
-            // Each thread checks the count after it marks the entry, and repeats this if the count has
-            // changed. So the last mark matches the final count.
+            // Each thread checks the count again after it has marked the entry, and repeats the mark if the
+            // count has changed. Therefore the last mark matches the final count.
             if is_full() == was_full {
                 return;
             }
@@ -235,8 +237,8 @@ impl<'b> Process<'b> {
         None
     }
 
-    /// Releases the block. Returns true for the last user: then the block's entry is deleted, and the
-    /// caller owns the block.
+    /// Releases the block. Returns true if this process was the last user: the block's entry is then
+    /// deleted, and the caller owns the block.
     fn leave(&self, block: usize) -> bool {
         let leave = |word: Word| Some(word.with_users(word.users - 1));
         let Some(before) = self.blocks.update(block, leave) else {
@@ -251,8 +253,7 @@ impl<'b> Process<'b> {
         if before.users > 1 {
             return false;
         }
-        // Another thread that has found the entry meanwhile sees that the block has no users, and releases
-        // the entry.
+        // Another thread that finds the entry now sees that the block has no users, and releases the entry.
         while let Deletion::InUse(entry) = self.cache.delete_or_get(key, block as u64) {
             entry.wait_unused();
         }

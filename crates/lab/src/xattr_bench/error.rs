@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// A bench cannot be run, or a value that was set is missing.
+/// The reasons why a bench fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

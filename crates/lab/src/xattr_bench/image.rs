@@ -1,4 +1,4 @@
-//! The image of the volume: created by mke2fs in memory, with the files in it.
+//! The image of the volume: mke2fs formats it in memory, and a volume creates the files of the case.
 
 use super::{Case, Error};
 use crate::mke2fs;
@@ -20,7 +20,7 @@ const BASE_BYTES: u64 = 32 << 20;
 /// root.
 const BASE_INODES: u64 = 16;
 
-/// An ext4 without a journal, with the files of a case, which have no attributes yet.
+/// An ext4 file system without a journal, with the files of a case, which have no attributes yet.
 #[derive(Debug)]
 pub(super) struct Image {
     bytes: Vec<u8>,
@@ -52,8 +52,8 @@ impl Image {
     }
 }
 
-/// Returns options like those of a mount, but with a cache as large as the image, as the kernel has for its
-/// ext4.
+/// Returns the default options for writing, with a cache that has room for the whole image, as the kernel's
+/// page cache has.
 fn options(mbcache: Variant, device: &MemoryDevice) -> OpenOptions {
     let mut options = OpenOptions::default();
     options.read_write = true;
@@ -68,8 +68,8 @@ fn make_files(volume: &Volume, process: u32, files: u32) -> larder::Result<Vec<I
     (0..files).map(|file| Ok(make(file)?.ino)).collect()
 }
 
-/// Formats an ext4 without a journal that has room for the files of a case, in an unnamed file of
-/// zeros in memory.
+/// Formats an ext4 file system without a journal, with room for the files of a case, in an unnamed file in
+/// memory.
 pub(crate) fn formatted(case: Case) -> Result<File, Error> {
     let files = case.all_files();
     let size_bytes = (files * FILE_BYTES + BASE_BYTES).next_multiple_of(BLOCK_BYTES);

@@ -88,7 +88,7 @@ impl Measured {
         as_f64(sets) / self.mean_s()
     }
 
-    /// Returns the memory for an entry, if there are entries.
+    /// Returns the memory for an entry, or `None` if the variant has no entries.
     pub(crate) fn entry_size(&self) -> Option<EntrySize> {
         let variant = self.variant?;
         // The memory of an empty cache is the memory of its buckets.

@@ -100,13 +100,12 @@ pub struct BenchConfig {
 pub enum Target {
     /// The cache alone, used by threads: see [`engine`].
     Engine(MbCacheVariant),
-    /// A volume in this process, on an in-memory device with an ext4 without a journal, used by
+    /// A volume in this process, on an in-memory device with an ext4 file system without a journal, used by
     /// threads.
     Volume(MbCacheVariant),
     /// A directory of a mounted file system, on which processes call setxattr(2).
     Directory {
-        /// The directory in which a subdirectory for the files is created, which is removed
-        /// afterwards.
+        /// The directory in which a subdirectory for the files is created and, afterwards, removed.
         path: PathBuf,
         /// The program that each process runs.
         worker: Worker,
@@ -114,7 +113,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Returns the variant; `None` if the file system has its own.
+    /// Returns the variant, or `None` for a directory: the mount of its file system selects the variant.
     #[must_use]
     pub fn variant(&self) -> Option<MbCacheVariant> {
         match self {

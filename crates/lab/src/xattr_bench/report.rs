@@ -83,8 +83,8 @@ impl XattrBench {
         row
     }
 
-    /// Returns whether there are statistics, which Larder's caches have; all measurements of a
-    /// bench have them, or none.
+    /// Returns whether the measurements have statistics. Measurements of Larder's caches have them;
+    /// measurements of a directory do not.
     fn has_stats(&self) -> bool {
         self.measured
             .iter()
@@ -92,7 +92,7 @@ impl XattrBench {
     }
 
     /// Returns a table with one row for each case: the medians of the runs in seconds, with a
-    /// column for each variant, and a star at the fastest.
+    /// column for each variant, and a star before the fastest.
     #[must_use]
     pub fn medians(&self) -> Table {
         let variants = self.variants();
@@ -137,8 +137,8 @@ impl XattrBench {
         measured.find(|measured| measured.case == case && measured.variant == variant)
     }
 
-    /// Returns the letter's tables with their headings, one for each number of values. A cell has
-    /// the average of each variant.
+    /// Returns the letter's tables with their headings, one for each number of values. A cell
+    /// contains the average of each variant.
     #[must_use]
     pub fn matrix(&self) -> Vec<(String, Table)> {
         let processes = self.numbers(|case| case.processes);
@@ -178,8 +178,8 @@ impl XattrBench {
         names.collect::<Vec<_>>().join(",")
     }
 
-    /// Returns the memory for an entry next to the letter's figures; `None` if there are no Larder
-    /// caches.
+    /// Returns the memory for an entry next to the letter's figures, or `None` if no cache with
+    /// entries was measured.
     #[must_use]
     pub fn entry_sizes(&self) -> Option<Table> {
         let mut table = Table::new("variant | bytes per entry: | with buckets: | published:");
@@ -291,7 +291,7 @@ impl XattrBench {
         COLUMNS.into_iter().filter(is_measured).collect()
     }
 
-    /// Returns a variant's name, or the file system's if it has its own cache.
+    /// Returns the name of the variant, or of the target if the variant is unknown.
     fn name_of(&self, variant: Option<MbCacheVariant>) -> String {
         variant.map_or_else(|| self.target.clone(), |variant| variant.to_string())
     }

@@ -1,4 +1,4 @@
-//! The file system in this process.
+//! Runs xattr-bench on a volume in this process.
 
 use super::draws::{Draws, bytes_of, last_values};
 use super::image::Image;

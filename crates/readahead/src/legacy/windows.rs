@@ -6,8 +6,7 @@ use crate::{PageIndex, Read, Residency, Window, Windows, sizes};
 /// of 4 KiB.
 pub(super) const MIN_PAGES: u32 = 4;
 
-/// The number of consecutive pages after which readahead is switched off if all of them were found in the
-/// cache.
+/// If readahead finds this many consecutive pages in the cache, it is switched off.
 pub(super) const CACHED_PAGES: u32 = 256;
 
 /// The value for "no window". A stored window is not clipped to the file, and has no marker.
@@ -149,7 +148,7 @@ impl Decision<'_> {
         }
     }
 
-    /// Opens the ahead window if there is none. If the request reaches the ahead window, makes that the
+    /// Opens the ahead window if none is open. If the request reaches the ahead window, makes it the
     /// current window, and opens the next ahead window.
     fn advance(&mut self) {
         if self.state.ahead.size == 0 && !self.look_ahead(false) {
@@ -191,8 +190,8 @@ impl Decision<'_> {
         !self.state.is_cached
     }
 
-    /// Returns true if all pages of `window` are resident, and so many resident pages in a row switch
-    /// readahead off.
+    /// Returns true if all pages of `window` are resident, and with them the number of consecutive resident
+    /// pages is large enough to switch readahead off.
     fn ends_readahead(&self, whole: Window, window: Window) -> bool {
         self.state.cached_pages.saturating_add(whole.size) >= CACHED_PAGES
             && self.resident.next_hole(window.start, window.size).is_none()

@@ -30,7 +30,8 @@ impl Constants {
     }
 }
 
-/// The result of a multiplication with the set of keys for which it walks the most links relative to chance.
+/// The result of a multiplication with the set of keys for which lookups walk the most links relative to
+/// chance.
 struct Worst<'a> {
     keys: &'a str,
     links: f64,

@@ -36,8 +36,8 @@ impl KeySet {
         Ok(sets)
     }
 
-    /// Reads the first 2^`table_bits` distinct keys of each cache in `source`, or fewer if there are not so
-    /// many.
+    /// Reads the first 2^`table_bits` distinct keys of each cache in `source`, or all keys if the
+    /// source has fewer.
     ///
     /// # Errors
     /// Returns an error if the source cannot be read.

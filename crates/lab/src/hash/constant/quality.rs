@@ -42,13 +42,13 @@ fn word_size(bits: u32) -> f64 {
     2_f64.powi(bits.cast_signed())
 }
 
-/// The number of points of which the gaps are examined, plus one.
+/// One more than the maximum number of points whose gaps are examined.
 const NUMBERS: u64 = 1 << 16;
 
-/// Returns the largest ratio of the largest gap to the mean gap, while the products of 1, 2, 3, ... and
-/// `multiplier` are added as points on a circle of length 2^`bits`. At most 65535 points are added. Each new
-/// point falls into a gap of one of at most three lengths (the three-gap theorem), and into a largest one if
-/// the multiplier is the golden ratio.
+/// Adds the products of 1, 2, 3, ... and `multiplier` as points on a circle of length 2^`bits`, and returns
+/// the largest ratio of the largest gap to the mean gap after any of these steps. At most 65535 points are
+/// added. Each new point falls into a gap of one of at most three lengths (the three-gap theorem), and into
+/// a largest one if the multiplier is the golden ratio.
 pub(super) fn worst_gap(multiplier: u64, bits: u32) -> f64 {
     let circle = 1_u128 << bits;
     let mask = u64::MAX >> (64 - bits);

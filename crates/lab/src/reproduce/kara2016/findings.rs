@@ -1,8 +1,8 @@
 //! The findings of the letter and their criteria, which were fixed before any measurement.
 //!
-//! A finding is a predicate on a table of times ([`Grid`]). The published table satisfies it (a test
-//! verifies that the thresholds are chosen so), and a measured table may satisfy it. Ratios over
-//! several cases are geometric means. A difference counts if it exceeds the noise of its table.
+//! A finding is a predicate on a table of times ([`Grid`]). The published table satisfies it, which
+//! a test verifies. A measured table may or may not satisfy it. Ratios over several cases are
+//! geometric means. A difference counts if it exceeds the noise of its table.
 
 use std::fmt::Write as _;
 

@@ -26,8 +26,8 @@ pub struct Grid {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GridRow {
     pub case: Case,
-    /// Seconds for 50,000 sets by each process, in [`ORDER`]; `None` if there is no figure. In JSON
-    /// each figure has the name of its variant.
+    /// Seconds for 50,000 sets by each process, in [`ORDER`]; `None` if the figure is missing. In JSON each
+    /// figure has the name of its variant.
     #[serde(serialize_with = "by_variant")]
     pub seconds: [Option<f64>; ORDER.len()],
 }

@@ -15,10 +15,11 @@ use crate::xattr_bench::{Case, Error};
 
 /// Costs of steps on the letter's machine.
 ///
-/// A line of another processor: T. David, R. Guerraoui and V. Trigonakis, "Everything you always
-/// wanted to know about synchronization", SOSP 2013, measure about 110 cycles within one socket and
-/// 290 between sockets on machines like the letter's (2 GHz): 50 to 140 ns. Waking a process and
-/// switching to it: the order of magnitude that lmbench reports for Linux of that time.
+/// For a line that another processor used last, T. David, R. Guerraoui and V. Trigonakis,
+/// "Everything you always wanted to know about synchronization", SOSP 2013, measure about 110
+/// cycles within one socket and 290 between sockets, on machines like the letter's (2 GHz): 50 to
+/// 140 ns. The costs of waking a process and of switching to it have the order of magnitude that
+/// lmbench reports for Linux of that time.
 pub const PRICES: Prices = Prices {
     own_ns: 5,
     transfer_ns: 100,

@@ -1,9 +1,10 @@
 //! Decides whether the letter's findings hold in the measurements.
 //!
-//! A table that shows a finding agrees. A table that does not show it differs, except if the finding concerns
-//! contention between processors and the table was measured on fewer processors than the letter's: such a
-//! table cannot show the finding. A finding lists its tables in order. Its verdict is that of the first table
-//! that can show the finding, which may be the simulated one.
+//! A table that shows a finding agrees. A table that does not show it differs. There is one exception: if
+//! the finding concerns contention between processors, and the table was measured on fewer processors than
+//! the letter's machine had, the table cannot refute the finding. A finding lists its tables in order. The
+//! verdict on the finding is that of the first table that agrees or differs, which may be the simulated
+//! table.
 
 use serde::Serialize;
 
@@ -19,7 +20,7 @@ pub enum Verdict {
     Agrees,
     /// The finding does not hold.
     Differs,
-    /// The machine has too few processors, or nothing was measured.
+    /// The machine has too few processors to refute the finding, or nothing was measured.
     CannotBeShown,
     /// There are too few measurements for a verdict.
     NotJudged,

@@ -1,10 +1,11 @@
-//! Creates the image for all kernels: an ext2 with settings of the year 2000, which contains the files that
-//! users share.
+//! Creates the image for all kernels: an ext2 file system with settings of the year 2000, which contains
+//! the files that users share.
 //!
 //! # Model
-//! The ext2 has groups of 8192 blocks with 2048 inodes of 128 bytes. Its blocks have 4 KiB, the size of a
-//! frame of the buffer cache, so that each block is one object of the cache. The blocks in the document had 1
-//! KiB. So a group has four times as many bytes here, but as many blocks and inodes as in the document.
+//! The file system has groups of 8192 blocks with 2048 inodes of 128 bytes. Its blocks have 4 KiB, the size
+//! of a frame of the buffer cache, so that each block is one object of the cache. The blocks in the
+//! document had 1 KiB. Therefore a group has four times as many bytes here, but as many blocks and inodes
+//! as in the document.
 //!
 //! # Cost
 //! Unwritten pages use no memory. Volumes share the pages of the image until they write them.
@@ -27,7 +28,7 @@ use std::sync::Arc;
 /// Size of the image in bytes: 64 groups.
 const IMAGE_BYTES: u64 = 2 << 30;
 
-/// mke2fs options for an ext2 with the defaults of that time.
+/// The mke2fs options for an ext2 file system with the defaults of that time.
 const EXT2: &str = "-t ext2 -O none,filetype,sparse_super -b 4096 -g 8192 -I 128 -i 16384 -m 0";
 
 /// The image, and the operations on it.
@@ -39,7 +40,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Creates an image with a spool for each of `users`.
+    /// Creates an image with a spool for each of `users` users.
     pub(super) fn new(operations: Operations, users: u32, size: &Size) -> Result<Self, Error> {
         let device = Arc::new(formatted()?);
         let volume = Volume::open_device(Arc::clone(&device) as _, &options())?;
@@ -82,7 +83,7 @@ impl Image {
     }
 }
 
-/// Creates the file system, and copies it without its holes.
+/// Creates the file system in a file, and copies the file without its holes to a device in memory.
 fn formatted() -> Result<OverlayDevice, Error> {
     let file = mke2fs::formatted(IMAGE_BYTES, EXT2)?;
     let device = OverlayDevice::zeros(IMAGE_BYTES);
@@ -106,8 +107,7 @@ fn copy_data(file: &File, device: &OverlayDevice) -> io::Result<()> {
     }
 }
 
-/// Returns mount options for the features of Linux in the year 2000: no shared attributes, and no background
-/// work.
+/// Returns the default options for opening a volume for writing.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::default();
     options.read_write = true;

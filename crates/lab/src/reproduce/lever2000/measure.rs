@@ -3,8 +3,8 @@
 //! # Model
 //! A kernel is represented by a volume with the kernel's hash tables. The volume stays open during all runs
 //! of a table of the document. Each run creates new homes for the users, starts all users at the same time,
-//! and measures time and counts until the last user is done. A round executes one run on each kernel. In the
-//! tables with much memory, each user finally lists its [spool](super::spool).
+//! and measures time and counts until the last user is done. A round executes one run on each kernel. In
+//! the tables with much memory, each user lists its [spool](super::spool) after its script.
 
 use super::image::Image;
 use super::kernels::{Kernel, Memory, PublishedTable};

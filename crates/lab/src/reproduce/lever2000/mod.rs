@@ -97,7 +97,8 @@ impl Size {
         (published / self.divisor).max(1)
     }
 
-    /// The minimum memory of a volume.
+    /// Returns the memory of a volume: that of the full reproduction divided by the divisor, but at least 8
+    /// MiB.
     fn memory_bytes(&self, memory: Memory) -> u64 {
         (memory.bytes() / u64::from(self.divisor)).max(8 << 20)
     }

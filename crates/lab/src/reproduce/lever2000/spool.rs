@@ -28,7 +28,7 @@ const NAMES_PER_BLOCK: u32 = 15;
 pub(super) struct Spool(Vec<Vec<Ino>>);
 
 impl Spool {
-    /// Creates the directories of `users`.
+    /// Creates the directories of `users` users.
     pub(super) fn make(volume: &Volume, users: u32) -> Result<Self> {
         let of_user = |user| {
             let name = format!("spool{user}");

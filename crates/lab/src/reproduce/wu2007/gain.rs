@@ -1,7 +1,7 @@
 //! Examines what the gain under thrashing depends on: runs the same streams on machines that differ in one
 //! parameter, and compares both policies at equal numbers of streams.
 //!
-//! There are no verdicts about these results, since the document contains only the throughput of the best
+//! These results are not judged, since the document contains only the throughput of the best
 //! second.
 
 use larder_instruments::simulated::ServiceModel;
@@ -17,7 +17,7 @@ use crate::simulator::Error;
 /// Number of streams above which the mean of a course is computed.
 pub(super) const STREAMS_ABOVE: u32 = 100;
 
-/// Number of seconds in a moving average, since single seconds scatter.
+/// Number of seconds in a moving average, which is used because single seconds scatter.
 pub(super) const SMOOTHED_S: usize = 5;
 
 /// The published gain, and the limit from which a gain counts as threefold.
@@ -101,7 +101,8 @@ fn figures(course: &ThrashingCourse) -> ThrashingFigures {
     }
 }
 
-/// Returns the gain by the second, smoothed over [`SMOOTHED_S`]; `None` if a course is shorter.
+/// Compares both courses second by second, with throughputs smoothed over [`SMOOTHED_S`] seconds.
+/// Returns `None` if a course is shorter than that.
 pub(super) fn at_equal_streams(
     [legacy, ondemand]: [&ThrashingCourse; 2],
 ) -> Option<GainAtEqualStreams> {

@@ -106,8 +106,8 @@ fn write(record: u64) -> Operation {
     Operation::write(0, record * RECORD_BYTES, RECORD_BYTES)
 }
 
-/// Returns as many records as the file has, each one stride after the other. After the end of the
-/// file, it continues one record after the start of the last pass.
+/// Returns as many records as the file has, each one stride after the previous one. After the end
+/// of the file, a new pass starts one record after the start of the previous pass.
 fn stride(records: u64) -> impl Iterator<Item = u64> {
     let passes = (0..records).cycle();
     passes
@@ -118,8 +118,8 @@ fn stride(records: u64) -> impl Iterator<Item = u64> {
         .take(usize::try_from(records).unwrap_or(usize::MAX))
 }
 
-/// Returns as many random records as the file has, each drawn from all of them. Each test of a run
-/// has the same ones.
+/// Returns as many random records as the file has, each drawn from all records. All tests of a run
+/// use the same records.
 fn drawn(records: u64, size: Size, run: u32) -> impl Iterator<Item = u64> {
     let mut random = size.random(0x200 + u64::from(run));
     (0..records).map(move |_| random.random_range(0..records))

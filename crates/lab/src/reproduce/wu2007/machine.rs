@@ -32,7 +32,7 @@ impl Size {
         (whole / self.divisor.max(1)).max(1)
     }
 
-    /// Returns random numbers for the use that `purpose` identifies.
+    /// Returns a random number generator for one use, which `purpose` identifies.
     pub(super) fn random(self, purpose: u64) -> Pcg64Mcg {
         Pcg64Mcg::seed_from_u64(self.seed ^ purpose.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }

@@ -1,4 +1,4 @@
-//! The published tables as plans: their rows, the functions that measure these, and the noise of
+//! The published tables as plans: their rows, the functions that measure the rows, and the noise of
 //! the document's own figures.
 
 use larder_readahead::PolicyName;

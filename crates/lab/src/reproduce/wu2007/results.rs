@@ -198,7 +198,7 @@ impl EqualStreams {
     }
 }
 
-/// The gain of the modelled machine, by the second.
+/// The gain of the modelled machine at equal numbers of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GainAtEqualStreams {
     /// Number of seconds in the moving average.

@@ -1,4 +1,4 @@
-//! The report: Markdown, the same as HTML, plots, CSV and JSON.
+//! The report in Markdown and HTML, with plots, CSV and JSON.
 
 mod csv;
 mod histograms;

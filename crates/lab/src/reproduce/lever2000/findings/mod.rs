@@ -68,7 +68,8 @@ pub struct Finding {
     pub published: &'static str,
     /// The criterion.
     pub criterion: &'static str,
-    /// Whether counts decide it, so that few scripts are sufficient.
+    /// Whether the finding does not depend on the scripts, so that it is judged even if few of them
+    /// run.
     #[serde(skip)]
     pub is_counted_alone: bool,
     #[serde(skip)]
@@ -217,7 +218,7 @@ pub static FINDINGS: [Finding; 12] = [
     },
 ];
 
-/// Returns the only load of a row, or its last one.
+/// Returns the last load of a row.
 fn load(row: Option<&Row>) -> Option<&Load> {
     row?.loads.last()
 }

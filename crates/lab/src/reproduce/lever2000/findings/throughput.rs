@@ -1,4 +1,4 @@
-//! Findings that compare throughputs, and the scatter of these.
+//! Findings that compare throughputs, and the scatter of the throughputs.
 
 use super::{Observed, Verdict, load};
 use crate::reproduce::lever2000::Lever2000;
@@ -7,7 +7,7 @@ use crate::statistics::{Figures, median};
 use larder::CacheKind;
 use std::cmp::Ordering;
 
-/// Returns the figures without the first run, if there are others.
+/// Returns the figures without the first run, or of all runs if the first run is the only one.
 pub(in crate::reproduce::lever2000) fn steady(load: &Load) -> Figures {
     load.runs.without_first().unwrap_or_else(|| load.runs.all())
 }

@@ -1,6 +1,6 @@
-//! The report of a reproduction: Markdown, the same as HTML, plots, CSV and JSON.
+//! The report of a reproduction in Markdown and HTML, with plots, CSV and JSON.
 //!
-//! It depends on the results alone: the same results give the same bytes.
+//! The report depends only on the results: the same results give the same bytes.
 
 mod csv;
 mod thrashing;
