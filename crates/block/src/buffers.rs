@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "defines and implements unsafe traits")]
 
 use std::io::{IoSlice, IoSliceMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
 /// The buffers of a read: one or more slices, filled in order.
@@ -46,6 +47,53 @@ unsafe impl WriteBuffers for Vec<u8> {
 unsafe impl WriteBuffers for Vec<Arc<[u8]>> {
     fn slices(&self) -> Vec<IoSlice<'_>> {
         self.iter().map(|bytes| IoSlice::new(bytes)).collect()
+    }
+}
+
+/// Bytes whose address is a multiple of a power of two.
+#[derive(Debug)]
+pub(crate) struct AlignedBytes {
+    memory: Vec<u8>,
+    range: Range<usize>,
+}
+
+impl AlignedBytes {
+    /// Returns `len` zeros at a multiple of `align`.
+    pub(crate) fn zeroed(len: usize, align: usize) -> Self {
+        let memory = vec![0; len + align];
+        let start = memory.as_ptr().align_offset(align);
+        Self {
+            memory,
+            range: start..start + len,
+        }
+    }
+}
+
+impl Deref for AlignedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.range.clone()]
+    }
+}
+
+impl DerefMut for AlignedBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.range.clone()]
+    }
+}
+
+// SAFETY: as for a vector, which never grows here.
+unsafe impl ReadBuffers for AlignedBytes {
+    fn slices_mut(&mut self) -> Vec<IoSliceMut<'_>> {
+        vec![IoSliceMut::new(self)]
+    }
+}
+
+// SAFETY: as for a vector, which never grows here.
+unsafe impl WriteBuffers for AlignedBytes {
+    fn slices(&self) -> Vec<IoSlice<'_>> {
+        vec![IoSlice::new(self)]
     }
 }
 

@@ -50,10 +50,7 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// The default performs them one after the other, and returns when all are complete.
     fn submit(&self, requests: Vec<Request>) {
         for request in requests {
-            request.perform(
-                |bufs, offset_bytes| self.read_vectored_at(bufs, offset_bytes),
-                |bufs, offset_bytes| self.write_vectored_at(bufs, offset_bytes),
-            );
+            perform_blocking(self, request);
         }
     }
 
@@ -125,6 +122,14 @@ pub trait BlockDevice: Debug + Send + Sync {
     }
 }
 
+/// Performs `request` by the blocking calls of `device`.
+pub fn perform_blocking(device: &(impl BlockDevice + ?Sized), request: Request) {
+    request.perform(
+        |bufs, offset_bytes| device.read_vectored_at(bufs, offset_bytes),
+        |bufs, offset_bytes| device.write_vectored_at(bufs, offset_bytes),
+    );
+}
+
 /// Completes those of `requests` that `check` refuses, with its error, and returns the others.
 /// `check` gets the offset and the length in bytes, and whether the request is a write.
 pub fn accepted(
@@ -142,6 +147,23 @@ pub fn accepted(
         }
     });
     checked.collect()
+}
+
+/// Divides `requests` into those for which `is_first` returns true, and the others. `is_first` gets the
+/// offset and the length in bytes.
+pub fn divided(
+    requests: Vec<Request>,
+    is_first: impl Fn(u64, u64) -> bool,
+) -> (Vec<Request>, Vec<Request>) {
+    let (mut first, mut others) = (Vec::new(), Vec::new());
+    for mut request in requests {
+        if is_first(request.offset_bytes(), request.len_bytes()) {
+            first.push(request);
+        } else {
+            others.push(request);
+        }
+    }
+    (first, others)
 }
 
 /// Writes each of `writes`, an offset in bytes and the buffers, to `device`. Submits all of them at once,

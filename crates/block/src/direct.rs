@@ -13,10 +13,11 @@
 //! parts of one block do not undo each other's writes. Nothing else takes the lock. A write of a whole block
 //! and a write of a part of it touch the same bytes, so the callers must serialize them.
 
+use crate::buffers::AlignedBytes;
 use crate::lock::Access;
 use crate::{
     BackEnd, BlockDevice, FileDevice, FileRange, Request, Result, accepted, check_range,
-    gathered_bytes, total_bytes, waiting,
+    gathered_bytes, perform_blocking, total_bytes, waiting,
 };
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
@@ -83,12 +84,11 @@ impl DirectDevice {
     /// Writes `bytes`, which end before the tail, through aligned memory. The remaining bytes of partial
     /// blocks are read first.
     fn write_around(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         let position_bytes = self.file.position_bytes(offset_bytes);
         let ahead = usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0);
         let aligned_len = (ahead + bytes.len()).next_multiple_of(ALIGN_BYTES);
-        let mut memory = vec![0; aligned_len + ALIGN_BYTES];
-        let start = memory.as_ptr().align_offset(ALIGN_BYTES);
-        let aligned = &mut memory[start..start + aligned_len];
+        let aligned = &mut *AlignedBytes::zeroed(aligned_len, ALIGN_BYTES);
         let is_whole = ahead == 0 && aligned_len == bytes.len();
         let _edges = (!is_whole).then(|| self.edges.lock());
         if !is_whole {
@@ -103,62 +103,95 @@ impl DirectDevice {
 
     /// Fills `bufs` through aligned memory.
     fn read_around(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         let len = usize::try_from(total_bytes(bufs)).unwrap_or(usize::MAX);
         let position_bytes = self.file.position_bytes(offset_bytes);
         let ahead = usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0);
         let aligned_len = (ahead + len).next_multiple_of(ALIGN_BYTES);
-        let mut memory = vec![0; aligned_len + ALIGN_BYTES];
-        let start = memory.as_ptr().align_offset(ALIGN_BYTES);
-        let aligned = &mut memory[start..start + aligned_len];
+        let aligned = &mut *AlignedBytes::zeroed(aligned_len, ALIGN_BYTES);
         self.file
             .calls()
             .read_direct(aligned, ahead, len, offset_bytes)?;
-        let mut rest = &aligned[ahead..ahead + len];
-        for buf in bufs {
-            let (part, after) = rest.split_at(buf.len());
-            buf.copy_from_slice(part);
-            rest = after;
-        }
+        scatter(&aligned[ahead..ahead + len], bufs);
         Ok(())
     }
 }
 
 impl DirectDevice {
-    /// Divides requests whose ranges are valid into those that direct I/O can perform as they are, and
-    /// the others.
+    /// Divides requests whose ranges are valid into those that direct I/O can perform, and the others.
+    /// Requests for whole blocks in other memory are replaced by requests in aligned memory.
     fn divide(&self, requests: Vec<Request>) -> (Vec<Request>, Vec<Request>) {
         let requests = accepted(requests, |at, len, write| {
             self.file.check_request(at, len, write)
         });
-        let (mut aligned, mut others) = (Vec::new(), Vec::new());
+        let (mut direct, mut others) = (Vec::new(), Vec::new());
         for mut request in requests {
-            if self.is_direct(&mut request) {
-                aligned.push(request);
-            } else {
+            if !self.is_whole(&mut request) {
                 others.push(request);
+            } else if request.with_slices(
+                |bufs| bufs.iter().all(|buf| is_aligned(buf)),
+                |bufs| bufs.iter().all(|buf| is_aligned(buf)),
+            ) {
+                direct.push(request);
+            } else {
+                direct.push(aligned(request));
             }
         }
-        (aligned, others)
+        (direct, others)
     }
 
-    /// Performs requests that need aligned memory.
-    fn perform_others(&self, requests: Vec<Request>) {
-        for request in requests {
-            request.perform(
-                |bufs, offset_bytes| self.read_vectored_at(bufs, offset_bytes),
-                |bufs, offset_bytes| self.write_vectored_at(bufs, offset_bytes),
-            );
-        }
+    /// Returns whether `request` is for whole blocks before the tail.
+    fn is_whole(&self, request: &mut Request) -> bool {
+        let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
+        let tail_start_bytes = self.tail.as_ref().map_or(u64::MAX, |tail| tail.start_bytes);
+        let align_bytes = ALIGN_BYTES as u64;
+        self.file
+            .position_bytes(offset_bytes)
+            .is_multiple_of(align_bytes)
+            && len_bytes.is_multiple_of(align_bytes)
+            && offset_bytes + len_bytes <= tail_start_bytes
     }
+}
 
-    /// Returns whether direct I/O can perform `request` as it is.
-    fn is_direct(&self, request: &mut Request) -> bool {
-        let position_bytes = self.file.position_bytes(request.offset_bytes());
-        position_bytes.is_multiple_of(ALIGN_BYTES as u64)
-            && request.with_slices(
-                |bufs| bufs.iter().all(|buf| is_aligned(buf)),
-                |bufs| bufs.iter().all(|buf| is_aligned(buf)),
-            )
+/// Returns a request in aligned memory that completes `request` when it is complete.
+fn aligned(mut request: Request) -> Request {
+    let len = usize::try_from(request.len_bytes()).unwrap_or(usize::MAX);
+    let offset_bytes = request.offset_bytes();
+    let (priority, cancel) = (request.priority(), request.cancel_token().cloned());
+    let mut bytes = AlignedBytes::zeroed(len, ALIGN_BYTES);
+    let aligned = if request.is_write() {
+        request.with_slices(|_| (), |bufs| gather(bufs, &mut bytes));
+        Request::write(bytes, offset_bytes, move |_, result| {
+            request.complete(result);
+        })
+    } else {
+        Request::read(bytes, offset_bytes, move |bytes, result| {
+            request.with_slices(|bufs| scatter(&bytes, bufs), |_| ());
+            request.complete(result);
+        })
+    };
+    let aligned = aligned.with_priority(priority);
+    match cancel {
+        Some(token) => aligned.with_cancel(&token),
+        None => aligned,
+    }
+}
+
+/// Copies `bytes` to `bufs`, in order.
+fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>]) {
+    for buf in bufs {
+        let (part, rest) = bytes.split_at(buf.len());
+        buf.copy_from_slice(part);
+        bytes = rest;
+    }
+}
+
+/// Copies `bufs`, in order, to `bytes`.
+fn gather(bufs: &[IoSlice<'_>], mut bytes: &mut [u8]) {
+    for buf in bufs {
+        let (part, rest) = bytes.split_at_mut(buf.len());
+        part.copy_from_slice(buf);
+        bytes = rest;
     }
 }
 
@@ -219,16 +252,20 @@ impl BlockDevice for DirectDevice {
     }
 
     fn submit(&self, requests: Vec<Request>) {
-        let (aligned, others) = self.divide(requests);
-        self.file.engine().submit(aligned);
-        self.perform_others(others);
+        let (direct, others) = self.divide(requests);
+        self.file.engine().submit(direct);
+        for request in others {
+            perform_blocking(self, request);
+        }
     }
 
     fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
         waiting::check();
-        let (aligned, others) = self.divide(requests);
-        self.perform_others(others);
-        self.file.engine().perform(aligned, deadline)
+        let (direct, others) = self.divide(requests);
+        for request in others {
+            perform_blocking(self, request);
+        }
+        self.file.engine().perform(direct, deadline)
     }
 
     fn back_end(&self) -> BackEnd {

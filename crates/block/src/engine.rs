@@ -1,11 +1,13 @@
 //! How the requests to a file are performed: by `io_uring`, or by threads.
 //!
 //! Model: a thread that waits for its requests performs them on a ring of its own, so that no other thread
-//! is woken for them. Requests for which no thread waits are performed by one background thread, which
-//! starts with the first of them. It keeps at most [`BACKGROUND_DEPTH`] in flight, demand first.
+//! is woken for them. Requests for which no thread waits are performed by one background thread. It is
+//! created when the first such request is submitted. It keeps at most [`BACKGROUND_DEPTH`] requests in
+//! flight, and starts those with [`Priority::Demand`] first.
 //!
 //! Where `io_uring` is not allowed (`kernel.io_uring_disabled`, seccomp, Linux before 5.11), up to
-//! [`MAX_THREADS`] threads make system calls instead. They start when there are requests for them.
+//! [`MAX_THREADS`] threads make blocking calls instead. A thread is created when more requests wait than
+//! there are idle threads, and ends when it has been idle for [`IDLE_TIME`].
 //!
 //! Locking: the queue's lock is held for a moment only, never during a system call on the file.
 
@@ -16,6 +18,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Formatter};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -32,6 +35,9 @@ const KEPT_RINGS: usize = 8;
 
 /// The maximum number of threads without `io_uring`.
 const MAX_THREADS: usize = 8;
+
+/// The time for which a thread without `io_uring` waits for a request before it ends.
+const IDLE_TIME: Duration = Duration::from_millis(500);
 
 /// Performs a request by system calls that wait.
 pub(crate) trait Calls: Send + Sync + 'static {
@@ -66,8 +72,9 @@ impl<C: Calls> Engine<C> {
     /// Creates an engine for `file`. It uses `io_uring` if the kernel allows that, unless `back_end`
     /// requires threads.
     ///
-    /// If the file `has_page_cache`, a thread that waits makes its writes itself: they only copy to that
-    /// cache, for which `io_uring` would wake a thread of the kernel.
+    /// If `has_page_cache` is true, writes to the file only copy to the kernel's page cache. A thread that
+    /// waits for such a write performs it by a blocking call, because `io_uring` would wake a kernel thread
+    /// for the copy.
     pub(crate) fn new(
         calls: Arc<C>,
         file: &Arc<OwnedFd>,
@@ -87,6 +94,17 @@ impl<C: Calls> Engine<C> {
         }
     }
 
+    /// Creates an engine that performs requests by `calls`, on threads.
+    pub(crate) fn of_threads(calls: Arc<C>) -> Self {
+        Self {
+            calls,
+            has_page_cache: false,
+            kind: Kind::Threads,
+            queue: Arc::default(),
+            threads: Mutex::default(),
+        }
+    }
+
     /// Returns whether writes only copy to the kernel's page cache.
     pub(crate) fn has_page_cache(&self) -> bool {
         self.has_page_cache
@@ -100,28 +118,30 @@ impl<C: Calls> Engine<C> {
         }
     }
 
-    /// Starts `requests` and returns. Their ranges were checked.
+    /// Queues `requests` for the threads of the device, and does not wait for them. If there is no thread
+    /// and none can be created, performs the requests by blocking calls on this thread. The ranges of the
+    /// requests were checked.
     pub(crate) fn submit(&self, requests: Vec<Request>) {
         if requests.is_empty() {
-            return;
-        }
-        if !self.start_threads(requests.len()) {
-            for request in requests {
-                self.calls.perform(request);
-            }
             return;
         }
         self.queue.push(requests);
         if let Kind::IoUring { event, .. } = &self.kind {
             wake(event);
         }
+        if !self.start_threads() {
+            while let Some(request) = self.queue.take() {
+                self.calls.perform(request);
+            }
+        }
     }
 
-    /// Performs `requests` and waits for them, for at most `deadline`. Their ranges were checked.
+    /// Performs `requests` and waits for them, for at most `deadline`. A request that this thread performs
+    /// by a blocking call has no deadline. The ranges of the requests were checked.
     ///
     /// # Errors
     /// - [`Error::Deadline`] if some are not complete by then. They complete later.
-    /// - [`Error::Wait`] if the kernel does not allow to wait. Requests in flight complete later, if at all.
+    /// - [`Error::Wait`] if the kernel refuses to wait. Requests in flight complete later, if at all.
     pub(crate) fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
         let is_call = |request: &Request| request.is_write() && self.has_page_cache;
         let (calls, mut requests): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_call);
@@ -138,8 +158,9 @@ impl<C: Calls> Engine<C> {
                 self.submit(requests);
                 countdown.wait(deadline)
             }
-            // Another thread could be abandoned at the deadline, but waking it would take longer than
-            // most reads.
+            // A single request is performed on this thread, which cannot stop at the deadline. This
+            // thread could stop waiting for another thread, but waking that thread would take longer
+            // than most reads.
             None => {
                 for request in requests {
                     self.calls.perform(request);
@@ -179,35 +200,40 @@ impl<C: Calls> Engine<C> {
         Ok(())
     }
 
-    /// Starts threads for `requests` more requests. Returns false if there is no thread for them.
-    fn start_threads(&self, requests: usize) -> bool {
-        let mut threads = self.threads.lock();
-        let wanted = match &self.kind {
+    /// Starts threads for the requests that wait. Returns false if no thread exists.
+    fn start_threads(&self) -> bool {
+        let mut handles = self.threads.lock();
+        handles.retain(|handle| !handle.is_finished());
+        let most = match &self.kind {
             Kind::IoUring { .. } => 1,
-            Kind::Threads => MAX_THREADS.min(threads.len() + requests),
+            Kind::Threads => MAX_THREADS,
         };
-        while threads.len() < wanted && self.queue.needs_thread(requests) {
-            let (queue, calls) = (Arc::clone(&self.queue), Arc::clone(&self.calls));
-            let thread = std::thread::Builder::new().name(format!("device-{}", threads.len()));
-            let started = match &self.kind {
-                Kind::IoUring { file, event, .. } => {
-                    Ring::new(file, BACKGROUND_DEPTH).and_then(|mut ring| {
-                        ring.wake_by(Arc::clone(event));
-                        thread.spawn(move || run_ring(ring, &queue, &*calls))
-                    })
-                }
-                Kind::Threads => thread.spawn(move || {
-                    while let Some(request) = queue.pop() {
-                        calls.perform(request);
-                    }
-                }),
-            };
-            match started {
-                Ok(handle) => threads.push(handle),
-                Err(_) => break,
+        for _ in 0..self.queue.missing_threads(most) {
+            match self.start_thread() {
+                Ok(handle) => handles.push(handle),
+                Err(_) => self.queue.end_thread(),
             }
         }
-        !threads.is_empty()
+        self.queue.has_threads()
+    }
+
+    /// Starts a thread, which [`Queue::missing_threads`] has counted.
+    fn start_thread(&self) -> io::Result<JoinHandle<()>> {
+        let (queue, calls) = (Arc::clone(&self.queue), Arc::clone(&self.calls));
+        let thread = std::thread::Builder::new().name("larder-device".to_owned());
+        match &self.kind {
+            Kind::IoUring { file, event, .. } => {
+                let mut ring = Ring::new(file, BACKGROUND_DEPTH)?;
+                ring.wake_by(Arc::clone(event));
+                thread.spawn(move || run_ring(ring, &queue, &*calls))
+            }
+            Kind::Threads => thread.spawn(move || {
+                let queue = CloseOnPanic(&queue);
+                while let Some(request) = queue.0.pop() {
+                    calls.perform(request);
+                }
+            }),
+        }
     }
 }
 
@@ -243,7 +269,7 @@ impl Kind {
     }
 }
 
-/// Waits for the requests of `ring` on a thread of its own.
+/// Starts a thread that completes the requests in flight on `ring`, and returns.
 fn abandon(mut ring: Ring) {
     let finish = move || {
         let mut finished = Vec::new();
@@ -259,29 +285,32 @@ fn abandon(mut ring: Ring) {
 
 /// Performs the requests of `queue` on `ring` until the queue is closed.
 fn run_ring(mut ring: Ring, queue: &Queue, calls: &impl Calls) {
-    let _closing = CloseOnDrop(queue);
+    let queue = CloseOnPanic(queue);
     let mut waiting = Waiting::default();
     let mut finished = Vec::new();
     loop {
-        let is_closed = queue.take_all(&mut waiting);
+        let is_closed = queue.0.take_all(&mut waiting);
         if is_closed && ring.is_idle() {
             return;
         }
         waiting.start(&mut ring, calls);
-        // If the kernel does not allow to wait, the requests are cancelled, and later ones too.
+        // If the kernel refuses to wait, all requests that have not been started are cancelled, and all
+        // later requests too.
         if ring.wait(None, &mut finished).is_err() {
-            return;
+            return queue.0.close();
         }
         finished.drain(..).for_each(Finished::complete);
     }
 }
 
-/// Closes the queue when the background thread ends, even by a panic, so that no request waits for it.
-struct CloseOnDrop<'q>(&'q Queue);
+/// Closes the queue if a thread panics, so that no request waits for the thread.
+struct CloseOnPanic<'q>(&'q Queue);
 
-impl Drop for CloseOnDrop<'_> {
+impl Drop for CloseOnPanic<'_> {
     fn drop(&mut self) {
-        self.0.close();
+        if std::thread::panicking() {
+            self.0.close();
+        }
     }
 }
 
@@ -300,7 +329,15 @@ impl Waiting {
         }
     }
 
-    /// Returns the next request.
+    fn len(&self) -> usize {
+        self.demand.len() + self.background.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes and returns the next request.
     fn pop(&mut self) -> Option<Request> {
         let next = self.demand.pop_front();
         next.or_else(|| self.background.pop_front())
@@ -331,7 +368,9 @@ struct Queue {
 #[derive(Debug, Default)]
 struct QueueState {
     waiting: Waiting,
-    /// The threads that wait for a request.
+    /// The number of threads.
+    threads: usize,
+    /// The number of threads that wait for a request.
     idle: usize,
     is_closed: bool,
 }
@@ -340,7 +379,7 @@ impl Queue {
     fn push(&self, requests: Vec<Request>) {
         let mut state = self.state.lock();
         if state.is_closed {
-            // Dropping them without the lock completes them.
+            // The lock is released first, because dropping `requests` completes them.
             drop(state);
             return;
         }
@@ -353,24 +392,46 @@ impl Queue {
         }
     }
 
-    /// Returns whether fewer threads wait than there are `requests`.
-    fn needs_thread(&self, requests: usize) -> bool {
-        self.state.lock().idle < requests
+    /// Returns how many threads must be started, so that each waiting request has one or there are
+    /// `most`, and counts them.
+    fn missing_threads(&self, most: usize) -> usize {
+        let mut state = self.state.lock();
+        let wanted = state.waiting.len().saturating_sub(state.idle);
+        let missing = wanted.min(most.saturating_sub(state.threads));
+        state.threads += missing;
+        missing
     }
 
-    /// Waits for the next request. Returns `None` once the queue is closed.
+    fn has_threads(&self) -> bool {
+        self.state.lock().threads > 0
+    }
+
+    /// Counts the end of a thread.
+    fn end_thread(&self) {
+        self.state.lock().threads -= 1;
+    }
+
+    /// Returns the next request, without waiting.
+    fn take(&self) -> Option<Request> {
+        self.state.lock().waiting.pop()
+    }
+
+    /// Waits for the next request. Returns `None` if the queue is closed, or if no request arrives for
+    /// [`IDLE_TIME`]. The thread must then end.
     fn pop(&self) -> Option<Request> {
         let mut state = self.state.lock();
         loop {
-            if state.is_closed {
-                return None;
-            }
             if let Some(request) = state.waiting.pop() {
                 return Some(request);
             }
             state.idle += 1;
-            self.ready.wait(&mut state);
+            let is_closed = state.is_closed;
+            let is_late = !is_closed && self.ready.wait_for(&mut state, IDLE_TIME).timed_out();
             state.idle -= 1;
+            if (is_closed || is_late) && state.waiting.is_empty() {
+                state.threads -= 1;
+                return None;
+            }
         }
     }
 
@@ -400,8 +461,12 @@ impl<C> Drop for Engine<C> {
             wake(event);
         }
         for thread in self.threads.lock().drain(..) {
-            // A panic was reported by the thread.
-            let _ = thread.join();
+            // The function that a request calls at its end may drop the last reference to the device. It
+            // may run on one of these threads, and a thread cannot join itself.
+            if thread.thread().id() != std::thread::current().id() {
+                // A panic was reported by the thread.
+                let _ = thread.join();
+            }
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | [`DirectDevice`] | the same, bypassing the kernel's page cache | mounts with `direct_device` |
 //! | [`MemoryDevice`] | a vector | tests, images made in memory |
 //! | [`RemapDevice`] | another device, with some blocks redirected to other blocks of it | journal recovery without writing |
+//! | [`ThreadedDevice`] | another device, whose blocking calls are made by threads | devices without requests of their own |
 //! | [`CountingDevice`] | another device, with reads and bytes counted | statistics |
 
 mod back_end;
@@ -28,12 +29,13 @@ mod remap;
 mod request;
 mod retry;
 mod ring;
+mod threaded;
 mod waiting;
 
-pub use back_end::BackEnd;
+pub use back_end::{BackEnd, UnknownBackEnd};
 pub use buffers::{ReadBuffers, WriteBuffers, gathered_bytes, total_bytes};
 pub use counting::{CountingDevice, IoCounts};
-pub use device::{BlockDevice, accepted, check_range, write_all};
+pub use device::{BlockDevice, accepted, check_range, divided, perform_blocking, write_all};
 pub use direct::DirectDevice;
 pub use error::{Error, Result};
 pub use file::{FileDevice, FileRange};
@@ -41,4 +43,5 @@ pub use lock::{LockHolder, lock_holder};
 pub use memory::MemoryDevice;
 pub use remap::{Redirect, RemapDevice};
 pub use request::{CancelToken, Priority, Request};
+pub use threaded::ThreadedDevice;
 pub use waiting::Waiting;

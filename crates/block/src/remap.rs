@@ -13,10 +13,13 @@
 //! Cost: 24 bytes for each redirect. A read that contains no redirected block costs one binary
 //! search and is passed on whole.
 
-use crate::{BlockDevice, Result, check_range, total_bytes};
+use crate::{
+    BackEnd, BlockDevice, Request, Result, check_range, divided, perform_blocking, total_bytes,
+};
 use std::io::IoSliceMut;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A block whose content is read from another block of the same device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +143,28 @@ impl RemapDevice {
 impl BlockDevice for RemapDevice {
     fn size_bytes(&self) -> u64 {
         self.inner.size_bytes()
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        let is_redirected = |at, len| !self.touched(at, len).is_empty();
+        let (redirected, others) = divided(requests, is_redirected);
+        self.inner.submit(others);
+        for request in redirected {
+            perform_blocking(self, request);
+        }
+    }
+
+    fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        let is_redirected = |at, len| !self.touched(at, len).is_empty();
+        let (redirected, others) = divided(requests, is_redirected);
+        for request in redirected {
+            perform_blocking(self, request);
+        }
+        self.inner.perform(others, deadline)
+    }
+
+    fn back_end(&self) -> BackEnd {
+        self.inner.back_end()
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Reads and writes that complete later.
 //!
-//! A request owns its buffers and what is to be done at its end. Therefore a caller may stop waiting for a
-//! device that does not answer: the buffers stay with the request.
+//! A request owns its buffers, and the function `done` that it calls when it is completed. Therefore a
+//! caller may stop waiting for a device that does not answer: the buffers stay with the request.
 //!
 //! ```text
 //!            submit                    started by the device             completed, exactly once
@@ -34,7 +34,7 @@ pub enum Priority {
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// Cancels all requests that have this token. Those in flight complete as if they had none.
+    /// Cancels all requests that have this token, except those in flight, which complete normally.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -88,8 +88,8 @@ impl<B: WriteBuffers, F: FnOnce(B, Result<()>) + Send> WriteOperation for Owned<
     }
 }
 
-/// A read or write that completes later. It is completed exactly once: if it is dropped first, with
-/// [`Error::Cancelled`].
+/// A read or write that completes later. It is completed exactly once. If it is dropped before it was
+/// completed, it completes with [`Error::Cancelled`].
 pub struct Request {
     /// `None` once it was completed.
     operation: Option<Operation>,
@@ -149,6 +149,12 @@ impl Request {
         self
     }
 
+    /// Returns the token that can cancel the request, if it has one.
+    #[must_use]
+    pub fn cancel_token(&self) -> Option<&CancelToken> {
+        self.cancel.as_ref()
+    }
+
     /// Returns the priority.
     #[must_use]
     pub fn priority(&self) -> Priority {
@@ -198,8 +204,8 @@ impl Request {
         }
     }
 
-    /// Performs the request by calls that wait: of `read` for a read, of `write` for a write. Both get
-    /// the offset too.
+    /// Performs the request by a blocking call of `read` or `write`, by direction, with the buffers and the
+    /// offset. If the request is cancelled, completes it without a call.
     pub fn perform(
         mut self,
         read: impl FnOnce(&mut [IoSliceMut<'_>], u64) -> Result<()>,
@@ -242,7 +248,7 @@ impl Request {
     }
 
     fn finish(&mut self, result: Result<()>) {
-        // Counted when this is dropped, even if `done` panics.
+        // The completion is counted when `_counted` is dropped, even if `done` panics.
         let _counted = self.countdown.take().map(Counted);
         match self.operation.take() {
             Some(Operation::Read(operation)) => operation.complete(result),

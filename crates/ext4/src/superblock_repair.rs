@@ -2,7 +2,7 @@
 //! not change.
 
 use crate::ondisk::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, SuperblockRepair};
-use larder_block::{BlockDevice, Result};
+use larder_block::{BackEnd, BlockDevice, Request, Result, divided, perform_blocking};
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
@@ -46,6 +46,18 @@ impl RepairedDevice {
 impl BlockDevice for RepairedDevice {
     fn size_bytes(&self) -> u64 {
         self.inner.size_bytes()
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        let (first, others) = divided(requests, |at, _| at < END_BYTES);
+        self.inner.submit(others);
+        for request in first {
+            perform_blocking(self, request);
+        }
+    }
+
+    fn back_end(&self) -> BackEnd {
+        self.inner.back_end()
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {

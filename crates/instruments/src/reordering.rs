@@ -1,6 +1,6 @@
 //! A device that completes requests out of order.
 
-use larder_block::{BackEnd, BlockDevice, Request, Result};
+use larder_block::{BackEnd, BlockDevice, Request, Result, perform_blocking};
 use parking_lot::{Condvar, Mutex};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -46,10 +46,7 @@ impl ReorderingDevice {
         let thread = std::thread::spawn(move || {
             let mut random = Pcg64Mcg::seed_from_u64(seed);
             while let Some(request) = queue.next(&mut random) {
-                request.perform(
-                    |bufs, offset_bytes| device.read_vectored_at(bufs, offset_bytes),
-                    |bufs, offset_bytes| device.write_vectored_at(bufs, offset_bytes),
-                );
+                perform_blocking(&*device, request);
             }
         });
         Self {
