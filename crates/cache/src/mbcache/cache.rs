@@ -102,7 +102,7 @@ impl Held<'_> {
         self.cache.touch(self.index);
     }
 
-    /// Sets whether the entry is reusable, so that searches find it.
+    /// Sets whether the entry is reusable. Searches find only reusable entries.
     pub fn set_reusable(&self, reusable: bool) {
         self.cache.set_reusable(self.index, reusable);
     }

@@ -16,8 +16,8 @@ use super::key::PAGE_WORDS;
 use super::pool::{Frames, Holder};
 use crate::sync::Relaxed;
 use crate::table::{Pin, Slot, State};
-use larder_block::WriteBuffers;
-use std::io::IoSlice;
+use larder_block::{ReadBuffers, WriteBuffers};
+use std::io::{IoSlice, IoSliceMut};
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -217,6 +217,52 @@ impl DerefMut for NewPage {
         // busy until `self` is consumed, so it cannot be pinned, and no other guard of it exists.
         // The mapping was created zeroed, so all bytes are initialised.
         unsafe { self.frames.memory.bytes(self.index).as_mut() }
+    }
+}
+
+/// Consecutive pages of equal size, a part of which one device read fills.
+#[derive(Debug)]
+pub struct PagesToRead {
+    pages: Vec<NewPage>,
+    bytes: Range<usize>,
+}
+
+impl PagesToRead {
+    /// Creates the buffers of a read that fills `bytes`, relative to the start of the first page.
+    ///
+    /// # Panics
+    /// If `bytes` is not inside the pages.
+    #[must_use]
+    pub fn new(pages: Vec<NewPage>, bytes: Range<usize>) -> Self {
+        let len = pages.iter().map(|page| page.len()).sum();
+        assert!(bytes.start <= bytes.end && bytes.end <= len);
+        Self { pages, bytes }
+    }
+
+    /// Returns the pages.
+    #[must_use]
+    pub fn into_pages(self) -> Vec<NewPage> {
+        self.pages
+    }
+}
+
+// SAFETY: the bytes are in the mapping of the pool, which each page keeps alive, so they do not move. The
+// pages are busy, so only their owner, `self`, accesses the bytes. A page that is leaked stays busy.
+unsafe impl ReadBuffers for PagesToRead {
+    fn slices_mut(&mut self) -> Vec<IoSliceMut<'_>> {
+        let mut start = 0;
+        let mut slices = Vec::with_capacity(self.pages.len());
+        for page in &mut self.pages {
+            let end = start + page.len();
+            let part = self.bytes.start.max(start)..self.bytes.end.min(end);
+            if part.start < part.end {
+                slices.push(IoSliceMut::new(
+                    &mut page[part.start - start..part.end - start],
+                ));
+            }
+            start = end;
+        }
+        slices
     }
 }
 

@@ -231,6 +231,13 @@ impl PageCache {
         self.index().contains(&key)
     }
 
+    /// Returns true if the page is cached, and is neither being read nor being changed. This counts
+    /// neither as a lookup nor as a use of the page.
+    #[must_use]
+    pub fn is_uptodate(&self, key: PageKey) -> bool {
+        self.index().is_uptodate(&key)
+    }
+
     /// Makes the filled `page` uptodate, and returns it pinned. A caller that does not use the page calls
     /// [`NewPage::complete`] instead.
     ///
@@ -270,16 +277,17 @@ impl PageCache {
     }
 
     /// Calls `visit` for all cached pages in the range `indexes` of the file `ino`, and possibly for some
-    /// pages that are not cached. Iterates over the indexes or over the frames, whichever are fewer.
+    /// pages that are not cached. Iterates over the indexes or over the frames, whichever are fewer. The
+    /// order is descending, so that the frames of removed pages are used in ascending order.
     fn each_in(&self, ino: u64, indexes: Range<u64>, visit: impl Fn(PageKey)) {
         let frames = self.frames.arena.touched();
         if indexes.end.saturating_sub(indexes.start) <= u64::from(frames) {
-            for index in indexes {
+            for index in indexes.rev() {
                 visit(PageKey { ino, index });
             }
             return;
         }
-        for frame in 0..frames {
+        for frame in (0..frames).rev() {
             let key = PageLayout::hashed_in(self.frames.arena.slot(frame));
             if key.ino == ino && indexes.contains(&key.index) {
                 visit(key);

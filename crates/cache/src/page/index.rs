@@ -19,6 +19,7 @@ pub(crate) trait PageIndex: Debug + Send + Sync {
     fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
     fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
     fn contains(&self, key: &PageKey) -> bool;
+    fn is_uptodate(&self, key: &PageKey) -> bool;
     fn take_flag(&self, key: &PageKey, flag: u64) -> bool;
     fn lock(&self, key: &PageKey) -> Option<LockAttempt>;
     /// Returns the page of `key`, or inserts it in the slot `vacant` with `flags` and a half word of 0.
@@ -70,6 +71,10 @@ impl FrameIndex {
 
     pub fn contains(&self, key: &PageKey) -> bool {
         either!(self, index => index.contains(key))
+    }
+
+    pub fn is_uptodate(&self, key: &PageKey) -> bool {
+        either!(self, index => index.is_uptodate(key))
     }
 
     pub fn take_flag(&self, key: &PageKey, flag: u64) -> bool {

@@ -44,7 +44,7 @@
 //!     }
 //!     match pages.get_or_insert(key) {
 //!         Entry::Uptodate(page) => return Ok(page[0]),
-//!         // Another thread's read of the page has ended or failed: look the page up again.
+//!         // Another thread reads or changes the page: wait for it, then look the page up again.
 //!         Entry::Busy(wait) => drop(wait.wait()),
 //!         Entry::New(mut page) => {
 //!             // If the read fails, `page` is dropped, which removes the page and wakes waiters.
@@ -79,7 +79,7 @@ mod key;
 mod memory;
 mod pool;
 
-pub use bytes::{LockedPage, NewPage, OwnedPage, Page, PageParts};
+pub use bytes::{LockedPage, NewPage, OwnedPage, Page, PageParts, PagesToRead};
 pub use cache::{Entry, Lock, PageCache, PageWait, ReadaheadCounts};
 pub(crate) use index::PageIndex;
 pub use key::{PAGE_WORDS, PageKey, PageLayout};

@@ -230,7 +230,8 @@ impl<const W: usize> Arena<W> {
         }
         let mut freed = 0;
         let from = self.hand.fetch_add(u64::from(count), Relaxed);
-        for at in from..from + u64::from(count) {
+        // In descending order, so that the freed slots are used in ascending order.
+        for at in (from..from + u64::from(count)).rev() {
             let index = u32::try_from(at % touched).unwrap_or_default();
             if let Some(state) = self.pass(index) {
                 unlink(index, state);

@@ -100,7 +100,7 @@ pub(crate) enum Visit<T> {
 }
 
 impl<T> Visit<T> {
-    pub(super) fn map<U>(self, to: impl FnOnce(T) -> U) -> Visit<U> {
+    pub(crate) fn map<U>(self, to: impl FnOnce(T) -> U) -> Visit<U> {
         match self {
             Self::Found(found) => Visit::Found(to(found)),
             Self::Pass => Visit::Pass,

@@ -309,6 +309,16 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         .is_some()
     }
 
+    /// Returns true if the table has the entry of `key`, and no thread fills or changes the entry. Counts
+    /// no lookup, and does not mark the entry as referenced.
+    pub(crate) fn is_uptodate(&self, key: &L::Key<'_>) -> bool {
+        let found = self.walk(key, |_, index, state| {
+            let present = self.arena.check_present(index, state);
+            present.map(|()| !state.has(State::BUSY))
+        });
+        found.0.unwrap_or(false)
+    }
+
     /// Clears `flag` of the entry of `key`. Returns true if the flag was set and this call cleared it.
     /// Counts no lookup, and does not mark the entry as referenced.
     pub(crate) fn take_flag(&self, key: &L::Key<'_>, flag: u64) -> bool {

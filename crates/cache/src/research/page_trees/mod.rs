@@ -261,6 +261,14 @@ impl PageIndex for PageTrees {
             .is_some()
     }
 
+    fn is_uptodate(&self, key: &PageKey) -> bool {
+        let is_filled = |index, state: State| {
+            let present = self.arena.check_present(index, state);
+            present.map(|()| !state.has(State::BUSY))
+        };
+        self.walk(key, is_filled).0.unwrap_or(false)
+    }
+
     fn take_flag(&self, key: &PageKey, flag: u64) -> bool {
         let take = |index, state| self.arena.take_flag(index, state, flag);
         self.walk(key, take).0.unwrap_or(false)
