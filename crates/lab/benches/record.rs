@@ -47,7 +47,7 @@ fn read_pages(dir: &Path, recorder: &TraceRecorder, rounds: usize, reads: u64) {
     let open = |tape| {
         let mut options = OpenOptions::default();
         options.cache_size_bytes = 8 * PAGES * PAGE_BYTES;
-        options.readahead_threads = 0;
+        options.readahead_max_bytes = 0;
         options.tape = tape;
         let volume = Volume::open(&image, &options).expect("the new image can be opened");
         let ino = volume.lookup(Ino(2), b"file").expect("the file exists");

@@ -152,7 +152,7 @@ impl OpenFile {
     /// | [`Advice::Normal`] | all further reads through this `OpenFile` use readahead windows of the configured size |
     /// | [`Advice::Sequential`] | all further reads through this `OpenFile` use windows of twice the configured size |
     /// | [`Advice::Random`] | all further reads through this `OpenFile` use no readahead |
-    /// | [`Advice::WillNeed`] | the readahead threads read the beginning of the range in the background, at most the largest window or 256 pages, whichever is more; no effect without readahead threads |
+    /// | [`Advice::WillNeed`] | the beginning of the range is read in the background, at most the largest window or 256 pages, whichever is more |
     /// | [`Advice::DontNeed`] | pages that are entirely inside the range are evicted, unless they are in use |
     ///
     /// Only `WillNeed` and `DontNeed` use `range`. They have no effect if `range` is empty or

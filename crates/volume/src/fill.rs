@@ -4,23 +4,23 @@
 //! segments. A segment that is contiguous on the device is read with one scatter read into the
 //! pages. Segments for holes, for unwritten extents and for blocks past the end of the file are
 //! filled with zeros, without a read. The last block of the file is read as a whole. On a volume
-//! that is open for writing, its bytes past the end of the file are then replaced by zeros.
+//! that is open for writing, the bytes of this block past the end of the file are then replaced by
+//! zeros.
 
 use crate::Result;
 use crate::live::Inodes;
 use larder_block::BlockDevice;
-use larder_cache::page::{NewPage, PageCache};
+use larder_cache::page::PageCache;
 use larder_ext4::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Place};
 use std::io::IoSliceMut;
 use std::ops::{DerefMut, Range};
 use std::sync::Arc;
 
-/// Fills pages from the device. Used by readers, by the readahead threads, and by writers that
-/// change only a part of a page.
+/// Fills pages from the device.
 #[derive(Clone, Debug)]
 pub(crate) struct PageFiller {
-    inodes: Arc<Inodes>,
-    device: Arc<dyn BlockDevice>,
+    pub(crate) inodes: Arc<Inodes>,
+    pub(crate) device: Arc<dyn BlockDevice>,
 }
 
 impl PageFiller {
@@ -40,9 +40,8 @@ impl PageFiller {
     /// Fills `pages` with the content of `inode`, starting at `start_bytes`, which must be the
     /// start of a block. All pages must have the same size, except that the last may be shorter.
     ///
-    /// On a volume that is open for writing, `inode` must be the argument that
-    /// [`Inodes::with_mapping`] passes. Only on such a volume, all bytes past the end of the file
-    /// become zeros.
+    /// On a volume that is open for writing, `inode` must be the present state, and its mapping must
+    /// not change meanwhile ([`Inodes::with_mapping`]).
     ///
     /// # Errors
     /// Returns the first error; the contents of the pages are then unspecified.
@@ -52,60 +51,47 @@ impl PageFiller {
         start_bytes: u64,
         pages: &mut [P],
     ) -> Result<()> {
-        let fs = &self.inodes.fs;
-        for segment in segments(fs, inode, start_bytes, pages)? {
-            let bytes = segment.bytes;
-            let slices = slices(pages, bytes.clone());
-            let Some(offset_bytes) = segment.offset_bytes else {
-                slices.for_each(|slice| slice.fill(0));
-                continue;
-            };
-            // Look for newer contents in memory before the device read. A checkpoint can write
-            // newer contents to the device, and drop them from memory, at any time. If the device was
-            // read first, and a checkpoint followed, they would be found in neither place.
-            let newer = uncheckpointed_blocks(fs, bytes.clone(), offset_bytes);
-            let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
-            let read = self.device.read_vectored_at(&mut slices, offset_bytes);
-            read.map_err(|source| {
-                let block = FsBlock(offset_bytes >> self.inodes.block_size_log2());
-                let place = Place::Block(block, inode.ino());
-                Error::Unreadable { place, source }
-            })?;
-            for (start, contents) in newer {
-                put(pages, start, bytes.end, &contents);
+        for segment in segments(&self.inodes.fs, inode, start_bytes, pages)? {
+            match segment.offset_bytes {
+                None => slices(pages, segment.bytes).for_each(|slice| slice.fill(0)),
+                Some(offset_bytes) => self.fill_from(offset_bytes, inode, segment.bytes, pages)?,
             }
         }
-        if self.inodes.live.is_some() {
-            zero_past(pages, inode.size_bytes().saturating_sub(start_bytes));
-        }
+        self.zero_past_end(inode, start_bytes, pages);
         Ok(())
     }
 
-    /// Fills consecutive pages, starting with page `first`. If filling all pages together fails,
-    /// fills each page on its own, so that an unreadable block affects only its own page. Completes
-    /// all pages after the first, and keeps no pins on them. Then passes the first page to
-    /// `complete_first`, and returns its result.
-    pub(crate) fn fill_run<R>(
+    /// Fills `bytes` of `pages` from `offset_bytes` of the device.
+    pub(crate) fn fill_from<P: DerefMut<Target = [u8]>>(
+        &self,
+        offset_bytes: u64,
+        inode: &Inode,
+        bytes: Range<usize>,
+        pages: &mut [P],
+    ) -> Result<()> {
+        let newer = Newer::find(&self.inodes.fs, bytes.clone(), offset_bytes);
+        let mut buffers: Vec<_> = slices(pages, bytes).map(IoSliceMut::new).collect();
+        let read = self.device.read_vectored_at(&mut buffers, offset_bytes);
+        read.map_err(|source| {
+            let block = FsBlock(offset_bytes >> self.inodes.block_size_log2());
+            let place = Place::Block(block, inode.ino());
+            Error::Unreadable { place, source }
+        })?;
+        newer.put(pages);
+        Ok(())
+    }
+
+    /// Fills the bytes of `pages` after the end of the file with zeros, if the volume is open for
+    /// writing.
+    pub(crate) fn zero_past_end<P: DerefMut<Target = [u8]>>(
         &self,
         inode: &Inode,
-        first: u64,
-        mut pages: Vec<NewPage>,
-        complete_first: impl FnOnce(NewPage) -> R,
-    ) -> Result<R> {
-        let page_bytes = self.inodes.page_bytes();
-        self.inodes.with_mapping(inode, |inode| {
-            let together = self.fill(inode, first * page_bytes, &mut pages).is_ok();
-            let mut filled = (first..).zip(pages).map(|(index, mut page)| {
-                if !together {
-                    let single = std::slice::from_mut(&mut page);
-                    self.fill(inode, index * page_bytes, single)?;
-                }
-                Ok(page)
-            });
-            let first = filled.next().expect("a batch has at least one page");
-            filled.flatten().for_each(NewPage::complete);
-            first.map(complete_first)
-        })
+        start_bytes: u64,
+        pages: &mut [P],
+    ) {
+        if self.inodes.live.is_some() {
+            zero_past(pages, inode.size_bytes().saturating_sub(start_bytes));
+        }
     }
 }
 
@@ -122,44 +108,59 @@ fn zero_past<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
 /// A range of bytes in the pages that is filled from one contiguous device range, or with zeros.
 /// `bytes` is relative to the start of the first page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Segment {
-    bytes: Range<usize>,
+pub(crate) struct Segment {
+    pub(crate) bytes: Range<usize>,
     /// The offset on the device, or `None` if the bytes are zeros.
-    offset_bytes: Option<u64>,
+    pub(crate) offset_bytes: Option<u64>,
 }
 
-/// Returns the blocks whose contents in memory are newer than on the device, because no checkpoint
-/// has written them to their final location yet. Only `data=journal` leaves content in this state.
-/// `bytes` are relative to the first page, and `offset_bytes` is their offset on the device. Each
-/// block is returned with the offset of its first byte in the pages.
-fn uncheckpointed_blocks(
-    fs: &Filesystem,
-    bytes: Range<usize>,
-    offset_bytes: u64,
-) -> Vec<(usize, Arc<[u8]>)> {
-    let buffers = fs.buffers();
-    if !fs.journals_content() || buffers.dirty_count() == 0 {
-        return Vec::new();
+/// Blocks whose contents in memory are newer than on the device, because no checkpoint has written
+/// them to their final location yet. Only `data=journal` leaves content in this state.
+///
+/// They must be found before the device is read. A checkpoint can write newer contents to the
+/// device, and drop them from memory, at any time. If the device was read first, and a checkpoint
+/// followed, they would be found in neither place.
+#[derive(Debug)]
+pub(crate) struct Newer {
+    /// The contents of each block, and the offset of its first byte in the pages.
+    blocks: Vec<(usize, Arc<[u8]>)>,
+    end: usize,
+}
+
+impl Newer {
+    /// Finds the newer blocks for a read that fills `bytes` of the pages from `offset_bytes` of the
+    /// device.
+    pub(crate) fn find(fs: &Filesystem, bytes: Range<usize>, offset_bytes: u64) -> Self {
+        let end = bytes.end;
+        let buffers = fs.buffers();
+        if !fs.journals_content() || buffers.dirty_count() == 0 {
+            let blocks = Vec::new();
+            return Self { blocks, end };
+        }
+        let first = offset_bytes >> fs.superblock().block_size_log2;
+        let blocks = (first..)
+            .zip(bytes.step_by(buffers.block_size_bytes()))
+            .filter_map(|(block, start)| Some((start, buffers.dirty(block)?)))
+            .collect();
+        Self { blocks, end }
     }
-    let first = offset_bytes >> fs.superblock().block_size_log2;
-    (first..)
-        .zip(bytes.step_by(buffers.block_size_bytes()))
-        .filter_map(|(block, start)| Some((start, buffers.dirty(block)?)))
-        .collect()
-}
 
-/// Copies `contents` to offset `start` of the pages, and stops at offset `end`.
-fn put<P: DerefMut<Target = [u8]>>(pages: &mut [P], start: usize, end: usize, contents: &[u8]) {
-    let mut rest = contents;
-    for slice in slices(pages, start..end.min(start.saturating_add(contents.len()))) {
-        let (part, next) = rest.split_at(slice.len().min(rest.len()));
-        slice[..part.len()].copy_from_slice(part);
-        rest = next;
+    /// Copies the newer contents to `pages`.
+    pub(crate) fn put<P: DerefMut<Target = [u8]>>(&self, pages: &mut [P]) {
+        for (start, contents) in &self.blocks {
+            let mut rest = &contents[..];
+            let end = self.end.min(start.saturating_add(contents.len()));
+            for slice in slices(pages, *start..end) {
+                let (part, next) = rest.split_at(slice.len().min(rest.len()));
+                slice[..part.len()].copy_from_slice(part);
+                rest = next;
+            }
+        }
     }
 }
 
 /// Divides `pages` into segments, in order.
-fn segments<P: DerefMut<Target = [u8]>>(
+pub(crate) fn segments<P: DerefMut<Target = [u8]>>(
     fs: &Filesystem,
     inode: &Inode,
     start_bytes: u64,
@@ -221,7 +222,7 @@ fn push(segments: &mut Vec<Segment>, bytes: Range<usize>, offset_bytes: Option<u
 
 /// Returns the parts of `pages` that cover `bytes`. `bytes` is relative to the start of the first
 /// page.
-fn slices<P: DerefMut<Target = [u8]>>(
+pub(crate) fn slices<P: DerefMut<Target = [u8]>>(
     pages: &mut [P],
     bytes: Range<usize>,
 ) -> impl Iterator<Item = &mut [u8]> {

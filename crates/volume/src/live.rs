@@ -65,7 +65,7 @@ use larder_cache::page::PageKey;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::{FileBlock, FileKind, Filesystem, Handle, Inode, Place, Tid};
-use parking_lot::{MutexGuard, RwLockWriteGuard};
+use parking_lot::{ArcRwLockReadGuard, MutexGuard, RawRwLock, RwLockWriteGuard};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use table::{LiveInode, Times};
@@ -181,6 +181,40 @@ impl Inodes {
         })
     }
 
+    /// Returns the present state of `inode`, and a guard while which its mapping does not change. A
+    /// volume that is not open for writing needs no guard.
+    ///
+    /// Returns `None` if another thread changes the mapping, unless the caller `can_wait`. A thread
+    /// that has a page pinned must not wait, because the other thread may wait for the pin.
+    pub(crate) fn stable_mapping(
+        self: &Arc<Self>,
+        inode: &Inode,
+        can_wait: bool,
+    ) -> Result<Option<(Inode, Option<StableMapping>)>> {
+        let Some(table) = &self.live else {
+            return Ok(Some((*inode, None)));
+        };
+        let live = self.in_use(table, inode.ino());
+        let map = if can_wait {
+            Some(live.map.read_arc())
+        } else {
+            live.map.try_read_arc()
+        };
+        let Some(map) = map else {
+            return Ok(None);
+        };
+        let present = live.peek()?;
+        check_same_file(inode, &present)?;
+        let guard = StableMapping {
+            _map: map,
+            _in_use: InUse {
+                inodes: Arc::clone(self),
+                inode: Arc::clone(&live.inode),
+            },
+        };
+        Ok(Some((present, Some(guard))))
+    }
+
     /// Calls `run` with the present state of inode `ino`. On a volume that is open for writing,
     /// `rw` is held shared during the call, so names, attributes and links do not change.
     pub(crate) fn with_inode<R>(
@@ -215,6 +249,29 @@ impl Inodes {
                 }
             }
             ErrorsMode::RemountReadOnly | ErrorsMode::Abort => self.fs.abort(error),
+        }
+    }
+}
+
+/// Holds the `map` lock of an inode shared. It belongs to no thread.
+#[derive(Debug)]
+pub(crate) struct StableMapping {
+    _map: ArcRwLockReadGuard<RawRwLock, ()>,
+    // The last field: the inode stays in the table until the lock is released.
+    _in_use: InUse,
+}
+
+/// A use of an inode that outlasts the operation that began it.
+#[derive(Debug)]
+struct InUse {
+    inodes: Arc<Inodes>,
+    inode: Arc<LiveInode>,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        if let Some(table) = &self.inodes.live {
+            table.end_use(&self.inode);
         }
     }
 }

@@ -8,7 +8,9 @@ use crate::read::Reader;
 use crate::write::Writer;
 use crate::write_back::WriteBack;
 use crate::{DataMode, Error, ErrorsMode, JournalState, OpenOptions, Result, Tables};
-use larder_block::{BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
+use larder_block::{
+    BackEnd, BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange, ThreadedDevice,
+};
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
 use larder_cache::budget::IN_USE_PART;
@@ -72,17 +74,14 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         .readahead
         .parse()
         .map_err(|unknown: larder_readahead::UnknownPolicy| Error::Option(unknown.to_string()))?;
-    if options.readahead_threads > OpenOptions::MAX_READAHEAD_THREADS {
-        return Err(Error::Option(format!(
-            "too many readahead threads: {}; the maximum is {}",
-            options.readahead_threads,
-            OpenOptions::MAX_READAHEAD_THREADS
-        )));
-    }
-    let policy = if options.readahead_threads == 0 || options.readahead_max_bytes == 0 {
+    let policy = if options.readahead_max_bytes == 0 {
         PolicyName::Off
     } else {
         policy
+    };
+    let device = match device.back_end() {
+        BackEnd::Calls => Arc::new(ThreadedDevice::new(device)),
+        BackEnd::IoUring | BackEnd::Threads => device,
     };
     let counting = Arc::new(CountingDevice::new(device));
     let replayed = replayed(Arc::clone(&counting) as _, options)?;
@@ -126,9 +125,8 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     let device = replayed.device;
     let filler = PageFiller::new(&inodes, &device);
     let write_back = WriteBack::new(&inodes, &device, options.background);
-    let threads = options.readahead_threads;
     Ok(Opened {
-        reader: Reader::start(&inodes, filler.clone(), policy, max_pages, threads)?,
+        reader: Reader::new(&inodes, filler.clone(), policy, max_pages),
         writer: Writer::new(&inodes, filler, write_back, &options.clock),
         inodes,
         origin: Origin {

@@ -23,9 +23,6 @@ pub struct OpenOptions {
     /// The maximum size of a readahead window, in bytes. 0 disables readahead. Default: 1 MiB
     /// (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
-    /// The number of readahead threads, at most [`OpenOptions::MAX_READAHEAD_THREADS`]. 0 disables
-    /// readahead. Default: 4.
-    pub readahead_threads: usize,
     /// Whether to bypass the page cache of the host (`O_DIRECT`). The host then does not cache data
     /// a second time, and does not read ahead. Default: false.
     pub direct_device: bool,
@@ -100,11 +97,6 @@ impl ErrorsMode {
     }
 }
 
-impl OpenOptions {
-    /// The maximum number of readahead threads.
-    pub const MAX_READAHEAD_THREADS: usize = 256;
-}
-
 impl Default for OpenOptions {
     fn default() -> Self {
         Self {
@@ -112,7 +104,6 @@ impl Default for OpenOptions {
             cache_size_bytes: 256 << 20,
             readahead: "ondemand".to_owned(),
             readahead_max_bytes: 1 << 20,
-            readahead_threads: 4,
             direct_device: false,
             noload: false,
             read_write: false,

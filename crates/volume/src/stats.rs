@@ -1,5 +1,6 @@
 //! Statistics of the caches, readahead, the device and writing since the volume was opened.
 
+use larder_block::BackEnd;
 use larder_cache::CacheStats;
 use larder_cache::mbcache::{self, Variant};
 use larder_cache::tables::Tables;
@@ -10,13 +11,11 @@ use serde::{Deserialize, Serialize};
 /// The settings and statistics of readahead.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ReadaheadStats {
-    /// The policy. It is `off` if there are no readahead threads or if the maximum window is 0.
+    /// The policy. It is `off` if the maximum window is 0.
     #[serde(with = "by_name")]
     pub policy: PolicyName,
     /// The configured maximum window in bytes, rounded to whole pages.
     pub max_bytes: u64,
-    /// The number of readahead threads.
-    pub threads: usize,
     /// The number of windows that were read ahead.
     pub windows: u64,
     /// The number of pages that were read ahead.
@@ -30,6 +29,9 @@ pub struct ReadaheadStats {
 /// The statistics of device I/O.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceStats {
+    /// How requests are performed.
+    #[serde(default, with = "by_name")]
+    pub back_end: BackEnd,
     /// The number of device reads.
     pub reads: u64,
     /// The number of bytes read.
@@ -124,21 +126,26 @@ impl Stats {
     }
 }
 
-/// Serializes a policy as its name.
+/// Serializes a value as its name.
 mod by_name {
-    use larder_readahead::PolicyName;
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
+    use std::fmt::Display;
+    use std::str::FromStr;
 
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde requires a reference"
-    )]
-    pub(super) fn serialize<S: Serializer>(name: &PolicyName, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(name.as_str())
+    pub(super) fn serialize<T, S>(value: &T, to: S) -> Result<S::Ok, S::Error>
+    where
+        T: Display,
+        S: Serializer,
+    {
+        to.collect_str(value)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PolicyName, D::Error> {
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Locking: this module has no locks of its own. A lookup that hits the cache takes no lock.
 
-use crate::live::{Inodes, Live};
+use crate::live::{Inodes, Live, key};
 use crate::mmp::MmpKeeper;
 use crate::open::{self, Opened, Origin};
 use crate::read::{Keep, Reader, check_content};
@@ -34,7 +34,7 @@ const PART_ENTRIES: usize = 256;
 #[derive(Debug)]
 pub struct Volume {
     pub(crate) inodes: Arc<Inodes>,
-    /// The readahead threads of the reader end when the volume and the last open file are dropped.
+    /// Dropped with the volume and the last open file, after the reads ahead are complete.
     reader: Arc<Reader>,
     pub(crate) writer: Arc<Writer>,
     origin: Origin,
@@ -234,6 +234,21 @@ impl Volume {
     /// [`Error::IsDirectory`], [`Error::NotRegular`], `ESTALE`, or an error of the image.
     pub fn open_file(&self, ino: Ino) -> Result<OpenFile> {
         OpenFile::new(&self.inodes, &self.reader, &self.writer, ino)
+    }
+
+    /// Returns whether a read of `bytes` of a file would not wait for the device, because the inode
+    /// and the content are cached. They may be evicted at any time.
+    #[must_use]
+    pub fn is_cached(&self, ino: Ino, bytes: Range<u64>) -> bool {
+        let Some(words) = self.inodes.caches.inodes.get(ino.0) else {
+            return false;
+        };
+        let inode = Inode::from_words(ino, words);
+        let end = bytes.end.min(inode.size_bytes());
+        let page_bytes = self.inodes.page_bytes();
+        let mut pages = bytes.start / page_bytes..end.div_ceil(page_bytes);
+        let cache = &self.inodes.caches.pages;
+        inode.has_inline_data() || pages.all(|index| cache.is_uptodate(key(ino, index)))
     }
 
     /// Reads from `offset_bytes` of a regular file into `buf`. Returns the number of bytes read,
@@ -438,6 +453,7 @@ impl Volume {
             inode: caches.inodes.stats(),
             readahead: self.reader.stats(),
             device: DeviceStats {
+                back_end: self.origin.image.back_end(),
                 reads: device.reads,
                 bytes: device.bytes,
                 writes: device.writes,

@@ -129,7 +129,7 @@ fn open(device: Arc<dyn BlockDevice>, cache_size_bytes: u64) -> Volume {
     options.read_write = true;
     options.background = false;
     options.cache_size_bytes = cache_size_bytes;
-    options.readahead_threads = 0;
+    options.readahead_max_bytes = 0;
     options.commit_seconds = 3600;
     Volume::open_device(device, &options).unwrap()
 }

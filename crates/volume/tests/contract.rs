@@ -113,7 +113,6 @@ impl Watched {
         let mut options = OpenOptions::default();
         options.readahead = policy.to_string();
         options.readahead_max_bytes = MAX_PAGES * PAGE_BYTES;
-        options.readahead_threads = 1;
         options.cache_size_bytes = 8 << 20;
         let volume = Volume::open_device(device.clone(), &options).unwrap();
         // Reads the whole mapping of the file, so that all later reads are of content.

@@ -119,7 +119,7 @@ fn open_layout(
     options.read_write = true;
     options.background = background;
     options.cache_size_bytes = cache_mib << 20;
-    options.readahead_threads = 0;
+    options.readahead_max_bytes = 0;
     options.commit_seconds = 3600;
     let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
     (device, Arc::new(volume))
@@ -293,7 +293,7 @@ fn damage_found_by_background_write_back_follows_the_errors_mode() {
         options.background = false;
         options.errors = Some(errors);
         options.cache_size_bytes = 1 << 20;
-        options.readahead_threads = 0;
+        options.readahead_max_bytes = 0;
         let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
         let (file, large) = (make(&volume, "f"), make(&volume, "large"));
         for page in 0..20 {

@@ -74,8 +74,7 @@ fn pages_returned_completely_do_not_stay_cached() {
         ("read_once", READS[0].1, 128 << 10),
         ("read_past_cache", READS[1].1, 1 << 20),
     ] {
-        let mut options = OpenOptions::default();
-        options.readahead_threads = 1;
+        let options = OpenOptions::default();
         let volume = Volume::open_device(large.device.clone(), &options).unwrap();
         let ino = volume.resolve(large.path.as_bytes()).unwrap();
         let mut buf = vec![0; request_bytes];
@@ -99,21 +98,4 @@ fn page_returned_in_parts_stays_cached() {
     }
     let hits = volume.stats().page.hits;
     assert_eq!(hits, 2, "the second and third read hit the page");
-}
-
-#[test]
-fn volume_without_readahead_threads_reads_without_readahead() {
-    if tools_are_missing() {
-        return;
-    }
-    let large = LargeFile::new(1).unwrap();
-    let mut options = OpenOptions::default();
-    options.readahead_threads = 0;
-    let volume = Volume::open_device(large.device.clone(), &options).unwrap();
-    let ino = volume.resolve(large.path.as_bytes()).unwrap();
-    for offset_bytes in (0..large.size_bytes).step_by(4096) {
-        let len = volume.read_at(ino, &mut [0; 4096], offset_bytes).unwrap();
-        assert_eq!(len, 4096);
-    }
-    assert_eq!(volume.stats().readahead.pages_ahead, 0);
 }

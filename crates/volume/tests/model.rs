@@ -50,7 +50,7 @@ fn perform(
         let mut options = OpenOptions::default();
         options.read_write = true;
         options.cache_size_bytes = cache_size_bytes;
-        options.readahead_threads = 0;
+        options.readahead_max_bytes = 0;
         options.commit_seconds = 3600;
         Volume::open_device(device, &options).map_err(|error| format!("opening: {error}"))
     };

@@ -2,7 +2,6 @@
 //! expected.
 
 use larder::{Advice, Error, Ino, OpenFile, OpenOptions, PolicyName, Volume};
-use larder_block::MemoryDevice;
 use larder_instruments::{ReadRecord, RecordingDevice};
 use larder_testkit::device::fill_pattern;
 use larder_testkit::image::LargeFile;
@@ -121,7 +120,7 @@ fn sequential_reader_reads_each_page_once_and_by_whole_windows() {
                 reads.len()
             );
             assert_eq!(pages_of(&reads), pages, "{what}");
-            assert_eq!((ahead.policy, ahead.threads), (policy, 4), "{what}");
+            assert_eq!(ahead.policy, policy, "{what}");
             assert_eq!(ahead.max_bytes, MAX_PAGES * PAGE_BYTES, "{what}");
             let read_pages = match policy {
                 PolicyName::Off => request_pages.min(256),
@@ -321,40 +320,22 @@ fn advice_on_the_access_pattern_sets_the_window_size() {
 }
 
 #[test]
-fn volume_without_threads_or_windows_reads_nothing_ahead() {
+fn volume_with_windows_of_size_zero_reads_nothing_ahead() {
     if tools_are_missing() {
         return;
     }
     for &policy in PolicyName::ALL {
-        for (threads, max_bytes) in [(0, 1 << 20), (1, 0)] {
-            let mut options = options(policy);
-            options.readahead_threads = threads;
-            options.readahead_max_bytes = max_bytes;
-            let recorded = Recorded::new(1, &options);
-            let file = recorded.open();
-            if threads == 0 {
-                // No thread would read the pages.
-                file.advise(0..u64::MAX, Advice::WillNeed);
-            }
-            assert_eq!(recorded.volume.stats().page.objects, 0, "{policy}");
-            read_pages(&file, 0..100, 1);
-            assert_eq!(recorded.reads().len(), 100, "{policy}");
-            let ahead = recorded.volume.stats().readahead;
-            assert_eq!(ahead.policy, PolicyName::Off);
-            assert_eq!((ahead.threads, ahead.max_bytes), (threads, max_bytes));
-            assert_eq!((ahead.windows, ahead.pages_ahead), (0, 0), "{policy}");
-        }
+        let mut options = options(policy);
+        options.readahead_max_bytes = 0;
+        let recorded = Recorded::new(1, &options);
+        let file = recorded.open();
+        read_pages(&file, 0..100, 1);
+        assert_eq!(recorded.reads().len(), 100, "{policy}");
+        let ahead = recorded.volume.stats().readahead;
+        assert_eq!(ahead.policy, PolicyName::Off);
+        assert_eq!(ahead.max_bytes, 0);
+        assert_eq!((ahead.windows, ahead.pages_ahead), (0, 0), "{policy}");
     }
-}
-
-#[test]
-fn too_many_readahead_threads_are_refused() {
-    let image = Arc::new(MemoryDevice::new(vec![0; 4096]));
-    let mut options = OpenOptions::default();
-    options.readahead_threads = OpenOptions::MAX_READAHEAD_THREADS + 1;
-    let error = Volume::open_device(image, &options).unwrap_err();
-    assert!(matches!(error, Error::Option(_)), "{error}");
-    assert!(error.to_string().contains("the maximum is 256"), "{error}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {
     let mut options = OpenOptions::default();
     options.read_write = true;
     options.background = false;
-    options.readahead_threads = 0;
+    options.readahead_max_bytes = 0;
     options.cache_size_bytes = 8 << 20;
     options.errors = Some(ErrorsMode::Continue);
     let shared: Arc<dyn BlockDevice> = device.clone();

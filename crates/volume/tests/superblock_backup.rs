@@ -43,7 +43,7 @@ fn open(device: Arc<dyn BlockDevice>, for_writing: bool) -> larder::Result<Volum
     let mut options = OpenOptions::default();
     options.read_write = for_writing;
     options.background = false;
-    options.readahead_threads = 0;
+    options.readahead_max_bytes = 0;
     options.cache_size_bytes = 4 << 20;
     Volume::open_device(device, &options)
 }

@@ -115,7 +115,7 @@ pub fn record(
     let recorder = TraceRecorder::start(path, "a test", Overflow::Wait).unwrap();
     let mut options = OpenOptions::default();
     options.cache_size_bytes = memory_bytes;
-    options.readahead_threads = 0;
+    options.readahead_max_bytes = 0;
     options.tables = tables.parse::<Tables>().unwrap();
     options.tape = Some(recorder.tape());
     let volume = Volume::open(image, &options).unwrap();

@@ -34,7 +34,7 @@ pub fn open(device: Arc<dyn BlockDevice>) -> larder::Result<Volume> {
     let mut options = OpenOptions::default();
     options.read_write = true;
     options.cache_size_bytes = CACHE_BYTES;
-    options.readahead_threads = 0;
+    options.readahead_max_bytes = 0;
     options.commit_seconds = 3600;
     Volume::open_device(device, &options)
 }

@@ -324,7 +324,7 @@ impl Surveyor<'_> {
         replayed.map_err(|error| failed(error.to_string()))?;
         let mut options = larder::OpenOptions::default();
         options.cache_size_bytes = 2 << 20;
-        options.readahead_threads = 0;
+        options.readahead_max_bytes = 0;
         let volume = larder::Volume::open(self.image.path(), &options)
             .map_err(|error| failed(error.to_string()))?;
         self.recording

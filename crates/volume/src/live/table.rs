@@ -53,8 +53,9 @@ pub(crate) struct LiveInode {
     pub(crate) rw: RwLock<()>,
     /// Held during a write-back, a truncation, or another change of the mapping.
     pub(crate) writeback: Mutex<()>,
-    /// Held shared while pages are filled, and exclusively for changes of the mapping.
-    pub(crate) map: RwLock<()>,
+    /// Held shared while pages are filled, and exclusively for changes of the mapping. A request to
+    /// the device can hold it, without a thread.
+    pub(crate) map: Arc<RwLock<()>>,
     pub(super) state: Mutex<LiveState>,
     /// Whether the inode is in the `idle` list of its shard. Changed only with the shard locked.
     is_listed: AtomicBool,
@@ -177,7 +178,7 @@ impl LiveInodes {
                 ino,
                 rw: RwLock::default(),
                 writeback: Mutex::default(),
-                map: RwLock::default(),
+                map: Arc::default(),
                 state: Mutex::default(),
                 is_listed: AtomicBool::default(),
             })

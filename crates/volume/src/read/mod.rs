@@ -3,11 +3,11 @@
 //! Model: `filemap_read`. A cached page is pinned, copied and released, without a lock.
 //! [`streamed_file`] handles misses and readahead markers.
 
-mod queue;
+mod in_flight;
+mod runs;
 mod share;
 mod stream;
 mod streamed_file;
-mod threads;
 
 use crate::fill::PageFiller;
 use crate::live::{Inodes, LiveInodes, check_same_file, key};
@@ -17,13 +17,12 @@ use larder_ext4::Inode;
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_readahead::driver::Request;
 use larder_readahead::{PageIndex, PolicyName, pages_inside, pages_touched};
-use queue::Queue;
+use runs::Runs;
 use std::ops::Range;
 use std::sync::Arc;
 use stream::{End, Streams};
 pub(crate) use stream::{Stream, StreamRef};
 use streamed_file::{BATCH_PAGES, StreamedFile};
-use threads::ReadaheadThreads;
 
 /// Reads the content of files. If no page is free, the reader does not write back dirty pages, but
 /// reads without the cache.
@@ -32,7 +31,7 @@ pub(crate) struct Reader {
     inodes: Arc<Inodes>,
     filler: PageFiller,
     streams: Streams,
-    readahead: ReadaheadThreads,
+    runs: Runs,
 }
 
 /// Which pages stay cached after a read.
@@ -50,23 +49,22 @@ pub(crate) enum Keep {
 }
 
 impl Reader {
-    /// Creates a reader, and starts `threads` readahead threads. No window has more than
-    /// `max_pages`, unless [`Advice::Sequential`] doubles the limit.
-    pub(crate) fn start(
+    /// Creates a reader. No window has more than `max_pages`, unless [`Advice::Sequential`] doubles
+    /// the limit.
+    pub(crate) fn new(
         inodes: &Arc<Inodes>,
         filler: PageFiller,
         policy: PolicyName,
         max_pages: u32,
-        threads: usize,
-    ) -> Result<Self> {
+    ) -> Self {
         let cache_pages = inodes.caches.pages.frames().capacity();
-        let queue = Queue::new(threads, usize::try_from(cache_pages).unwrap_or(usize::MAX));
-        Ok(Self {
+        let most = usize::try_from(cache_pages).unwrap_or(usize::MAX);
+        Self {
             inodes: Arc::clone(inodes),
             streams: Streams::new(policy.policy(), max_pages, BATCH_PAGES, cache_pages),
-            readahead: ReadaheadThreads::start(queue, &filler)?,
+            runs: Runs::new(filler.clone(), most),
             filler,
-        })
+        }
     }
 
     /// Returns the readahead states of all readers.
@@ -80,7 +78,6 @@ impl Reader {
         ReadaheadStats {
             policy: self.streams.policy_name(),
             max_bytes: u64::from(self.streams.max_pages()) * self.inodes.page_bytes(),
-            threads: self.readahead.queue().threads(),
             windows: self.streams.windows(),
             pages_ahead: counts.pages_ahead,
             pages_used: counts.pages_used,
@@ -90,8 +87,13 @@ impl Reader {
 
     /// Returns the file of `inode` for the readahead driver, with the readahead state `stream`.
     fn streamed_file<'r>(&'r self, inode: &'r Inode, stream: StreamRef<'r>) -> StreamedFile<'r> {
-        let queue = self.readahead.queue();
-        StreamedFile::new(inode, stream, &self.streams, &self.filler, queue)
+        StreamedFile::new(
+            inode,
+            stream,
+            &self.streams,
+            self.filler.pages(),
+            &self.runs,
+        )
     }
 
     /// Applies `advice` to the stream, or to the pages of `range`.
@@ -119,7 +121,7 @@ impl Reader {
                 let pages = pages_touched(range.start, len_bytes, page_bytes);
                 let mut file = self.streamed_file(inode, stream);
                 for window in state.will_need(pages, size_bytes.div_ceil(page_bytes)) {
-                    file.queue(window.start.0..window.end().0, window.marker());
+                    file.start_window(window);
                 }
             }
             Advice::DontNeed => {

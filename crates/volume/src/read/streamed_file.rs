@@ -1,30 +1,31 @@
 //! The page cache and the device of a file, as the readahead driver sees them.
 //!
 //! Model: `page_cache_ra_unbounded`. A window is the range of pages that one readahead decision
-//! reads. After a miss, the reader itself reads the window that contains the page, in one device
-//! read of at most [`BATCH_PAGES`], up to the first page that is already cached. If the request
-//! extends into the next window, the reader also reads that part. The other pages of both windows
-//! are queued for the readahead threads.
+//! reads. After a miss, the reader itself reads the window that contains the page: at most
+//! [`BATCH_PAGES`], up to the first page that is already cached. If the request extends into the
+//! next window, the reader also reads that part. The other pages of both windows are requested from
+//! the device before the reader waits. If the pages of the reader are in several places of the
+//! device, the reader waits only for the first.
 //!
 //! ```text
 //!   request:                 |-----------|
 //!   windows:                 |----------------------|-----------------|
 //!   cached pages:                              |--|
-//!   read by:                 |     reader      |    threads ...       |
+//!   read by:                 |     reader      |    device ...        |
 //! ```
 //!
-//! Therefore the reader waits for some pages that it did not request. The alternative is that a
-//! readahead thread reads these pages separately. It was tried and rejected, because it costs a
-//! second device read, and on a disk a second seek, for each miss.
+//! Therefore the reader waits for some pages that it did not request. A separate request for these
+//! pages was tried and rejected, because it costs a second device read, and on a disk a second
+//! seek, for each miss.
 //!
 //! Locking: a reader never waits for a page while it has other pages locked. Therefore no two
 //! readers can wait for each other.
 
-use super::queue::{Job, Queue};
+use super::runs::Runs;
 use super::stream::{StreamRef, Streams};
 use crate::Result;
-use crate::fill::PageFiller;
 use crate::live::key;
+use larder_block::Priority;
 use larder_cache::page::{Entry, NewPage, Page, PageCache, PageKey, PageWait};
 use larder_ext4::{Ino, Inode};
 use larder_readahead::driver::{CachedFile, Claim, Found, Insert, Run, start_pages};
@@ -70,13 +71,9 @@ pub(super) struct StreamedFile<'r> {
     stream: StreamRef<'r>,
     streams: &'r Streams,
     pages: &'r PageCache,
-    /// Fills the pages that the reader reads itself.
-    filler: &'r PageFiller,
-    /// The queue of the pages that the readahead threads read.
-    queue: &'r Queue,
+    runs: &'r Runs,
     own: OwnPages,
-    /// A page that another reader or a readahead thread is reading, and for which this reader
-    /// waits.
+    /// A page that is being read for another reader or ahead, and for which this reader waits.
     in_flight: Option<PageWait<'r>>,
 }
 
@@ -85,16 +82,15 @@ impl<'r> StreamedFile<'r> {
         inode: &'r Inode,
         stream: StreamRef<'r>,
         streams: &'r Streams,
-        filler: &'r PageFiller,
-        queue: &'r Queue,
+        pages: &'r PageCache,
+        runs: &'r Runs,
     ) -> Self {
         Self {
             inode,
             stream,
             streams,
-            pages: filler.pages(),
-            filler,
-            queue,
+            pages,
+            runs,
             own: OwnPages::default(),
             in_flight: None,
         }
@@ -104,13 +100,10 @@ impl<'r> StreamedFile<'r> {
         key(self.inode.ino(), index)
     }
 
-    /// Queues the pages in `pages` that are neither cached nor being read, and returns their
-    /// number. If the queue is closed, queues no pages.
-    pub(super) fn queue(&mut self, pages: Range<u64>, marker: Option<PageIndex>) -> u32 {
-        if self.queue.is_closed() {
-            return 0;
-        }
-        start_pages(self, pages, marker)
+    /// Starts to read the pages of `window` that are neither cached nor being read, and returns
+    /// their number.
+    pub(super) fn start_window(&mut self, window: Window) -> u32 {
+        start_pages(self, window.start.0..window.end().0, window.marker())
     }
 
     /// Extends `own` with the pages that follow and are in `pages`, up to the first page that is
@@ -138,11 +131,11 @@ impl<'r> StreamedFile<'r> {
     }
 
     /// Starts to read the pages of `window` that are neither cached nor being read. Adds the pages
-    /// that directly follow `own` to `own`, and queues all other pages for the readahead threads.
+    /// that directly follow `own` to `own`, and requests all other pages from the device.
     /// Returns the number of these pages, and how many of them are read ahead of the request.
     ///
     /// If the window has no asynchronous part, the policy reads only the request, and is called
-    /// again at the next miss. In this case the pages of the request after `own` are not queued.
+    /// again at the next miss. In this case the pages of the request after `own` are not read.
     fn start_with_own(&mut self, read: &Read, window: Window) -> (u32, u32) {
         let pages = window.start.0..window.end().0;
         let marker = window.marker();
@@ -162,11 +155,11 @@ impl<'r> StreamedFile<'r> {
         if read.trigger == Trigger::Miss && window.async_size == 0 {
             unread = for_reader.end;
         }
-        let queued = self.queue(pages.start..for_reader.start, marker)
-            + self.queue(unread..pages.end, marker);
+        let started = start_pages(self, pages.start..for_reader.start, marker)
+            + start_pages(self, unread..pages.end, marker);
         let taken = overlap(&self.own.indexes(), &pages);
         let ahead = request_end.clamp(taken.start, taken.end)..taken.end;
-        (count(&taken) + queued, count(&ahead) + queued)
+        (count(&taken) + started, count(&ahead) + started)
     }
 }
 
@@ -184,7 +177,7 @@ impl<'r> CachedFile for StreamedFile<'r> {
     }
 
     fn is_congested(&self) -> bool {
-        self.queue.is_congested()
+        self.runs.is_congested()
     }
 
     #[inline]
@@ -217,13 +210,12 @@ impl<'r> CachedFile for StreamedFile<'r> {
 
     fn wait(&mut self, _: PageIndex) -> Option<Found<Self::Page>> {
         if let Some(in_flight) = self.in_flight.take() {
-            // If there is no page, the other thread failed to read it, and removed it. This reader
-            // then tries to read the page.
+            // If the read of the page failed, the page was removed. This reader then tries to read it.
             return in_flight.wait().map(found);
         }
         let OwnPages { first, pages, .. } = std::mem::take(&mut self.own);
         let complete = |page| self.pages.complete(page);
-        let page = self.filler.fill_run(self.inode, first, pages, complete);
+        let page = self.runs.read(self.inode, first, pages, complete);
         Some(Found {
             page: page.map(Some),
             is_marked: false,
@@ -232,8 +224,8 @@ impl<'r> CachedFile for StreamedFile<'r> {
 
     fn start(&mut self, read: &Read, window: Window) -> u32 {
         let (new_pages, ahead_pages) = if read.trigger == Trigger::Marker {
-            let queued = self.queue(window.start.0..window.end().0, window.marker());
-            (queued, queued)
+            let started = self.start_window(window);
+            (started, started)
         } else {
             self.start_with_own(read, window)
         };
@@ -246,13 +238,7 @@ impl<'r> CachedFile for StreamedFile<'r> {
             return;
         }
         let OwnPages { first, pages, .. } = std::mem::take(&mut self.own);
-        let inode = *self.inode;
-        Job {
-            inode,
-            first,
-            pages,
-        }
-        .run(self.filler);
+        self.runs.start(self.inode, first, pages, Priority::Demand);
     }
 
     fn insert(&mut self, page: PageIndex) -> Insert<NewPage> {
@@ -269,11 +255,8 @@ impl<'r> CachedFile for StreamedFile<'r> {
         if let Some(page) = run.marked() {
             page.set_marker();
         }
-        self.queue.push(Job {
-            inode: *self.inode,
-            first: run.first,
-            pages: run.pages,
-        });
+        self.runs
+            .start(self.inode, run.first, run.pages, Priority::Background);
     }
 }
 

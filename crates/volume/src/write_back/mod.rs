@@ -299,8 +299,8 @@ impl WriteBack {
             let present_bytes = live.present_in(&mut state)?.size_bytes();
             let is_dirty_after = state.dirty.blocks.run_from(blocks.end).is_some();
             let (runs, next) = first_pages(&state.dirty.blocks, blocks, room as u64, per_page);
-            // The present size is written only with the last dirty blocks. Until then, the size that
-            // is written ends with the written content.
+            // The present size is written only with the last dirty blocks. Until then, the end of
+            // the written content is written as the size.
             let is_last = next.is_none() && !is_dirty_after;
             if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
                 state.dirty.writing = Some(first.start..last.end);

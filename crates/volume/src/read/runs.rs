@@ -1,0 +1,414 @@
+//! Reads runs of consecutive pages into the page cache.
+//!
+//! Model: `mpage_readahead`, whose bios complete one by one. A run is divided into parts. With one
+//! exception, a part is contiguous on the device, or consists of zeros. Each contiguous part is one
+//! request to the device, and all of them are in flight at once. The pages of a part complete with
+//! its request, on a thread of the device, so a reader waits only for the part that contains its
+//! page.
+//!
+//! The exception: if blocks are smaller than pages, the blocks of one page can be in several places.
+//! Such a page is a part of its own. Its places are read one after the other: when the request for
+//! one place completes, the request for the next place is submitted.
+//!
+//! If a request for several pages fails, each page is requested on its own. Therefore an unreadable
+//! block affects only its own page. A page that cannot be read is removed from the cache. A reader
+//! that needs the page reads it again, and gets the error.
+//!
+//! Locking: on a volume that is open for writing, a request holds the `map` lock of its inode until
+//! it is complete. Therefore no block is freed while it is read. Readahead does not wait for this
+//! lock, because its caller may have a page pinned, and the thread that holds the lock to change the
+//! mapping may wait for this page.
+
+use super::in_flight::{Counted, InFlight};
+use crate::Result;
+use crate::fill::{Newer, PageFiller, Segment, segments, slices};
+use crate::live::StableMapping;
+use larder_block::{Error, Priority, Request};
+use larder_cache::page::{NewPage, PagesToRead};
+use larder_ext4::Inode;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Reads runs of pages. Dropping this waits until all requests are complete.
+#[derive(Debug)]
+pub(super) struct Runs {
+    filler: PageFiller,
+    in_flight: Arc<InFlight>,
+}
+
+/// Bytes of a part that are contiguous on the device. `bytes` is relative to the first page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    bytes: Range<usize>,
+    offset_bytes: u64,
+}
+
+/// Consecutive pages of a run that are filled together.
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    /// The number of pages.
+    pages: usize,
+    /// The places, in order. All other bytes are zeros. A part of several pages has at most one place.
+    places: VecDeque<Place>,
+}
+
+/// The pages of a part, which are locked.
+struct PartPages {
+    /// The offset of the first page in the file.
+    start_bytes: u64,
+    pages: Vec<NewPage>,
+    places: VecDeque<Place>,
+}
+
+/// What all reads of a run need.
+#[derive(Clone, Debug)]
+struct PageReads {
+    filler: PageFiller,
+    in_flight: Arc<InFlight>,
+    /// The present state of the inode.
+    inode: Inode,
+    _mapping: Option<Arc<StableMapping>>,
+    priority: Priority,
+}
+
+impl Runs {
+    /// Creates a `Runs` that fills pages with `filler`, for a cache of `cache_pages` pages.
+    pub(super) fn new(filler: PageFiller, cache_pages: usize) -> Self {
+        Self {
+            filler,
+            in_flight: InFlight::new(cache_pages),
+        }
+    }
+
+    /// Returns whether so many pages are in flight that asynchronous readahead must stop.
+    pub(super) fn is_congested(&self) -> bool {
+        self.in_flight.is_congested()
+    }
+
+    /// Starts to read consecutive pages, starting with page `first`, and returns. If another thread
+    /// changes the mapping of the file, drops the pages instead.
+    pub(super) fn start(&self, inode: &Inode, first: u64, pages: Vec<NewPage>, priority: Priority) {
+        match self.divided(inode, first, pages, priority, false) {
+            Ok(Some((reads, parts))) => reads.start(parts),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(ino = %inode.ino(), %error, "readahead failed"),
+        }
+    }
+
+    /// Reads consecutive pages, starting with page `first`, and waits for the first. Passes it to
+    /// `complete`, and returns the result. The other pages complete later. The caller must not have
+    /// a page pinned.
+    pub(super) fn read<R>(
+        &self,
+        inode: &Inode,
+        first: u64,
+        pages: Vec<NewPage>,
+        complete: impl FnOnce(NewPage) -> R,
+    ) -> Result<R> {
+        let divided = self.divided(inode, first, pages, Priority::Demand, true)?;
+        let (reads, mut parts) = divided.expect("the mapping is stable after a wait");
+        let first = parts.pop_front().expect("a run has at least one part");
+        reads.start(parts);
+        reads.read(first).map(complete)
+    }
+
+    /// Divides a run into parts. If the mapping of some pages is damaged, drops all pages but the
+    /// first. Returns `None` if another thread changes the mapping, unless the caller `can_wait`.
+    fn divided(
+        &self,
+        inode: &Inode,
+        first: u64,
+        mut pages: Vec<NewPage>,
+        priority: Priority,
+        can_wait: bool,
+    ) -> Result<Option<(PageReads, VecDeque<PartPages>)>> {
+        let inodes = &self.filler.inodes;
+        let Some((inode, mapping)) = inodes.stable_mapping(inode, can_wait)? else {
+            return Ok(None);
+        };
+        let page_bytes = inodes.caches.pages.page_bytes();
+        let mut start_bytes = first * page_bytes as u64;
+        let segments = match segments(&inodes.fs, &inode, start_bytes, &pages) {
+            Err(_) if pages.len() > 1 => {
+                pages.truncate(1);
+                segments(&inodes.fs, &inode, start_bytes, &pages)?
+            }
+            segments => segments?,
+        };
+        let parts = divide(&segments, page_bytes, pages.len());
+        let mut pages = pages.into_iter();
+        let parts = parts.into_iter().map(|part| {
+            let part = PartPages {
+                start_bytes,
+                pages: pages.by_ref().take(part.pages).collect(),
+                places: part.places,
+            };
+            start_bytes += (part.pages.len() * page_bytes) as u64;
+            part
+        });
+        let parts = parts.collect();
+        let reads = PageReads {
+            filler: self.filler.clone(),
+            in_flight: Arc::clone(&self.in_flight),
+            inode,
+            _mapping: mapping.map(Arc::new),
+            priority,
+        };
+        Ok(Some((reads, parts)))
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        self.in_flight.wait();
+    }
+}
+
+impl PageReads {
+    /// Starts to read `parts`.
+    fn start(&self, parts: VecDeque<PartPages>) {
+        let requests = parts.into_iter().filter_map(|mut part| {
+            part.zero_gaps();
+            self.clone().request(part)
+        });
+        let requests: Vec<_> = requests.collect();
+        if !requests.is_empty() {
+            self.filler.device.submit(requests);
+        }
+    }
+
+    /// Returns a request for the next place of `part`. If no place is left, completes the pages.
+    fn request(self, mut part: PartPages) -> Option<Request> {
+        let Some(place) = part.places.pop_front() else {
+            self.complete(part);
+            return None;
+        };
+        let Place {
+            bytes,
+            offset_bytes,
+        } = place.clone();
+        let newer = Newer::find(&self.filler.inodes.fs, bytes.clone(), offset_bytes);
+        let counted = self.in_flight.count(part.pages.len());
+        let priority = self.priority;
+        let read = PagesToRead::new(std::mem::take(&mut part.pages), bytes);
+        let done = move |read: PagesToRead, result: larder_block::Result<()>| {
+            part.pages = read.into_pages();
+            let device = Arc::clone(&self.filler.device);
+            let requests = match result {
+                Ok(()) => {
+                    newer.put(&mut part.pages);
+                    self.request(part).into_iter().collect()
+                }
+                Err(error) => self.retried(part, &place, &error),
+            };
+            if !requests.is_empty() {
+                device.submit(requests);
+            }
+            // In this order: once no page is counted, another thread may drop the volume and its
+            // device.
+            drop(device);
+            drop::<Counted>(counted);
+        };
+        Some(Request::read(read, offset_bytes, done).with_priority(priority))
+    }
+
+    /// Returns a request for each page of `part`, after the read of `place` failed with `error`. If
+    /// the part is a single page, or `error` is not an I/O error, drops the pages instead: a reader
+    /// that needs one of them reads it again, and gets the error.
+    fn retried(self, part: PartPages, place: &Place, error: &Error) -> Vec<Request> {
+        if part.pages.len() == 1 || !matches!(error, Error::Io { .. }) {
+            tracing::debug!(ino = %self.inode.ino(), %error, "readahead failed");
+            return Vec::new();
+        }
+        let each = part.each(place).into_iter();
+        each.filter_map(|page| self.clone().request(page)).collect()
+    }
+
+    /// Completes the pages of `part`, which were read.
+    fn complete(self, mut part: PartPages) {
+        let filler = &self.filler;
+        filler.zero_past_end(&self.inode, part.start_bytes, &mut part.pages);
+        part.pages.into_iter().for_each(NewPage::complete);
+    }
+
+    /// Reads `part`, completes all pages but the first, and returns the first.
+    fn read(&self, mut part: PartPages) -> Result<NewPage> {
+        part.zero_gaps();
+        let places = std::mem::take(&mut part.places);
+        let read = places.iter().try_for_each(|place| {
+            let bytes = place.bytes.clone();
+            self.filler
+                .fill_from(place.offset_bytes, &self.inode, bytes, &mut part.pages)
+        });
+        if let (Err(_), Some(place), true) = (&read, places.front(), part.pages.len() > 1) {
+            let mut each = part.each(place);
+            let first = each.pop_front().expect("a part has at least one page");
+            self.start(each);
+            return self.read(first);
+        }
+        read?;
+        let mut others = part.pages.split_off(1);
+        self.filler
+            .zero_past_end(&self.inode, part.start_bytes, &mut part.pages);
+        let page_bytes = part.pages[0].len() as u64;
+        self.filler
+            .zero_past_end(&self.inode, part.start_bytes + page_bytes, &mut others);
+        others.into_iter().for_each(NewPage::complete);
+        Ok(part.pages.remove(0))
+    }
+}
+
+impl PartPages {
+    /// Fills the bytes that are in no place with zeros.
+    fn zero_gaps(&mut self) {
+        let len = self.pages.iter().map(|page| page.len()).sum();
+        let mut start = 0;
+        for place in &self.places {
+            slices(&mut self.pages, start..place.bytes.start).for_each(|gap| gap.fill(0));
+            start = place.bytes.end;
+        }
+        slices(&mut self.pages, start..len).for_each(|gap| gap.fill(0));
+    }
+
+    /// Returns each page as a part. `place` is the only place of this part.
+    fn each(self, place: &Place) -> VecDeque<Self> {
+        let mut at = 0;
+        let parts = self.pages.into_iter().map(|page| {
+            let start = at;
+            at += page.len();
+            let bytes = place.bytes.start.max(start)..place.bytes.end.min(at);
+            let skipped = (bytes.start - place.bytes.start) as u64;
+            let own = Place {
+                bytes: bytes.start - start..bytes.end - start,
+                offset_bytes: place.offset_bytes + skipped,
+            };
+            Self {
+                start_bytes: self.start_bytes + start as u64,
+                pages: vec![page],
+                places: VecDeque::from([own]),
+            }
+        });
+        parts.collect()
+    }
+}
+
+/// Divides a run of `count` pages, which consists of `segments`, into parts.
+fn divide(segments: &[Segment], page_bytes: usize, count: usize) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut rest = segments;
+    for page in 0..count {
+        let bytes = page * page_bytes..(page + 1) * page_bytes;
+        while rest
+            .first()
+            .is_some_and(|segment| segment.bytes.end <= bytes.start)
+        {
+            rest = &rest[1..];
+        }
+        let places = rest
+            .iter()
+            .take_while(|segment| segment.bytes.start < bytes.end)
+            .filter_map(|segment| {
+                let start = segment.bytes.start.max(bytes.start);
+                let skipped = (start - segment.bytes.start) as u64;
+                Some(Place {
+                    bytes: start - bytes.start..segment.bytes.end.min(bytes.end) - bytes.start,
+                    offset_bytes: segment.offset_bytes? + skipped,
+                })
+            });
+        let places: VecDeque<_> = places.collect();
+        let is_added = parts
+            .last_mut()
+            .is_some_and(|part| part.extend(&places, page_bytes));
+        if !is_added {
+            parts.push(Part { pages: 1, places });
+        }
+    }
+    parts
+}
+
+impl Part {
+    /// Adds the next page, whose places are `places`, if it continues this part. Returns whether it
+    /// does.
+    fn extend(&mut self, places: &VecDeque<Place>, page_bytes: usize) -> bool {
+        if self.places.len() > 1 || self.places.len() != places.len() {
+            return false;
+        }
+        if let (Some(place), Some(next)) = (self.places.front_mut(), places.front()) {
+            let is_continued = place.bytes.end == self.pages * page_bytes
+                && next.bytes.start == 0
+                && place.offset_bytes + place.bytes.len() as u64 == next.offset_bytes;
+            if !is_continued {
+                return false;
+            }
+            place.bytes.end += next.bytes.end;
+        }
+        self.pages += 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(bytes: Range<usize>, offset_bytes: Option<u64>) -> Segment {
+        Segment {
+            bytes,
+            offset_bytes,
+        }
+    }
+
+    fn part<const N: usize>(pages: usize, places: [(Range<usize>, u64); N]) -> Part {
+        let places = places.map(|(bytes, offset_bytes)| Place {
+            bytes,
+            offset_bytes,
+        });
+        Part {
+            pages,
+            places: places.into(),
+        }
+    }
+
+    #[test]
+    fn contiguous_blocks_are_one_part() {
+        let segments = [segment(0..4096 * 3, Some(8192))];
+        let expected = [part(3, [(0..12288, 8192)])];
+        assert_eq!(divide(&segments, 4096, 3), expected);
+    }
+
+    #[test]
+    fn part_ends_inside_its_last_page() {
+        let segments = [segment(0..5120, Some(1024)), segment(5120..8192, None)];
+        assert_eq!(divide(&segments, 4096, 2), [part(2, [(0..5120, 1024)])]);
+    }
+
+    #[test]
+    fn part_starts_inside_its_first_page() {
+        let segments = [
+            segment(0..3072, None),
+            segment(3072..8192, Some(1024)),
+            segment(8192..16384, None),
+        ];
+        let expected = [part(2, [(3072..8192, 1024)]), part(2, [])];
+        assert_eq!(divide(&segments, 4096, 4), expected);
+    }
+
+    #[test]
+    fn page_of_several_places_is_a_part() {
+        let segments = [
+            segment(0..5120, Some(10_240)),
+            segment(5120..6144, Some(1024)),
+            segment(6144..7168, None),
+            segment(7168..12_288, Some(20_480)),
+        ];
+        let several = [(0..1024, 14_336), (1024..2048, 1024), (3072..4096, 20_480)];
+        let expected = [
+            part(1, [(0..4096, 10_240)]),
+            part(1, several),
+            part(1, [(0..4096, 21_504)]),
+        ];
+        let divided = divide(&segments, 4096, 3);
+        assert_eq!(divided, expected);
+    }
+}
