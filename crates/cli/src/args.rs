@@ -112,7 +112,7 @@ pub(crate) struct LabArgs {
 #[command(after_help = "\
 Mount options (-o). If two mount options contradict each other, the last one
 wins. If a flag contradicts a mount option, the flag wins.
-  offset=, cache_size=, readahead=, readahead_max=, readahead_threads=,
+  offset=, cache_size=, readahead=, readahead_max=,
   threads=, fsname=, subtype=, metrics=, direct_io, direct_device,
   allow_other, allow_root, nonempty
         same as the flags with these names; for example, cache_size=
@@ -199,7 +199,8 @@ bases A to D are the tables of the kernels with these names in C. Lever,
                [default: the size that BASE has for the cache]
   +sizes=RULE              sizes of all tables
     larder     about one bucket for each object that fits in memory;
-               for buffers, one bucket for every four to eight
+               for buffers, one bucket for 4 to 8 frames (4 KiB, or
+               one block if that is larger)
     2.2.16     as Linux 2.2.16: for pages one bucket for each 4 KiB of
                --cache-size; 32768 buckets for buffers, 1024 for
                dentries, 256 for inodes
@@ -207,8 +208,8 @@ bases A to D are the tables of the kernels with these names in C. Lever,
                8 KiB of --cache-size, for inodes one for each 16 KiB;
                for pages and buffers, which have no tables in current
                Linux, one for each 4 KiB
-  +shrink=normal|eager     when names (dentries) are evicted if memory
-                           is short [default: normal]
+  +shrink=normal|eager     eviction order of names (dentries) when
+                           memory is short [default: normal]
     normal     after pages, if evicting a quarter of the pages freed
                too little memory
     eager      before all other objects
@@ -261,9 +262,6 @@ pub(crate) struct MountArgs {
     /// Maximum size of a readahead window [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
-    /// Readahead threads; 0 disables larder's readahead [default: 4]
-    #[arg(long, value_name = "N", value_parser = threads::parse_readahead)]
-    pub readahead_threads: Option<usize>,
     /// Disable the kernel's cache of file content
     ///
     /// With this option, every read is a request to larder, which uses its own page cache and
@@ -275,10 +273,10 @@ pub(crate) struct MountArgs {
     /// With this option, the kernel neither caches the image nor reads ahead in it.
     #[arg(long)]
     pub direct_device: bool,
-    /// Threads that serve requests [default: 16]
+    /// Maximum number of requests waiting for the device [default: 16]
     ///
-    /// For a read-only mount, the default is twice the number of processors, but at least 4 and at
-    /// most 8.
+    /// Each waits in a thread, which starts when it is needed and ends when it is idle. With 1, a
+    /// single thread receives and answers all requests.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
     /// Give all users access to the mount
@@ -422,8 +420,8 @@ pub(crate) struct CatArgs {
 ///
 /// An existing file is replaced only when its copy is complete: if the copy fails, the file is
 /// unchanged. If DEST is a device, a FIFO or a symbolic link, such as /dev/stdout, the command
-/// writes the content to DEST instead of replacing DEST. Nothing is written outside DEST, whatever
-/// names and links the image contains.
+/// writes the content to the device, the FIFO or the target of the link, instead of replacing DEST.
+/// Names and links in the image cannot make the command write anywhere else.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \
@@ -502,10 +500,11 @@ JSON:
     finder (hash function, or rbtree), buckets, objects, inserted,
     capacity (maximum number of objects), lookups, hits, links_on_hits, links_on_misses,
     longest_chain, bytes
-  readahead {policy, max_bytes, threads, windows (batches of pages that were
+  readahead {policy, max_bytes, windows (batches of pages that were
     read ahead), pages_ahead (read before they were requested), pages_used,
     pages_wasted (evicted before use)}
-  device {reads, bytes (read), writes, written_bytes, flushes}
+  device {back_end (io_uring, threads or calls), reads, bytes (read), writes,
+    written_bytes, flushes}
 A read-write mount adds:
   writing {dirty_bytes, dirty_metadata_bytes, read_only_because}
   attributes {variant (of mbcache), blocks, inodes, shares, saved_bytes}
@@ -516,9 +515,10 @@ A read-write mount adds:
 A mount with --record adds:
   recording {file, events, lost, failure}
 
-shares counts how often since the mount a file shared an existing attribute
-block, or an existing inode with a large value, instead of creating a new one.
-saved_bytes is the space on the image that these shares currently save.
+The key shares is the number of times since the mount that a file shared an
+existing attribute block, or an existing inode with a large value, instead of
+creating a new one. saved_bytes is the space on the image that these shares
+currently save.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,

@@ -66,7 +66,6 @@ const VALUED: &[&str] = &[
     "cache_size",
     "readahead",
     "readahead_max",
-    "readahead_threads",
     "threads",
     "commit",
     "data",
@@ -84,7 +83,15 @@ const NO_BARRIER: &str =
 const MAX_COMMIT_SECONDS: u32 = 24 * 3600;
 
 /// The prefixes of options with a value that are accepted and have no effect.
-const IGNORED_PREFIXES: &[&str] = &["x-", "X-", "comment=", "user=", "loop="];
+const IGNORED_PREFIXES: &[&str] = &[
+    "x-",
+    "X-",
+    "comment=",
+    "user=",
+    "loop=",
+    // Earlier versions read ahead on threads.
+    "readahead_threads=",
+];
 
 /// All settings of a mount.
 #[derive(Clone, Debug, Default)]
@@ -112,10 +119,6 @@ impl Options {
         let policy = args.readahead.map(|policy| policy.to_string());
         replace(&mut options.volume.readahead, policy);
         replace(&mut options.volume.readahead_max_bytes, args.readahead_max);
-        replace(
-            &mut options.volume.readahead_threads,
-            args.readahead_threads,
-        );
         options.volume.direct_device |= args.direct_device;
         options.metrics = args.metrics.or(options.metrics);
         options.record.clone_from(&args.record);
@@ -220,9 +223,6 @@ impl Options {
                 self.volume.readahead = named::<PolicyName>(key, value)?.to_string();
             }
             "readahead_max" => self.volume.readahead_max_bytes = bytes(key, value)?,
-            "readahead_threads" => {
-                self.volume.readahead_threads = parsed(key, value, threads::parse_readahead)?;
-            }
             "threads" => self.mount.threads = Some(parsed(key, value, threads::parse)?),
             "commit" => self.volume.commit_seconds = commit_seconds(value)?,
             "data" => self.volume.data = data_mode(value)?,
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn options_with_values_are_read() {
         let options = parsed(
-            "ro,offset=1M,cache_size=64m,readahead=off,readahead_max=128K,readahead_threads=5,\
+            "ro,offset=1M,cache_size=64m,readahead=off,readahead_max=128K,\
              threads=3,fsname=a\\,b,metrics=9520",
         )
         .unwrap();
@@ -403,7 +403,6 @@ mod tests {
         assert_eq!(options.volume.cache_size_bytes, 64 << 20);
         assert_eq!(options.volume.readahead, "off");
         assert_eq!(options.volume.readahead_max_bytes, 128 << 10);
-        assert_eq!(options.volume.readahead_threads, 5);
         assert_eq!(options.mount.kernel_readahead_bytes, 128 << 10);
         assert_eq!(options.mount.threads, NonZeroUsize::new(3));
         assert_eq!(options.mount.fs_name, "a,b");
@@ -528,7 +527,7 @@ mod tests {
         parsed("defaults,noauto,user,users,nofail,_netdev,x-systemd.automount,X-mount.mkdir")
             .unwrap();
         parsed("nodelalloc,nobarrier,barrier=0,barrier=1,barrier,discard,nodiscard").unwrap();
-        parsed("comment=hello,relatime,noatime,exec,user=me,loop,loop=/dev/loop0,,").unwrap();
+        parsed("comment=hello,relatime,noatime,exec,user=me,loop,loop=/dev/loop0,readahead_threads=4,,").unwrap();
     }
 
     #[test]
@@ -566,8 +565,6 @@ mod tests {
             ("offset=x", "offset"),
             ("threads=0", "threads"),
             ("threads=257", "threads"),
-            ("readahead_threads=-1", "readahead_threads"),
-            ("readahead_threads=100000", "readahead_threads"),
             ("cache_size=1.5G", "cache_size"),
             ("readahead=psychic", "readahead"),
             ("commit=soon", "commit"),

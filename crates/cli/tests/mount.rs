@@ -192,7 +192,8 @@ fn stats_are_restricted_to_owner_and_root() {
     );
     assert_eq!(json["readahead"]["policy"], "ondemand", "{json}");
     assert_eq!(json["readahead"]["max_bytes"], 1 << 20, "{json}");
-    assert_eq!(json["readahead"]["threads"], 4, "{json}");
+    let back_ends = ["io_uring", "threads"].map(serde_json::Value::from);
+    assert!(back_ends.contains(&json["device"]["back_end"]), "{json}");
     for cache in ["page", "buffer", "dentry", "inode"] {
         let output = run(
             User::Same,

@@ -241,6 +241,12 @@ impl Operations {
         })
     }
 
+    /// Returns whether a read of `len` bytes would be answered from the page cache.
+    pub(crate) fn is_cached(&self, node: NodeId, offset_bytes: u64, len: usize) -> bool {
+        let end_bytes = offset_bytes.saturating_add(len as u64);
+        inode_of(node).is_ok_and(|ino| self.volume.is_cached(ino, offset_bytes..end_bytes))
+    }
+
     /// Lists a directory from `cookie` on, until `emit` returns `Break`.
     ///
     /// If reading fails after the first entry, the listing ends without an error. The kernel then

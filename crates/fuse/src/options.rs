@@ -40,9 +40,10 @@ pub struct MountOptions {
     /// or fsync(2) instead of write(2), and each file created or removed costs one more request. Default:
     /// false.
     pub writeback_cache: bool,
-    /// The number of threads that answer requests, at most [`MountOptions::MAX_THREADS`]. The default for a
-    /// writable mount is 16, so that many threads can wait for a commit. The default for a read-only mount
-    /// is twice the number of processors, but at least 4 and at most 8.
+    /// The maximum number of requests that wait for the device at the same time, at most
+    /// [`MountOptions::MAX_THREADS`]. Each waits in a thread, which starts when it is needed and ends when
+    /// it is idle. At most six other threads receive requests. Default: 16, so that many requests can wait
+    /// for one commit. With 1, a single thread receives and answers all requests.
     pub threads: Option<NonZeroUsize>,
     /// The maximum readahead of the kernel, in bytes. It has an effect only if the server runs as root.
     /// Default: 1 MiB. The default of Linux is 128 KiB.
@@ -72,21 +73,12 @@ impl Default for MountOptions {
 }
 
 impl MountOptions {
-    /// The maximum number of threads that answer requests.
+    /// The maximum of [`MountOptions::threads`].
     pub const MAX_THREADS: usize = 256;
 
-    /// Returns the number of threads that answer requests.
+    /// Returns the value of [`MountOptions::threads`], or its default.
     #[must_use]
     pub fn thread_count(&self) -> usize {
-        self.threads.map_or_else(
-            || {
-                if self.read_write {
-                    return 16;
-                }
-                let processors = std::thread::available_parallelism().map_or(1, usize::from);
-                processors.saturating_mul(2).clamp(4, 8)
-            },
-            usize::from,
-        )
+        self.threads.map_or(16, usize::from)
     }
 }

@@ -90,10 +90,9 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     let readahead = &stats.readahead;
     writeln!(
         out,
-        "readahead  {}, at most {} at once, {}",
+        "readahead  {}, at most {} at once",
         readahead.policy,
-        human(readahead.max_bytes),
-        counted(readahead.threads as u64, "thread", "threads")
+        human(readahead.max_bytes)
     )?;
     writeln!(
         out,
@@ -109,7 +108,8 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     let device = &stats.device;
     writeln!(
         out,
-        "device     {}, {}",
+        "device     {}, {}, {}",
+        device.back_end,
         counted(device.reads, "read", "reads"),
         human(device.bytes)
     )?;
@@ -245,7 +245,6 @@ mod tests {
         stats.cache_size_bytes = 1 << 20;
         stats.readahead.policy = PolicyName::Modern;
         stats.readahead.max_bytes = 128 << 10;
-        stats.readahead.threads = 3;
         stats.tables = Tables::D;
         stats.page = CacheStats {
             finder: Finder::Function(Function::PageOffset),
@@ -273,7 +272,7 @@ mod tests {
         assert!(text.contains("memory     400.0 KiB of 1.0 MiB"), "{text}");
         let tables = "tables     D\n           page page-offset, buffer larder,";
         assert!(text.contains(tables), "{text}");
-        let readahead = "readahead  modern, at most 128.0 KiB at once, 3 threads";
+        let readahead = "readahead  modern, at most 128.0 KiB at once\n";
         assert!(text.contains(readahead), "{text}");
     }
 

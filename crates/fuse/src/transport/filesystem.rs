@@ -13,6 +13,7 @@
 //! ([`Operations::count_lookup`]).
 
 use super::parking::Parking;
+use super::workers::Workers;
 use super::{attributes, capabilities, ioctl};
 use crate::MountOptions;
 use crate::changes::{Caller, Count, Name};
@@ -41,8 +42,11 @@ use std::time::{Duration, SystemTime};
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
+/// The alignment of the buffer for reads, which direct I/O requires.
+const READ_ALIGN_BYTES: usize = 4096;
+
 thread_local! {
-    /// The buffer for reads. Each thread has one, which is as large as the largest read of the thread.
+    /// The memory for reads. Each thread has its own, which is as large as the largest read of the thread.
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -59,7 +63,10 @@ macro_rules! answered {
 /// The handler of the kernel's requests for one mounted volume.
 #[derive(Debug)]
 pub(super) struct Requests {
-    operations: Operations,
+    operations: Arc<Operations>,
+    /// Threads for requests that wait for the device, if the mount has more than the threads that receive
+    /// requests.
+    workers: Option<Workers>,
     /// Decides which threads wait for requests. It is `None` on a read-only mount and with one thread.
     parking: Option<Parking>,
     /// The options, which are needed in the handshake.
@@ -76,6 +83,26 @@ pub(super) struct Requests {
     notifier: Arc<OnceLock<Notifier>>,
 }
 
+/// Answers a read.
+fn read(
+    operations: &Operations,
+    node: NodeId,
+    handle: Handle,
+    size: usize,
+    offset: u64,
+    reply: ReplyData,
+) {
+    READ_BUFFER.with_borrow_mut(|memory| {
+        if memory.len() < size + READ_ALIGN_BYTES {
+            memory.resize(size + READ_ALIGN_BYTES, 0);
+        }
+        let start = memory.as_ptr().align_offset(READ_ALIGN_BYTES);
+        let buf = &mut memory[start..start + size];
+        let len = answered!(reply, operations.read(node, handle, buf, offset));
+        reply.data(&buf[..len.min(size)]);
+    });
+}
+
 impl Requests {
     /// Creates the handler.
     ///
@@ -85,11 +112,13 @@ impl Requests {
     pub(super) fn new(
         operations: Operations,
         parking: Option<Parking>,
+        workers: Option<Workers>,
         checks_each_request: bool,
         options: &MountOptions,
     ) -> Self {
         Self {
-            operations,
+            operations: Arc::new(operations),
+            workers,
             parking,
             options: options.clone(),
             ttl: if checks_each_request {
@@ -111,6 +140,18 @@ impl Requests {
     /// Returns the cell in which the session must store its notifier.
     pub(super) fn notifier(&self) -> Arc<OnceLock<Notifier>> {
         Arc::clone(&self.notifier)
+    }
+
+    /// Calls `answer`, which may wait for the device, on a worker.
+    fn answer_later(&self, answer: impl FnOnce(&Operations) + Send + 'static) {
+        if let Some(workers) = &self.workers {
+            let _handling = self.parking.as_ref().map(Parking::begin);
+            let operations = Arc::clone(&self.operations);
+            workers.run(move || answer(&operations));
+        } else {
+            let _handling = self.parking.as_ref().map(Parking::begin_long);
+            answer(&self.operations);
+        }
     }
 
     /// Notifies the kernel to drop its cached attributes of a file.
@@ -348,19 +389,15 @@ impl Filesystem for Requests {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let _handling = self.parking.as_ref().map(Parking::begin_long);
         let Ok(size) = usize::try_from(size) else {
             return reply.error(Errno::EINVAL);
         };
-        READ_BUFFER.with_borrow_mut(|buffer| {
-            if buffer.len() < size {
-                buffer.resize(size, 0);
-            }
-            let buf = &mut buffer[..size];
-            let read = self.operations.read(node(ino), Handle(fh.0), buf, offset);
-            let len = answered!(reply, read);
-            reply.data(&buf[..len.min(size)]);
-        });
+        let (node, handle) = (node(ino), Handle(fh.0));
+        if self.operations.is_cached(node, offset, size) {
+            let _handling = self.parking.as_ref().map(Parking::begin);
+            return read(&self.operations, node, handle, size, offset, reply);
+        }
+        self.answer_later(move |operations| read(operations, node, handle, size, offset, reply));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -368,8 +405,9 @@ impl Filesystem for Requests {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        let _handling = self.parking.as_ref().map(Parking::begin_long);
-        reply_done(reply, self.operations.sync(node(ino), data_only));
+        self.answer_later(move |operations| {
+            reply_done(reply, operations.sync(node(ino), data_only));
+        });
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -424,8 +462,9 @@ impl Filesystem for Requests {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let _handling = self.parking.as_ref().map(Parking::begin_long);
-        reply_done(reply, self.operations.sync(node(ino), data_only));
+        self.answer_later(move |operations| {
+            reply_done(reply, operations.sync(node(ino), data_only));
+        });
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {

@@ -10,6 +10,7 @@ mod filesystem;
 mod ioctl;
 mod linger;
 mod parking;
+mod workers;
 
 use crate::mount::attach::DEVICE;
 use crate::operations::Operations;
@@ -20,6 +21,11 @@ use parking::Parking;
 use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use workers::Workers;
+
+/// The maximum number of threads that receive requests, except with `-o sync`. [`Workers`] answer the
+/// requests that wait for the device.
+const RECEIVERS: usize = 6;
 
 /// A connection to the kernel after the handshake.
 #[derive(Debug)]
@@ -33,7 +39,11 @@ pub(crate) fn start(
     device: OwnedFd,
     options: &MountOptions,
 ) -> Result<Session> {
-    let threads = options.thread_count();
+    let all_threads = options.thread_count();
+    // With `-o sync`, the threads that receive changes also wait for their commits.
+    let most = if options.sync { all_threads } else { RECEIVERS };
+    let threads = all_threads.min(most);
+    let workers = (all_threads > 1).then(|| Workers::new(all_threads));
     let mut config = fuser::Config::default();
     config.n_threads = Some(threads);
     // If this process may open the device, each thread gets its own descriptor. If only fusermount3 may open
@@ -61,7 +71,7 @@ pub(crate) fn start(
     let parking =
         (options.read_write && threads > 1).then(|| Parking::new(threads, device.try_clone().ok()));
     let operations = Operations::new(volume, options);
-    let filesystem = Requests::new(operations, parking, checks_each_request, options);
+    let filesystem = Requests::new(operations, parking, workers, checks_each_request, options);
     let notifier = filesystem.notifier();
     let inner = fuser::Session::from_fd(filesystem, device, acl, config).map_err(Error::Session)?;
     notifier.get_or_init(|| inner.notifier());

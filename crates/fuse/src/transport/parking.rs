@@ -9,7 +9,8 @@
 //! The other threads are parked: they sleep here, on a condition variable. A parked thread is woken, to
 //! wait for requests, when
 //!
-//! - a request starts that may take long (a sync, a read from the device), and no thread waits;
+//! - a request starts that may take long (a listing of a directory; on a mount without [workers], also a
+//!   sync and a read from the device), and no thread waits;
 //! - the watcher, a thread that checks once per [`TICK`], finds that no thread waits and that no
 //!   request has started since its last check: the request in progress waits for a device or a lock;
 //! - the volume is unmounted. A parked thread checks this itself, once per [`UNMOUNT_CHECK_INTERVAL`].
@@ -18,6 +19,8 @@
 //! 1. Each thread waits, answers a request, or is parked. `waiting` counts the threads that wait and the
 //!    threads that were woken to wait.
 //! 2. While a thread is parked, another thread waits, or answers a request and is checked by the watcher.
+//!
+//! [workers]: super::workers
 //!
 //! # Cost
 //! Each request locks an uncontended mutex twice. The watcher sleeps while the mount is idle.
@@ -179,8 +182,8 @@ impl Shared {
         }
     }
 
-    /// Returns whether the volume is unmounted. A parked thread must then stop waiting and read from
-    /// the connection: the read fails, and the thread ends.
+    /// Returns whether the volume is unmounted. If it is, a parked thread must leave the condition
+    /// variable and read from the connection: the read fails, and the thread ends.
     fn is_unmounted(&self) -> bool {
         let Some(connection) = &self.connection else {
             return true;

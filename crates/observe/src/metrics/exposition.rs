@@ -54,7 +54,6 @@ const CACHES: &[Metric<CacheStats>] = metrics! { "larder_cache_"
 
 const READAHEAD: &[Metric<ReadaheadStats>] = metrics! { "larder_readahead_"
     gauge max_bytes, "Configured maximum window, in bytes.";
-    gauge threads = |of| Some(of.threads as u64), "Readahead threads.";
     counter windows, "Windows read ahead.";
     counter pages_ahead, "Pages read before they were requested.";
     counter pages_used, "Pages read ahead and then used.";
