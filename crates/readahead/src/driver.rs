@@ -13,12 +13,12 @@
 //! # One page of a request
 //! [`Driver::page`] is called for each page of the request, in order. It consults the policy for up to
 //! three reasons, which are the variants of [`Trigger`], and starts the windows that the policy
-//! returns:
+//! returns. The steps are:
 //!
-//! 1. Before the lookup, with [`Trigger::Access`], if the policy wants [every
-//!    page](Policy::wants_every_page) and wants [this access](Policy::wants_access).
+//! 1. If the policy wants [every page](Policy::wants_every_page) and wants [this
+//!    access](Policy::wants_access), the driver consults it with [`Trigger::Access`].
 //! 2. The driver looks up the page. If the page is present and carries no marker, the driver returns
-//!    it. Such a hit costs one lookup and does not consult the policy.
+//!    it. Unless step 1 applies, such a hit costs one lookup and does not consult the policy.
 //! 3. If the page is not present, the driver claims it ([`Claim`]):
 //!    - If nothing has to be read, for example because another thread has inserted the page since
 //!      the lookup, the driver continues as after a hit.
@@ -52,8 +52,9 @@
 //!
 //! # What the implementation of `CachedFile` decides
 //! The implementation decides which pages the reader reads itself, and which are queued for other
-//! threads. In the simulator, the device receives all reads, and the reader waits for one page. In a
-//! volume, the reader reads the missing page and the pages that follow it, and queues the others.
+//! threads. In the simulator, the reader queues all pages, and then waits for the page that it needs.
+//! In a volume, the reader itself reads the missing page and the pages that follow it, up to a cached
+//! page or a maximum. It queues the other pages of the windows.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;
@@ -61,8 +62,8 @@ use std::ops::Range;
 /// Pages of a file that a reader requests at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Indexes of the pages. The range may extend past the end of the file: only
-    /// `ends_inside_page` is about the part within the file.
+    /// Indexes of the pages. The range may extend past the end of the file, although
+    /// `ends_inside_page` disregards the bytes there.
     pub pages: Range<u64>,
     /// Whether the requested bytes end inside a page, not at the end of a page. Bytes after the end of
     /// the file are not counted, so the end may be inside the last page of the file.
@@ -166,8 +167,9 @@ pub trait CachedFile {
         false
     }
 
-    /// Looks up a page, and removes its marker. The driver calls this for every page; a hit costs
-    /// nothing else.
+    /// Looks up a page, and removes its marker. The driver calls this for every page. It calls
+    /// nothing else for a hit without a marker, unless the policy [wants every
+    /// page](Policy::wants_every_page).
     fn get(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
 
     /// Claims a page that the lookup did not find, so that one reader reads it. After
@@ -237,8 +239,8 @@ impl Driver {
         self.policy
     }
 
-    /// Returns the value of [`Policy::wants_every_page`]: true if the policy must be consulted about
-    /// hits without a marker, for faults if `by_fault`, otherwise for reads.
+    /// Returns true if the policy must also be consulted about hits without a marker
+    /// ([`Policy::wants_every_page`]). The answer is for faults if `by_fault`, otherwise for reads.
     #[must_use]
     #[inline]
     pub fn wants_every_page(&self, by_fault: bool) -> bool {
@@ -327,7 +329,8 @@ impl Driver {
 }
 
 /// Inserts and submits those of `pages` that are neither resident nor in flight. Returns the number
-/// of pages inserted. Sets the page `marker`, if this call inserts it, as [`Run::marker`] of its run.
+/// of pages inserted. If this call inserts the page `marker`, the run of that page has it as its
+/// [`Run::marker`].
 pub fn start_pages<F: CachedFile + ?Sized>(
     file: &mut F,
     pages: Range<u64>,

@@ -130,8 +130,8 @@ impl Filesystem {
         Ok(space.releases() != since)
     }
 
-    /// Returns the numbers of free blocks and free inodes in the bitmaps, which the superblock of a
-    /// clean image records. Claimed blocks are counted as free.
+    /// Returns the numbers of blocks and inodes that are free in the bitmaps. The superblock of a
+    /// clean image records these numbers. Claimed blocks are counted as free.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].
@@ -161,8 +161,8 @@ impl Filesystem {
         Some((free << log2, available << log2, counts.free_inodes))
     }
 
-    /// Replaces the free counts of the superblock with the sums of the group descriptors, unless
-    /// the superblock can be trusted. Called when the file system is opened.
+    /// If the free counts in memory, which were read from the superblock, cannot be trusted,
+    /// replaces them with the sums of the group descriptors. Called when the file system is opened.
     pub(crate) fn count_free_unless_known(&self) {
         let space = self.allocator();
         if !space.counts().is_known() {

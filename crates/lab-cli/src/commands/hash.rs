@@ -36,8 +36,8 @@ Columns:
            of both rows.
 
 Values of --functions:
-  NAME       a function that larder lab list prints: with its full name (page-mult) for all caches,
-             or without the name of the cache (mult) for the cache that it was designed for
+  NAME       a function that larder lab list prints. A full name (page-mult) selects the function
+             for all caches. A name without the cache (mult) selects it for its own cache only.
   larder     the function that a mount uses by default
   rbtree     for pages only: red-black trees instead of a hash table; links are then tree nodes
   published  the functions that were designed for particular caches, as in Lever 2000, and rbtree
@@ -69,12 +69,12 @@ JSON:
   is_completed      true if insertions and removals were derived from the lookups; false if they
                     were taken from the trace
   caches            [{cache, survey (properties of the trace alone), rows}]
-  caches[].rows     [{function, bits, lookups, hits, links_on_hits, links_on_misses, links (means:
-                    hit, miss, lookup), objects, over_chance (excess, as a fraction), longest_chain,
-                    empty_buckets, share_in_mean_chains (share of the objects that are in chains no
-                    longer than the mean length, rounded up), chi_square, degrees_of_freedom,
-                    p_value, lookup_ns, mad_ns (the median absolute deviation), lookups_s (per
-                    second), is_fastest, table_bytes}]
+  caches[].rows     [{function, bits, lookups, hits, links_on_hits, links_on_misses (totals),
+                    links {hit, miss, lookup} (means), objects, over_chance (excess, as a fraction),
+                    longest_chain, empty_buckets, share_in_mean_chains (share of the objects that
+                    are in chains no longer than the mean; the mean length is rounded up to a whole
+                    number), chi_square, degrees_of_freedom, p_value, lookup_ns, mad_ns (the
+                    median absolute deviation), lookups_s (per second), is_fastest, table_bytes}]
   costs             time of each hash function alone
   uncounted         what the measurement does not count, and why
 Rows of rbtree do not have the keys from over_chance to p_value. Times that could not be measured
@@ -208,7 +208,7 @@ pub(super) fn open(path: &Path, salvage: bool) -> Result<TraceFile> {
     Ok(trace)
 }
 
-/// Returns the tables of `caches`, with the requested number of objects.
+/// Returns which objects the table of each of `caches` contains: as recorded, or up to a limit.
 fn wanted(args: &KeysArgs, caches: &[CacheKind]) -> Wanted {
     caches.iter().fold(Wanted::default(), |wanted, cache| {
         let capacity = match (args.memory, args.objects) {

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 ///
 /// The command requires root. It uses the tracepoints of the page cache, readahead, block devices and ext4
 /// in a separate tracing instance, which does not affect other tracing and is removed at the end. If
-/// COMMAND is given, the recording ends when COMMAND exits. Otherwise it ends after --seconds. Ctrl-C also
-/// ends the recording. The accesses of larder lab record itself are not recorded.
+/// COMMAND is given, the recording ends when COMMAND exits. If --seconds is given, it ends after that time.
+/// Ctrl-C always ends the recording. The accesses of larder lab record itself are not recorded.
 ///
 /// docs/traces.md describes the rows of a trace (one for each recorded access), and which accesses the
 /// kernel does not report. To record a mount of larder, use larder mount --record FILE.

@@ -22,8 +22,9 @@ use std::process::ExitCode;
 /// links if the keys were distributed at random. If the selected table differs from the current table,
 /// the command also prints how much faster a lookup is, the share of pairs of timed runs in which the
 /// selected table was faster, and the 95% confidence interval of the change in links, from 1000 random
-/// samples of the second half. A change is recommended only if the selected table is faster by more than
-/// 3% plus 4.5 times the combined deviation of both tables, and in at least 95% of the pairs.
+/// samples of the second half. A change is recommended only if the selected table is faster in at least
+/// 95% of the pairs, and its time of a lookup is shorter by more than 3% of the time in the current table
+/// plus 4.5 times the combined median absolute deviation of both times.
 ///
 /// The option shrink=eager of larder mount -o tables= evicts names (dentries) early: chains become
 /// shorter, but more lookups miss. To estimate this effect, the command replays the lookups of names in
@@ -47,7 +48,8 @@ JSON:
   caches [{
     cache
     best                  the selected table: {function, bits, links (of a lookup), chance_links
-                          (with random distribution), lookup_ns, mad_ns}
+                          (with random distribution), lookup_ns, mad_ns (the median absolute
+                          deviation of lookup_ns)}
     today                 the current table, with the same keys as best
     lookups               number of lookups in the second half
     gain_links            decrease in links, relative to the current table (0.25: 25% fewer):
@@ -57,9 +59,9 @@ JSON:
     is_worth_it           whether the change is recommended
   }]
   shrinking               effect of shrink=eager: {lookups (of names), misses_normal, misses_eager,
-                          saved_ns (of a lookup), certainty, break_even_ns (the largest cost of a
-                          miss at which eager saves time), assumed_miss_ns (value of --miss-ns),
-                          is_worth_it}
+                          saved_ns (decrease in the time of a lookup), certainty, break_even_ns
+                          (the largest cost of a miss at which eager saves time), assumed_miss_ns
+                          (value of --miss-ns), is_worth_it}
 
 These values can be null: lookup_ns, mad_ns and gain_time if there were too few lookups to measure
 times; low and high if the second half has fewer than 10000 lookups; saved_ns if the saved time is

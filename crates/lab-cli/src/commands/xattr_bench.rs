@@ -28,10 +28,10 @@ use std::sync::Arc;
 /// For one combination of P, F and V (a case), the command prints one row for each variant: the mean and
 /// standard deviation of the run times; the calls per second (sets/s); the number of calls that used an
 /// existing block (shares); the lookups and hits of the cache; and the number of entries that were evicted
-/// because the cache was full (dropped_by_limit). For several cases, the command prints one row of median
+/// because the cache was full. For several cases, the command prints one row of median
 /// times for each case, with one column for each variant. The report of --output contains one table for
-/// each V, laid out as in the email in which J. Kara published the results. Each cell contains the mean
-/// seconds of all variants, always in the order old, lru, list-lru, referenced, off, clock.
+/// each V, laid out as in the email in which J. Kara published the results. Each cell contains one mean
+/// time in seconds for each measured variant, in the order old, lru, list-lru, referenced, off, clock.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Targets:
@@ -51,6 +51,8 @@ Variants:
   clock       larder's own: no list, lookups without a lock
   off         no mbcache: files share no blocks
 
+The column dropped_by_limit counts the entries that were evicted because the cache was full.
+
 Examples:
   larder lab xattr-bench --processes 4 --files 100 --values 1000
   larder lab xattr-bench --target volume --processes 1,2,4,8 --variant referenced,off --plot x.svg
@@ -58,9 +60,9 @@ Examples:
   larder lab xattr-bench --matrix --variant all --ops 5000 --output report
 
 With --matrix and the default --ops and --runs, there are 476 million calls for each variant. On two
-processors, these calls take one or two minutes with --target engine, and about an hour with volume.
-Smaller values of --ops and --runs shorten this time, but not the time to create the files of
-each case.
+processors, the calls of one variant take one or two minutes with --target engine, and about an
+hour with volume. Smaller values of --ops and --runs shorten this time, but not the time to create
+the files of each case.
 
 JSON: target, operations (N), runs, seed, measured [{processes, files, values, variant, mean_s,
 deviation_s, sets_s (calls per second), seconds (of each run), stats (of the cache, as attributes in
