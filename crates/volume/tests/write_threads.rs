@@ -2,12 +2,15 @@
 //! read never returns a mixture, and the final contents are complete.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
-use larder_block::BlockDevice;
+use larder_block::{BackEnd, BlockDevice, DirectDevice, FileDevice, FileRange};
 use larder_instruments::OverlayDevice;
-use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
+use larder_testkit::crash::LAYOUTS;
+use larder_testkit::e2fsprogs::check_bytes;
 use larder_testkit::{Random, Requirement, Seed, skip};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use tempfile::NamedTempFile;
 
 const UNIT: usize = 4096;
 const UNITS: u64 = 200;
@@ -87,11 +90,8 @@ fn churn(volume: &Volume, ino: Ino, seed: Seed) -> Vec<u8> {
     model
 }
 
-fn run(layout: &'static Layout, seed: Seed) {
-    println!("{}, seed {seed}", layout.name);
-    let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
-    let opened: Arc<dyn BlockDevice> = Arc::clone(&device) as _;
-    let volume = Volume::open_device(opened, &options()).unwrap();
+fn run(device: Arc<dyn BlockDevice>, seed: Seed) {
+    let volume = Volume::open_device(Arc::clone(&device), &options()).unwrap();
     let shared = create(&volume, "shared");
     let own = create(&volume, "own");
     let (is_over, running) = (AtomicBool::new(false), AtomicU32::new(4));
@@ -124,7 +124,9 @@ fn run(layout: &'static Layout, seed: Seed) {
     });
     volume.close().unwrap();
     drop(volume);
-    ImageFile::new(&device).unwrap().check().unwrap();
+    let mut bytes = vec![0; usize::try_from(device.size_bytes()).unwrap()];
+    device.read_at(&mut bytes, 0).unwrap();
+    check_bytes(&bytes).unwrap();
     let reading = Volume::open_device(device, &OpenOptions::default()).unwrap();
     for (unit, byte) in units {
         let mut buf = [0; UNIT];
@@ -145,6 +147,37 @@ fn threads_that_write_read_and_truncate_see_whole_writes() {
     }
     let seed = Seed::from_environment(0x6000);
     for (number, layout) in (0..).zip(LAYOUTS.iter().take(6)) {
-        run(layout, seed.part(number));
+        let seed = seed.part(number);
+        println!("{}, seed {seed}", layout.name);
+        run(Arc::new(OverlayDevice::new(layout.base().unwrap())), seed);
+    }
+}
+
+#[test]
+fn threads_see_whole_writes_with_each_back_end() {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let seed = Seed::from_environment(0x6100);
+    for (number, layout) in (0..).zip(LAYOUTS.iter().take(2)) {
+        for back_end in [BackEnd::IoUring, BackEnd::Threads] {
+            let mut file = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            file.write_all(&layout.base().unwrap()).unwrap();
+            let device = FileDevice::open_writable(file.path(), FileRange::default()).unwrap();
+            let device = device.with_back_end(back_end);
+            if device.back_end() != back_end {
+                println!("skipped: {back_end} is not available");
+                continue;
+            }
+            let seed = seed.part(number);
+            println!("{}, {back_end}, seed {seed}", layout.name);
+            run(Arc::new(device), seed);
+        }
+        let mut file = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        file.write_all(&layout.base().unwrap()).unwrap();
+        match DirectDevice::open_writable(file.path(), FileRange::default()) {
+            Ok(device) => run(Arc::new(device), seed.part(10 + number)),
+            Err(error) => println!("skipped: {error}"),
+        }
     }
 }
