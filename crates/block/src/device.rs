@@ -49,9 +49,7 @@ pub trait BlockDevice: Debug + Send + Sync {
     ///
     /// The default performs them one after the other, and returns when all are complete.
     fn submit(&self, requests: Vec<Request>) {
-        for request in requests {
-            perform_blocking(self, request);
-        }
+        perform_blocking(self, requests);
     }
 
     /// Performs `requests` and returns when all are complete. If `deadline` passes first, returns an error,
@@ -122,12 +120,17 @@ pub trait BlockDevice: Debug + Send + Sync {
     }
 }
 
-/// Performs `request` by the blocking calls of `device`.
-pub fn perform_blocking(device: &(impl BlockDevice + ?Sized), request: Request) {
-    request.perform(
-        |bufs, offset_bytes| device.read_vectored_at(bufs, offset_bytes),
-        |bufs, offset_bytes| device.write_vectored_at(bufs, offset_bytes),
-    );
+/// Performs `requests`, one after the other, by the blocking calls of `device`.
+pub fn perform_blocking(
+    device: &(impl BlockDevice + ?Sized),
+    requests: impl IntoIterator<Item = Request>,
+) {
+    for request in requests {
+        request.perform(
+            |bufs, offset_bytes| device.read_vectored_at(bufs, offset_bytes),
+            |bufs, offset_bytes| device.write_vectored_at(bufs, offset_bytes),
+        );
+    }
 }
 
 /// Completes those of `requests` that `check` refuses, with its error, and returns the others.

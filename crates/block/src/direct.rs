@@ -254,17 +254,13 @@ impl BlockDevice for DirectDevice {
     fn submit(&self, requests: Vec<Request>) {
         let (direct, others) = self.divide(requests);
         self.file.engine().submit(direct);
-        for request in others {
-            perform_blocking(self, request);
-        }
+        perform_blocking(self, others);
     }
 
     fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
         waiting::check();
         let (direct, others) = self.divide(requests);
-        for request in others {
-            perform_blocking(self, request);
-        }
+        perform_blocking(self, others);
         self.file.engine().perform(direct, deadline)
     }
 

@@ -85,13 +85,10 @@ impl<C: Calls> Engine<C> {
             None | Some(BackEnd::IoUring) => Kind::io_uring(file).unwrap_or(Kind::Threads),
             Some(BackEnd::Threads | BackEnd::Calls) => Kind::Threads,
         };
-        Self {
-            calls,
-            has_page_cache,
-            kind,
-            queue: Arc::default(),
-            threads: Mutex::default(),
-        }
+        let mut engine = Self::of_threads(calls);
+        engine.has_page_cache = has_page_cache;
+        engine.kind = kind;
+        engine
     }
 
     /// Creates an engine that performs requests by `calls`, on threads.
@@ -118,9 +115,9 @@ impl<C: Calls> Engine<C> {
         }
     }
 
-    /// Queues `requests` for the threads of the device, and does not wait for them. If there is no thread
-    /// and none can be created, performs the requests by blocking calls on this thread. The ranges of the
-    /// requests were checked.
+    /// Queues `requests` for the threads of the device, and does not wait for them. If the device has
+    /// no thread and none can be created, performs the requests on this thread. The ranges of the requests
+    /// were checked.
     pub(crate) fn submit(&self, requests: Vec<Request>) {
         if requests.is_empty() {
             return;

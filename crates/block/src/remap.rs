@@ -149,17 +149,13 @@ impl BlockDevice for RemapDevice {
         let is_redirected = |at, len| !self.touched(at, len).is_empty();
         let (redirected, others) = divided(requests, is_redirected);
         self.inner.submit(others);
-        for request in redirected {
-            perform_blocking(self, request);
-        }
+        perform_blocking(self, redirected);
     }
 
     fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
         let is_redirected = |at, len| !self.touched(at, len).is_empty();
         let (redirected, others) = divided(requests, is_redirected);
-        for request in redirected {
-            perform_blocking(self, request);
-        }
+        perform_blocking(self, redirected);
         self.inner.perform(others, deadline)
     }
 

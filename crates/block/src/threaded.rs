@@ -19,7 +19,7 @@ struct DeviceCalls(Arc<dyn BlockDevice>);
 
 impl Calls for DeviceCalls {
     fn perform(&self, request: Request) {
-        perform_blocking(&*self.0, request);
+        perform_blocking(&*self.0, [request]);
     }
 
     fn position_bytes(&self, offset_bytes: u64) -> u64 {

@@ -51,9 +51,7 @@ impl BlockDevice for RepairedDevice {
     fn submit(&self, requests: Vec<Request>) {
         let (first, others) = divided(requests, |at, _| at < END_BYTES);
         self.inner.submit(others);
-        for request in first {
-            perform_blocking(self, request);
-        }
+        perform_blocking(self, first);
     }
 
     fn back_end(&self) -> BackEnd {

@@ -46,7 +46,7 @@ impl ReorderingDevice {
         let thread = std::thread::spawn(move || {
             let mut random = Pcg64Mcg::seed_from_u64(seed);
             while let Some(request) = queue.next(&mut random) {
-                perform_blocking(&*device, request);
+                perform_blocking(&*device, [request]);
             }
         });
         Self {
