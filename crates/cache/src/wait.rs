@@ -42,7 +42,7 @@ impl WaitQueues {
         &self.queues[index as usize % QUEUES]
     }
 
-    /// Parks until the entry that was in the state `seen` is no longer busy, or is no longer in `slot`.
+    /// Parks while `slot` has the entry that was in the state `seen`, and the entry is busy.
     pub(crate) fn wait<const W: usize>(&self, slot: &Slot<W>, index: u32, seen: State) {
         let queue = self.queue(index);
         let mut guard = queue.holders.lock();

@@ -76,9 +76,9 @@ impl<'a> PageWait<'a> {
         slot.take_flag_of(self.seen, State::MARKER)
     }
 
-    /// Parks until the page is no longer busy, and returns it. Returns `None` if the page then cannot be
-    /// pinned, normally because its read failed or because it was evicted already. In this case, the
-    /// caller must look the page up again, and may have to read it.
+    /// Parks while the page is busy, and then returns it. Returns `None` if the page cannot be pinned,
+    /// normally because its read failed or because it was evicted meanwhile. In this case, the caller must
+    /// look the page up again, and may have to read it.
     ///
     /// The caller must not have a [`NewPage`]: two threads that each read a page and wait for the other
     /// thread's page would deadlock.

@@ -100,7 +100,7 @@ pub(crate) enum Visit<T> {
 }
 
 impl<T> Visit<T> {
-    pub(crate) fn map<U>(self, to: impl FnOnce(T) -> U) -> Visit<U> {
+    pub(super) fn map<U>(self, to: impl FnOnce(T) -> U) -> Visit<U> {
         match self {
             Self::Found(found) => Visit::Found(to(found)),
             Self::Pass => Visit::Pass,
@@ -173,6 +173,13 @@ impl<const W: usize> Arena<W> {
         } else {
             Visit::Raced
         }
+    }
+
+    /// Checks as [`Arena::check_present`] does. The result is true if no thread filled or changed the entry
+    /// at the comparison.
+    pub(crate) fn check_uptodate(&self, index: u32, seen: State) -> Visit<bool> {
+        let present = self.check_present(index, seen);
+        present.map(|()| !seen.has(State::BUSY))
     }
 
     /// Clears `flag` of an entry. `seen` is the state of the entry when its key was compared. The result

@@ -313,8 +313,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// no lookup, and does not mark the entry as referenced.
     pub(crate) fn is_uptodate(&self, key: &L::Key<'_>) -> bool {
         let found = self.walk(key, |_, index, state| {
-            let present = self.arena.check_present(index, state);
-            present.map(|()| !state.has(State::BUSY))
+            self.arena.check_uptodate(index, state)
         });
         found.0.unwrap_or(false)
     }

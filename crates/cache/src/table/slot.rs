@@ -352,7 +352,7 @@ impl<const W: usize> Slot<W> {
         busy.is_ok_and(|state| state.has(State::WAITERS))
     }
 
-    /// Records that a thread will park until the entry that was in the state `seen` is no longer busy.
+    /// Records that a thread will park while the entry that was in the state `seen` is busy.
     /// Returns false if the busy state has already ended; the thread must then not park.
     pub(crate) fn announce_waiter(&self, seen: State) -> bool {
         let announced = self.update(self.state(), |state| {

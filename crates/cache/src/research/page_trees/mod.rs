@@ -262,11 +262,8 @@ impl PageIndex for PageTrees {
     }
 
     fn is_uptodate(&self, key: &PageKey) -> bool {
-        let is_filled = |index, state: State| {
-            let present = self.arena.check_present(index, state);
-            present.map(|()| !state.has(State::BUSY))
-        };
-        self.walk(key, is_filled).0.unwrap_or(false)
+        let check = |index, state| self.arena.check_uptodate(index, state);
+        self.walk(key, check).0.unwrap_or(false)
     }
 
     fn take_flag(&self, key: &PageKey, flag: u64) -> bool {
