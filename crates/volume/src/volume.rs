@@ -236,19 +236,14 @@ impl Volume {
         OpenFile::new(&self.inodes, &self.reader, &self.writer, ino)
     }
 
-    /// Returns whether a read of `bytes` of a file would not wait for the device, because the inode
-    /// and the content are cached. They may be evicted at any time.
+    /// Returns whether all pages of `bytes` of a file are cached, so that a read of them does not wait
+    /// for the device. They may be evicted at any time. Counts no lookup.
     #[must_use]
     pub fn is_cached(&self, ino: Ino, bytes: Range<u64>) -> bool {
-        let Some(words) = self.inodes.caches.inodes.get(ino.0) else {
-            return false;
-        };
-        let inode = Inode::from_words(ino, words);
-        let end = bytes.end.min(inode.size_bytes());
         let page_bytes = self.inodes.page_bytes();
-        let mut pages = bytes.start / page_bytes..end.div_ceil(page_bytes);
+        let mut pages = bytes.start / page_bytes..bytes.end.div_ceil(page_bytes);
         let cache = &self.inodes.caches.pages;
-        inode.has_inline_data() || pages.all(|index| cache.is_uptodate(key(ino, index)))
+        pages.all(|index| cache.is_uptodate(key(ino, index)))
     }
 
     /// Reads from `offset_bytes` of a regular file into `buf`. Returns the number of bytes read,

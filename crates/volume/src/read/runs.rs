@@ -181,7 +181,7 @@ impl PageReads {
     /// Returns a request for the next place of `part`. If no place is left, completes the pages.
     fn request(self, mut part: PartPages) -> Option<Request> {
         let Some(place) = part.places.pop_front() else {
-            self.complete(part);
+            self.filled(part).into_iter().for_each(NewPage::complete);
             return None;
         };
         let Place {
@@ -225,11 +225,11 @@ impl PageReads {
         each.filter_map(|page| self.clone().request(page)).collect()
     }
 
-    /// Completes the pages of `part`, which were read.
-    fn complete(self, mut part: PartPages) {
-        let filler = &self.filler;
-        filler.zero_past_end(&self.inode, part.start_bytes, &mut part.pages);
-        part.pages.into_iter().for_each(NewPage::complete);
+    /// Returns the pages of `part`, which were read, with zeros after the end of the file.
+    fn filled(&self, mut part: PartPages) -> Vec<NewPage> {
+        self.filler
+            .zero_past_end(&self.inode, part.start_bytes, &mut part.pages);
+        part.pages
     }
 
     /// Reads `part`, completes all pages but the first, and returns the first.
@@ -248,14 +248,10 @@ impl PageReads {
             return self.read(first);
         }
         read?;
-        let mut others = part.pages.split_off(1);
-        self.filler
-            .zero_past_end(&self.inode, part.start_bytes, &mut part.pages);
-        let page_bytes = part.pages[0].len() as u64;
-        self.filler
-            .zero_past_end(&self.inode, part.start_bytes + page_bytes, &mut others);
-        others.into_iter().for_each(NewPage::complete);
-        Ok(part.pages.remove(0))
+        let mut pages = self.filled(part).into_iter();
+        let first = pages.next().expect("a part has at least one page");
+        pages.for_each(NewPage::complete);
+        Ok(first)
     }
 }
 
