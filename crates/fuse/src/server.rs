@@ -93,7 +93,7 @@ impl Server {
     /// served.
     ///
     /// After the unmount, the volume is closed, `end_recording` is called, and the socket is removed, in
-    /// this order. Therefore, if no process listens on the socket, the image is no longer in use. If the
+    /// this order. Therefore the image is not in use if no process listens on the socket. If the
     /// recording is incomplete, `end_recording` must return the reason. Clients that wait on the socket
     /// receive this reason, or the error of the close.
     ///

@@ -198,8 +198,8 @@ fn at_goal(bits: &Bits, bit: u32, want: u32, any_length: bool) -> SearchResult {
     SearchResult::None
 }
 
-/// Returns the first run of `want` clusters at or after `from`. If there is no such run, returns
-/// the first one in the group.
+/// Returns the first run of `want` clusters at or after `from`. If all such runs start before `from`,
+/// returns the first of them.
 fn first_of(bits: &Bits, from: u32, want: u32) -> SearchResult {
     let mut longest = 0;
     // The second pass searches the whole group, because the first pass truncates a run that
