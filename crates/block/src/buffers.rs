@@ -52,14 +52,15 @@ unsafe impl WriteBuffers for Vec<Arc<[u8]>> {
 
 /// Bytes whose address is a multiple of a power of two.
 #[derive(Debug)]
-pub(crate) struct AlignedBytes {
+pub struct AlignedBytes {
     memory: Vec<u8>,
     range: Range<usize>,
 }
 
 impl AlignedBytes {
     /// Returns `len` zeros at a multiple of `align`.
-    pub(crate) fn zeroed(len: usize, align: usize) -> Self {
+    #[must_use]
+    pub fn zeroed(len: usize, align: usize) -> Self {
         let memory = vec![0; len + align];
         let start = memory.as_ptr().align_offset(align);
         Self {

@@ -33,7 +33,7 @@ mod threaded;
 mod waiting;
 
 pub use back_end::{BackEnd, UnknownBackEnd};
-pub use buffers::{ReadBuffers, WriteBuffers, gathered_bytes, total_bytes};
+pub use buffers::{AlignedBytes, ReadBuffers, WriteBuffers, gathered_bytes, total_bytes};
 pub use counting::{CountingDevice, IoCounts};
 pub use device::{BlockDevice, accepted, check_range, divided, perform_blocking, write_all};
 pub use direct::DirectDevice;

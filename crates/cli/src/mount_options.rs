@@ -67,6 +67,7 @@ const VALUED: &[&str] = &[
     "readahead",
     "readahead_max",
     "threads",
+    "transport",
     "commit",
     "data",
     "errors",
@@ -124,6 +125,7 @@ impl Options {
         options.record.clone_from(&args.record);
         let mount = &mut options.mount;
         mount.threads = args.threads.or(mount.threads);
+        replace(&mut mount.transport, args.transport);
         mount.allow_other |= args.allow_other;
         mount.allow_root |= args.allow_root;
         mount.nonempty |= args.nonempty;
@@ -224,6 +226,7 @@ impl Options {
             }
             "readahead_max" => self.volume.readahead_max_bytes = bytes(key, value)?,
             "threads" => self.mount.threads = Some(parsed(key, value, threads::parse)?),
+            "transport" => self.mount.transport = named(key, value)?,
             "commit" => self.volume.commit_seconds = commit_seconds(value)?,
             "data" => self.volume.data = data_mode(value)?,
             "errors" => self.volume.errors = Some(errors_mode(value)?),
@@ -384,6 +387,7 @@ fn checked_subtype(subtype: &str) -> Result<Option<String>> {
 mod tests {
     use super::*;
     use larder::Tables;
+    use larder_fuse::Transport;
     use std::num::NonZeroUsize;
 
     fn parsed(list: &str) -> Result<Options> {
@@ -396,7 +400,7 @@ mod tests {
     fn options_with_values_are_read() {
         let options = parsed(
             "ro,offset=1M,cache_size=64m,readahead=off,readahead_max=128K,\
-             threads=3,fsname=a\\,b,metrics=9520",
+             threads=3,transport=dev,fsname=a\\,b,metrics=9520",
         )
         .unwrap();
         assert_eq!(options.volume.offset_bytes, 1 << 20);
@@ -405,6 +409,7 @@ mod tests {
         assert_eq!(options.volume.readahead_max_bytes, 128 << 10);
         assert_eq!(options.mount.kernel_readahead_bytes, 128 << 10);
         assert_eq!(options.mount.threads, NonZeroUsize::new(3));
+        assert_eq!(options.mount.transport, Transport::Device);
         assert_eq!(options.mount.fs_name, "a,b");
         assert_eq!(options.metrics, Some("127.0.0.1:9520".parse().unwrap()));
         assert!(!options.volume.read_write && !options.mount.read_write);
@@ -565,6 +570,7 @@ mod tests {
             ("offset=x", "offset"),
             ("threads=0", "threads"),
             ("threads=257", "threads"),
+            ("transport=tcp", "transport"),
             ("cache_size=1.5G", "cache_size"),
             ("readahead=psychic", "readahead"),
             ("commit=soon", "commit"),

@@ -100,6 +100,9 @@ pub enum Error {
     /// The session with the kernel failed. Errno: the errno of the contained error.
     #[error("the FUSE session failed: {0}")]
     Session(io::Error),
+    /// Requests must come through `io_uring`, but cannot. Errno: the errno of the contained error.
+    #[error("no requests through io_uring: {0}")]
+    NoIoUring(io::Error),
     /// The server failed to start. Errno: the errno of the contained error.
     #[error("the server cannot start: {0}")]
     NotReady(io::Error),

@@ -6,11 +6,10 @@
 //! - [`MountEntry::server`] identifies the server of a mount, which can be queried for statistics with the
 //!   crate [`larder_observe`].
 //!
-//! The crate has three layers. [`Server`] owns the mount. The module `transport` implements the FUSE
-//! protocol, and is the only module that uses the crate `fuser`. The module `operations` executes requests
-//! on the volume.
+//! The crate has three layers. [`Server`] owns the mount. The module `transport` receives requests, through
+//! `io_uring` or /dev/fuse, and `protocol` parses them. The module `operations` executes them on the volume.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod changes;
 mod error;
@@ -22,6 +21,7 @@ mod node;
 mod open_files;
 mod operations;
 mod options;
+mod protocol;
 mod server;
 mod transport;
 
@@ -29,5 +29,5 @@ pub use error::{Error, Result};
 pub use mount::attach::check_mount;
 pub use mount::info::{MountEntry, find_mount, is_mounted, mount_of};
 pub use mount::unmount::{Unmounted, unmount};
-pub use options::MountOptions;
+pub use options::{MountOptions, Transport};
 pub use server::{Server, Unmounter};

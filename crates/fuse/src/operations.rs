@@ -6,7 +6,7 @@
 //!    forever ([`FOREVER`]), including replies that a name does not exist. The exception is a mount
 //!    with `allow_root`, which must check the caller of each request.
 //! 2. On a writable mount, each reply that contains a node number is counted before it is sent
-//!    ([`Operations::count_node_lookup`]). On a read-only mount, nothing is counted, because node numbers
+//!    ([`Operations::count_lookup`]). On a read-only mount, nothing is counted, because node numbers
 //!    stay valid ([`crate::node`]).
 
 use crate::MountOptions;
@@ -37,18 +37,6 @@ pub(crate) struct Entry {
     pub node: NodeId,
     /// The attributes that stat(2) returns.
     pub metadata: Metadata,
-}
-
-/// What a listing of a directory contains about the file of an entry.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Listed {
-    /// The entry is `.` or `..`, of which the kernel needs only the number.
-    Dot,
-    /// The attributes of the file were read.
-    Known(Entry),
-    /// The inode of the file cannot be read. The entry is listed, and a request for the file returns the
-    /// error.
-    Unreadable(NodeId),
 }
 
 /// What lseek(2) searches for.
@@ -121,10 +109,11 @@ impl Operations {
     /// Counts a lookup, before the reply with `entry` is sent. Fails with `ESTALE` if the file was deleted
     /// after it was found. The reply must then be this error.
     pub(crate) fn count_lookup(&self, entry: &Entry) -> Answer<()> {
-        self.count_node_lookup(entry.node)?;
-        if !self.can_write() {
+        let (Some(lookups), Some(ino)) = (&self.lookups, entry.node.ino()) else {
             return Ok(());
-        }
+        };
+        let held = lookups.count_lookup(ino, |ino| self.volume.hold(ino));
+        held.map_err(|error| self.failed("lookup", entry.node, &error))?;
         // The inode is now held, so its number cannot be reused. It may have been reused before: compare the
         // generation.
         let metadata = self.metadata(entry.node);
@@ -133,16 +122,6 @@ impl Operations {
         }
         self.forget(entry.node, 1);
         Err(Errno::STALE)
-    }
-
-    /// Counts a lookup of the file that has the number `node` at present. Does not check whether this is the
-    /// file that was found.
-    fn count_node_lookup(&self, node: NodeId) -> Answer<()> {
-        let (Some(lookups), Some(ino)) = (&self.lookups, node.ino()) else {
-            return Ok(());
-        };
-        let held = lookups.count_lookup(ino, |ino| self.volume.hold(ino));
-        held.map_err(|error| self.failed("lookup", node, &error))
     }
 
     /// Subtracts `count` from the lookup count of a node. Releases the inode if the count is then zero.
@@ -269,17 +248,15 @@ impl Operations {
     }
 
     /// Returns the file of a directory entry, and counts a lookup of the file. This must be called before
-    /// the entry is sent to the kernel.
-    pub(crate) fn listed(&self, entry: &DirEntry<'_>) -> Listed {
+    /// the entry is sent to the kernel. Returns `None` for `.` and `..`, of which the kernel needs only the
+    /// number, and for a file whose inode cannot be read. The entry of such a file is listed, and a request
+    /// for the file returns the error.
+    pub(crate) fn listed(&self, entry: &DirEntry<'_>) -> Option<Entry> {
         if matches!(entry.name, b"." | b"..") {
-            return Listed::Dot;
+            return None;
         }
-        let node = child_node(entry.name, entry.ino);
-        match self.entry("readdirplus", node) {
-            Ok(entry) if self.count_lookup(&entry).is_ok() => Listed::Known(entry),
-            _ if self.count_node_lookup(node).is_ok() => Listed::Unreadable(node),
-            _ => Listed::Unreadable(NodeId::INVALID),
-        }
+        let listed = self.entry("readdirplus", child_node(entry.name, entry.ino));
+        listed.ok().filter(|entry| self.count_lookup(entry).is_ok())
     }
 
     /// Returns the value of an extended attribute, if it is set.

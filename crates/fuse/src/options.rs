@@ -2,6 +2,42 @@
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+/// How requests come from the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Through `io_uring` if the kernel offers it and a ring can be created, otherwise through /dev/fuse.
+    #[default]
+    Auto,
+    /// Through `io_uring`, which needs Linux 6.14 and the parameter `enable_uring` of the kernel module `fuse`.
+    Uring,
+    /// Through /dev/fuse.
+    Device,
+}
+
+impl Transport {
+    /// The names that [`Transport::from_str`] parses.
+    pub const NAMES: [&str; 3] = ["auto", "uring", "dev"];
+}
+
+/// The name of a transport is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the transport must be auto, uring or dev")]
+pub struct UnknownTransport;
+
+impl FromStr for Transport {
+    type Err = UnknownTransport;
+
+    fn from_str(name: &str) -> Result<Self, UnknownTransport> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "uring" => Ok(Self::Uring),
+            "dev" => Ok(Self::Device),
+            _ => Err(UnknownTransport),
+        }
+    }
+}
 
 /// The options of [`Server::mount`](crate::Server::mount).
 ///
@@ -45,6 +81,8 @@ pub struct MountOptions {
     /// it is idle. At most six other threads receive requests. Default: 16, so that many requests can wait
     /// for one commit. With 1, a single thread receives and answers all requests.
     pub threads: Option<NonZeroUsize>,
+    /// How requests come from the kernel. Default: [`Transport::Auto`].
+    pub transport: Transport,
     /// The maximum readahead of the kernel, in bytes. It has an effect only if the server runs as root.
     /// Default: 1 MiB. The default of Linux is 128 KiB.
     pub kernel_readahead_bytes: u64,
@@ -67,6 +105,7 @@ impl Default for MountOptions {
             direct_io: false,
             writeback_cache: false,
             threads: None,
+            transport: Transport::Auto,
             kernel_readahead_bytes: 1 << 20,
         }
     }

@@ -1,71 +1,137 @@
 //! Converts attributes between the FUSE protocol and the volume.
 
-use crate::node::NodeId;
 use crate::operations::Entry;
-use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
-use larder::{DeviceNumber, Fallocate, FileKind, Make, Metadata, SetTime, Timestamp, XattrMode};
-use rustix::fs::FallocateFlags;
-use std::time::{Duration, SystemTime};
+use crate::protocol::abi::{Attr, AttrOut, EntryOut, SetAttrIn, StatxOut, StatxTime, set};
+use crate::protocol::type_bits;
+use larder::{
+    DeviceNumber, Fallocate, FileKind, Make, Metadata, SetAttributes, SetTime, Timestamp, XattrMode,
+};
+use rustix::fs::{FallocateFlags, StatxFlags};
+use std::time::Duration;
 
 /// The preferred size of a read in bytes, as stat(2) returns it.
 const BLOCK_SIZE_BYTES: u32 = 4096;
 
-/// Returns the attributes for a reply that contains a node number. The inode number in the result is the
-/// node number, because `fuser` uses it as such in these replies.
-pub(super) fn of_entry(entry: &Entry) -> FileAttr {
-    of_metadata(entry.node.0, &entry.metadata)
+/// Returns the reply with a file. The kernel may cache its name for `name_ttl` and its attributes for
+/// `attr_ttl`.
+pub(super) fn entry_out(entry: &Entry, name_ttl: Duration, attr_ttl: Duration) -> EntryOut {
+    EntryOut {
+        node: entry.node.0,
+        generation: u64::from(entry.metadata.generation),
+        name_ttl: name_ttl.as_secs(),
+        name_ttl_ns: name_ttl.subsec_nanos(),
+        attr_ttl: attr_ttl.as_secs(),
+        attr_ttl_ns: attr_ttl.subsec_nanos(),
+        attr: attr(&entry.metadata),
+    }
 }
 
-/// Converts `metadata` to attributes with the inode number `ino`.
-pub(super) fn of_metadata(ino: u64, metadata: &Metadata) -> FileAttr {
-    FileAttr {
-        size: metadata.size_bytes,
-        blocks: metadata.blocks_512,
-        atime: time(metadata.accessed),
-        mtime: time(metadata.modified),
-        ctime: time(metadata.changed),
-        perm: metadata.permissions,
-        nlink: metadata.links,
+/// Returns the reply that a name does not exist, which the kernel may cache for `ttl`.
+pub(super) fn no_entry(ttl: Duration) -> EntryOut {
+    EntryOut {
+        name_ttl: ttl.as_secs(),
+        name_ttl_ns: ttl.subsec_nanos(),
+        ..EntryOut::default()
+    }
+}
+
+/// Returns the reply with the attributes of a file.
+pub(super) fn attr_out(metadata: &Metadata, ttl: Duration) -> AttrOut {
+    AttrOut {
+        ttl: ttl.as_secs(),
+        ttl_ns: ttl.subsec_nanos(),
+        unused: 0,
+        attr: attr(metadata),
+    }
+}
+
+fn attr(metadata: &Metadata) -> Attr {
+    Attr {
+        ino: metadata.ino.0.into(),
+        size_bytes: metadata.size_bytes,
+        blocks_512: metadata.blocks_512,
+        atime: metadata.accessed.seconds,
+        mtime: metadata.modified.seconds,
+        ctime: metadata.changed.seconds,
+        atime_ns: metadata.accessed.nanoseconds,
+        mtime_ns: metadata.modified.nanoseconds,
+        ctime_ns: metadata.changed.nanoseconds,
+        mode: type_bits(metadata.kind) | u32::from(metadata.permissions),
+        links: metadata.links,
         uid: metadata.uid,
         gid: metadata.gid,
-        rdev: device_number(metadata.rdev_major, metadata.rdev_minor),
-        ..unknown(NodeId(ino), file_type(metadata.kind))
+        device: device_number(metadata.rdev_major, metadata.rdev_minor),
+        block_size_bytes: BLOCK_SIZE_BYTES,
+        unused: 0,
     }
 }
 
-/// Returns attributes for a node of which only the type is known. Node number 0 stands for a file that does
-/// not exist.
-pub(super) fn unknown(node: NodeId, kind: FileType) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(node.0),
-        size: 0,
-        blocks: 0,
-        atime: SystemTime::UNIX_EPOCH,
-        mtime: SystemTime::UNIX_EPOCH,
-        ctime: SystemTime::UNIX_EPOCH,
-        // The protocol of Linux has no field for the creation time.
-        crtime: SystemTime::UNIX_EPOCH,
-        kind,
-        perm: 0,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: BLOCK_SIZE_BYTES,
-        flags: 0,
+/// Returns the reply to `STATX`, which also has the creation time.
+pub(super) fn statx_out(metadata: &Metadata, ttl: Duration) -> StatxOut {
+    let mut mask = StatxFlags::BASIC_STATS;
+    mask.set(StatxFlags::BTIME, metadata.created.is_some());
+    let attr = attr(metadata);
+    StatxOut {
+        ttl: ttl.as_secs(),
+        ttl_ns: ttl.subsec_nanos(),
+        mask: mask.bits(),
+        block_size_bytes: attr.block_size_bytes,
+        links: attr.links,
+        uid: attr.uid,
+        gid: attr.gid,
+        mode: u16::try_from(attr.mode).unwrap_or(0),
+        ino: attr.ino,
+        size_bytes: attr.size_bytes,
+        blocks_512: attr.blocks_512,
+        atime: statx_time(metadata.accessed),
+        btime: metadata.created.map_or_else(StatxTime::default, statx_time),
+        ctime: statx_time(metadata.changed),
+        mtime: statx_time(metadata.modified),
+        device_major: metadata.rdev_major,
+        device_minor: metadata.rdev_minor,
+        ..StatxOut::default()
     }
 }
 
-pub(super) fn file_type(kind: FileKind) -> FileType {
-    match kind {
-        FileKind::Regular => FileType::RegularFile,
-        FileKind::Directory => FileType::Directory,
-        FileKind::Symlink => FileType::Symlink,
-        FileKind::CharDevice => FileType::CharDevice,
-        FileKind::BlockDevice => FileType::BlockDevice,
-        FileKind::Fifo => FileType::NamedPipe,
-        FileKind::Socket => FileType::Socket,
+fn statx_time(time: Timestamp) -> StatxTime {
+    StatxTime {
+        seconds: time.seconds,
+        nanoseconds: time.nanoseconds,
+        unused: 0,
     }
+}
+
+/// Returns the attributes that `SETATTR` sets.
+pub(super) fn attributes_to_set(request: &SetAttrIn) -> SetAttributes {
+    let has = |bit: u32| request.valid & bit != 0;
+    let time = |set: u32, now: u32, seconds, nanoseconds| {
+        if has(now) {
+            Some(SetTime::Now)
+        } else {
+            has(set).then_some(SetTime::To(Timestamp {
+                seconds,
+                nanoseconds,
+            }))
+        }
+    };
+    SetAttributes {
+        permissions: has(set::MODE).then(|| permissions(request.mode)),
+        uid: has(set::UID).then_some(request.uid),
+        gid: has(set::GID).then_some(request.gid),
+        size_bytes: has(set::SIZE).then_some(request.size_bytes),
+        atime: time(set::ATIME, set::ATIME_NOW, request.atime, request.atime_ns),
+        mtime: time(set::MTIME, set::MTIME_NOW, request.mtime, request.mtime_ns),
+        ctime: has(set::CTIME).then_some(Timestamp {
+            seconds: request.ctime,
+            nanoseconds: request.ctime_ns,
+        }),
+        ..SetAttributes::default()
+    }
+}
+
+/// Returns the low 12 bits of a mode: the permissions.
+pub(super) fn permissions(mode: u32) -> u16 {
+    u16::try_from(mode & 0o7777).unwrap_or(0)
 }
 
 /// Returns the kernel's 32-bit device number. From the lowest bit, it consists of the low 8 bits of the minor
@@ -114,56 +180,13 @@ pub(super) fn fallocate_mode(mode: i32) -> Option<Fallocate> {
 }
 
 /// Returns the mode that the flags of setxattr(2) request.
-pub(super) fn xattr_mode(flags: i32) -> Option<XattrMode> {
+pub(super) fn xattr_mode(flags: u32) -> Option<XattrMode> {
     match flags {
         0 => Some(XattrMode::Any),
         1 => Some(XattrMode::Create),
         2 => Some(XattrMode::Replace),
         _ => None,
     }
-}
-
-pub(super) fn set_time(time: TimeOrNow) -> SetTime {
-    match time {
-        TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(time) => SetTime::To(timestamp(time)),
-    }
-}
-
-/// Converts a time to seconds, which are rounded down, and nanoseconds.
-pub(super) fn timestamp(time: SystemTime) -> Timestamp {
-    let whole = |since: Duration| i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(after) => Timestamp {
-            seconds: whole(after),
-            nanoseconds: after.subsec_nanos(),
-        },
-        Err(error) => {
-            let before = error.duration();
-            match before.subsec_nanos() {
-                0 => Timestamp {
-                    seconds: -whole(before),
-                    nanoseconds: 0,
-                },
-                part => Timestamp {
-                    seconds: -whole(before) - 1,
-                    nanoseconds: 1_000_000_000 - part,
-                },
-            }
-        }
-    }
-}
-
-fn time(timestamp: Timestamp) -> SystemTime {
-    let whole = Duration::from_secs(timestamp.seconds.unsigned_abs());
-    let seconds = if timestamp.seconds >= 0 {
-        SystemTime::UNIX_EPOCH.checked_add(whole)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_sub(whole)
-    };
-    seconds
-        .and_then(|time| time.checked_add(Duration::from_nanos(timestamp.nanoseconds.into())))
-        .unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 #[cfg(test)]
@@ -185,14 +208,27 @@ mod tests {
     }
 
     #[test]
-    fn time_of_the_protocol_reads_back() {
-        for (seconds, nanoseconds) in [(0, 0), (1, 5), (-1, 0), (-1, 500_000_000), (-7, 1)] {
-            let stamp = Timestamp {
-                seconds,
-                nanoseconds,
-            };
-            assert_eq!(timestamp(time(stamp)), stamp);
-        }
+    fn only_valid_fields_are_set() {
+        let request = SetAttrIn {
+            valid: set::MODE | set::ATIME | set::MTIME | set::MTIME_NOW,
+            mode: 0o100_640,
+            uid: 5,
+            size_bytes: 7,
+            atime: -1,
+            atime_ns: 500_000_000,
+            ..SetAttrIn::default()
+        };
+        let half_past = Timestamp {
+            seconds: -1,
+            nanoseconds: 500_000_000,
+        };
+        let expected = SetAttributes {
+            permissions: Some(0o640),
+            atime: Some(SetTime::To(half_past)),
+            mtime: Some(SetTime::Now),
+            ..SetAttributes::default()
+        };
+        assert_eq!(attributes_to_set(&request), expected);
     }
 
     #[test]
@@ -207,28 +243,6 @@ mod tests {
         assert_eq!(fallocate_mode(8), Some(Fallocate::Collapse));
         for mode in [2, 9, 0x21, 0x12, 0x40, -1] {
             assert_eq!(fallocate_mode(mode), None, "{mode:#x}");
-        }
-    }
-
-    #[test]
-    fn time_before_1970_keeps_its_nanoseconds() {
-        let half_past = time(Timestamp {
-            seconds: -1,
-            nanoseconds: 500_000_000,
-        });
-        let before = SystemTime::UNIX_EPOCH.duration_since(half_past).unwrap();
-        assert_eq!(before, Duration::from_millis(500));
-    }
-
-    #[test]
-    fn times_out_of_range_do_not_panic() {
-        for seconds in [i64::MIN, i64::MAX] {
-            for nanoseconds in [0, 999_999_999, u32::MAX] {
-                time(Timestamp {
-                    seconds,
-                    nanoseconds,
-                });
-            }
         }
     }
 }

@@ -1,36 +1,50 @@
-//! The FUSE protocol: receives requests from the kernel and sends the replies.
+//! Receives the requests of the kernel and sends the replies.
 //!
-//! Only this module uses the crate `fuser`. Another transport (a ring shared with the kernel, or virtio-fs)
-//! can therefore replace this module. A transport must provide [`start`] and [`Session::run`], and call
-//! [`Operations`].
+//! There are two ways: rings of `io_uring` ([`queues`]), where the kernel offers them, and /dev/fuse
+//! ([`receivers`]). The way is chosen in the handshake ([`start`]). Both parse requests with
+//! [`crate::protocol`] and answer them with [`requests`], which calls [`Operations`].
 
 mod attributes;
-mod capabilities;
-mod filesystem;
+mod device;
 mod ioctl;
 mod linger;
 mod parking;
+mod queues;
+mod receivers;
+mod requests;
+mod ring;
 mod workers;
 
-use crate::mount::attach::DEVICE;
 use crate::operations::Operations;
+use crate::options::Transport;
+use crate::protocol::handshake::{DATA_BYTES, Offer, version_only};
+use crate::protocol::{Header, abi};
 use crate::{Error, MountOptions, Result};
-use filesystem::Requests;
+use device::Connection;
 use larder::Volume;
 use parking::Parking;
-use std::fs::OpenOptions;
+use queues::Queues;
+use receivers::Receivers;
+use requests::Requests;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::thread;
 use workers::Workers;
+use zerocopy::IntoBytes;
 
-/// The maximum number of threads that receive requests, except with `-o sync`. [`Workers`] answer the
-/// requests that wait for the device.
+/// The maximum number of threads that receive requests from /dev/fuse, except with `-o sync`. [`Workers`]
+/// answer the requests that wait for the device.
 const RECEIVERS: usize = 6;
 
 /// A connection to the kernel after the handshake.
 #[derive(Debug)]
 pub(crate) struct Session {
-    inner: fuser::Session<Requests>,
+    connection: Arc<Connection>,
+    receivers: Receivers,
+    receiver_count: usize,
+    /// The rings, if requests come through `io_uring`.
+    queues: Option<Queues>,
 }
 
 /// Performs the handshake with the kernel over `device`.
@@ -39,48 +53,129 @@ pub(crate) fn start(
     device: OwnedFd,
     options: &MountOptions,
 ) -> Result<Session> {
-    let all_threads = options.thread_count();
-    // With `-o sync`, the threads that receive changes also wait for their commits.
-    let most = if options.sync { all_threads } else { RECEIVERS };
-    let threads = all_threads.min(most);
-    let workers = (all_threads > 1).then(|| Workers::new(all_threads));
-    let mut config = fuser::Config::default();
-    config.n_threads = Some(threads);
-    // If this process may open the device, each thread gets its own descriptor. If only fusermount3 may open
-    // the device, all threads share one descriptor.
-    config.clone_fd = threads > 1
-        && OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(DEVICE)
-            .is_ok();
-    // The kernel decides which users have access. It does not know `allow_root`; for this option, `fuser`
-    // checks each request.
-    let acl = if options.allow_root && !options.allow_other {
-        fuser::SessionACL::RootAndOwner
-    } else {
-        fuser::SessionACL::All
+    let connection = Arc::new(Connection(device));
+    let (unique, offer) = receive_offer(&connection).map_err(Error::Session)?;
+    let queues = choose(&connection, &offer, options)?;
+    let agreement = offer.accept(options, queues.is_some());
+    connection.reply(unique, Ok(agreement.reply.as_bytes()));
+    let operations = Operations::new(volume, options);
+    let requests = Requests::new(operations, Arc::clone(&connection), &agreement, options);
+
+    let threads = options.thread_count();
+    let receiver_count = match queues {
+        Some(_) => 1,
+        // With `-o sync`, the threads that receive changes also wait for their commits.
+        None if options.sync => threads,
+        None => threads.min(RECEIVERS),
     };
-    config.acl = acl;
+    let parking = || Parking::new(receiver_count, connection.0.try_clone().ok());
+    let parking = (options.read_write && receiver_count > 1).then(parking);
+    let has_workers = threads > 1 || queues.is_some();
     tracing::debug!(
-        threads,
-        own_descriptors = config.clone_fd,
+        receiver_count,
+        io_uring = queues.is_some(),
         "starting the FUSE session"
     );
-    let checks_each_request = acl == fuser::SessionACL::RootAndOwner;
-    let parking =
-        (options.read_write && threads > 1).then(|| Parking::new(threads, device.try_clone().ok()));
-    let operations = Operations::new(volume, options);
-    let filesystem = Requests::new(operations, parking, workers, checks_each_request, options);
-    let notifier = filesystem.notifier();
-    let inner = fuser::Session::from_fd(filesystem, device, acl, config).map_err(Error::Session)?;
-    notifier.get_or_init(|| inner.notifier());
-    Ok(Session { inner })
+    Ok(Session {
+        connection,
+        receivers: Receivers {
+            requests: Arc::new(requests),
+            workers: has_workers.then(|| Arc::new(Workers::new(threads))),
+            parking,
+        },
+        receiver_count,
+        queues,
+    })
+}
+
+/// Receives the `INIT` request of the kernel. Returns its number and its content.
+fn receive_offer(connection: &Connection) -> io::Result<(u64, Offer)> {
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let mut memory = vec![0; DATA_BYTES as usize];
+    loop {
+        let len = connection.receive(&mut memory)?.ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::NotConnected,
+                "the volume was unmounted during the handshake",
+            )
+        })?;
+        let (header, argument) = Header::parse(&memory[..len]).map_err(invalid)?;
+        if header.opcode != abi::opcode::INIT {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the first request of the kernel is not INIT",
+            ));
+        }
+        match Offer::parse(argument).map_err(invalid)? {
+            Some(offer) => return Ok((header.unique, offer)),
+            None => connection.reply(header.unique, Ok(version_only().as_bytes())),
+        }
+    }
+}
+
+/// Chooses the way of requests: returns the rings if it is `io_uring`.
+fn choose(
+    connection: &Arc<Connection>,
+    offer: &Offer,
+    options: &MountOptions,
+) -> Result<Option<Queues>> {
+    let queues = match options.transport {
+        Transport::Device => return Ok(None),
+        _ if offer.has_io_uring() => Queues::new(connection),
+        _ => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the kernel does not offer it to FUSE servers",
+        )),
+    };
+    match queues {
+        Ok(queues) => Ok(Some(queues)),
+        Err(error) if options.transport == Transport::Auto => {
+            tracing::debug!("no io_uring: {error}");
+            Ok(None)
+        }
+        Err(error) => Err(Error::NoIoUring(error)),
+    }
 }
 
 impl Session {
+    /// Returns whether requests come through `io_uring`.
+    pub(crate) fn uses_io_uring(&self) -> bool {
+        self.queues.is_some()
+    }
+
     /// Answers requests, on several threads, until the volume is unmounted.
     pub(crate) fn run(self) -> Result<()> {
-        self.inner.run().map_err(Error::Session)
+        let Self {
+            connection,
+            receivers,
+            receiver_count,
+            queues,
+        } = self;
+        let mut queue_threads = Vec::new();
+        if let (Some(queues), Some(workers)) = (queues, &receivers.workers) {
+            queue_threads = queues.into_threads(&receivers.requests, workers);
+        }
+        let served: io::Result<()> = thread::scope(|scope| {
+            let named = |name: String| thread::Builder::new().name(name);
+            let mut threads = Vec::new();
+            for (index, serve) in queue_threads.into_iter().enumerate() {
+                threads.push(named(format!("larder-queue-{index}")).spawn_scoped(scope, serve)?);
+            }
+            for index in 0..receiver_count {
+                let serve = || receivers.serve(&connection);
+                threads.push(named(format!("larder-fuse-{index}")).spawn_scoped(scope, serve)?);
+            }
+            let ended = threads.into_iter().map(|thread| {
+                let panicked = |_| Err(io::Error::other("a thread of the session panicked"));
+                thread.join().unwrap_or_else(panicked)
+            });
+            // All threads have ended before the first error is returned.
+            ended.collect::<Vec<_>>().into_iter().collect()
+        });
+        let requests = Arc::clone(&receivers.requests);
+        // This waits for the workers.
+        drop(receivers);
+        requests.end();
+        served.map_err(Error::Session)
     }
 }

@@ -1,0 +1,17 @@
+//! The FUSE protocol of Linux, version 7: the requests of the kernel and the replies, as bytes.
+//!
+//! The module neither receives nor sends. It parses a request ([`Request`]), builds the body of a reply
+//! ([`Body`]), and negotiates the capabilities of a connection ([`handshake`]). Every transport uses it.
+//!
+//! Requests are parsed as untrusted bytes, although only the kernel sends them: a malformed request is an error,
+//! and an unknown operation is answered with `ENOSYS`.
+//!
+//! Source: `include/uapi/linux/fuse.h`, versions 7.31 to 7.45, and `Documentation/filesystems/fuse`.
+
+pub(crate) mod abi;
+pub(crate) mod handshake;
+mod reply;
+mod request;
+
+pub(crate) use reply::{Body, type_bits};
+pub(crate) use request::{Header, Operation, Request};

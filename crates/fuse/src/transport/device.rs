@@ -1,0 +1,82 @@
+//! The connection to the kernel: the open device /dev/fuse.
+
+use crate::node::NodeId;
+use crate::operations::Answer;
+use crate::protocol::abi::{InvalInodeOut, NOTIFY_INVAL_INODE, OutHeader};
+use rustix::io::{Errno, read, writev};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use zerocopy::IntoBytes;
+
+/// An open /dev/fuse, through which requests come and replies go.
+#[derive(Debug)]
+pub(super) struct Connection(pub(super) OwnedFd);
+
+impl Connection {
+    /// Waits for a request, and returns its length in `memory`. Returns `None` if the volume is unmounted.
+    pub(super) fn receive(&self, memory: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match read(&self.0, &mut *memory) {
+                Ok(len) => return Ok(Some(len)),
+                // ENOENT: the request was interrupted before it was received.
+                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
+                Err(Errno::NODEV) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Sends the reply to the request `unique`: a body, or an error.
+    pub(super) fn reply(&self, unique: u64, answer: Answer<&[u8]>) {
+        let (error, body) = match answer {
+            Ok(body) => (0, body),
+            Err(errno) => (-errno.raw_os_error(), &[][..]),
+        };
+        match self.send(unique, error, body) {
+            // ENOENT: the request was interrupted. ENODEV: the volume is unmounted.
+            Ok(()) | Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(errno) => tracing::warn!("cannot reply to a request of the kernel: {errno}"),
+        }
+    }
+
+    /// Notifies the kernel to drop its cached attributes of a file.
+    ///
+    /// The kernel drops attributes without waiting for requests in progress. (For pages, it would wait.)
+    pub(super) fn invalidate_attributes(&self, node: NodeId) {
+        let notification = InvalInodeOut {
+            node: node.0,
+            // With a negative offset, the kernel drops only attributes and keeps the pages.
+            offset_bytes: -1,
+            len_bytes: 0,
+        };
+        match self.send(0, NOTIFY_INVAL_INODE, notification.as_bytes()) {
+            // ENOENT: the kernel has forgotten the node.
+            Ok(()) | Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(errno) => tracing::warn!(
+                "cannot invalidate the kernel's attributes of node {}: {errno}",
+                node.0
+            ),
+        }
+    }
+
+    fn send(&self, unique: u64, error: i32, body: &[u8]) -> Result<(), Errno> {
+        let len = size_of::<OutHeader>() + body.len();
+        let header = OutHeader {
+            len: u32::try_from(len).map_err(|_| Errno::TOOBIG)?,
+            error,
+            unique,
+        };
+        // The kernel takes a reply as a whole or not at all.
+        writev(
+            &self.0,
+            &[IoSlice::new(header.as_bytes()), IoSlice::new(body)],
+        )
+        .map(|_| ())
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

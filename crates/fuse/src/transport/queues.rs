@@ -1,0 +1,220 @@
+//! Threads that receive requests from the rings of `io_uring`.
+//!
+//! Model: the kernel has a queue for each processor, and puts a request into the queue of the processor on which
+//! the program runs. A queue's thread runs on the same processor: it is woken without a message to another
+//! processor, and finds the data in its caches. It answers a request and waits for the next one with one system
+//! call. It never waits for the device: a request that would wait is passed to a [worker](super::workers), which
+//! returns the entry with the reply to the queue's thread.
+//!
+//! The kernel sends some messages (nodes to forget, interrupts) only through /dev/fuse, so one
+//! [receiver](super::receivers) serves that.
+
+use super::device::Connection;
+use super::requests::{Outcome, Requests, Waiting};
+use super::ring::{Entry, Ring, Waker};
+use super::workers::Workers;
+use crate::protocol::handshake::DATA_BYTES;
+use crate::protocol::{Body, Header, Request};
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The processors of this machine, including those that are not present yet.
+const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
+/// The maximum number of threads. On a larger machine, each serves several queues.
+const MAX_THREADS: usize = 16;
+/// The number of entries of all queues together, unless their minimum is more.
+const ENTRIES: usize = 64;
+/// The minimum and the maximum number of entries of a queue.
+const MIN_DEPTH: usize = 2;
+const MAX_DEPTH: usize = 16;
+/// The memory for the body of a reply to a request that has data or a name itself, in bytes. The largest such
+/// reply is an extended attribute.
+const REPLY_BYTES: usize = 128 << 10;
+
+/// The rings of a session, before its threads start.
+#[derive(Debug)]
+pub(super) struct Queues(Vec<Queue>);
+
+/// A ring, and the processors whose queues it serves.
+#[derive(Debug)]
+struct Queue {
+    ring: Ring,
+    processors: Vec<u16>,
+}
+
+/// Entries that workers return to the thread of their ring.
+#[derive(Debug)]
+struct Returned {
+    entries: Mutex<Vec<Entry>>,
+    waker: Waker,
+}
+
+impl Returned {
+    fn push(&self, entry: Entry) {
+        let mut entries = self.entries.lock();
+        entries.push(entry);
+        if entries.len() == 1 {
+            drop(entries);
+            self.waker.wake();
+        }
+    }
+}
+
+impl Queues {
+    /// Creates the rings for the queues of all processors.
+    ///
+    /// # Errors
+    /// The kernel has no `io_uring`, or does not allow it, or a limit is reached.
+    pub(super) fn new(connection: &Arc<Connection>) -> io::Result<Self> {
+        let queues = queue_count()?;
+        let depth = (ENTRIES / queues).clamp(MIN_DEPTH, MAX_DEPTH);
+        let threads = queues.min(MAX_THREADS);
+        let numbers = 0..u16::try_from(queues).map_err(io::Error::other)?;
+        let queue = |thread: usize| {
+            let processors: Vec<u16> = numbers.clone().skip(thread).step_by(threads).collect();
+            let entries: Vec<u16> = processors
+                .iter()
+                .flat_map(|&queue| std::iter::repeat_n(queue, depth))
+                .collect();
+            let ring = Ring::new(connection, &entries, DATA_BYTES as usize)?;
+            Ok(Queue { ring, processors })
+        };
+        (0..threads).map(queue).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Returns what the threads must run, one function a thread. Each returns when the volume is unmounted.
+    pub(super) fn into_threads(
+        self,
+        requests: &Arc<Requests>,
+        workers: &Arc<Workers>,
+    ) -> Vec<impl FnOnce() -> io::Result<()> + Send + 'static> {
+        let thread = |queue: Queue| {
+            let (requests, workers) = (Arc::clone(requests), Arc::clone(workers));
+            move || queue.serve(&requests, &workers)
+        };
+        self.0.into_iter().map(thread).collect()
+    }
+}
+
+impl Queue {
+    /// Answers requests until the volume is unmounted.
+    fn serve(mut self, requests: &Arc<Requests>, workers: &Arc<Workers>) -> io::Result<()> {
+        self.run_on_its_processors();
+        let returned = Arc::new(Returned {
+            entries: Mutex::default(),
+            waker: self.ring.waker(),
+        });
+        let mut received = Vec::new();
+        let mut memory = vec![0; REPLY_BYTES];
+        while !self.ring.is_ended() {
+            for entry in std::mem::take(&mut *returned.entries.lock()) {
+                self.ring.give(entry);
+            }
+            self.ring.wait(&mut received)?;
+            for mut entry in received.drain(..) {
+                if answer(requests, &mut entry, Waiting::Refused, &mut memory) {
+                    self.ring.give(entry);
+                    continue;
+                }
+                let (requests, returned) = (Arc::clone(requests), Arc::clone(&returned));
+                workers.run(move || {
+                    answer(
+                        &requests,
+                        &mut entry,
+                        Waiting::Allowed,
+                        &mut vec![0; REPLY_BYTES],
+                    );
+                    returned.push(entry);
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn run_on_its_processors(&self) {
+        let mut set = CpuSet::new();
+        let processors = self.processors.iter().map(|&number| usize::from(number));
+        for processor in processors.filter(|&number| number < CpuSet::MAX_CPU) {
+            set.set(processor);
+        }
+        if let Err(error) = sched_setaffinity(None, &set) {
+            tracing::debug!("cannot choose the processors of a thread: {error}");
+        }
+    }
+}
+
+/// Answers the request in `entry`, and sets the reply. `memory` is used for a reply to a request with names or
+/// data, which occupy the memory of the entry. Returns false if the request would wait, which was refused.
+fn answer(requests: &Requests, entry: &mut Entry, waiting: Waiting, memory: &mut [u8]) -> bool {
+    let (ring_header, data) = entry.parts();
+    let Ok((header, _)) = Header::parse(&ring_header.header) else {
+        unreachable!("the array has the size of the header");
+    };
+    let data_bytes = ring_header.data_bytes as usize;
+    let shares_memory = !header.wants_data();
+    let (request_data, body) = if shares_memory {
+        (data.get(..data_bytes).unwrap_or_default(), &mut *memory)
+    } else {
+        (&[][..], &mut *data)
+    };
+    let mut body = Body::new(body);
+    let outcome = match Request::parse_split(header, &ring_header.structure, request_data) {
+        Ok(request) => catch_unwind(AssertUnwindSafe(|| {
+            requests.answer(&request, waiting, &mut body)
+        })),
+        Err(error) => {
+            tracing::warn!("operation {}: {error}", header.opcode);
+            Ok(Outcome::Reply(Err(Errno::INVAL)))
+        }
+    };
+    let len = body.len();
+    // The panic was reported.
+    let answer = match outcome.unwrap_or(Outcome::Reply(Err(Errno::IO))) {
+        Outcome::Reply(answer) => answer,
+        Outcome::NoReply => Ok(()),
+        Outcome::WouldWait => return false,
+    };
+    if shares_memory {
+        data[..len].copy_from_slice(&memory[..len]);
+    }
+    entry.set_reply(header.unique, answer.map(|()| len));
+    true
+}
+
+/// Returns the number of queues of the kernel: the number of processors that the machine can have.
+fn queue_count() -> io::Result<usize> {
+    let list = fs::read_to_string(POSSIBLE_PROCESSORS)?;
+    processors_in(list.trim())
+        .filter(|&count| count > 0)
+        .ok_or_else(|| io::Error::other(format!("cannot parse {POSSIBLE_PROCESSORS}: {list}")))
+}
+
+/// Returns the number of processors in a list such as `0-3,8`.
+fn processors_in(list: &str) -> Option<usize> {
+    let ranges = list.split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    });
+    ranges.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_of_a_list_are_counted() {
+        assert_eq!(processors_in("0"), Some(1));
+        assert_eq!(processors_in("0-3"), Some(4));
+        assert_eq!(processors_in("0-1,4,6-7"), Some(5));
+        for invalid in ["", "3-1", "x", "0-"] {
+            assert_eq!(processors_in(invalid), None, "{invalid}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Threads that receive requests from /dev/fuse.
+//!
+//! Model: each receiver answers the requests that it receives, one after the other. A request that would wait
+//! for the device is passed to a [worker](super::workers).
+
+use super::device::Connection;
+use super::parking::Parking;
+use super::requests::{Outcome, Requests, Waiting};
+use super::workers::Workers;
+use crate::protocol::handshake::DATA_BYTES;
+use crate::protocol::{Body, Header, Operation, Request};
+use larder_block::AlignedBytes;
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The room for the headers of a request, in bytes.
+const HEADER_BYTES: usize = 4096;
+/// The alignment of the memory for replies, which direct I/O requires.
+const ALIGN_BYTES: usize = 4096;
+
+thread_local! {
+    /// The memory for the bodies of replies. It gets pages when it is first used.
+    static REPLY: RefCell<AlignedBytes> =
+        RefCell::new(AlignedBytes::zeroed(DATA_BYTES as usize, ALIGN_BYTES));
+}
+
+/// What the receivers of a session share.
+#[derive(Debug)]
+pub(super) struct Receivers {
+    pub(super) requests: Arc<Requests>,
+    /// Threads for requests that wait for the device, if the mount has more than the threads that receive
+    /// requests.
+    pub(super) workers: Option<Arc<Workers>>,
+    /// Decides which threads wait for requests. It is `None` on a read-only mount, and if one thread receives.
+    pub(super) parking: Option<Parking>,
+}
+
+impl Receivers {
+    /// Receives and answers requests from `connection` until the volume is unmounted.
+    pub(super) fn serve(&self, connection: &Arc<Connection>) -> io::Result<()> {
+        let mut memory = vec![0; DATA_BYTES as usize + HEADER_BYTES];
+        while let Some(len) = connection.receive(&mut memory)? {
+            let (header, argument) = Header::parse(&memory[..len])
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            match Request::parse(header, argument) {
+                Ok(request) => self.answer(connection, &request, argument),
+                Err(error) => {
+                    tracing::warn!("operation {}: {error}", header.opcode);
+                    connection.reply(header.unique, Err(Errno::INVAL));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self, connection: &Arc<Connection>, request: &Request<'_>, argument: &[u8]) {
+        let _handling = self.parking.as_ref().map(|parking| {
+            if self.may_take_long(&request.operation) {
+                parking.begin_long()
+            } else {
+                parking.begin()
+            }
+        });
+        let waiting = if self.workers.is_some() {
+            Waiting::Refused
+        } else {
+            Waiting::Allowed
+        };
+        let is_answered = answer(&self.requests, connection, request, waiting);
+        if let (false, Some(workers)) = (is_answered, &self.workers) {
+            let (requests, connection) = (Arc::clone(&self.requests), Arc::clone(connection));
+            let (header, argument) = (request.header, argument.to_vec());
+            workers.run(move || {
+                if let Ok(request) = Request::parse(header, &argument) {
+                    answer(&requests, &connection, &request, Waiting::Allowed);
+                }
+            });
+        }
+    }
+
+    /// Returns whether this thread may be busy with the operation for long.
+    fn may_take_long(&self, operation: &Operation<'_>) -> bool {
+        match operation {
+            Operation::Read(_) | Operation::Fsync(_) => self.workers.is_none(),
+            Operation::ReadDir(_)
+            | Operation::ReadDirPlus(_)
+            | Operation::Fallocate(_)
+            | Operation::CopyFileRange(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Answers a request and sends the reply. Returns false if the request would wait, which was refused.
+fn answer(
+    requests: &Requests,
+    connection: &Connection,
+    request: &Request<'_>,
+    waiting: Waiting,
+) -> bool {
+    REPLY.with_borrow_mut(|memory| {
+        let mut body = Body::new(memory);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            requests.answer(request, waiting, &mut body)
+        }));
+        let len = body.len();
+        // The panic was reported.
+        match outcome.unwrap_or(Outcome::Reply(Err(Errno::IO))) {
+            Outcome::Reply(answer) => {
+                connection.reply(request.header.unique, answer.map(|()| &memory[..len]));
+            }
+            Outcome::NoReply => {}
+            Outcome::WouldWait => return false,
+        }
+        true
+    })
+}

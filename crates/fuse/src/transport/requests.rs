@@ -1,0 +1,487 @@
+//! Answers the requests of the kernel, whichever way they come.
+//!
+//! Model: requests are avoided by the caches of the kernel where possible. The replies permit the kernel to
+//! cache names, also of files that do not exist, and attributes, link targets, pages and listings forever.
+//! `OPEN` and `OPENDIR` reply that they are not implemented. The kernel then stops sending these requests,
+//! and keeps pages and listings in its caches. With direct I/O or `allow_root`, `OPEN` is implemented. On a
+//! read-only mount, each reader of a file then has a handle of its own.
+//!
+//! On a writable mount with `writeback_cache`, the kernel also collects writes (`WRITEBACK_CACHE`). It then
+//! maintains the sizes and times of files until it writes them back. If `OPEN` is not implemented, `CREATE`,
+//! which creates and opens a file in one request, is not implemented either. The kernel then sends `MKNOD`
+//! instead, and sends no `RELEASE`. Each reply that contains a node number is counted
+//! ([`Operations::count_lookup`]).
+
+use super::attributes;
+use super::device::Connection;
+use super::ioctl;
+use crate::MountOptions;
+use crate::changes::{Caller, Count, Name};
+use crate::node::NodeId;
+use crate::open_files::Handle;
+use crate::operations::{Answer, Entry, FOREVER, NAME_BYTES, Operations, Seek};
+use crate::protocol::abi::{
+    self, CopyFileRangeIn, CreateIn, EntryOut, FallocateIn, GetXattrOut, IoctlIn, IoctlOut,
+    LseekIn, LseekOut, OpenOut, ReadIn, StatfsOut, WriteIn, WriteOut,
+};
+use crate::protocol::handshake::Agreement;
+use crate::protocol::{Body, Operation, Request};
+use larder::{FileKind, Make, Metadata, NewFile};
+use rustix::io::Errno;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `SEEK_DATA` and `SEEK_HOLE` of lseek(2).
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+
+/// The handler of the kernel's requests for one mounted volume.
+#[derive(Debug)]
+pub(super) struct Requests {
+    operations: Operations,
+    /// Whether only root and the user who mounted have access. The kernel does not check this.
+    is_for_root_and_owner: bool,
+    /// The time for which the kernel may cache replies.
+    ttl: Duration,
+    /// Whether the kernel may use files without `OPEN`.
+    skips_open: bool,
+    /// Whether the kernel may use directories without `OPENDIR`.
+    skips_opendir: bool,
+    /// The flags in replies to `OPEN`.
+    open_flags: u32,
+    /// The connection on which notifications are sent.
+    connection: Arc<Connection>,
+}
+
+/// Whether the thread that answers a request may wait for the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    Allowed,
+    /// A request that would wait is not answered, so that it can be passed to a worker.
+    Refused,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The request is answered with the body, or with an error.
+    Reply(Answer<()>),
+    /// The request has no reply.
+    NoReply,
+    /// The request would wait, which was refused. It has changed nothing.
+    WouldWait,
+}
+
+impl From<Answer<()>> for Outcome {
+    fn from(answer: Answer<()>) -> Self {
+        Self::Reply(answer)
+    }
+}
+
+impl Requests {
+    /// Creates the handler of a connection, after the handshake.
+    pub(super) fn new(
+        operations: Operations,
+        connection: Arc<Connection>,
+        agreement: &Agreement,
+        options: &MountOptions,
+    ) -> Self {
+        // If each caller is checked, the kernel must neither answer from its caches nor open files without a
+        // request. With direct I/O, it sends every read.
+        let checks_callers = options.allow_root && !options.allow_other;
+        Self {
+            operations,
+            is_for_root_and_owner: checks_callers,
+            ttl: if checks_callers {
+                Duration::ZERO
+            } else {
+                FOREVER
+            },
+            skips_open: agreement.skips_open && !checks_callers && !options.direct_io,
+            skips_opendir: agreement.skips_opendir && !checks_callers,
+            open_flags: if options.direct_io {
+                abi::OPEN_DIRECT_IO
+            } else {
+                abi::OPEN_KEEP_CACHE
+            },
+            connection,
+        }
+    }
+
+    /// Removes all lookup counts. This is called when the connection has ended.
+    pub(super) fn end(&self) {
+        self.operations.forget_all();
+    }
+
+    /// Answers a request: appends the body of the reply to `body`.
+    pub(super) fn answer(
+        &self,
+        request: &Request<'_>,
+        waiting: Waiting,
+        body: &mut Body<'_>,
+    ) -> Outcome {
+        if !self.may_access(request) {
+            return Outcome::Reply(Err(Errno::ACCESS));
+        }
+        if waiting == Waiting::Refused && self.would_wait(request) {
+            return Outcome::WouldWait;
+        }
+        match request.operation {
+            Operation::Forget(forget) => {
+                self.operations.forget(request.header.node, forget.lookups)
+            }
+            Operation::BatchForget(list) => list
+                .iter()
+                .for_each(|one| self.operations.forget(NodeId(one.node), one.lookups)),
+            _ => return self.reply(request, body).into(),
+        }
+        Outcome::NoReply
+    }
+
+    /// Returns whether the caller has access.
+    fn may_access(&self, request: &Request<'_>) -> bool {
+        let uid = request.header.caller.uid;
+        !self.is_for_root_and_owner
+            || request.header.uses_open_file()
+            || uid == 0
+            || uid == rustix::process::geteuid().as_raw()
+    }
+
+    /// Returns whether the request waits for the device.
+    fn would_wait(&self, request: &Request<'_>) -> bool {
+        match request.operation {
+            Operation::Read(read) => {
+                let size = read.size_bytes as usize;
+                let node = request.header.node;
+                !self.operations.is_cached(node, read.offset_bytes, size)
+            }
+            Operation::Fsync(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Answers a request that has a reply.
+    fn reply(&self, request: &Request<'_>, body: &mut Body<'_>) -> Answer<()> {
+        let (node, caller) = (request.header.node, request.header.caller);
+        let operations = &self.operations;
+        let in_node = |name| Name { parent: node, name };
+        match request.operation {
+            Operation::Lookup(name) => match operations.lookup(node, name)? {
+                Some(entry) => self.add_entry(body, &entry),
+                // Node number 0 means that the name does not exist. The kernel may cache this reply.
+                None => body.add_structure(&attributes::no_entry(self.ttl)),
+            },
+            Operation::GetAttr => self.add_attributes(body, &operations.metadata(node)?),
+            Operation::Statx => {
+                let metadata = operations.metadata(node)?;
+                body.add_structure(&attributes::statx_out(&metadata, self.ttl_of(&metadata)))
+            }
+            Operation::SetAttr(set) => {
+                let set = attributes::attributes_to_set(&set);
+                self.add_attributes(body, &operations.set_attributes(caller, node, &set)?)
+            }
+            Operation::ReadLink => body.add(&operations.read_link(node)?),
+            Operation::Symlink { name, target } => {
+                let new = new_file(caller, 0o777, 0);
+                self.make(body, in_node(name), Make::Symlink { target }, &new)
+            }
+            Operation::Mknod(made, name) => {
+                let make = attributes::node_to_make(made.mode, made.device).ok_or(Errno::INVAL)?;
+                let new = new_file(caller, made.mode, made.umask);
+                self.make(body, in_node(name), make, &new)
+            }
+            Operation::Mkdir(made, name) => {
+                let new = new_file(caller, made.mode, made.umask);
+                self.make(body, in_node(name), Make::Directory, &new)
+            }
+            Operation::Unlink(name) => operations.unlink(in_node(name)),
+            Operation::Rmdir(name) => operations.remove_dir(in_node(name)),
+            Operation::Rename {
+                old_name,
+                new,
+                flags,
+            } => operations.rename(in_node(old_name), new, flags),
+            Operation::Link(link, name) => {
+                let entry = operations.link(NodeId(link.node), in_node(name))?;
+                self.add_entry(body, &entry)
+            }
+            Operation::Open if self.skips_open => Err(Errno::NOSYS),
+            Operation::Open => {
+                let Handle(handle) = operations.open(node)?;
+                add_open(body, handle, self.open_flags)
+            }
+            Operation::Create(create, name) => self.create(body, caller, in_node(name), create),
+            Operation::Release(release) => {
+                operations.release(Handle(release.handle));
+                Ok(())
+            }
+            Operation::Read(read) => body.fill(read.size_bytes as usize, |memory| {
+                operations.read(node, Handle(read.handle), memory, read.offset_bytes)
+            }),
+            Operation::Write(write, data) => self.write(body, request, write, data),
+            Operation::Statfs => self.statfs(body),
+            Operation::Fsync(sync) => operations.sync(node, sync.flags & abi::FSYNC_DATA_ONLY != 0),
+            Operation::SetXattr { mode, name, value } => {
+                let mode = attributes::xattr_mode(mode.flags).ok_or(Errno::INVAL)?;
+                operations.set_xattr(caller, node, name, value, mode)
+            }
+            Operation::GetXattr(get, name) => {
+                let value = operations.xattr(node, name)?.ok_or(Errno::NODATA)?;
+                add_xattr(body, &value, get.size_bytes)
+            }
+            Operation::ListXattr(list) => {
+                let names = operations.xattrs(node, caller.uid == 0)?;
+                add_xattr(body, &names, list.size_bytes)
+            }
+            Operation::RemoveXattr(name) => operations.remove_xattr(node, name),
+            Operation::OpenDir if self.skips_opendir => Err(Errno::NOSYS),
+            Operation::OpenDir => add_open(
+                body,
+                Handle::NONE.0,
+                abi::OPEN_KEEP_CACHE | abi::OPEN_CACHE_DIR,
+            ),
+            Operation::ReadDir(read) => self.list(body, node, read),
+            Operation::ReadDirPlus(read) => self.list_plus(body, node, read),
+            Operation::ReleaseDir | Operation::Destroy => Ok(()),
+            Operation::Ioctl(ioctl, input) => self.ioctl(body, request, ioctl, input),
+            Operation::Fallocate(range) => self.fallocate(caller, node, range),
+            Operation::Lseek(seek) => self.seek(body, node, seek),
+            Operation::CopyFileRange(range) => {
+                let copied = self.copy_range(caller, node, range)?;
+                add_written(body, copied)
+            }
+            Operation::Forget(_) | Operation::BatchForget(_) | Operation::Unknown => {
+                Err(Errno::NOSYS)
+            }
+        }
+    }
+
+    fn make(
+        &self,
+        body: &mut Body<'_>,
+        name: Name<'_>,
+        make: Make<'_>,
+        new: &NewFile,
+    ) -> Answer<()> {
+        self.add_entry(body, &self.operations.make(name, make, new)?)
+    }
+
+    fn create(
+        &self,
+        body: &mut Body<'_>,
+        caller: Caller,
+        name: Name<'_>,
+        create: CreateIn,
+    ) -> Answer<()> {
+        if self.skips_open {
+            return Err(Errno::NOSYS);
+        }
+        let new = new_file(caller, create.mode, create.umask);
+        let make = Make::Node {
+            kind: FileKind::Regular,
+            device: None,
+        };
+        self.make(body, name, make, &new)?;
+        add_open(body, Handle::NONE.0, self.open_flags)
+    }
+
+    fn write(
+        &self,
+        body: &mut Body<'_>,
+        request: &Request<'_>,
+        write: WriteIn,
+        data: &[u8],
+    ) -> Answer<()> {
+        let is_unprivileged = write.flags & abi::WRITE_KILL_SUIDGID != 0;
+        let unprivileged = is_unprivileged.then_some(request.header.caller);
+        let count = if write.flags & abi::WRITE_CACHE == 0 {
+            Count::Short
+        } else {
+            Count::All
+        };
+        let (node, data) = (request.header.node, (data, write.offset_bytes));
+        let written = self.operations.write(unprivileged, node, data, count)?;
+        add_written(body, written)
+    }
+
+    fn statfs(&self, body: &mut Body<'_>) -> Answer<()> {
+        let stat = self.operations.volume().statfs();
+        body.add_structure(&StatfsOut {
+            blocks: stat.blocks,
+            free_blocks: stat.free_blocks,
+            available_blocks: stat.available_blocks,
+            files: stat.files,
+            free_files: stat.free_files,
+            block_size_bytes: stat.block_size_bytes,
+            name_bytes: u32::try_from(NAME_BYTES).unwrap_or(u32::MAX),
+            fragment_bytes: stat.block_size_bytes,
+            ..StatfsOut::default()
+        })
+    }
+
+    fn ioctl(
+        &self,
+        body: &mut Body<'_>,
+        request: &Request<'_>,
+        ioctl: IoctlIn,
+        input: &[u8],
+    ) -> Answer<()> {
+        let (node, caller) = (request.header.node, request.header.caller);
+        let output = ioctl::answer(
+            &self.operations,
+            caller,
+            node,
+            ioctl.number,
+            input,
+            ioctl.out_bytes,
+        )?;
+        if ioctl::changes_file(ioctl.number) {
+            // This comes before the reply: the request keeps the node in use.
+            self.connection.invalidate_attributes(node);
+        }
+        body.add_structure(&IoctlOut::default())?;
+        body.add(&output)
+    }
+
+    fn fallocate(&self, caller: Caller, node: NodeId, range: FallocateIn) -> Answer<()> {
+        let mode = attributes::fallocate_mode(range.mode).ok_or(Errno::OPNOTSUPP)?;
+        self.operations
+            .fallocate(caller, node, mode, range.offset_bytes, range.len_bytes)
+    }
+
+    fn seek(&self, body: &mut Body<'_>, node: NodeId, seek: LseekIn) -> Answer<()> {
+        let what = match seek.whence {
+            SEEK_DATA => Seek::Data,
+            SEEK_HOLE => Seek::Hole,
+            _ => return Err(Errno::INVAL),
+        };
+        let offset = u64::try_from(seek.offset_bytes).map_err(|_| Errno::NXIO)?;
+        let found = self.operations.seek(node, what, offset)?;
+        i64::try_from(found).map_err(|_| Errno::OVERFLOW)?;
+        body.add_structure(&LseekOut {
+            offset_bytes: found,
+        })
+    }
+
+    fn copy_range(&self, caller: Caller, node: NodeId, range: CopyFileRangeIn) -> Answer<u64> {
+        let from = (node, range.offset_in_bytes);
+        let to = (NodeId(range.node_out), range.offset_out_bytes);
+        self.operations
+            .copy_range(caller, from, to, range.len_bytes)
+    }
+
+    /// Adds a listing for `READDIR`.
+    fn list(&self, body: &mut Body<'_>, node: NodeId, read: ReadIn) -> Answer<()> {
+        let limit_bytes = read.size_bytes as usize;
+        self.operations
+            .read_dir(node, read.offset_bytes, &mut |entry| {
+                flow(body.add_entry(limit_bytes, None, &entry, self.listed_kind(&entry)))
+            })
+    }
+
+    /// Adds a listing for `READDIRPLUS`, which also contains the attributes of files.
+    fn list_plus(&self, body: &mut Body<'_>, node: NodeId, read: ReadIn) -> Answer<()> {
+        let limit_bytes = read.size_bytes as usize;
+        self.operations
+            .read_dir(node, read.offset_bytes, &mut |entry| {
+                let known = self.operations.listed(&entry);
+                let (plus, kind) = match &known {
+                    Some(known) => (self.entry_out(known), known.metadata.kind),
+                    // With node number 0, the kernel lists the entry and caches nothing about the file.
+                    None => (EntryOut::default(), self.listed_kind(&entry)),
+                };
+                let is_added = body.add_entry(limit_bytes, Some(&plus), &entry, kind);
+                if let (false, Some(known)) = (is_added, known) {
+                    self.operations.forget(known.node, 1);
+                }
+                flow(is_added)
+            })
+    }
+
+    /// Returns the type of a listed file, from the directory entry or, if that has no type, from the inode.
+    fn listed_kind(&self, entry: &larder::DirEntry<'_>) -> FileKind {
+        if matches!(entry.name, b"." | b"..") {
+            return FileKind::Directory;
+        }
+        let from_inode = || self.operations.metadata(NodeId::of(entry.ino)).ok();
+        let kind = entry
+            .kind
+            .or_else(|| from_inode().map(|metadata| metadata.kind));
+        kind.unwrap_or(FileKind::Regular)
+    }
+
+    /// Adds a file, and counts the lookup.
+    fn add_entry(&self, body: &mut Body<'_>, entry: &Entry) -> Answer<()> {
+        self.operations.count_lookup(entry)?;
+        body.add_structure(&self.entry_out(entry))
+    }
+
+    fn entry_out(&self, entry: &Entry) -> EntryOut {
+        let ttl = self.ttl_of(&entry.metadata);
+        attributes::entry_out(entry, ttl, ttl)
+    }
+
+    fn add_attributes(&self, body: &mut Body<'_>, metadata: &Metadata) -> Answer<()> {
+        body.add_structure(&attributes::attr_out(metadata, self.ttl_of(metadata)))
+    }
+
+    /// Returns the time for which the kernel may cache the attributes of a file. The attributes of a file
+    /// with set-id bits are not cached on a writable mount: a write removes these bits on the server, but
+    /// the kernel does not read the attributes again.
+    fn ttl_of(&self, metadata: &Metadata) -> Duration {
+        let may_lose_bits =
+            metadata.kind == FileKind::Regular && metadata.permissions & 0o6000 != 0;
+        if may_lose_bits && self.operations.can_write() {
+            Duration::ZERO
+        } else {
+            self.ttl
+        }
+    }
+}
+
+/// Returns the attributes with which a file is created.
+fn new_file(caller: Caller, mode: u32, umask: u32) -> NewFile {
+    NewFile {
+        permissions: attributes::permissions(mode),
+        umask: attributes::permissions(umask),
+        uid: caller.uid,
+        gid: caller.gid,
+    }
+}
+
+fn add_open(body: &mut Body<'_>, handle: u64, flags: u32) -> Answer<()> {
+    body.add_structure(&OpenOut {
+        handle,
+        flags,
+        unused: 0,
+    })
+}
+
+fn add_written(body: &mut Body<'_>, written: impl TryInto<u32>) -> Answer<()> {
+    body.add_structure(&WriteOut {
+        size_bytes: written.try_into().map_err(|_| Errno::IO)?,
+        unused: 0,
+    })
+}
+
+/// Adds the value of an extended attribute. If `room_bytes` is 0, the request is for the size of the value.
+fn add_xattr(body: &mut Body<'_>, value: &[u8], room_bytes: u32) -> Answer<()> {
+    match u32::try_from(value.len()) {
+        Ok(size_bytes) if room_bytes == 0 => body.add_structure(&GetXattrOut {
+            size_bytes,
+            unused: 0,
+        }),
+        Ok(len) if len <= room_bytes => body.add(value),
+        Ok(_) => Err(Errno::RANGE),
+        Err(_) => Err(Errno::TOOBIG),
+    }
+}
+
+fn flow(goes_on: bool) -> ControlFlow<()> {
+    if goes_on {
+        ControlFlow::Continue(())
+    } else {
+        ControlFlow::Break(())
+    }
+}
