@@ -517,6 +517,7 @@ JSON:
     pages_wasted (evicted before use)}
   device {back_end (io_uring, threads or calls), reads, bytes (read), writes,
     written_bytes, flushes}
+  transport (io_uring or /dev/fuse)
 A read-write mount adds:
   writing {dirty_bytes, dirty_metadata_bytes, read_only_because}
   attributes {variant (of mbcache), blocks, inodes, shares, saved_bytes}

@@ -194,6 +194,10 @@ fn stats_are_restricted_to_owner_and_root() {
     assert_eq!(json["readahead"]["max_bytes"], 1 << 20, "{json}");
     let back_ends = ["io_uring", "threads"].map(serde_json::Value::from);
     assert!(back_ends.contains(&json["device"]["back_end"]), "{json}");
+    let is_enabled = std::fs::read("/sys/module/fuse/parameters/enable_uring")
+        .is_ok_and(|value| value.starts_with(b"Y"));
+    let transport = if is_enabled { "io_uring" } else { "/dev/fuse" };
+    assert_eq!(json["transport"], transport, "{json}");
     for cache in ["page", "buffer", "dentry", "inode"] {
         let output = run(
             User::Same,

@@ -8,6 +8,8 @@ use std::cell::{Cell, RefCell};
 thread_local! {
     /// Whether an attempt of this thread is active.
     static IS_ACTIVE: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread must not wait for metadata blocks outside of attempts.
+    static IS_MEMORY_ONLY: Cell<bool> = const { Cell::new(false) };
     /// The state of this thread's current or last attempt.
     static STATE: RefCell<State> = const { RefCell::new(State::new()) };
 }
@@ -151,5 +153,37 @@ impl Suspended {
 impl Drop for Suspended {
     fn drop(&mut self) {
         IS_ACTIVE.set(self.was_active);
+    }
+}
+
+/// A part of a thread's work in which an operation that reads a metadata block from the device fails with
+/// [`Error::NotInMemory`] instead. It is meant for operations that change nothing: the caller repeats the
+/// operation where it may wait. The part ends when this is dropped.
+#[derive(Debug)]
+#[must_use = "the part ends when this is dropped"]
+pub struct MemoryOnly {
+    _waiting: Waiting,
+}
+
+impl MemoryOnly {
+    /// Begins the part.
+    pub fn begin() -> Self {
+        IS_MEMORY_ONLY.set(true);
+        Self {
+            _waiting: Waiting::forbid(),
+        }
+    }
+
+    /// Returns whether this thread is in such a part.
+    #[must_use]
+    #[inline]
+    pub fn is_active() -> bool {
+        IS_MEMORY_ONLY.get()
+    }
+}
+
+impl Drop for MemoryOnly {
+    fn drop(&mut self) {
+        IS_MEMORY_ONLY.set(false);
     }
 }

@@ -63,9 +63,9 @@ pub enum Error {
     /// An internal inconsistency of Larder. Nothing more is written. Errno: `EIO`.
     #[error("internal error: {0}; the image has its last committed state; please report this")]
     Invariant(&'static str),
-    /// A block is not in memory, and the thread must not wait for it: a journal handle is open. The
-    /// operation is repeated after the block was read, so no caller of an operation gets this. Errno:
-    /// `EIO`.
+    /// A block is not in memory, and the thread must not wait for it: a journal handle is open, or the
+    /// thread is in a [`MemoryOnly`](crate::MemoryOnly) part. With a handle, the operation is repeated
+    /// after the block was read, so no caller of an operation gets this. Errno: `EAGAIN`.
     #[error("block {0} is not in memory")]
     NotInMemory(FsBlock),
     /// No free blocks. Errno: `ENOSPC`.

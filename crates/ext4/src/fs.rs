@@ -14,7 +14,7 @@ use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
 use crate::ondisk::inode::{InodeFlags, checksum_is_right};
 use crate::ondisk::superblock::Superblock;
 use crate::xattr::Sharing;
-use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result, ShareCounts, attempt};
+use crate::{Error, FsBlock, GroupNo, Ino, Inode, MemoryOnly, Result, ShareCounts, attempt};
 use larder_cache::buffer::{Buffer, BufferCache};
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
@@ -173,13 +173,14 @@ impl Filesystem {
     pub(crate) fn prefetch(&self, block: FsBlock, count: u32) {
         if attempt::is_attempt() {
             attempt::expect(block, count);
-        } else {
+        } else if !MemoryOnly::is_active() {
             self.buffers.prefetch(block.0, count);
         }
     }
 
     /// Returns the contents of a block like [`Filesystem::metadata_block`]. Within an attempt
-    /// ([`crate::needs`]), returns [`Error::NotInMemory`] if the block is not in memory.
+    /// ([`crate::needs`]) and a [`MemoryOnly`] part, returns [`Error::NotInMemory`] if the block is not in
+    /// memory.
     pub(crate) fn read_block(
         &self,
         block: FsBlock,
@@ -189,6 +190,10 @@ impl Filesystem {
         if attempt::is_attempt() {
             let found = self.buffers.read_in_memory(block.0, verify)?;
             return found.ok_or_else(|| attempt::miss(block, place));
+        }
+        if MemoryOnly::is_active() {
+            let found = self.buffers.read_in_memory(block.0, verify)?;
+            return found.ok_or(Error::NotInMemory(block));
         }
         self.buffers
             .read(block.0, verify)

@@ -48,6 +48,7 @@ fn is_ordinary(errno: Errno) -> bool {
     matches!(
         errno,
         Errno::NOENT
+            | Errno::AGAIN
             | Errno::NXIO
             | Errno::ISDIR
             | Errno::NOTDIR

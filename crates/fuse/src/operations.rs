@@ -107,7 +107,8 @@ impl Operations {
     }
 
     /// Counts a lookup, before the reply with `entry` is sent. Fails with `ESTALE` if the file was deleted
-    /// after it was found. The reply must then be this error.
+    /// after it was found, and with `EAGAIN` if that cannot be known without the device, in a
+    /// [`larder::MemoryOnly`] part. The reply must then be this error.
     pub(crate) fn count_lookup(&self, entry: &Entry) -> Answer<()> {
         let (Some(lookups), Some(ino)) = (&self.lookups, entry.node.ino()) else {
             return Ok(());
@@ -116,12 +117,13 @@ impl Operations {
         held.map_err(|error| self.failed("lookup", entry.node, &error))?;
         // The inode is now held, so its number cannot be reused. It may have been reused before: compare the
         // generation.
-        let metadata = self.metadata(entry.node);
-        if metadata.is_ok_and(|now| now.generation == entry.metadata.generation) {
-            return Ok(());
-        }
+        let error = match self.metadata(entry.node) {
+            Ok(now) if now.generation == entry.metadata.generation => return Ok(()),
+            Err(Errno::AGAIN) => Errno::AGAIN,
+            _ => Errno::STALE,
+        };
         self.forget(entry.node, 1);
-        Err(Errno::STALE)
+        Err(error)
     }
 
     /// Subtracts `count` from the lookup count of a node. Releases the inode if the count is then zero.
@@ -249,14 +251,15 @@ impl Operations {
 
     /// Returns the file of a directory entry, and counts a lookup of the file. This must be called before
     /// the entry is sent to the kernel. Returns `None` for `.` and `..`, of which the kernel needs only the
-    /// number, and for a file whose inode cannot be read. The entry of such a file is listed, and a request
-    /// for the file returns the error.
-    pub(crate) fn listed(&self, entry: &DirEntry<'_>) -> Option<Entry> {
+    /// number. Fails if the inode cannot be read. The entry of such a file is listed too, and a request for the
+    /// file returns the error.
+    pub(crate) fn listed(&self, entry: &DirEntry<'_>) -> Answer<Option<Entry>> {
         if matches!(entry.name, b"." | b"..") {
-            return None;
+            return Ok(None);
         }
-        let listed = self.entry("readdirplus", child_node(entry.name, entry.ino));
-        listed.ok().filter(|entry| self.count_lookup(entry).is_ok())
+        let listed = self.entry("readdirplus", child_node(entry.name, entry.ino))?;
+        self.count_lookup(&listed)?;
+        Ok(Some(listed))
     }
 
     /// Returns the value of an extended attribute, if it is set.

@@ -116,7 +116,13 @@ impl Server {
         let listener = unmounter
             .entry
             .server()
-            .and_then(|mount| Ok(Listener::start(&mount, Arc::downgrade(&volume))?))
+            .and_then(|mount| {
+                Ok(Listener::start(
+                    &mount,
+                    Arc::downgrade(&volume),
+                    session.transport(),
+                )?)
+            })
             .inspect_err(|error| tracing::warn!("statistics are not available: {error}"));
         let outcome = match ready() {
             Ok(_served) => session.run(),

@@ -61,7 +61,7 @@ pub use larder_cache::table::histogram::Report as HistogramReport;
 pub use larder_cache::tables::{self, Tables};
 pub use larder_cache::tape::{CacheKind, Event, Operation, RecordingStats, Tape};
 pub use larder_ext4::ondisk::time::Timestamp;
-pub use larder_ext4::{FileKind, Ino, Statfs};
+pub use larder_ext4::{FileKind, Ino, MemoryOnly, Statfs};
 pub use larder_readahead::{Advice, PolicyName};
 pub use metadata::{DirEntry, Info, JournalState, Metadata};
 pub use options::{DataMode, ErrorsMode, OpenOptions};

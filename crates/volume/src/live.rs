@@ -64,7 +64,7 @@ use larder_cache::Caches;
 use larder_cache::page::PageKey;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{FileBlock, FileKind, Filesystem, Handle, Inode, Place, Tid};
+use larder_ext4::{FileBlock, FileKind, Filesystem, Handle, Inode, MemoryOnly, Place, Tid};
 use parking_lot::{ArcRwLockReadGuard, MutexGuard, RawRwLock, RwLockWriteGuard};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -318,6 +318,11 @@ impl Live<'_> {
             return Ok(state);
         }
         drop(state);
+        if MemoryOnly::is_active() {
+            let mut state = self.state();
+            self.load(&mut state)?;
+            return Ok(state);
+        }
         self.inodes.fs.without_waiting(|| {
             let mut state = self.state();
             self.load(&mut state)?;

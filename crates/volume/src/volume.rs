@@ -471,6 +471,8 @@ impl Volume {
                 read_only_because: fs.failure().map(|why| why.to_string()),
             }),
             recording: self.origin.tape.as_ref().and_then(|tape| tape.stats()),
+            // The server of a mount sets it.
+            transport: None,
         }
     }
 

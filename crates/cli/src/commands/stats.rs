@@ -116,6 +116,13 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     if let Some(writing) = &stats.writing {
         print_writing(out, device, writing)?;
     }
+    if let Some(transport) = &stats.transport {
+        writeln!(
+            out,
+            "requests   through {}",
+            name::escaped(transport.as_bytes())
+        )?;
+    }
     if let Some(recording) = &stats.recording {
         print_recording(out, recording)?;
     }

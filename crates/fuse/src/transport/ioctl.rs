@@ -46,6 +46,11 @@ pub(super) fn changes_file(number: u32) -> bool {
     SET_FLAGS.contains(&number) || number == SET_EXTENDED
 }
 
+/// Returns whether the request `number` may wait for the device for long.
+pub(super) fn takes_long(number: u32) -> bool {
+    number == TRIM
+}
+
 /// Executes a request, and returns the bytes of the reply.
 pub(super) fn answer(
     operations: &Operations,

@@ -33,8 +33,8 @@ use std::thread;
 use workers::Workers;
 use zerocopy::IntoBytes;
 
-/// The maximum number of threads that receive requests from /dev/fuse, except with `-o sync`. [`Workers`]
-/// answer the requests that wait for the device.
+/// The maximum number of threads that receive requests from /dev/fuse. [`Workers`] answer the requests that wait
+/// for the device.
 const RECEIVERS: usize = 6;
 
 /// A connection to the kernel after the handshake.
@@ -64,8 +64,6 @@ pub(crate) fn start(
     let threads = options.thread_count();
     let receiver_count = match queues {
         Some(_) => 1,
-        // With `-o sync`, the threads that receive changes also wait for their commits.
-        None if options.sync => threads,
         None => threads.min(RECEIVERS),
     };
     let parking = || Parking::new(receiver_count, connection.0.try_clone().ok());
@@ -138,9 +136,12 @@ fn choose(
 }
 
 impl Session {
-    /// Returns whether requests come through `io_uring`.
-    pub(crate) fn uses_io_uring(&self) -> bool {
-        self.queues.is_some()
+    /// Returns the name of the way in which requests come.
+    pub(crate) fn transport(&self) -> &'static str {
+        match self.queues {
+            Some(_) => "io_uring",
+            None => "/dev/fuse",
+        }
     }
 
     /// Answers requests, on several threads, until the volume is unmounted.

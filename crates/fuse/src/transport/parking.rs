@@ -9,8 +9,6 @@
 //! The other threads are parked: they sleep here, on a condition variable. A parked thread is woken, to
 //! wait for requests, when
 //!
-//! - a request starts that may take long (a listing of a directory; on a mount without [workers], also a
-//!   sync and a read from the device), and no thread waits;
 //! - the watcher, a thread that checks once per [`TICK`], finds that no thread waits and that no
 //!   request has started since its last check: the request in progress waits for a device or a lock;
 //! - the volume is unmounted. A parked thread checks this itself, once per [`UNMOUNT_CHECK_INTERVAL`].
@@ -19,8 +17,6 @@
 //! 1. Each thread waits, answers a request, or is parked. `waiting` counts the threads that wait and the
 //!    threads that were woken to wait.
 //! 2. While a thread is parked, another thread waits, or answers a request and is checked by the watcher.
-//!
-//! [workers]: super::workers
 //!
 //! # Cost
 //! Each request locks an uncontended mutex twice. The watcher sleeps while the mount is idle.
@@ -122,26 +118,15 @@ impl Parking {
         }
     }
 
-    /// Records the start of a request that is probably answered immediately.
+    /// Records the start of a request.
     pub(super) fn begin(&self) -> Handling<'_> {
-        drop(self.shared.begin());
-        Handling(&self.shared)
-    }
-
-    /// Records the start of a request that may wait for the device. If no thread waits for the next
-    /// request, wakes a parked thread, if one exists.
-    pub(super) fn begin_long(&self) -> Handling<'_> {
-        let mut state = self.shared.begin();
-        if state.waiting == 0 {
-            state.wake_one(&self.shared.wakeup);
-        }
-        drop(state);
+        self.shared.begin();
         Handling(&self.shared)
     }
 }
 
 impl Shared {
-    fn begin(&self) -> MutexGuard<'_, State> {
+    fn begin(&self) {
         let mut state = self.state.lock();
         state.waiting = state.waiting.saturating_sub(1);
         state.requests += 1;
@@ -149,7 +134,6 @@ impl Shared {
             state.watcher_sleeps = false;
             self.request_started.notify_one();
         }
-        state
     }
 
     fn end(&self) {
@@ -243,23 +227,8 @@ mod tests {
     fn single_thread_waits_again_after_a_request() {
         let parking = Parking::new(1, None);
         drop(parking.begin());
-        drop(parking.begin_long());
+        drop(parking.begin());
         assert_eq!(waiting(&parking), 1);
-    }
-
-    #[test]
-    fn long_request_wakes_a_parked_thread() {
-        let parking = Parking::new(2, None);
-        thread::scope(|scope| {
-            let other = scope.spawn(|| drop(parking.begin()));
-            while parking.shared.state.lock().parked == 0 && !other.is_finished() {
-                thread::yield_now();
-            }
-            let long = parking.begin_long();
-            other.join().unwrap();
-            assert_eq!(waiting(&parking), 1);
-            drop(long);
-        });
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::parking::Parking;
 use super::requests::{Outcome, Requests, Waiting};
 use super::workers::Workers;
 use crate::protocol::handshake::DATA_BYTES;
-use crate::protocol::{Body, Header, Operation, Request};
+use crate::protocol::{Body, Header, Request};
 use larder_block::AlignedBytes;
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -57,13 +57,7 @@ impl Receivers {
     }
 
     fn answer(&self, connection: &Arc<Connection>, request: &Request<'_>, argument: &[u8]) {
-        let _handling = self.parking.as_ref().map(|parking| {
-            if self.may_take_long(&request.operation) {
-                parking.begin_long()
-            } else {
-                parking.begin()
-            }
-        });
+        let _handling = self.parking.as_ref().map(Parking::begin);
         let waiting = if self.workers.is_some() {
             Waiting::Refused
         } else {
@@ -78,18 +72,6 @@ impl Receivers {
                     answer(&requests, &connection, &request, Waiting::Allowed);
                 }
             });
-        }
-    }
-
-    /// Returns whether this thread may be busy with the operation for long.
-    fn may_take_long(&self, operation: &Operation<'_>) -> bool {
-        match operation {
-            Operation::Read(_) | Operation::Fsync(_) => self.workers.is_none(),
-            Operation::ReadDir(_)
-            | Operation::ReadDirPlus(_)
-            | Operation::Fallocate(_)
-            | Operation::CopyFileRange(_) => true,
-            _ => false,
         }
     }
 }

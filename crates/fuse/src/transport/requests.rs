@@ -25,8 +25,8 @@ use crate::protocol::abi::{
     LseekIn, LseekOut, OpenOut, ReadIn, StatfsOut, WriteIn, WriteOut,
 };
 use crate::protocol::handshake::Agreement;
-use crate::protocol::{Body, Operation, Request};
-use larder::{FileKind, Make, Metadata, NewFile};
+use crate::protocol::{Body, Header, Operation, Request};
+use larder::{FileKind, Make, MemoryOnly, Metadata, NewFile};
 use rustix::io::Errno;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -73,10 +73,15 @@ pub(super) enum Outcome {
     WouldWait,
 }
 
-impl From<Answer<()>> for Outcome {
-    fn from(answer: Answer<()>) -> Self {
-        Self::Reply(answer)
-    }
+/// What a request needs to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// Only memory, usually.
+    Memory,
+    /// Blocks of metadata, which may be in memory. The request changes nothing.
+    Metadata,
+    /// The device.
+    Device,
 }
 
 impl Requests {
@@ -124,8 +129,13 @@ impl Requests {
         if !self.may_access(request) {
             return Outcome::Reply(Err(Errno::ACCESS));
         }
-        if waiting == Waiting::Refused && self.would_wait(request) {
-            return Outcome::WouldWait;
+        let mut memory_only = None;
+        if waiting == Waiting::Refused {
+            match self.need(&request.header, &request.operation) {
+                Need::Memory => {}
+                Need::Metadata => memory_only = Some(MemoryOnly::begin()),
+                Need::Device => return Outcome::WouldWait,
+            }
         }
         match request.operation {
             Operation::Forget(forget) => {
@@ -134,7 +144,12 @@ impl Requests {
             Operation::BatchForget(list) => list
                 .iter()
                 .for_each(|one| self.operations.forget(NodeId(one.node), one.lookups)),
-            _ => return self.reply(request, body).into(),
+            _ => {
+                return match self.reply(request, body) {
+                    Err(Errno::AGAIN) if memory_only.is_some() => Outcome::WouldWait,
+                    answer => Outcome::Reply(answer),
+                };
+            }
         }
         Outcome::NoReply
     }
@@ -148,16 +163,52 @@ impl Requests {
             || uid == rustix::process::geteuid().as_raw()
     }
 
-    /// Returns whether the request waits for the device.
-    fn would_wait(&self, request: &Request<'_>) -> bool {
-        match request.operation {
+    /// Returns what the operation probably needs.
+    fn need(&self, header: &Header, operation: &Operation<'_>) -> Need {
+        match operation {
             Operation::Read(read) => {
                 let size = read.size_bytes as usize;
-                let node = request.header.node;
-                !self.operations.is_cached(node, read.offset_bytes, size)
+                if self
+                    .operations
+                    .is_cached(header.node, read.offset_bytes, size)
+                {
+                    Need::Memory
+                } else {
+                    Need::Device
+                }
             }
-            Operation::Fsync(_) => true,
-            _ => false,
+            Operation::Lookup(_)
+            | Operation::GetAttr
+            | Operation::Statx
+            | Operation::Open
+            | Operation::ReadDir(_)
+            | Operation::ReadDirPlus(_)
+            | Operation::GetXattr(..)
+            | Operation::ListXattr(_)
+            | Operation::Lseek(_) => Need::Metadata,
+            Operation::Fsync(_) | Operation::Fallocate(_) | Operation::CopyFileRange(_) => {
+                Need::Device
+            }
+            // With `-o sync`, a change waits for its commit. Writes do not: the kernel sends an fsync after
+            // each.
+            Operation::SetAttr(_)
+            | Operation::Symlink { .. }
+            | Operation::Mknod(..)
+            | Operation::Mkdir(..)
+            | Operation::Unlink(_)
+            | Operation::Rmdir(_)
+            | Operation::Rename { .. }
+            | Operation::Link(..)
+            | Operation::Create(..)
+            | Operation::SetXattr { .. }
+            | Operation::RemoveXattr(_)
+            | Operation::Ioctl(..)
+                if self.operations.sync =>
+            {
+                Need::Device
+            }
+            Operation::Ioctl(ioctl, _) if ioctl::takes_long(ioctl.number) => Need::Device,
+            _ => Need::Memory,
         }
     }
 
@@ -383,9 +434,16 @@ impl Requests {
     /// Adds a listing for `READDIRPLUS`, which also contains the attributes of files.
     fn list_plus(&self, body: &mut Body<'_>, node: NodeId, read: ReadIn) -> Answer<()> {
         let limit_bytes = read.size_bytes as usize;
+        let mut missed = false;
         self.operations
             .read_dir(node, read.offset_bytes, &mut |entry| {
-                let known = self.operations.listed(&entry);
+                let known = match self.operations.listed(&entry) {
+                    Err(Errno::AGAIN) => {
+                        missed = true;
+                        return ControlFlow::Break(());
+                    }
+                    known => known.ok().flatten(),
+                };
                 let (plus, kind) = match &known {
                     Some(known) => (self.entry_out(known), known.metadata.kind),
                     // With node number 0, the kernel lists the entry and caches nothing about the file.
@@ -396,7 +454,12 @@ impl Requests {
                     self.operations.forget(known.node, 1);
                 }
                 flow(is_added)
-            })
+            })?;
+        // An empty listing would be the end of the directory. The kernel requests the rest of a short one.
+        if missed && body.len() == 0 {
+            return Err(Errno::AGAIN);
+        }
+        Ok(())
     }
 
     /// Returns the type of a listed file, from the directory entry or, if that has no type, from the inode.

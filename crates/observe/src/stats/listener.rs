@@ -9,7 +9,7 @@
 use super::directory::Mount;
 use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};
 use crate::{Error, Result};
-use larder::Volume;
+use larder::{Stats, Volume};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -61,13 +61,14 @@ impl Drop for SocketFile {
 
 impl Listener {
     /// Starts a thread that answers questions about the volume that is mounted as `mount`. If the volume is
-    /// closed, the thread replies to most questions with an error.
+    /// closed, the thread replies to most questions with an error. `transport` is the name of the way in which
+    /// requests come from the kernel ([`Stats::transport`]).
     ///
     /// # Errors
     /// Returns [`Error::SocketDirectory`] or [`Error::Stats`].
-    pub fn start(mount: &Mount, volume: Weak<Volume>) -> Result<Self> {
+    pub fn start(mount: &Mount, volume: Weak<Volume>, transport: &'static str) -> Result<Self> {
         let path = mount.own_socket()?;
-        Self::start_at(&path, move |question| answer(&volume, question))
+        Self::start_at(&path, move |question| answer(&volume, transport, question))
     }
 
     /// Starts a thread that listens at `path` and replies to each question with the result of `answer`.
@@ -192,13 +193,17 @@ fn serve(
     send(&mut stream, &reply)
 }
 
-fn answer(volume: &Weak<Volume>, question: Question) -> Answer {
+fn answer(volume: &Weak<Volume>, transport: &str, question: Question) -> Answer {
     let Some(volume) = volume.upgrade() else {
         return Answer::Error("the volume is being closed".to_owned());
     };
+    let stats = |mut stats: Stats| {
+        stats.transport = Some(transport.to_owned());
+        Answer::Stats(Box::new(stats))
+    };
     match question {
-        Question::Stats => Answer::Stats(Box::new(volume.stats())),
-        Question::Counts => Answer::Stats(Box::new(volume.counts())),
+        Question::Stats => stats(volume.stats()),
+        Question::Counts => stats(volume.counts()),
         Question::Histogram { cache } => Answer::Histogram(Box::new(volume.histogram(cache))),
         Question::Close => Answer::Error("too many clients wait for the unmount".to_owned()),
     }
