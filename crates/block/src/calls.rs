@@ -6,7 +6,7 @@ use crate::error::truncated;
 use crate::request::Request;
 use crate::retry::retry;
 use crate::{Error, Result};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -150,6 +150,21 @@ impl FileCalls {
 }
 
 impl Calls for FileCalls {
+    /// Performs a read if the kernel's page cache contains all of it.
+    fn perform_cached(&self, mut request: Request) -> Option<Request> {
+        let at_bytes = self.position_bytes(request.offset_bytes());
+        let read = |bufs: &mut [IoSliceMut<'_>]| {
+            let len_bytes = total_bytes(bufs);
+            let read = rustix::io::preadv2(&self.fd, bufs, at_bytes, ReadWriteFlags::NOWAIT);
+            read.is_ok_and(|read| read as u64 == len_bytes)
+        };
+        if !request.is_cancelled() && request.with_slices(read, |_| false) {
+            request.complete(Ok(()));
+            return None;
+        }
+        Some(request)
+    }
+
     fn perform(&self, request: Request) {
         request.perform(
             |bufs, offset_bytes| self.read_vectored(bufs, offset_bytes),

@@ -9,6 +9,12 @@
 //! [`MAX_THREADS`] threads make blocking calls instead. A thread is created when more requests wait than
 //! there are idle threads, and ends when it has been idle for [`IDLE_TIME`].
 //!
+//! A thread that waits gives up when none of its requests completes for a time that it chooses. Its requests
+//! that wait to be started are then cancelled. Those in flight keep their buffers until they complete. A ring
+//! with such requests is passed to a thread of its own, which ends when they are complete: never, if the
+//! device never answers. The same happens to the requests that are in flight when the engine is dropped and
+//! do not complete within [`CLOSE_TIMEOUT`]. They keep the file open, and so its lock.
+//!
 //! Locking: the queue's lock is held for a moment only, never during a system call on the file.
 
 use crate::request::{Countdown, Priority, Request};
@@ -39,8 +45,17 @@ const MAX_THREADS: usize = 8;
 /// The time for which a thread without `io_uring` waits for a request before it ends.
 const IDLE_TIME: Duration = Duration::from_millis(500);
 
+/// The time for which a dropped engine waits for its threads.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Performs a request by system calls that wait.
 pub(crate) trait Calls: Send + Sync + 'static {
+    /// Performs `request`, whose range was checked, if this does not wait for the device. Otherwise returns
+    /// it.
+    fn perform_cached(&self, request: Request) -> Option<Request> {
+        Some(request)
+    }
+
     /// Performs `request`, whose range was checked.
     fn perform(&self, request: Request);
 
@@ -133,15 +148,18 @@ impl<C: Calls> Engine<C> {
         }
     }
 
-    /// Performs `requests` and waits for them, for at most `deadline`. A request that this thread performs
-    /// by a blocking call has no deadline. The ranges of the requests were checked.
+    /// Performs `requests` and waits for them. The ranges of the requests were checked.
+    ///
+    /// A write that only copies to the kernel's page cache is performed by a blocking call, without a
+    /// timeout.
     ///
     /// # Errors
-    /// - [`Error::Deadline`] if some are not complete by then. They complete later.
-    /// - [`Error::Wait`] if the kernel refuses to wait. Requests in flight complete later, if at all.
-    pub(crate) fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+    /// - [`Error::Deadline`] if no request completes for `timeout`. Those in flight complete later, if at
+    ///   all, and the others are cancelled.
+    /// - [`Error::Wait`] if the kernel refuses to wait. As before.
+    pub(crate) fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         let is_call = |request: &Request| request.is_write() && self.has_page_cache;
-        let (calls, mut requests): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_call);
+        let (calls, requests): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_call);
         for request in calls {
             self.calls.perform(request);
         }
@@ -149,21 +167,8 @@ impl<C: Calls> Engine<C> {
             return Ok(());
         }
         match self.kind.ring() {
-            Some(ring) => self.perform_on(ring, requests, deadline),
-            None if requests.len() > 1 => {
-                let countdown = Countdown::of(&mut requests);
-                self.submit(requests);
-                countdown.wait(deadline)
-            }
-            // A single request is performed on this thread, which cannot stop at the deadline. This
-            // thread could stop waiting for another thread, but waking that thread would take longer
-            // than most reads.
-            None => {
-                for request in requests {
-                    self.calls.perform(request);
-                }
-                Ok(())
-            }
+            Some(ring) => self.perform_on(ring, requests, timeout),
+            None => self.perform_by_calls(requests, timeout),
         }
     }
 
@@ -172,29 +177,65 @@ impl<C: Calls> Engine<C> {
         &self,
         mut ring: Ring,
         requests: Vec<Request>,
-        deadline: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> Result<()> {
-        let end = deadline.and_then(|deadline| Instant::now().checked_add(deadline));
+        let end = || timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut waiting = Waiting::default();
         for request in requests {
             waiting.push(request);
         }
         let mut finished = Vec::new();
+        let mut given_up_at = end();
         loop {
             waiting.start(&mut ring, &*self.calls);
             if ring.is_idle() {
                 break;
             }
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let left = given_up_at.map(|end| end.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 abandon(ring);
-                return Err(Error::Deadline(deadline.unwrap_or_default()));
+                return Err(Error::Deadline(timeout.unwrap_or_default()));
             }
-            ring.wait(left, &mut finished).map_err(Error::Wait)?;
+            let waited = ring.wait(left, &mut finished);
+            if !finished.is_empty() {
+                given_up_at = end();
+            }
             finished.drain(..).for_each(Finished::complete);
+            if let Err(error) = waited {
+                abandon(ring);
+                return Err(Error::Wait(error));
+            }
         }
         self.kind.keep(ring);
         Ok(())
+    }
+
+    /// Performs `requests` without `io_uring`.
+    fn perform_by_calls(
+        &self,
+        mut requests: Vec<Request>,
+        timeout: Option<Duration>,
+    ) -> Result<()> {
+        if requests.len() == 1 {
+            // Waking another thread takes longer than most reads, but this thread could not stop waiting
+            // for a call of its own.
+            let perform = |request| match timeout {
+                None => {
+                    self.calls.perform(request);
+                    None
+                }
+                Some(_) if self.has_page_cache => self.calls.perform_cached(request),
+                Some(_) => Some(request),
+            };
+            requests = requests.into_iter().filter_map(perform).collect();
+        }
+        let countdown = Countdown::of(&mut requests);
+        self.submit(requests);
+        let waited = countdown.wait(timeout);
+        if waited.is_err() {
+            self.queue.cancel(&countdown);
+        }
+        waited
     }
 
     /// Starts threads for the requests that wait. Returns false if no thread exists.
@@ -270,7 +311,9 @@ impl Kind {
 fn abandon(mut ring: Ring) {
     let finish = move || {
         let mut finished = Vec::new();
-        while !ring.is_idle() && ring.wait(None, &mut finished).is_ok() {
+        while !ring.is_idle() {
+            // A ring that has failed still passes on the completions.
+            let _ = ring.wait(None, &mut finished);
             finished.drain(..).for_each(Finished::complete);
         }
     };
@@ -280,7 +323,8 @@ fn abandon(mut ring: Ring) {
         .spawn(finish);
 }
 
-/// Performs the requests of `queue` on `ring` until the queue is closed.
+/// Performs the requests of `queue` on `ring` until the queue is closed. If the kernel refuses to wait, all
+/// requests that have not been started are cancelled. The next request then starts a new thread.
 fn run_ring(mut ring: Ring, queue: &Queue, calls: &impl Calls) {
     let queue = CloseOnPanic(queue);
     let mut waiting = Waiting::default();
@@ -288,15 +332,16 @@ fn run_ring(mut ring: Ring, queue: &Queue, calls: &impl Calls) {
     loop {
         let is_closed = queue.0.take_all(&mut waiting);
         if is_closed && ring.is_idle() {
-            return;
+            return queue.0.end_thread();
         }
         waiting.start(&mut ring, calls);
-        // If the kernel refuses to wait, all requests that have not been started are cancelled, and all
-        // later requests too.
-        if ring.wait(None, &mut finished).is_err() {
-            return queue.0.close();
-        }
+        let waited = ring.wait(None, &mut finished);
         finished.drain(..).for_each(Finished::complete);
+        if let Err(error) = waited {
+            tracing::error!(%error, "io_uring failed");
+            abandon(ring);
+            return queue.0.end_last_thread();
+        }
     }
 }
 
@@ -307,6 +352,7 @@ impl Drop for CloseOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.close();
+            self.0.end_thread();
         }
     }
 }
@@ -324,6 +370,10 @@ impl Waiting {
             Priority::Demand => self.demand.push_back(request),
             Priority::Background => self.background.push_back(request),
         }
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = Request> {
+        self.demand.into_iter().chain(self.background)
     }
 
     fn len(&self) -> usize {
@@ -360,6 +410,8 @@ impl Waiting {
 struct Queue {
     state: Mutex<QueueState>,
     ready: Condvar,
+    /// Notified when a thread ends.
+    ended: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -406,6 +458,38 @@ impl Queue {
     /// Counts the end of a thread.
     fn end_thread(&self) {
         self.state.lock().threads -= 1;
+        self.ended.notify_all();
+    }
+
+    /// Counts the end of the only thread, and cancels the requests that wait for it.
+    fn end_last_thread(&self) {
+        let mut state = self.state.lock();
+        state.threads -= 1;
+        let waiting = std::mem::take(&mut state.waiting);
+        self.ended.notify_all();
+        drop(state);
+        drop(waiting);
+    }
+
+    /// Waits until at most `most` threads are left. Returns false after `timeout`.
+    fn wait_ended(&self, most: usize, timeout: Duration) -> bool {
+        let mut state = self.state.lock();
+        let is_more = |state: &mut QueueState| state.threads > most;
+        let waited = self.ended.wait_while_for(&mut state, is_more, timeout);
+        !waited.timed_out()
+    }
+
+    /// Cancels the requests that wait and are counted by `countdown`.
+    fn cancel(&self, countdown: &Arc<Countdown>) {
+        let mut state = self.state.lock();
+        let waiting = std::mem::take(&mut state.waiting);
+        let is_counted = |request: &Request| request.is_counted_by(countdown);
+        let (cancelled, kept) = waiting.into_iter().partition::<Vec<_>, _>(is_counted);
+        for request in kept {
+            state.waiting.push(request);
+        }
+        drop(state);
+        drop(cancelled);
     }
 
     /// Returns the next request, without waiting.
@@ -427,6 +511,7 @@ impl Queue {
             state.idle -= 1;
             if (is_closed || is_late) && state.waiting.is_empty() {
                 state.threads -= 1;
+                self.ended.notify_all();
                 return None;
             }
         }
@@ -457,10 +542,15 @@ impl<C> Drop for Engine<C> {
         if let Kind::IoUring { event, .. } = &self.kind {
             wake(event);
         }
-        for thread in self.threads.lock().drain(..) {
-            // The function that a request calls at its end may drop the last reference to the device. It
-            // may run on one of these threads, and a thread cannot join itself.
-            if thread.thread().id() != std::thread::current().id() {
+        // The function that a request calls at its end may drop the last reference to the device. It may run
+        // on one of these threads, and a thread cannot join itself.
+        let own = std::thread::current().id();
+        let mut threads = std::mem::take(&mut *self.threads.lock());
+        let count = threads.len();
+        threads.retain(|thread| thread.thread().id() != own);
+        if self.queue.wait_ended(count - threads.len(), CLOSE_TIMEOUT) {
+            // They close the file.
+            for thread in threads {
                 // A panic was reported by the thread.
                 let _ = thread.join();
             }
@@ -481,3 +571,6 @@ impl<C> Debug for Engine<C> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

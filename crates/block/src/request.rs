@@ -16,9 +16,10 @@ use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSlice, IoSliceMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The order in which a device starts requests that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -247,23 +248,28 @@ impl Request {
         self.finish(Err(error));
     }
 
+    /// Returns whether `countdown` counts the completion of the request.
+    pub(crate) fn is_counted_by(&self, countdown: &Arc<Countdown>) -> bool {
+        let is_same = |own| Arc::ptr_eq(own, countdown);
+        self.countdown.as_ref().is_some_and(is_same)
+    }
+
+    /// Calls `done`. If it panics, the thread continues with the next request: the panic is an error of
+    /// the function, not of the device.
     fn finish(&mut self, result: Result<()>) {
-        // The completion is counted when `_counted` is dropped, even if `done` panics.
-        let _counted = self.countdown.take().map(Counted);
-        match self.operation.take() {
+        let operation = self.operation.take();
+        let done = AssertUnwindSafe(|| match operation {
             Some(Operation::Read(operation)) => operation.complete(result),
             Some(Operation::Write(operation)) => operation.complete(result),
             None => {}
+        });
+        if catch_unwind(done).is_err() {
+            let offset_bytes = self.offset_bytes;
+            tracing::error!(offset_bytes, "the end of a device request panicked");
         }
-    }
-}
-
-/// Counts a completion when it is dropped.
-struct Counted(Arc<Countdown>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.count();
+        if let Some(countdown) = self.countdown.take() {
+            countdown.count();
+        }
     }
 }
 
@@ -315,18 +321,18 @@ impl Countdown {
     /// Waits until all requests are complete.
     ///
     /// # Errors
-    /// [`Error::Deadline`].
-    pub(crate) fn wait(&self, deadline: Option<Duration>) -> Result<()> {
-        let end = deadline.and_then(|deadline| Instant::now().checked_add(deadline));
+    /// [`Error::Deadline`] if none of them completes for `timeout`.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         let mut left = self.left.lock();
         while *left > 0 {
-            match end {
-                None => self.none_left.wait(&mut left),
-                Some(end) => {
-                    if self.none_left.wait_until(&mut left, end).timed_out() && *left > 0 {
-                        return Err(Error::Deadline(deadline.unwrap_or_default()));
-                    }
-                }
+            let Some(timeout) = timeout else {
+                self.none_left.wait(&mut left);
+                continue;
+            };
+            let before = *left;
+            let waited = self.none_left.wait_for(&mut left, timeout);
+            if waited.timed_out() && *left == before {
+                return Err(Error::Deadline(timeout));
             }
         }
         Ok(())

@@ -8,16 +8,23 @@
 //! 2. An [`InFlight`] is in `in_flight` from before its submission until its completion. A ring that is
 //!    dropped earlier waits for its requests; if they do not complete, it leaks them.
 //! 3. At most one submission for each [`InFlight`] exists, so the submission queue has room for all.
+//! 4. A ring that has failed is not entered again. Therefore the kernel never reads the submissions that it
+//!    has not taken, whose requests have ended.
+//!
+//! If the kernel refuses to wait, the ring has failed. The head of the submission queue shows which
+//! submissions the kernel has taken. The requests of the others end with the error. Those that it has taken
+//! stay in flight until their completions appear in the ring, which is then polled.
 #![allow(unsafe_code, reason = "passes pointers to the kernel")]
 
 use crate::request::Request;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The maximum number of parts of a submission (`UIO_MAXIOV`).
 const MAX_PARTS: usize = 1024;
@@ -25,8 +32,11 @@ const MAX_PARTS: usize = 1024;
 /// The key of the submission that waits for the wake-up event.
 const WAKE_KEY: u64 = u64::MAX;
 
-/// The time for which a dropped ring waits for its requests.
+/// The time for which a dropped ring waits for the next completion of a request.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The time between two looks at the completions of a ring that has failed.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A ring whose requests are all for one file. One thread uses it at a time.
 pub(crate) struct Ring {
@@ -34,6 +44,9 @@ pub(crate) struct Ring {
     file: Arc<OwnedFd>,
     in_flight: Vec<Option<InFlight>>,
     free: Vec<usize>,
+    /// The keys of the submissions that the kernel has not taken, in order.
+    unsubmitted: VecDeque<u64>,
+    has_failed: bool,
     /// An event that ends a wait.
     wake: Option<Wake>,
 }
@@ -96,6 +109,8 @@ impl Ring {
             file: Arc::clone(file),
             in_flight: (0..depth).map(|_| None).collect(),
             free: (0..depth).rev().collect(),
+            unsubmitted: VecDeque::new(),
+            has_failed: false,
             wake: None,
         })
     }
@@ -110,7 +125,7 @@ impl Ring {
 
     /// Returns how many more requests the ring takes.
     pub(crate) fn room(&self) -> usize {
-        self.free.len()
+        if self.has_failed { 0 } else { self.free.len() }
     }
 
     /// Returns whether no request is in flight.
@@ -156,25 +171,33 @@ impl Ring {
         } else {
             squeue::Flags::empty()
         };
-        self.add(&entry.user_data(index as u64).flags(flags));
+        self.add(&entry.flags(flags), index as u64);
     }
 
-    fn add(&mut self, entry: &squeue::Entry) {
+    fn add(&mut self, entry: &squeue::Entry, key: u64) {
+        let entry = entry.clone().user_data(key);
         // SAFETY: by invariant 1 the pointers of `entry` are valid until its completion is taken.
-        let added = unsafe { self.uring.submission().push(entry) };
+        let added = unsafe { self.uring.submission().push(&entry) };
         added.expect("by invariant 3 the submission queue has room");
+        self.unsubmitted.push_back(key);
     }
 
     /// Submits the requests that were added, waits until at least one has completed (or the wake-up event
     /// occurs, or `timeout` has passed), and appends the completed ones to `finished`.
     ///
     /// # Errors
-    /// The kernel refuses to wait.
+    /// The kernel refuses to wait. The requests that it has not taken are then in `finished` with this error.
+    /// All later calls succeed, and return after a short time.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
         finished: &mut Vec<Finished>,
     ) -> io::Result<()> {
+        if self.has_failed {
+            std::thread::sleep(POLL_INTERVAL);
+            self.take(finished);
+            return Ok(());
+        }
         self.arm_wake();
         let timespec = timeout.map(types::Timespec::from);
         let mut args = types::SubmitArgs::new();
@@ -182,13 +205,40 @@ impl Ring {
             args = args.timespec(timespec);
         }
         let waited = self.uring.submitter().submit_with_args(1, &args);
-        match waited.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)) {
+        let left = self.uring.submission().len();
+        self.unsubmitted.drain(..self.unsubmitted.len() - left);
+        let waited = match waited.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        {
             // EBUSY and EAGAIN: take completions first, then submit the rest.
-            Ok(_) | Err(Errno::INTR | Errno::TIME | Errno::BUSY | Errno::AGAIN) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+            Ok(_) | Err(Errno::INTR | Errno::TIME | Errno::BUSY | Errno::AGAIN) => Ok(()),
+            Err(errno) => {
+                self.fail(errno, finished);
+                Err(errno.into())
+            }
+        };
         self.take(finished);
-        Ok(())
+        waited
+    }
+
+    /// Ends the requests that the kernel has not taken with the error `errno`.
+    fn fail(&mut self, errno: Errno, finished: &mut Vec<Finished>) {
+        self.has_failed = true;
+        for key in std::mem::take(&mut self.unsubmitted) {
+            if key != WAKE_KEY {
+                finished.push(self.finish(key, Err(errno.into())));
+            }
+        }
+    }
+
+    /// Removes the request `key`, which has ended.
+    fn finish(&mut self, key: u64, result: io::Result<()>) -> Finished {
+        let index = usize::try_from(key).expect("a key is an index");
+        let flight = self.in_flight[index].take().expect("it is in flight");
+        self.free.push(index);
+        Finished {
+            request: flight.request,
+            result,
+        }
     }
 
     fn arm_wake(&mut self) {
@@ -199,7 +249,7 @@ impl Ring {
             let fd = types::Fd(wake.event.as_raw_fd());
             let readable = u32::try_from(libc::POLLIN).unwrap_or(1);
             let entry = opcode::PollAdd::new(fd, readable).build();
-            self.add(&entry.user_data(WAKE_KEY));
+            self.add(&entry, WAKE_KEY);
         }
     }
 
@@ -222,15 +272,11 @@ impl Ring {
             let index = usize::try_from(key).expect("a key is an index");
             let flight = self.in_flight[index].as_mut().expect("it is in flight");
             match flight.advance(result) {
-                None => self.start(index),
-                Some(result) => {
-                    let flight = self.in_flight[index].take().expect("it is in flight");
-                    self.free.push(index);
-                    finished.push(Finished {
-                        request: flight.request,
-                        result,
-                    });
+                None if self.has_failed => {
+                    finished.push(self.finish(key, Err(Errno::IO.into())));
                 }
+                None => self.start(index),
+                Some(result) => finished.push(self.finish(key, result)),
             }
         }
     }
@@ -290,14 +336,20 @@ fn write_parts(slices: &[IoSlice<'_>]) -> Vec<libc::iovec> {
 impl Drop for Ring {
     fn drop(&mut self) {
         let mut finished = Vec::new();
+        let mut end = Instant::now() + CLOSE_TIMEOUT;
         while !self.is_idle() {
-            let before = finished.len();
-            let waited = self.wait(Some(CLOSE_TIMEOUT), &mut finished);
-            if waited.is_err() || finished.len() == before {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 // The kernel may still write to the buffers.
                 std::mem::forget(std::mem::take(&mut self.in_flight));
                 self.free.clear();
                 break;
+            }
+            let before = finished.len();
+            // A ring that has failed still passes on the completions.
+            let _ = self.wait(Some(left), &mut finished);
+            if finished.len() > before {
+                end = Instant::now() + CLOSE_TIMEOUT;
             }
         }
         finished.into_iter().for_each(Finished::complete);
@@ -312,3 +364,6 @@ impl Debug for Ring {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

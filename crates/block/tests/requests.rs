@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use larder_block::{
@@ -122,7 +123,7 @@ fn written_buffers_are_read_back() {
 #[test]
 fn request_of_more_buffers_than_a_system_call_takes_is_complete() {
     each_back_end(PAGES * PAGE, |file, device| {
-        let parts: Vec<std::sync::Arc<[u8]>> = (0..2500_usize)
+        let parts: Vec<Arc<[u8]>> = (0..2500_usize)
             .map(|part| vec![byte(part); part % 7].into())
             .collect();
         let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
@@ -302,4 +303,39 @@ fn direct_device_performs_aligned_and_other_requests() {
         result.unwrap();
         assert!(bytes == expected(at, bytes.len()), "at {at}");
     }
+}
+
+#[test]
+fn panic_at_the_end_of_a_request_affects_no_other_request() {
+    each_back_end(PAGE, |_, device| {
+        let panicking = || Request::read(vec![0; 1], 0, |_, _| panic!("at the end of a request"));
+        device.submit(vec![panicking()]);
+        device.perform(vec![panicking()], None).unwrap();
+        let (sender, receiver) = channel();
+        device.submit(vec![panicking(), read(&sender, 0, PAGE, 0)]);
+        let (_, bytes, result) = receiver.recv().unwrap();
+        result.unwrap();
+        assert!(bytes == expected(0, PAGE));
+        device.submit(vec![read(&sender, 1, 1, 0)]);
+        receiver.recv().unwrap().2.unwrap();
+    });
+}
+
+#[test]
+fn request_may_drop_its_device_at_the_end() {
+    each_back_end(PAGE, |_, device| {
+        let device = Arc::new(device);
+        let (release, released) = channel::<()>();
+        let (sender, receiver) = channel();
+        let own = Arc::clone(&device);
+        let request = Request::read(vec![0; PAGE], 0, move |_, result| {
+            released.recv().unwrap();
+            drop(own);
+            sender.send(result).unwrap();
+        });
+        device.submit(vec![request]);
+        drop(device);
+        release.send(()).unwrap();
+        receiver.recv().unwrap().unwrap();
+    });
 }

@@ -1,0 +1,159 @@
+//! Engines whose file is a pipe, so that a read completes when a test writes to the pipe.
+
+use super::*;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+
+/// A time that a device that does not answer lets pass.
+const SHORT: Duration = Duration::from_millis(1);
+
+/// More requests than an engine has in flight.
+const MANY: usize = DEPTH as usize + 1;
+
+struct PipeCalls(Arc<OwnedFd>);
+
+impl Calls for PipeCalls {
+    fn perform(&self, request: Request) {
+        request.perform(
+            |bufs, _| {
+                rustix::io::readv(&self.0, bufs).unwrap();
+                Ok(())
+            },
+            |_, _| unreachable!(),
+        );
+    }
+
+    fn position_bytes(&self, _: u64) -> u64 {
+        0
+    }
+}
+
+type Outcome = (Vec<u8>, Result<()>);
+
+fn read(done: &Sender<Outcome>) -> Request {
+    let done = done.clone();
+    Request::read(vec![0; 1], 0, move |bytes, result| {
+        done.send((bytes, result)).unwrap();
+    })
+}
+
+/// Calls `test` with an engine of each kind, and the other end of its pipe.
+fn each_kind(test: impl Fn(Engine<PipeCalls>, OwnedFd)) {
+    for back_end in [BackEnd::IoUring, BackEnd::Threads] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let file = Arc::new(OwnedFd::from(reader));
+        let calls = Arc::new(PipeCalls(Arc::clone(&file)));
+        let engine = Engine::new(calls, &file, false, Some(back_end));
+        if engine.back_end() == back_end {
+            test(engine, writer.into());
+        } else {
+            println!("skipped: {back_end} is not available");
+        }
+    }
+}
+
+/// Performs a read that is in flight when the thread stops waiting for it.
+fn give_up(engine: &Engine<PipeCalls>) -> Receiver<Outcome> {
+    let mut timeout = SHORT;
+    loop {
+        let (sender, receiver) = channel();
+        let performed = engine.perform(vec![read(&sender)], Some(timeout));
+        assert!(
+            matches!(performed, Err(Error::Deadline(_))),
+            "{performed:?}"
+        );
+        match receiver.try_recv() {
+            // No thread has started the read in this time.
+            Ok((_, Err(Error::Cancelled))) => timeout *= 2,
+            outcome => {
+                outcome.unwrap_err();
+                return receiver;
+            }
+        }
+    }
+}
+
+#[test]
+fn late_answer_completes_the_request() {
+    each_kind(|engine, writer| {
+        let late = give_up(&engine);
+        rustix::io::write(&writer, b"x").unwrap();
+        let (bytes, result) = late.recv().unwrap();
+        result.unwrap();
+        assert_eq!(bytes, b"x");
+    });
+}
+
+#[test]
+fn requests_that_are_not_started_are_cancelled_at_the_deadline() {
+    each_kind(|engine, writer| {
+        let (sender, receiver) = channel();
+        let reads = (0..MANY).map(|_| read(&sender)).collect();
+        drop(sender);
+        let performed = engine.perform(reads, Some(SHORT));
+        assert!(
+            matches!(performed, Err(Error::Deadline(_))),
+            "{performed:?}"
+        );
+        let cancelled: Vec<_> = receiver.try_iter().collect();
+        assert!(!cancelled.is_empty());
+        for (_, result) in cancelled {
+            assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+        }
+        // Completes the others.
+        rustix::io::write(&writer, &[b'x'; MANY]).unwrap();
+        assert!(receiver.iter().all(|(_, result)| result.is_ok()));
+    });
+}
+
+#[test]
+fn drop_of_an_engine_leaves_requests_in_flight() {
+    each_kind(|engine, writer| {
+        let late = give_up(&engine);
+        drop(engine);
+        assert!(matches!(
+            late.recv_timeout(Duration::ZERO),
+            Err(RecvTimeoutError::Timeout)
+        ));
+        rustix::io::write(&writer, b"x").unwrap();
+        late.recv().unwrap().1.unwrap();
+    });
+}
+
+#[test]
+fn thread_performs_requests_after_the_failure_of_its_ring() {
+    each_kind(|engine, writer| {
+        let Kind::IoUring { rings, .. } = &engine.kind else {
+            return;
+        };
+        rings.lock()[0].break_descriptor();
+        let (sender, receiver) = channel();
+        let performed = engine.perform(vec![read(&sender)], None);
+        assert!(matches!(performed, Err(Error::Wait(_))), "{performed:?}");
+        let (_, result) = receiver.try_recv().unwrap();
+        assert!(matches!(result, Err(Error::Io { .. })), "{result:?}");
+
+        rustix::io::write(&writer, b"x").unwrap();
+        engine.perform(vec![read(&sender)], None).unwrap();
+        receiver.try_recv().unwrap().1.unwrap();
+    });
+}
+
+#[test]
+fn background_thread_with_a_failed_ring_ends_all_requests() {
+    each_kind(|engine, _writer| {
+        let Some(ring) = engine.kind.ring() else {
+            return;
+        };
+        ring.break_descriptor();
+        let (sender, receiver) = channel();
+        engine
+            .queue
+            .push((0..MANY).map(|_| read(&sender)).collect());
+        assert_eq!(engine.queue.missing_threads(1), 1);
+        run_ring(ring, &engine.queue, &*engine.calls);
+        let outcomes: Vec<_> = receiver.try_iter().collect();
+        assert_eq!(outcomes.len(), MANY);
+        assert!(outcomes.iter().all(|(_, result)| result.is_err()));
+        assert!(!engine.queue.has_threads() && !engine.queue.state.lock().is_closed);
+    });
+}
