@@ -109,3 +109,12 @@ pub fn gathered_bytes(bufs: &[IoSlice<'_>]) -> u64 {
 pub fn total_bytes(bufs: &[IoSliceMut<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
+
+/// Copies `bytes` to `bufs`, in order.
+pub(crate) fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>]) {
+    for buf in bufs {
+        let (part, rest) = bytes.split_at(buf.len());
+        buf.copy_from_slice(part);
+        bytes = rest;
+    }
+}

@@ -117,9 +117,13 @@ impl BlockDevice for CountingDevice {
         self.inner.submit(requests);
     }
 
-    fn perform(&self, mut requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+    fn perform(&self, mut requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         self.count_requests(&mut requests);
-        self.inner.perform(requests, deadline)
+        self.inner.perform(requests, timeout)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.inner.timeout()
     }
 
     fn back_end(&self) -> BackEnd {

@@ -52,18 +52,25 @@ pub trait BlockDevice: Debug + Send + Sync {
         perform_blocking(self, requests);
     }
 
-    /// Performs `requests` and returns when all are complete. If `deadline` passes first, returns an error,
-    /// and the requests complete later.
+    /// Performs `requests` and returns when all are complete. If none of them completes for `timeout`,
+    /// returns an error. Requests that the device has not started are then cancelled, if possible. The others
+    /// complete later, if at all.
     ///
     /// The default submits them and waits. A device that performs requests in [`BlockDevice::submit`]
-    /// disregards the deadline.
+    /// disregards the timeout.
     ///
     /// # Errors
     /// [`Error::Deadline`], [`Error::Wait`]. The result of a request is passed to its own `done`.
-    fn perform(&self, mut requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+    fn perform(&self, mut requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         let countdown = Countdown::of(&mut requests);
         self.submit(requests);
-        countdown.wait(deadline)
+        countdown.wait(timeout)
+    }
+
+    /// Returns the time after which a thread stops waiting for the device, or `None` if threads wait for
+    /// ever. The layers above use it for their own waits.
+    fn timeout(&self) -> Option<Duration> {
+        None
     }
 
     /// Returns how [`BlockDevice::submit`] and [`BlockDevice::perform`] perform requests.
@@ -173,7 +180,7 @@ pub fn divided(
 /// and returns when all are complete.
 ///
 /// # Errors
-/// The first error. Any of the bytes may then have been written.
+/// The first error, or [`Error::Deadline`] if no write completes for [`BlockDevice::timeout`]. Any of the bytes may then have been written.
 pub fn write_all<B: WriteBuffers>(
     device: &dyn BlockDevice,
     writes: impl IntoIterator<Item = (u64, B)>,
@@ -187,7 +194,7 @@ pub fn write_all<B: WriteBuffers>(
             }
         })
     });
-    device.perform(requests.collect(), None)?;
+    device.perform(requests.collect(), device.timeout())?;
     let failure = failure.lock().take();
     failure.map_or(Ok(()), Err)
 }

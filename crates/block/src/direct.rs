@@ -13,7 +13,7 @@
 //! parts of one block do not undo each other's writes. Nothing else takes the lock. A write of a whole block
 //! and a write of a part of it touch the same bytes, so the callers must serialize them.
 
-use crate::buffers::AlignedBytes;
+use crate::buffers::{AlignedBytes, scatter};
 use crate::lock::Access;
 use crate::{
     BackEnd, BlockDevice, FileDevice, FileRange, Request, Result, accepted, check_range,
@@ -177,15 +177,6 @@ fn aligned(mut request: Request) -> Request {
     }
 }
 
-/// Copies `bytes` to `bufs`, in order.
-fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>]) {
-    for buf in bufs {
-        let (part, rest) = bytes.split_at(buf.len());
-        buf.copy_from_slice(part);
-        bytes = rest;
-    }
-}
-
 /// Copies `bufs`, in order, to `bytes`.
 fn gather(bufs: &[IoSlice<'_>], mut bytes: &mut [u8]) {
     for buf in bufs {
@@ -257,11 +248,11 @@ impl BlockDevice for DirectDevice {
         perform_blocking(self, others);
     }
 
-    fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         waiting::check();
         let (direct, others) = self.divide(requests);
         perform_blocking(self, others);
-        self.file.engine().perform(direct, deadline)
+        self.file.engine().perform(direct, timeout)
     }
 
     fn back_end(&self) -> BackEnd {

@@ -211,12 +211,12 @@ impl BlockDevice for FileDevice {
         self.engine.submit(requests);
     }
 
-    fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         waiting::check();
         let requests = accepted(requests, |at, len, write| {
             self.check_request(at, len, write)
         });
-        self.engine.perform(requests, deadline)
+        self.engine.perform(requests, timeout)
     }
 
     fn back_end(&self) -> BackEnd {

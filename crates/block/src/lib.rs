@@ -11,12 +11,14 @@
 //! | [`MemoryDevice`] | a vector | tests, images made in memory |
 //! | [`RemapDevice`] | another device, with some blocks redirected to other blocks of it | journal recovery without writing |
 //! | [`ThreadedDevice`] | another device, whose blocking calls are made by threads | devices without requests of their own |
+//! | [`DeadlineDevice`] | another device; a wait for it ends after a time | every mount |
 //! | [`CountingDevice`] | another device, with reads and bytes counted | statistics |
 
 mod back_end;
 mod buffers;
 mod calls;
 mod counting;
+mod deadline;
 mod device;
 mod direct;
 mod engine;
@@ -35,6 +37,7 @@ mod waiting;
 pub use back_end::{BackEnd, UnknownBackEnd};
 pub use buffers::{AlignedBytes, ReadBuffers, WriteBuffers, gathered_bytes, total_bytes};
 pub use counting::{CountingDevice, IoCounts};
+pub use deadline::DeadlineDevice;
 pub use device::{BlockDevice, accepted, check_range, divided, perform_blocking, write_all};
 pub use direct::DirectDevice;
 pub use error::{Error, Result};

@@ -152,11 +152,15 @@ impl BlockDevice for RemapDevice {
         perform_blocking(self, redirected);
     }
 
-    fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         let is_redirected = |at, len| !self.touched(at, len).is_empty();
         let (redirected, others) = divided(requests, is_redirected);
         perform_blocking(self, redirected);
-        self.inner.perform(others, deadline)
+        self.inner.perform(others, timeout)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.inner.timeout()
     }
 
     fn back_end(&self) -> BackEnd {

@@ -59,8 +59,15 @@ impl BlockDevice for ThreadedDevice {
         self.engine.submit(requests);
     }
 
-    fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
-        self.inner.perform(requests, deadline)
+    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
+        if timeout.is_none() {
+            // Calls of this thread are faster than those of others, but this thread could not stop waiting.
+            return self.inner.perform(requests, None);
+        }
+        let requests = accepted(requests, |at, len, _| {
+            check_range(self.size_bytes(), at, len)
+        });
+        self.engine.perform(requests, timeout)
     }
 
     fn back_end(&self) -> BackEnd {

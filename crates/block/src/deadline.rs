@@ -1,0 +1,111 @@
+//! A device for which no reader waits for ever.
+//!
+//! Model: the timeout of a command to a SCSI or `NVMe` device. Linux aborts such a command, and then resets the
+//! device, until the memory of the command is free. A program cannot do this: when a reader stops waiting, the
+//! device may still write to the memory of the read. Therefore a request owns its memory, and keeps it until
+//! the device answers, if ever.
+//!
+//! A read by a blocking call fills the memory of the caller, which a request cannot own. It is performed as a
+//! request in memory of its own, and copied. Callers that read much pass requests with their own buffers to
+//! [`BlockDevice::perform`], with the timeout of [`BlockDevice::timeout`].
+//!
+//! These calls wait as long as the inner device does:
+//!
+//! - Flushes. The host may rightly need many minutes to write all that it has cached of a file to a slow
+//!   disk, and does not report progress. If the disk stops answering, the host's own timeout ends the flush.
+//! - Writes by blocking calls, and discards.
+
+use crate::buffers::scatter;
+use crate::{BackEnd, BlockDevice, Error, Request, Result, check_range, total_bytes, waiting};
+use parking_lot::Mutex;
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A device whose reads fail with [`Error::Deadline`] if another device does not answer in time.
+#[derive(Debug)]
+pub struct DeadlineDevice {
+    inner: Arc<dyn BlockDevice>,
+    timeout: Duration,
+}
+
+impl DeadlineDevice {
+    /// Creates a device whose reads from `inner` end after `timeout`.
+    ///
+    /// `inner` must perform requests on other threads or by `io_uring`. With [`BackEnd::Calls`], reads do
+    /// not end early.
+    #[must_use]
+    pub fn new(inner: Arc<dyn BlockDevice>, timeout: Duration) -> Self {
+        Self { inner, timeout }
+    }
+
+    /// Returns `len_bytes` bytes at `offset_bytes`.
+    fn read(&self, len_bytes: u64, offset_bytes: u64) -> Result<Vec<u8>> {
+        waiting::check();
+        // Before the memory is allocated.
+        check_range(self.size_bytes(), offset_bytes, len_bytes)?;
+        let bytes = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
+        let answer = Arc::new(Mutex::new(Err(Error::Cancelled)));
+        let answered = Arc::clone(&answer);
+        let request = Request::read(bytes, offset_bytes, move |bytes, result| {
+            *answered.lock() = result.map(|()| bytes);
+        });
+        self.inner.perform(vec![request], Some(self.timeout))?;
+        let mut answer = answer.lock();
+        std::mem::replace(&mut *answer, Err(Error::Cancelled))
+    }
+}
+
+impl BlockDevice for DeadlineDevice {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        let bytes = self.read(buf.len() as u64, offset_bytes)?;
+        buf.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        let bytes = self.read(total_bytes(bufs), offset_bytes)?;
+        scatter(&bytes, bufs);
+        Ok(())
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        self.inner.submit(requests);
+    }
+
+    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
+        self.inner.perform(requests, timeout)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.timeout)
+    }
+
+    fn back_end(&self) -> BackEnd {
+        self.inner.back_end()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        self.inner.write_at(buf, offset_bytes)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        self.inner.write_vectored_at(bufs, offset_bytes)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        self.inner.discard(offset_bytes, len_bytes)
+    }
+}
