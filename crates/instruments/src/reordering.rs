@@ -56,11 +56,27 @@ impl ReorderingDevice {
         }
     }
 
-    /// Does not answer requests whose first byte is in `bytes`, until the device is dropped.
+    /// Does not answer requests whose first byte is in `bytes`, until [`ReorderingDevice::answer`] or
+    /// until the device is dropped.
     #[must_use]
     pub fn with_silence(self, bytes: Range<u64>) -> Self {
-        self.shared.state.lock().silent.push(bytes);
+        self.silence(bytes);
         self
+    }
+
+    /// Does not answer later requests whose first byte is in `bytes`, as
+    /// [`ReorderingDevice::with_silence`].
+    pub fn silence(&self, bytes: Range<u64>) {
+        self.shared.state.lock().silent.push(bytes);
+    }
+
+    /// Performs the requests that were not answered, and all later ones.
+    pub fn answer(&self) {
+        let mut state = self.shared.state.lock();
+        state.silent.clear();
+        let unanswered = std::mem::take(&mut state.unanswered);
+        state.waiting.extend(unanswered);
+        self.shared.changed.notify_all();
     }
 
     /// Holds all requests if `is_held` is true. Otherwise releases the held requests, and performs
