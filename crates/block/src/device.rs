@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An array of bytes that threads can share, and that may be writable.
 ///
@@ -71,6 +71,11 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// ever. The layers above use it for their own waits.
     fn timeout(&self) -> Option<Duration> {
         None
+    }
+
+    /// Returns when a wait that begins now ends, by [`BlockDevice::timeout`].
+    fn deadline(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.timeout()?)
     }
 
     /// Returns how [`BlockDevice::submit`] and [`BlockDevice::perform`] perform requests.

@@ -74,7 +74,7 @@ fn read(pages: &PageCache, index: u64, failures: &AtomicU32) -> bool {
                 return false;
             }
             Entry::Busy(wait) => {
-                if let Some(page) = wait.wait() {
+                if let Some(page) = wait.wait(None).unwrap() {
                     check_bytes(&page, index);
                     return false;
                 }
@@ -145,7 +145,11 @@ fn take_marker(pages: &PageCache) -> bool {
     match pages.get_or_insert(key(1)) {
         Entry::Uptodate(page) => page.take_marker(),
         Entry::Busy(wait) => {
-            wait.take_marker() || wait.wait().is_some_and(|page| page.take_marker())
+            wait.take_marker()
+                || wait
+                    .wait(None)
+                    .unwrap()
+                    .is_some_and(|page| page.take_marker())
         }
         Entry::New(_) | Entry::Full => false,
     }
@@ -256,7 +260,7 @@ fn change(pages: &PageCache, value: u64) -> bool {
                 page.set_dirty();
                 return true;
             }
-            Lock::Busy(wait) => drop(wait.wait()),
+            Lock::Busy(wait) => drop(wait.wait(None)),
             Lock::Pinned => unreachable!("never given up"),
             Lock::Absent => return false,
         }

@@ -14,11 +14,23 @@ mod imp {
         Ordering::{AcqRel, Acquire, Relaxed, Release},
     };
     pub use std::thread;
+    use std::time::Instant;
 
     /// Waits for `condvar`, and releases the lock meanwhile.
     pub fn wait<'a, T>(condvar: &Condvar, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         condvar.wait(&mut guard);
         guard
+    }
+
+    /// Waits for `condvar` until `end`, and releases the lock meanwhile. Also returns whether the time has
+    /// passed.
+    pub fn wait_until<'a, T>(
+        condvar: &Condvar,
+        mut guard: MutexGuard<'a, T>,
+        end: Instant,
+    ) -> (MutexGuard<'a, T>, bool) {
+        let is_late = condvar.wait_until(&mut guard, end).timed_out();
+        (guard, is_late)
     }
 }
 
@@ -30,6 +42,7 @@ mod imp {
     };
     pub use shuttle::sync::{Condvar, MutexGuard};
     pub use shuttle::thread;
+    use std::time::Instant;
 
     /// Returns the number of the calling thread.
     pub fn thread_number() -> usize {
@@ -60,6 +73,15 @@ mod imp {
     /// Waits for `condvar`, and releases the lock meanwhile.
     pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         condvar.wait(guard).unwrap()
+    }
+
+    /// Waits for `condvar`. No time passes in the model.
+    pub fn wait_until<'a, T>(
+        condvar: &Condvar,
+        guard: MutexGuard<'a, T>,
+        _end: Instant,
+    ) -> (MutexGuard<'a, T>, bool) {
+        (wait(condvar, guard), false)
     }
 
     /// The backoff of a spinning thread. It yields to the other threads, because the thread would otherwise

@@ -14,6 +14,7 @@
 use crate::sync::{self, Condvar, Mutex};
 use crate::table::{Slot, State};
 use crossbeam_utils::CachePadded;
+use std::time::Instant;
 
 /// The number of queues.
 const QUEUES: usize = 64;
@@ -42,13 +43,28 @@ impl WaitQueues {
         &self.queues[index as usize % QUEUES]
     }
 
-    /// Parks while `slot` has the entry that was in the state `seen`, and the entry is busy.
-    pub(crate) fn wait<const W: usize>(&self, slot: &Slot<W>, index: u32, seen: State) {
+    /// Parks while `slot` has the entry that was in the state `seen`, and the entry is busy. Returns false
+    /// if this is still the case at `end`.
+    pub(crate) fn wait<const W: usize>(
+        &self,
+        slot: &Slot<W>,
+        index: u32,
+        seen: State,
+        end: Option<Instant>,
+    ) -> bool {
         let queue = self.queue(index);
         let mut guard = queue.holders.lock();
+        let mut is_late = false;
         while slot.announce_waiter(seen) {
-            guard = sync::wait(&queue.woken, guard);
+            if is_late {
+                return false;
+            }
+            (guard, is_late) = match end {
+                None => (sync::wait(&queue.woken, guard), false),
+                Some(end) => sync::wait_until(&queue.woken, guard, end),
+            };
         }
+        true
     }
 
     /// Parks until the entry in `slot` has no pins except those of threads in this function. The caller

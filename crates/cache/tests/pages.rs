@@ -264,7 +264,7 @@ fn read(pages: &PageCache, key: PageKey, device: impl Fn(&mut NewPage) -> bool) 
         match pages.get_or_insert(key) {
             Entry::Uptodate(page) => return check(&page),
             Entry::Busy(wait) => {
-                if let Some(page) = wait.wait() {
+                if let Some(page) = wait.wait(None).unwrap() {
                     return check(&page);
                 }
             }

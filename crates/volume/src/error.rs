@@ -71,6 +71,22 @@ impl Error {
         matches!(self, Self::Ext4(larder_ext4::Error::NoSpace))
     }
 
+    /// Returns whether a thread stopped waiting for the device.
+    pub(crate) fn is_deadline(&self) -> bool {
+        use larder_block::Error::Deadline;
+        use larder_ext4::Error::{Device, Unreadable};
+        matches!(
+            self,
+            Self::Ext4(
+                Device(Deadline(_))
+                    | Unreadable {
+                        source: Deadline(_),
+                        ..
+                    }
+            )
+        )
+    }
+
     /// Returns the errno with which a system call would report the error.
     #[must_use]
     pub fn errno(&self) -> Errno {

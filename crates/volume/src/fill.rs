@@ -62,7 +62,7 @@ impl PageFiller {
     }
 
     /// Fills `bytes` of `pages` from `offset_bytes` of the device.
-    pub(crate) fn fill_from<P: DerefMut<Target = [u8]>>(
+    fn fill_from<P: DerefMut<Target = [u8]>>(
         &self,
         offset_bytes: u64,
         inode: &Inode,
@@ -72,13 +72,21 @@ impl PageFiller {
         let newer = Newer::find(&self.inodes.fs, bytes.clone(), offset_bytes);
         let mut buffers: Vec<_> = slices(pages, bytes).map(IoSliceMut::new).collect();
         let read = self.device.read_vectored_at(&mut buffers, offset_bytes);
-        read.map_err(|source| {
-            let block = FsBlock(offset_bytes >> self.inodes.block_size_log2());
-            let place = Place::Block(block, inode.ino());
-            Error::Unreadable { place, source }
-        })?;
+        read.map_err(|source| self.unreadable(offset_bytes, inode, source))?;
         newer.put(pages);
         Ok(())
+    }
+
+    /// Returns the error of a read of `inode` that failed at `offset_bytes` of the device.
+    pub(crate) fn unreadable(
+        &self,
+        offset_bytes: u64,
+        inode: &Inode,
+        source: larder_block::Error,
+    ) -> crate::Error {
+        let block = FsBlock(offset_bytes >> self.inodes.block_size_log2());
+        let place = Place::Block(block, inode.ino());
+        Error::Unreadable { place, source }.into()
     }
 
     /// Fills the bytes of `pages` after the end of the file with zeros, if the volume is open for

@@ -361,6 +361,21 @@ impl Live<'_> {
         run(&self.peek()?)
     }
 
+    /// Locks the mapping for a change. The caller must hold what the change needs besides.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`](larder_block::Error::Deadline) if a read of the file does not end.
+    pub(crate) fn change_mapping(&self) -> Result<RwLockWriteGuard<'_, ()>> {
+        let map = &self.inode.map;
+        let buffers = &self.inodes.caches.buffers;
+        match buffers.timeout() {
+            None => Ok(map.write()),
+            Some(timeout) => map
+                .try_write_for(timeout)
+                .ok_or_else(|| buffers.timed_out().into()),
+        }
+    }
+
     /// Returns whether the page cache has content in `bytes` that is not on the device.
     pub(crate) fn is_dirty_in(&self, bytes: Range<u64>) -> bool {
         let log2 = self.inodes.block_size_log2();

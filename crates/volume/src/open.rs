@@ -9,7 +9,8 @@ use crate::write::Writer;
 use crate::write_back::WriteBack;
 use crate::{DataMode, Error, ErrorsMode, JournalState, OpenOptions, Result, Tables};
 use larder_block::{
-    BackEnd, BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange, ThreadedDevice,
+    BackEnd, BlockDevice, CountingDevice, DeadlineDevice, DirectDevice, FileDevice, FileRange,
+    ThreadedDevice,
 };
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
@@ -79,9 +80,10 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     } else {
         policy
     };
-    let device = match device.back_end() {
-        BackEnd::Calls => Arc::new(ThreadedDevice::new(device)),
-        BackEnd::IoUring | BackEnd::Threads => device,
+    let device = match (device.back_end(), options.device_timeout) {
+        (BackEnd::Calls, _) => Arc::new(ThreadedDevice::new(device)),
+        (_, None) => device,
+        (_, Some(timeout)) => Arc::new(DeadlineDevice::new(device, timeout)),
     };
     let counting = Arc::new(CountingDevice::new(device));
     let replayed = replayed(Arc::clone(&counting) as _, options)?;

@@ -6,6 +6,7 @@ use larder_cache::tables::Tables;
 use larder_cache::tape::Tape;
 use larder_ext4::ondisk::superblock::Superblock;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Options of [`Volume::open`](crate::Volume::open).
 #[derive(Clone, Debug)]
@@ -26,6 +27,19 @@ pub struct OpenOptions {
     /// Whether to bypass the page cache of the host (`O_DIRECT`). The host then does not cache data
     /// a second time, and does not read ahead. Default: false.
     pub direct_device: bool,
+    /// The time after which a thread stops waiting for the device, and its operation fails with
+    /// `EIO`. `None` means that threads wait for ever. Default: 3 minutes.
+    ///
+    /// The default is the longest time that Linux itself gives a disk: 30 seconds for a command
+    /// (SCSI and `NVMe`), and for SCSI five more attempts. An error of the host, which is more exact,
+    /// therefore usually comes first. The limit takes effect where the host waits without limit, such
+    /// as a network file system or a process that serves the device.
+    ///
+    /// The limit applies to all reads, to write-back and checkpoints with `direct_device`, and to
+    /// the end of the volume, which waits for reads ahead. It does not apply to syncs and to writes
+    /// that the host caches: a slow disk may rightly need longer for them. It does not apply to a
+    /// device that has only blocking calls ([`BackEnd::Calls`](larder_block::BackEnd::Calls)).
+    pub device_timeout: Option<Duration>,
     /// Whether to ignore a journal that needs recovery. No effect with `read_write`. Default:
     /// false.
     pub noload: bool,
@@ -105,6 +119,7 @@ impl Default for OpenOptions {
             readahead: "ondemand".to_owned(),
             readahead_max_bytes: 1 << 20,
             direct_device: false,
+            device_timeout: Some(Duration::from_mins(3)),
             noload: false,
             read_write: false,
             commit_seconds: 5,

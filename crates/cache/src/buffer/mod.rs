@@ -10,6 +10,10 @@
 //! If the read of a frame fails, the requested block is read alone, bypassing the cache. So a bad sector
 //! does not make its neighbours unreadable.
 //!
+//! # Silent devices
+//! A thread that waits for the device, or for another thread that reads the same frame, gives up after
+//! [`BlockDevice::timeout`].
+//!
 //! # Writing
 //! [`BufferCache::set_dirty`] and [`BufferCache::edit_dirty`] change blocks in memory only. Only one
 //! journal handle at a time calls them. The journal decides when the blocks are written to the device. It
@@ -30,7 +34,7 @@
 mod dirty;
 mod held;
 
-use crate::page::{Entry, Frames, FramesConfig, NewPage, Page, PageCache, PageKey};
+use crate::page::{Entry, Frames, FramesConfig, NewPage, Page, PageCache, PageKey, StillBusy};
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
 use dirty::DirtyBuffers;
@@ -39,6 +43,7 @@ use larder_block::BlockDevice;
 use std::io::IoSliceMut;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The number that stands for the device in keys. A cache has only one device.
 const DEVICE: u64 = 0;
@@ -139,6 +144,12 @@ impl BufferCache {
     #[must_use]
     pub fn device_size_bytes(&self) -> u64 {
         self.device.size_bytes()
+    }
+
+    /// Returns the time after which a thread stops waiting for the device, if it does.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        self.device.timeout()
     }
 
     /// Returns the contents of `block`. Reads the block from the device if it is not cached.
@@ -360,24 +371,36 @@ impl BufferCache {
         if !self.is_inside(block) {
             return Ok(self.read_alone(block)?);
         }
+        let end = self.device.deadline();
         loop {
             match self.pages.get_or_insert(frame_key(place.frame)) {
                 Entry::Uptodate(frame) => return Ok(place.buffer(frame)),
                 Entry::Busy(wait) => {
-                    if let Some(frame) = wait.wait() {
+                    let frame = wait.wait(end).map_err(|StillBusy| self.timed_out())?;
+                    if let Some(frame) = frame {
                         return Ok(place.buffer(frame));
                     }
                 }
                 Entry::Full => return Ok(self.read_alone(block)?),
                 Entry::New(mut new) => {
-                    if self.read_frame(&mut new, place.frame).is_ok() {
-                        return Ok(place.buffer(self.pages.complete(new)));
+                    match self.read_frame(&mut new, place.frame) {
+                        Ok(()) => return Ok(place.buffer(self.pages.complete(new))),
+                        // Another read would wait as long again.
+                        Err(error @ larder_block::Error::Deadline(_)) => return Err(error.into()),
+                        Err(_) => {
+                            drop(new);
+                            return Ok(self.read_alone(block)?);
+                        }
                     }
-                    drop(new);
-                    return Ok(self.read_alone(block)?);
                 }
             }
         }
+    }
+
+    /// Returns the error of a thread that has waited for the device as long as it may.
+    #[must_use]
+    pub fn timed_out(&self) -> larder_block::Error {
+        larder_block::Error::Deadline(self.timeout().unwrap_or_default())
     }
 
     /// Reads one block from the device without the cache.

@@ -12,6 +12,7 @@ use crate::table::{Found, Inserted, Layout, LockAttempt, Pin, State};
 use crate::tape::CacheKind;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A cache of pages, described in the [module](super).
 #[derive(Clone, Debug)]
@@ -68,6 +69,10 @@ pub struct PageWait<'a> {
     seen: State,
 }
 
+/// The page is still being read or changed, at the end of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StillBusy;
+
 impl<'a> PageWait<'a> {
     /// Clears the readahead marker, as [`Page::take_marker`] does, before the page is uptodate.
     #[must_use]
@@ -80,14 +85,18 @@ impl<'a> PageWait<'a> {
     /// normally because its read failed or because it was evicted meanwhile. In this case, the caller must
     /// look the page up again, and may have to read it.
     ///
+    /// # Errors
+    /// [`StillBusy`] if the page is busy at `end`.
+    ///
     /// The caller must not have a [`NewPage`]: two threads that each read a page and wait for the other
     /// thread's page would deadlock.
-    #[must_use]
-    pub fn wait(self) -> Option<Page<'a>> {
+    pub fn wait(self, end: Option<Instant>) -> Result<Option<Page<'a>>, StillBusy> {
         let frames = &*self.cache.frames;
         let slot = frames.arena.slot(self.index);
-        frames.waits.wait(slot, self.index, self.seen);
-        self.cache.pinned(self.cache.index().get_again(&self.key))
+        if !frames.waits.wait(slot, self.index, self.seen, end) {
+            return Err(StillBusy);
+        }
+        Ok(self.cache.pinned(self.cache.index().get_again(&self.key)))
     }
 }
 

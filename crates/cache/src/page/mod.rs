@@ -45,7 +45,7 @@
 //!     match pages.get_or_insert(key) {
 //!         Entry::Uptodate(page) => return Ok(page[0]),
 //!         // Another thread reads or changes the page: wait for it, then look the page up again.
-//!         Entry::Busy(wait) => drop(wait.wait()),
+//!         Entry::Busy(wait) => drop(wait.wait(None)),
 //!         Entry::New(mut page) => {
 //!             // If the read fails, `page` is dropped, which removes the page and wakes waiters.
 //!             read(&mut page)?;
@@ -80,7 +80,7 @@ mod memory;
 mod pool;
 
 pub use bytes::{LockedPage, NewPage, OwnedPage, Page, PageParts, PagesToRead};
-pub use cache::{Entry, Lock, PageCache, PageWait, ReadaheadCounts};
+pub use cache::{Entry, Lock, PageCache, PageWait, ReadaheadCounts, StillBusy};
 pub(crate) use index::PageIndex;
 pub use key::{PAGE_WORDS, PageKey, PageLayout};
 pub use pool::{Frames, FramesConfig};

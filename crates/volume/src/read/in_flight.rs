@@ -5,6 +5,7 @@
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use std::time::Instant;
 
 /// The maximum number of pages in flight is the number of pages in the cache divided by this
 /// constant. Above the maximum, the device counts as congested, and asynchronous readahead stops.
@@ -52,11 +53,22 @@ impl InFlight {
         self.pages.load(Relaxed) > self.most_pages
     }
 
-    /// Waits until no page is in flight.
-    pub(super) fn wait(&self) {
+    /// Waits until no page is in flight, or until `end`. Returns the number of pages in flight.
+    pub(super) fn wait(&self, end: Option<Instant>) -> usize {
         let mut ending = self.ending.lock();
-        while self.pages.load(Acquire) > 0 {
-            self.none_left.wait(&mut ending);
+        loop {
+            let pages = self.pages.load(Acquire);
+            if pages == 0 {
+                return 0;
+            }
+            match end {
+                None => self.none_left.wait(&mut ending),
+                Some(end) => {
+                    if self.none_left.wait_until(&mut ending, end).timed_out() {
+                        return self.pages.load(Acquire);
+                    }
+                }
+            }
         }
     }
 }

@@ -179,7 +179,7 @@ impl Reader {
         let (at, rest) = (offset_bytes + done as u64, &mut buf[done..]);
         let is_read = rest.is_empty()
             || at.is_multiple_of(self.inodes.block_bytes())
-                && self.fill_past_cache(inode, at, rest);
+                && self.fill_past_cache(inode, at, rest)?;
         if is_read {
             return Ok(());
         }
@@ -190,15 +190,21 @@ impl Reader {
 
     /// Reads from the device into `buf`. Returns false if the read failed, or if the page cache has
     /// newer content.
-    fn fill_past_cache(&self, inode: &Inode, at_bytes: u64, buf: &mut [u8]) -> bool {
+    ///
+    /// # Errors
+    /// The device does not answer. Another read would wait as long again.
+    fn fill_past_cache(&self, inode: &Inode, at_bytes: u64, buf: &mut [u8]) -> Result<bool> {
         let bytes = at_bytes..at_bytes + buf.len() as u64;
         let is_dirty =
             |table: &LiveInodes| self.inodes.in_use(table, inode.ino()).is_dirty_in(bytes);
-        !self.inodes.live.as_ref().is_some_and(is_dirty)
-            && self
-                .inodes
-                .with_mapping(inode, |inode| self.filler.fill(inode, at_bytes, &mut [buf]))
-                .is_ok()
+        if self.inodes.live.as_ref().is_some_and(is_dirty) {
+            return Ok(false);
+        }
+        let fill = |inode: &Inode| self.filler.fill(inode, at_bytes, &mut [buf]);
+        match self.inodes.with_mapping(inode, fill) {
+            Err(error) if error.is_deadline() => Err(error),
+            filled => Ok(filled.is_ok()),
+        }
     }
 
     /// Reads content that is stored in the inode (inline data). Returns false if the content is not

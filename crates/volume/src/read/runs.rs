@@ -14,6 +14,9 @@
 //! block affects only its own page. A page that cannot be read is removed from the cache. A reader
 //! that needs the page reads it again, and gets the error.
 //!
+//! If the device does not answer, a reader fails at the deadline of the device. Its request keeps the pages
+//! locked, because the device may still write to them. A late answer completes them.
+//!
 //! Locking: on a volume that is open for writing, a request holds the `map` lock of its inode until
 //! it is complete. Therefore no block is freed while it is read. Readahead does not wait for this
 //! lock, because its caller may have a page pinned, and the thread that holds the lock to change the
@@ -26,11 +29,15 @@ use crate::live::StableMapping;
 use larder_block::{Error, Priority, Request};
 use larder_cache::page::{NewPage, PagesToRead};
 use larder_ext4::Inode;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
-/// Reads runs of pages. Dropping this waits until all requests are complete.
+/// Reads runs of pages. Dropping this waits until all requests are complete, or until the deadline of the
+/// device. After the deadline, the requests keep alive what they use: their pages with the pool, the
+/// inodes and the device. If they complete, the last of them frees it.
 #[derive(Debug)]
 pub(super) struct Runs {
     filler: PageFiller,
@@ -61,6 +68,22 @@ struct PartPages {
     places: VecDeque<Place>,
 }
 
+/// The end of a request for a place of a part.
+struct Answer {
+    part: PartPages,
+    place: Place,
+    result: larder_block::Result<()>,
+}
+
+/// How the answer to a request reaches the reader that waits for it.
+enum Handover {
+    /// The request is not complete.
+    Expected,
+    Answered(Answer),
+    /// The reader does not wait any more. The request then completes the pages.
+    Left(Counted),
+}
+
 /// What all reads of a run need.
 #[derive(Clone, Debug)]
 struct PageReads {
@@ -84,6 +107,16 @@ impl Runs {
     /// Returns whether so many pages are in flight that asynchronous readahead must stop.
     pub(super) fn is_congested(&self) -> bool {
         self.in_flight.is_congested()
+    }
+
+    /// Returns when a wait for a page that begins now ends.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.filler.device.deadline()
+    }
+
+    /// Returns the error of a reader that has waited for a page until the deadline.
+    pub(super) fn timed_out(&self) -> crate::Error {
+        self.filler.inodes.caches.buffers.timed_out().into()
     }
 
     /// Starts to read consecutive pages, starting with page `first`, and returns. If another thread
@@ -161,7 +194,10 @@ impl Runs {
 
 impl Drop for Runs {
     fn drop(&mut self) {
-        self.in_flight.wait();
+        let pages = self.in_flight.wait(self.deadline());
+        if pages > 0 {
+            tracing::warn!(pages, "closed before the device has answered");
+        }
     }
 }
 
@@ -184,33 +220,51 @@ impl PageReads {
             self.filled(part).into_iter().for_each(NewPage::complete);
             return None;
         };
-        let Place {
-            bytes,
-            offset_bytes,
-        } = place.clone();
-        let newer = Newer::find(&self.filler.inodes.fs, bytes.clone(), offset_bytes);
         let counted = self.in_flight.count(part.pages.len());
         let priority = self.priority;
+        let done = |reads: Self, answer| reads.answered(answer, counted);
+        Some(self.request_for(part, place, done).with_priority(priority))
+    }
+
+    /// Returns a request that fills `place` of `part`, and then calls `done`.
+    fn request_for(
+        self,
+        mut part: PartPages,
+        place: Place,
+        done: impl FnOnce(Self, Answer) + Send + 'static,
+    ) -> Request {
+        let bytes = place.bytes.clone();
+        let offset_bytes = place.offset_bytes;
+        let newer = Newer::find(&self.filler.inodes.fs, bytes.clone(), offset_bytes);
         let read = PagesToRead::new(std::mem::take(&mut part.pages), bytes);
-        let done = move |read: PagesToRead, result: larder_block::Result<()>| {
+        Request::read(read, offset_bytes, move |read, result| {
             part.pages = read.into_pages();
-            let device = Arc::clone(&self.filler.device);
-            let requests = match result {
-                Ok(()) => {
-                    newer.put(&mut part.pages);
-                    self.request(part).into_iter().collect()
-                }
-                Err(error) => self.retried(part, &place, &error),
-            };
-            if !requests.is_empty() {
-                device.submit(requests);
+            if result.is_ok() {
+                newer.put(&mut part.pages);
             }
-            // In this order: once no page is counted, another thread may drop the volume and its
-            // device.
-            drop(device);
-            drop::<Counted>(counted);
+            let answer = Answer {
+                part,
+                place,
+                result,
+            };
+            done(self, answer);
+        })
+    }
+
+    /// Continues after an answer for which no reader waits: requests the next place, or each page after
+    /// a failure, or completes the pages.
+    fn answered(self, answer: Answer, counted: Counted) {
+        let device = Arc::clone(&self.filler.device);
+        let requests = match answer.result {
+            Ok(()) => self.request(answer.part).into_iter().collect(),
+            Err(error) => self.retried(answer.part, &answer.place, &error),
         };
-        Some(Request::read(read, offset_bytes, done).with_priority(priority))
+        if !requests.is_empty() {
+            device.submit(requests);
+        }
+        // In this order: once no page is counted, another thread may drop the volume and its device.
+        drop(device);
+        drop(counted);
     }
 
     /// Returns a request for each page of `part`, after the read of `place` failed with `error`. If
@@ -232,26 +286,62 @@ impl PageReads {
         part.pages
     }
 
-    /// Reads `part`, completes all pages but the first, and returns the first.
+    /// Reads `part`, completes all pages but the first, and returns the first. If the device does not
+    /// answer in time, the pages stay with the request, and complete with it.
     fn read(&self, mut part: PartPages) -> Result<NewPage> {
         part.zero_gaps();
-        let places = std::mem::take(&mut part.places);
-        let read = places.iter().try_for_each(|place| {
-            let bytes = place.bytes.clone();
-            self.filler
-                .fill_from(place.offset_bytes, &self.inode, bytes, &mut part.pages)
-        });
-        if let (Err(_), Some(place), true) = (&read, places.front(), part.pages.len() > 1) {
-            let mut each = part.each(place);
-            let first = each.pop_front().expect("a part has at least one page");
-            self.start(each);
-            return self.read(first);
+        while let Some(place) = part.places.pop_front() {
+            let answer = self.perform(part, place)?;
+            part = answer.part;
+            if let Err(source) = answer.result {
+                if part.pages.len() == 1 {
+                    return Err(self.unreadable(&answer.place, source));
+                }
+                let mut each = part.each(&answer.place);
+                let first = each.pop_front().expect("a part has at least one page");
+                self.start(each);
+                return self.read(first);
+            }
         }
-        read?;
         let mut pages = self.filled(part).into_iter();
         let first = pages.next().expect("a part has at least one page");
         pages.for_each(NewPage::complete);
         Ok(first)
+    }
+
+    /// Fills `place` of `part`, and waits for the answer.
+    fn perform(&self, part: PartPages, place: Place) -> Result<Answer> {
+        let handover = Arc::new(Mutex::new(Handover::Expected));
+        let (device, of_request) = (&self.filler.device, Arc::clone(&handover));
+        let own_place = place.clone();
+        let pages = part.pages.len();
+        let done = move |reads: Self, answer| {
+            let mut handover = of_request.lock();
+            match std::mem::replace(&mut *handover, Handover::Expected) {
+                Handover::Left(counted) => {
+                    drop(handover);
+                    reads.answered(answer, counted);
+                }
+                _ => *handover = Handover::Answered(answer),
+            }
+        };
+        let request = self.clone().request_for(part, place, done);
+        let performed = device.perform(vec![request], device.timeout());
+        let left = Handover::Left(self.in_flight.count(pages));
+        match (std::mem::replace(&mut *handover.lock(), left), performed) {
+            (Handover::Answered(answer), Ok(())) => Ok(answer),
+            // The answer came after the deadline, but before the reader has left.
+            (Handover::Answered(answer), Err(_)) if answer.result.is_ok() => Ok(answer),
+            (_, performed) => {
+                let error = performed.err().unwrap_or(Error::Cancelled);
+                Err(self.unreadable(&own_place, error))
+            }
+        }
+    }
+
+    fn unreadable(&self, place: &Place, source: Error) -> crate::Error {
+        let offset_bytes = place.offset_bytes;
+        self.filler.unreadable(offset_bytes, &self.inode, source)
     }
 }
 

@@ -26,11 +26,12 @@ use super::stream::{StreamRef, Streams};
 use crate::Result;
 use crate::live::key;
 use larder_block::Priority;
-use larder_cache::page::{Entry, NewPage, Page, PageCache, PageKey, PageWait};
+use larder_cache::page::{Entry, NewPage, Page, PageCache, PageKey, PageWait, StillBusy};
 use larder_ext4::{Ino, Inode};
 use larder_readahead::driver::{CachedFile, Claim, Found, Insert, Run, start_pages};
 use larder_readahead::{FileState, PageIndex, Read, Residency, Trigger, Window};
 use std::ops::Range;
+use std::time::Instant;
 
 /// The maximum number of pages that a reader reads with one device read.
 pub(crate) const BATCH_PAGES: u32 = 256;
@@ -75,6 +76,8 @@ pub(super) struct StreamedFile<'r> {
     own: OwnPages,
     /// A page that is being read for another reader or ahead, and for which this reader waits.
     in_flight: Option<PageWait<'r>>,
+    /// When this reader stops waiting for a page, once it has begun to wait for one.
+    give_up_at: Option<Instant>,
 }
 
 impl<'r> StreamedFile<'r> {
@@ -93,6 +96,7 @@ impl<'r> StreamedFile<'r> {
             runs,
             own: OwnPages::default(),
             in_flight: None,
+            give_up_at: None,
         }
     }
 
@@ -210,8 +214,20 @@ impl<'r> CachedFile for StreamedFile<'r> {
 
     fn wait(&mut self, _: PageIndex) -> Option<Found<Self::Page>> {
         if let Some(in_flight) = self.in_flight.take() {
-            // If the read of the page failed, the page was removed. This reader then tries to read it.
-            return in_flight.wait().map(found);
+            self.give_up_at = self.give_up_at.or_else(|| self.runs.deadline());
+            return match in_flight.wait(self.give_up_at) {
+                Ok(Some(page)) => {
+                    self.give_up_at = None;
+                    Some(found(page))
+                }
+                // If the read of the page failed, the page was removed. This reader then tries to read
+                // it.
+                Ok(None) => None,
+                Err(StillBusy) => Some(Found {
+                    page: Err(self.runs.timed_out()),
+                    is_marked: false,
+                }),
+            };
         }
         let OwnPages { first, pages, .. } = std::mem::take(&mut self.own);
         let complete = |page| self.pages.complete(page);

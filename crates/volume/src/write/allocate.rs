@@ -91,7 +91,7 @@ impl Writer {
         self.write_back.write_file(live)?;
         let mut reservation = self.reserve_content(live, blocks.clone())?;
         let _exclusive = live.writeback.lock();
-        let _map = live.map.write();
+        let _map = live.change_mapping()?;
         let mut allocated = Vec::new();
         let mut at = blocks.start;
         while at < blocks.end {
@@ -216,7 +216,7 @@ impl Writer {
         }
         let _reservation = self.reserve_remapping(live, &starts)?;
         let _exclusive = live.writeback.lock();
-        let _map = live.map.write();
+        let _map = live.change_mapping()?;
         let block_bytes = self.inodes.block_bytes();
         let bytes = blocks.start * block_bytes..blocks.end.saturating_mul(block_bytes);
         let page_bytes = self.inodes.page_bytes();
@@ -261,8 +261,10 @@ impl Writer {
         let allocated = self.allocate(live, self.inodes.blocks_touched(&bytes))?;
         if let Err(error) = self.convert_to_unwritten(live, self.blocks_within(&bytes)) {
             let _exclusive = live.writeback.lock();
-            let _map = live.map.write();
-            self.unmap_allocated(live, allocated);
+            // Blocks that stay allocated read as zeros.
+            if let Ok(_map) = live.change_mapping() {
+                self.unmap_allocated(live, allocated);
+            }
             return Err(error);
         }
         self.zero_edges(live, bytes)

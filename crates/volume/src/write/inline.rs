@@ -65,7 +65,7 @@ impl Writer {
     /// Moves the content from the inode to a block. The caller must hold `rw` exclusively.
     pub(super) fn outgrow_inode(&self, live: &Live<'_>) -> Result<()> {
         let _exclusive = live.writeback.lock();
-        let _map = live.map.write();
+        let _map = live.change_mapping()?;
         let (fs, block_bytes) = (self.fs(), self.inodes.block_bytes());
         let inode = live.inode()?;
         let credits = fs.map_credits(&inode, 1).saturating_add(CREDITS);

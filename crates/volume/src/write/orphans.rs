@@ -82,7 +82,7 @@ impl Writer {
             return self.delete(&live);
         }
         // The file has names, so a truncation was interrupted.
-        let _map = live.map.write();
+        let _map = live.change_mapping()?;
         let end = inode.size_bytes().div_ceil(self.inodes.block_bytes());
         self.unmap_rest(&live, end.min(FILE_BLOCKS)..FILE_BLOCKS)
     }
@@ -142,8 +142,8 @@ impl Writer {
     fn delete(&self, live: &Live<'_>) -> Result<()> {
         live.discard_content();
         let _no_write_back = live.writeback.lock();
-        let _mapping = live.map.write();
-        let deleted = self.delete_discarded(live);
+        let mapping = live.change_mapping();
+        let deleted = mapping.and_then(|_map| self.delete_discarded(live));
         if deleted.is_err() {
             live.drop_state();
         }

@@ -17,7 +17,7 @@ use super::names::check_flags;
 use crate::live::{Live, key};
 use crate::read::check_content;
 use crate::{Ino, Result};
-use larder_cache::page::{Entry, Lock, LockedPage, NewPage};
+use larder_cache::page::{Entry, Lock, LockedPage, NewPage, StillBusy};
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Error, Inode, MappingKind};
 use std::ops::{Deref, DerefMut, Range};
@@ -273,6 +273,7 @@ impl Writer {
         let pages = &self.inodes.caches.pages;
         let key = key(live.ino(), index);
         let mut rounds = 0;
+        let end = self.filler.device.deadline();
         loop {
             self.wait_written(live, index);
             match pages.lock(key, || self.is_writing(live, index)) {
@@ -285,14 +286,18 @@ impl Writer {
                 Lock::Locked(page) => return Ok(Some(OwnPage::Locked(page))),
                 Lock::Pinned => continue,
                 Lock::Busy(wait) => {
-                    drop(wait.wait());
+                    let waited = wait.wait(end);
+                    waited.map_err(|StillBusy| self.inodes.caches.buffers.timed_out())?;
                     continue;
                 }
                 Lock::Absent => {}
             }
             match pages.get_or_insert(key) {
                 Entry::Uptodate(_) => {}
-                Entry::Busy(wait) => drop(wait.wait()),
+                Entry::Busy(wait) => {
+                    let waited = wait.wait(end);
+                    waited.map_err(|StillBusy| self.inodes.caches.buffers.timed_out())?;
+                }
                 Entry::New(mut page) => {
                     if !is_whole {
                         let start_bytes = index * self.inodes.page_bytes();

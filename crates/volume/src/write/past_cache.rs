@@ -73,7 +73,7 @@ impl Writer {
         let pieces: VecDeque<_> = placed?.into();
         self.write_pieces(&pieces, writing.left(until), bytes.start)?;
 
-        let _map = live.map.write();
+        let _map = live.change_mapping()?;
         let written = Written {
             live,
             pieces,

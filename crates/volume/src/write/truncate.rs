@@ -64,7 +64,7 @@ impl Writer {
     /// after `size_bytes` in the new last block must be zero.
     fn shrink(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let _exclusive = live.writeback.lock();
-        let _map = live.map.write();
+        let _map = live.change_mapping()?;
         let blocks = size_bytes.div_ceil(self.inodes.block_bytes())..FILE_BLOCKS;
         let before = live.peek()?.size_bytes();
         self.write_tail(live, size_bytes)?;

@@ -372,7 +372,8 @@ impl WriteBack {
             match self.inodes.caches.pages.get_or_insert(key(ino, index)) {
                 Entry::Uptodate(page) => break page,
                 Entry::Busy(wait) => {
-                    if let Some(page) = wait.wait() {
+                    // A writer changes it, which does not wait for the device.
+                    if let Ok(Some(page)) = wait.wait(None) {
                         break page;
                     }
                 }
@@ -417,7 +418,7 @@ impl WriteBack {
             let is_longer = live.inode()?.size_bytes() < file.size_bytes;
             let has_times = times == Times::Written && live.has_times();
             if !file.pieces.is_empty() || is_longer || has_times {
-                locks.push(live.map.write());
+                locks.push(live.change_mapping()?);
                 to_map.push_back(Written {
                     live,
                     pieces: std::mem::take(&mut file.pieces),

@@ -1,0 +1,200 @@
+//! A device that does not answer some requests: readers fail at the deadline, and a late answer
+//! completes the pages.
+
+use larder::{Advice, Ino, NewFile, OpenOptions, Volume};
+use larder_instruments::{OverlayDevice, ReorderingDevice};
+use larder_testkit::crash::LAYOUTS;
+use larder_testkit::{Requirement, skip};
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::time::Duration;
+
+const PAGE: usize = 4096;
+const PAGES: usize = 8;
+
+/// The time after which a reader gives up, which a silent device lets pass.
+const TIMEOUT: Duration = Duration::from_millis(10);
+
+/// A time after which no reader gives up in a test.
+const LONG: Duration = Duration::from_hours(1);
+
+const NEW: NewFile = NewFile {
+    permissions: 0o600,
+    umask: 0,
+    uid: 0,
+    gid: 0,
+};
+
+/// An image with two files of equal size, whose bytes are 1 and 2.
+struct Image {
+    device: Arc<OverlayDevice>,
+    silent: Ino,
+    other: Ino,
+}
+
+impl Image {
+    fn new() -> Self {
+        let device = Arc::new(OverlayDevice::new(LAYOUTS[0].base().unwrap()));
+        let mut options = OpenOptions::default();
+        options.read_write = true;
+        let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
+        let create = |name: &[u8], byte| {
+            let ino = volume.create(Ino::ROOT, name, &NEW).unwrap().ino;
+            volume.write_at(ino, &[byte; PAGES * PAGE], 0).unwrap();
+            ino
+        };
+        let (silent, other) = (create(b"silent", 1), create(b"other", 2));
+        volume.close().unwrap();
+        Self {
+            device,
+            silent,
+            other,
+        }
+    }
+
+    /// Opens the image on a device that answers everything so far.
+    fn open(&self, timeout: Duration, read_write: bool) -> (Arc<ReorderingDevice>, Volume) {
+        let device = Arc::new(ReorderingDevice::new(Arc::clone(&self.device) as _, 1));
+        let mut options = OpenOptions::default();
+        options.device_timeout = Some(timeout);
+        options.read_write = read_write;
+        options.background = false;
+        let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
+        // Caches the inodes.
+        for ino in [self.silent, self.other] {
+            volume.metadata(ino).unwrap();
+        }
+        (device, volume)
+    }
+}
+
+fn each_mode(run: impl Fn(&Image, bool)) {
+    if skip(&["mke2fs"].map(Requirement::Tool)) {
+        return;
+    }
+    for read_write in [false, true] {
+        run(&Image::new(), read_write);
+    }
+}
+
+/// Reads a page, and checks its content.
+fn read(volume: &Volume, ino: Ino, page: usize, byte: u8) -> Result<(), Errno> {
+    let mut buf = [0; PAGE];
+    let read = volume.read_at(ino, &mut buf, (page * PAGE) as u64);
+    assert_eq!(read.map_err(|error| error.errno())?, PAGE);
+    assert_eq!(buf, [byte; PAGE]);
+    Ok(())
+}
+
+#[test]
+fn reader_of_a_silent_device_gets_eio_and_a_late_answer_completes_the_page() {
+    each_mode(|image, read_write| {
+        let (device, volume) = image.open(TIMEOUT, read_write);
+        device.silence(0..u64::MAX);
+        assert_eq!(read(&volume, image.silent, 0, 1), Err(Errno::IO));
+        assert!(device.waiting() > 0);
+        // The page is locked by the request: this reader waits for it.
+        let waiting = device.waiting();
+        assert_eq!(read(&volume, image.silent, 0, 1), Err(Errno::IO));
+        assert_eq!(device.waiting(), waiting, "the page was requested again");
+        device.answer();
+        while !volume.is_cached(image.silent, 0..PAGE as u64) {
+            std::thread::yield_now();
+        }
+        read(&volume, image.silent, 0, 1).unwrap();
+    });
+}
+
+#[test]
+fn files_on_the_answering_part_of_a_device_remain_readable() {
+    each_mode(|image, read_write| {
+        let (device, volume) = image.open(TIMEOUT, read_write);
+        let start = device_offset(image, 1);
+        device.silence(start..start + (PAGES * PAGE) as u64);
+        assert_eq!(read(&volume, image.silent, 0, 1), Err(Errno::IO));
+        for page in 0..PAGES {
+            read(&volume, image.other, page, 2).unwrap();
+        }
+    });
+}
+
+/// Returns the offset of the first block on the device that contains only `byte`.
+fn device_offset(image: &Image, byte: u8) -> u64 {
+    use larder_block::BlockDevice;
+    let mut block = [0; 1024];
+    (0..image.device.size_bytes())
+        .step_by(1024)
+        .find(|offset| {
+            image.device.read_at(&mut block, *offset).unwrap();
+            block == [byte; 1024]
+        })
+        .expect("the content is on the device")
+}
+
+#[test]
+fn lookup_on_a_silent_device_gets_eio() {
+    each_mode(|image, read_write| {
+        let (device, volume) = image.open(TIMEOUT, read_write);
+        device.silence(0..u64::MAX);
+        let error = volume.lookup(Ino::ROOT, b"other").unwrap_err();
+        assert_eq!(error.errno(), Errno::IO);
+        device.answer();
+        assert_eq!(volume.lookup(Ino::ROOT, b"other").unwrap(), image.other);
+    });
+}
+
+#[test]
+fn volume_with_unanswered_reads_is_dropped_and_later_freed() {
+    each_mode(|image, read_write| {
+        let (device, volume) = image.open(TIMEOUT, read_write);
+        device.silence(0..u64::MAX);
+        let file = volume.open_file(image.silent).unwrap();
+        file.advise(0..u64::MAX, Advice::WillNeed);
+        drop(file);
+        assert_eq!(read(&volume, image.other, 0, 2), Err(Errno::IO));
+        drop(volume);
+        assert!(device.waiting() > 0);
+        assert!(Arc::strong_count(&device) > 1, "requests use the device");
+        device.answer();
+        while Arc::strong_count(&device) > 1 {
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn change_of_a_file_that_is_being_read_gets_eio() {
+    each_mode(|image, read_write| {
+        if !read_write {
+            return;
+        }
+        let (device, volume) = image.open(TIMEOUT, true);
+        device.silence(0..u64::MAX);
+        assert_eq!(read(&volume, image.silent, 0, 1), Err(Errno::IO));
+        let errno = |changed: larder::Result<()>| changed.unwrap_err().errno();
+        assert_eq!(errno(volume.truncate(image.silent, 0)), Errno::IO);
+        let written = volume.write_at(image.silent, &[3; 10], 0);
+        assert_eq!(errno(written.map(drop)), Errno::IO);
+        device.answer();
+        volume.truncate(image.silent, 0).unwrap();
+        volume.close().unwrap();
+    });
+}
+
+#[test]
+fn answer_before_the_deadline_is_not_an_error() {
+    each_mode(|image, read_write| {
+        let (device, volume) = image.open(LONG, read_write);
+        device.silence(0..u64::MAX);
+        std::thread::scope(|scope| {
+            let readers = [0, 1].map(|_| scope.spawn(|| read(&volume, image.silent, 0, 1)));
+            while device.waiting() == 0 {
+                std::thread::yield_now();
+            }
+            device.answer();
+            for reader in readers {
+                reader.join().unwrap().unwrap();
+            }
+        });
+    });
+}
