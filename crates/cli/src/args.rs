@@ -129,6 +129,10 @@ wins. If a flag contradicts a mount option, the flag wins.
   commit=SECONDS
         interval between commits of the journal [default: 5; 0 means
         5; maximum: 86400]
+  device_timeout=SECONDS
+        time after which a read fails with EIO if the image's device
+        does not answer [default: 180; 0 means that reads wait for
+        ever]
   data=ordered|writeback|journal
         ordered: file content is written to the image before the
         metadata that refers to it is committed; writeback: same as

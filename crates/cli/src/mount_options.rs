@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Options of mount(8), fstab(5) and libfuse that are accepted and have no effect. Some concern access
 /// times, which reads never change. Others request what larder does anyway, or are handled by other
@@ -69,6 +70,7 @@ const VALUED: &[&str] = &[
     "threads",
     "transport",
     "commit",
+    "device_timeout",
     "data",
     "errors",
     "mbcache",
@@ -228,6 +230,7 @@ impl Options {
             "threads" => self.mount.threads = Some(parsed(key, value, threads::parse)?),
             "transport" => self.mount.transport = named(key, value)?,
             "commit" => self.volume.commit_seconds = commit_seconds(value)?,
+            "device_timeout" => self.volume.device_timeout = device_timeout(value)?,
             "data" => self.volume.data = data_mode(value)?,
             "errors" => self.volume.errors = Some(errors_mode(value)?),
             "mbcache" => self.volume.mbcache = named(key, value)?,
@@ -313,6 +316,14 @@ fn commit_seconds(value: &OsStr) -> Result<u32> {
         }
         seconds => seconds,
     })
+}
+
+/// Parses the time after which a thread stops waiting for the device, in seconds. 0 means never.
+fn device_timeout(value: &OsStr) -> Result<Option<Duration>> {
+    let seconds: u32 = text("device_timeout", value)?
+        .parse()
+        .map_err(|_| bad_value("device_timeout", "a number of seconds"))?;
+    Ok((seconds > 0).then(|| Duration::from_secs(seconds.into())))
 }
 
 fn data_mode(value: &OsStr) -> Result<DataMode> {
@@ -461,6 +472,14 @@ mod tests {
     }
 
     #[test]
+    fn device_timeout_of_zero_means_no_limit() {
+        let timeout = |list: &str| parsed(list).unwrap().volume.device_timeout;
+        assert_eq!(timeout("ro"), Some(Duration::from_mins(3)));
+        assert_eq!(timeout("device_timeout=7"), Some(Duration::from_secs(7)));
+        assert_eq!(timeout("device_timeout=0"), None);
+    }
+
+    #[test]
     fn every_readahead_policy_has_a_name() {
         for name in PolicyName::ALL {
             let options = parsed(&format!("readahead={name}")).unwrap();
@@ -575,6 +594,8 @@ mod tests {
             ("readahead=psychic", "readahead"),
             ("commit=soon", "commit"),
             ("commit", "commit"),
+            ("device_timeout=-1", "device_timeout"),
+            ("device_timeout", "device_timeout"),
             ("data=none", "data"),
             ("errors=ignore", "errors"),
             ("mbcache=Lru", "mbcache"),
