@@ -110,11 +110,13 @@ pub fn total_bytes(bufs: &[IoSliceMut<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 
-/// Copies `bytes` to `bufs`, in order.
-pub(crate) fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>]) {
+/// Copies `bytes` to `bufs`, in order, after the first `skip` bytes.
+pub(crate) fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>], mut skip: usize) {
     for buf in bufs {
-        let (part, rest) = bytes.split_at(buf.len());
-        buf.copy_from_slice(part);
+        let skipped = skip.min(buf.len());
+        skip -= skipped;
+        let (part, rest) = bytes.split_at(bytes.len().min(buf.len() - skipped));
+        buf[skipped..skipped + part.len()].copy_from_slice(part);
         bytes = rest;
     }
 }

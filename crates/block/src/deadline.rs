@@ -15,7 +15,8 @@
 //!   disk, and does not report progress. If the disk stops answering, the host's own timeout ends the flush.
 //! - Writes by blocking calls, and discards.
 
-use crate::buffers::scatter;
+use crate::buffers::{AlignedBytes, scatter};
+use crate::direct::ALIGN_BYTES;
 use crate::{BackEnd, BlockDevice, Error, Request, Result, check_range, total_bytes, waiting};
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
@@ -40,11 +41,13 @@ impl DeadlineDevice {
     }
 
     /// Returns `len_bytes` bytes at `offset_bytes`.
-    fn read(&self, len_bytes: u64, offset_bytes: u64) -> Result<Vec<u8>> {
+    fn read(&self, len_bytes: u64, offset_bytes: u64) -> Result<AlignedBytes> {
         waiting::check();
         // Before the memory is allocated.
         check_range(self.size_bytes(), offset_bytes, len_bytes)?;
-        let bytes = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
+        // Direct I/O needs no second copy of aligned memory.
+        let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
+        let bytes = AlignedBytes::zeroed(len, ALIGN_BYTES);
         let answer = Arc::new(Mutex::new(Err(Error::Cancelled)));
         let answered = Arc::clone(&answer);
         let request = Request::read(bytes, offset_bytes, move |bytes, result| {
@@ -69,7 +72,7 @@ impl BlockDevice for DeadlineDevice {
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
         let bytes = self.read(total_bytes(bufs), offset_bytes)?;
-        scatter(&bytes, bufs);
+        scatter(&bytes, bufs, 0);
         Ok(())
     }
 

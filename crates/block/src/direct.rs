@@ -5,7 +5,8 @@
 //! page cache would have avoided.
 //!
 //! Direct I/O requires offsets, lengths and memory that are aligned to [`ALIGN_BYTES`]. Pages and buffers
-//! are. Other requests go through aligned bounce memory. If a block is written in part, the rest of it is
+//! are. Other requests go through aligned bounce memory, in pieces. A thread that waits for its requests has
+//! at most [`BATCH_BYTES`] of it at a time, however large a checkpoint is. If a block is written in part, the rest of it is
 //! read first. If the file ends inside its last block, direct I/O on that block would extend the file.
 //! Therefore that block always goes through the page cache.
 //!
@@ -16,16 +17,23 @@
 use crate::buffers::{AlignedBytes, scatter};
 use crate::lock::Access;
 use crate::{
-    BackEnd, BlockDevice, FileDevice, FileRange, Request, Result, accepted, check_range,
+    BackEnd, BlockDevice, Error, FileDevice, FileRange, Request, Result, accepted, check_range,
     gathered_bytes, perform_blocking, total_bytes, waiting,
 };
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The alignment of direct I/O, sufficient for every block device whose blocks Linux can cache.
-const ALIGN_BYTES: usize = 4096;
+pub(crate) const ALIGN_BYTES: usize = 4096;
+
+/// The maximum size of a piece of a request in bounce memory.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The maximum size of the bounce memory of one [`BlockDevice::perform`].
+const BATCH_BYTES: usize = 4 << 20;
 
 /// A regular file or block device, or a part of one, with `O_DIRECT`.
 #[derive(Debug)]
@@ -112,76 +120,187 @@ impl DirectDevice {
         self.file
             .calls()
             .read_direct(aligned, ahead, len, offset_bytes)?;
-        scatter(&aligned[ahead..ahead + len], bufs);
+        scatter(&aligned[ahead..ahead + len], bufs, 0);
         Ok(())
     }
 }
 
+/// Requests, divided by how they are performed.
+struct Divided {
+    /// Those that direct I/O can perform.
+    direct: Vec<Request>,
+    /// Those that direct I/O can perform in aligned memory, in pieces.
+    bounced: Vec<Request>,
+    /// Writes of partial blocks, and requests for the last block, if the file ends inside it.
+    others: Vec<Request>,
+}
+
 impl DirectDevice {
-    /// Divides requests whose ranges are valid into those that direct I/O can perform, and the others.
-    /// Requests for whole blocks in other memory are replaced by requests in aligned memory.
-    fn divide(&self, requests: Vec<Request>) -> (Vec<Request>, Vec<Request>) {
+    /// Divides requests whose ranges are valid.
+    fn divide(&self, requests: Vec<Request>) -> Divided {
         let requests = accepted(requests, |at, len, write| {
             self.file.check_request(at, len, write)
         });
-        let (mut direct, mut others) = (Vec::new(), Vec::new());
+        let mut divided = Divided {
+            direct: Vec::new(),
+            bounced: Vec::new(),
+            others: Vec::new(),
+        };
         for mut request in requests {
-            if !self.is_whole(&mut request) {
-                others.push(request);
+            let requests = if !self.can_bounce(&mut request) {
+                &mut divided.others
             } else if request.with_slices(
                 |bufs| bufs.iter().all(|buf| is_aligned(buf)),
                 |bufs| bufs.iter().all(|buf| is_aligned(buf)),
-            ) {
-                direct.push(request);
+            ) && self.ahead(&request) == 0
+            {
+                &mut divided.direct
             } else {
-                direct.push(aligned(request));
+                &mut divided.bounced
+            };
+            requests.push(request);
+        }
+        divided
+    }
+
+    /// Returns the number of bytes between the start of the block and the first byte of `request`.
+    fn ahead(&self, request: &Request) -> usize {
+        let position_bytes = self.file.position_bytes(request.offset_bytes());
+        usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0)
+    }
+
+    /// Returns whether `request` touches only blocks before the tail that are completely on the device, and
+    /// writes none of them in part.
+    fn can_bounce(&self, request: &mut Request) -> bool {
+        let ahead_bytes = self.ahead(request) as u64;
+        let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
+        let aligned_bytes = (ahead_bytes + len_bytes).next_multiple_of(ALIGN_BYTES as u64);
+        let tail = self.tail.as_ref().map(|tail| tail.start_bytes);
+        let limit_bytes = tail.unwrap_or(self.size_bytes());
+        let is_inside = offset_bytes
+            .checked_sub(ahead_bytes)
+            .is_some_and(|start_bytes| start_bytes + aligned_bytes <= limit_bytes);
+        is_inside && (!request.is_write() || aligned_bytes == len_bytes)
+    }
+
+    /// Returns the pieces of `bounced`. Each piece is allocated, and filled for a write, when it is taken.
+    fn pieces(&self, bounced: Vec<Request>) -> impl Iterator<Item = Request> {
+        let pieces = |request: Request| pieces(self.ahead(&request), request);
+        bounced.into_iter().flat_map(pieces)
+    }
+}
+
+/// A request that is performed in pieces, in aligned memory. When the last piece ends, it completes.
+struct Bounced {
+    /// `None` once it was completed.
+    request: Option<Request>,
+    /// The number of pieces that have not succeeded.
+    left: usize,
+    failure: Option<Error>,
+}
+
+impl Drop for Bounced {
+    fn drop(&mut self) {
+        let result = match self.failure.take() {
+            Some(error) => Err(error),
+            None if self.left > 0 => Err(Error::Cancelled),
+            None => Ok(()),
+        };
+        if let Some(request) = self.request.take() {
+            request.complete(result);
+        }
+    }
+}
+
+/// Returns requests in aligned memory that together perform `request`, whose first byte has the index
+/// `ahead` in its block. For a write, `ahead` is 0, and the length is a multiple of [`ALIGN_BYTES`].
+fn pieces(ahead: usize, mut request: Request) -> impl Iterator<Item = Request> {
+    let len = usize::try_from(request.len_bytes()).unwrap_or(usize::MAX);
+    let aligned_len = (ahead + len).next_multiple_of(ALIGN_BYTES);
+    let start_bytes = request.offset_bytes() - ahead as u64;
+    let (priority, cancel) = (request.priority(), request.cancel_token().cloned());
+    let is_write = request.is_write();
+    let starts = (0..aligned_len).step_by(PIECE_BYTES);
+    let bounced = Arc::new(Mutex::new(Bounced {
+        left: starts.len(),
+        request: Some(request),
+        failure: None,
+    }));
+    starts.map(move |start| {
+        let mut bytes = AlignedBytes::zeroed(PIECE_BYTES.min(aligned_len - start), ALIGN_BYTES);
+        let offset_bytes = start_bytes + start as u64;
+        let of_piece = Arc::clone(&bounced);
+        let piece = if is_write {
+            let mut bounced = bounced.lock();
+            let request = bounced.request.as_mut().expect("pieces are left");
+            request.with_slices(|_| (), |bufs| gather(bufs, start, &mut bytes));
+            Request::write(bytes, offset_bytes, move |_, result| {
+                of_piece.lock().end_piece(result, |_| ());
+            })
+        } else {
+            // The first piece contains the bytes ahead, and the last may contain bytes after the request.
+            let from = ahead.saturating_sub(start);
+            let to = bytes.len().min(ahead + len - start);
+            let skip = start.saturating_sub(ahead);
+            Request::read(bytes, offset_bytes, move |bytes, result| {
+                of_piece.lock().end_piece(result, |request| {
+                    request.with_slices(|bufs| scatter(&bytes[from..to], bufs, skip), |_| ());
+                });
+            })
+        };
+        let piece = piece.with_priority(priority);
+        match &cancel {
+            Some(token) => piece.with_cancel(token),
+            None => piece,
+        }
+    })
+}
+
+impl Bounced {
+    /// Accounts for the end of a piece. After a success, calls `succeeded` with the request.
+    fn end_piece(&mut self, result: Result<()>, succeeded: impl FnOnce(&mut Request)) {
+        match result {
+            Ok(()) => {
+                self.left -= 1;
+                succeeded(self.request.as_mut().expect("pieces are left"));
+            }
+            Err(error) => {
+                self.failure.get_or_insert(error);
             }
         }
-        (direct, others)
-    }
-
-    /// Returns whether `request` is for whole blocks before the tail.
-    fn is_whole(&self, request: &mut Request) -> bool {
-        let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
-        let tail_start_bytes = self.tail.as_ref().map_or(u64::MAX, |tail| tail.start_bytes);
-        let align_bytes = ALIGN_BYTES as u64;
-        self.file
-            .position_bytes(offset_bytes)
-            .is_multiple_of(align_bytes)
-            && len_bytes.is_multiple_of(align_bytes)
-            && offset_bytes + len_bytes <= tail_start_bytes
     }
 }
 
-/// Returns a request in aligned memory that completes `request` when it is complete.
-fn aligned(mut request: Request) -> Request {
-    let len = usize::try_from(request.len_bytes()).unwrap_or(usize::MAX);
-    let offset_bytes = request.offset_bytes();
-    let (priority, cancel) = (request.priority(), request.cancel_token().cloned());
-    let mut bytes = AlignedBytes::zeroed(len, ALIGN_BYTES);
-    let aligned = if request.is_write() {
-        request.with_slices(|_| (), |bufs| gather(bufs, &mut bytes));
-        Request::write(bytes, offset_bytes, move |_, result| {
-            request.complete(result);
-        })
-    } else {
-        Request::read(bytes, offset_bytes, move |bytes, result| {
-            request.with_slices(|bufs| scatter(&bytes, bufs), |_| ());
-            request.complete(result);
-        })
-    };
-    let aligned = aligned.with_priority(priority);
-    match cancel {
-        Some(token) => aligned.with_cancel(&token),
-        None => aligned,
+/// Calls `perform` with `direct` and `pieces`, in batches whose pieces have at most [`BATCH_BYTES`].
+fn perform_in_batches(
+    direct: Vec<Request>,
+    mut pieces: impl Iterator<Item = Request>,
+    mut perform: impl FnMut(Vec<Request>) -> Result<()>,
+) -> Result<()> {
+    let mut batch = direct;
+    let mut batch_bytes = 0;
+    loop {
+        // Before the next piece is allocated.
+        if batch_bytes + PIECE_BYTES > BATCH_BYTES {
+            perform(std::mem::take(&mut batch))?;
+            batch_bytes = 0;
+        }
+        let Some(mut piece) = pieces.next() else {
+            return perform(batch);
+        };
+        batch_bytes += usize::try_from(piece.len_bytes()).unwrap_or(PIECE_BYTES);
+        batch.push(piece);
     }
 }
 
-/// Copies `bufs`, in order, to `bytes`.
-fn gather(bufs: &[IoSlice<'_>], mut bytes: &mut [u8]) {
+/// Copies `bufs`, in order, after the first `skip` bytes, to `bytes`.
+fn gather(bufs: &[IoSlice<'_>], mut skip: usize, mut bytes: &mut [u8]) {
     for buf in bufs {
-        let (part, rest) = bytes.split_at_mut(buf.len());
-        part.copy_from_slice(buf);
+        let skipped = skip.min(buf.len());
+        skip -= skipped;
+        let len = bytes.len().min(buf.len() - skipped);
+        let (part, rest) = bytes.split_at_mut(len);
+        part.copy_from_slice(&buf[skipped..skipped + len]);
         bytes = rest;
     }
 }
@@ -243,16 +362,27 @@ impl BlockDevice for DirectDevice {
     }
 
     fn submit(&self, requests: Vec<Request>) {
-        let (direct, others) = self.divide(requests);
+        let Divided {
+            mut direct,
+            bounced,
+            others,
+        } = self.divide(requests);
+        direct.extend(self.pieces(bounced));
         self.file.engine().submit(direct);
         perform_blocking(self, others);
     }
 
     fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         waiting::check();
-        let (direct, others) = self.divide(requests);
+        let Divided {
+            direct,
+            bounced,
+            others,
+        } = self.divide(requests);
         perform_blocking(self, others);
-        self.file.engine().perform(direct, timeout)
+        perform_in_batches(direct, self.pieces(bounced), |batch| {
+            self.file.engine().perform(batch, timeout)
+        })
     }
 
     fn back_end(&self) -> BackEnd {
@@ -275,8 +405,8 @@ fn is_aligned(buf: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
     use std::io::Write;
+    use std::sync::mpsc::channel;
 
     /// Returns a device in this crate's folder, or `None` if direct I/O is not supported there. Many
     /// folders for temporary files do not support it.
@@ -410,5 +540,121 @@ mod tests {
         let mut buf = [0; 100];
         device.read_at(&mut buf, 0).unwrap();
         assert!(matches!(device.read_at(&mut buf, 1), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn bounce_memory_of_large_writes_is_bounded() {
+        let (sender, receiver) = channel();
+        let lens = [
+            ALIGN_BYTES,
+            3 * BATCH_BYTES,
+            PIECE_BYTES + ALIGN_BYTES,
+            ALIGN_BYTES,
+        ];
+        let writes = lens.map(|len| {
+            let done = sender.clone();
+            let bytes: Vec<u8> = (0..len).map(byte).collect();
+            Request::write(bytes, 0, move |_, result| done.send((len, result)).unwrap())
+        });
+        let mut batches = Vec::new();
+        let pieces = writes.into_iter().flat_map(|write| pieces(0, write));
+        perform_in_batches(Vec::new(), pieces, |batch| {
+            let lens = batch.into_iter().map(|mut piece| {
+                let len_bytes = piece.len_bytes();
+                piece.complete(Ok(()));
+                len_bytes
+            });
+            batches.push(lens.sum::<u64>());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(
+            batches.iter().sum::<u64>(),
+            lens.iter().map(|len| *len as u64).sum()
+        );
+        assert!(
+            batches.iter().all(|bytes| *bytes <= BATCH_BYTES as u64),
+            "{batches:?}"
+        );
+        for len in lens {
+            let (completed, result) = receiver.try_recv().unwrap();
+            result.unwrap();
+            assert_eq!(completed, len);
+        }
+    }
+
+    #[test]
+    fn request_whose_pieces_are_not_all_performed_fails() {
+        let (sender, receiver) = channel();
+        let write = Request::write(vec![0; 3 * BATCH_BYTES], 0, move |_, result| {
+            sender.send(result).unwrap();
+        });
+        let mut has_ended = false;
+        let performed = perform_in_batches(Vec::new(), pieces(0, write), |batch| {
+            for piece in batch {
+                piece.complete(Ok(()));
+            }
+            let result = if has_ended {
+                Err(Error::ReadOnly)
+            } else {
+                Ok(())
+            };
+            has_ended = true;
+            result
+        });
+        performed.unwrap_err();
+        let result = receiver.try_recv().unwrap();
+        assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+    }
+
+    #[test]
+    fn requests_in_pieces_transfer_every_byte() {
+        const LEN: usize = 2 * BATCH_BYTES + 700;
+        for start in [0, 512] {
+            let Some((file, device)) = device(LEN, start as u64) else {
+                return;
+            };
+            drop(device);
+            let range = FileRange {
+                offset_bytes: start as u64,
+                size_bytes: None,
+            };
+            let device = DirectDevice::open_writable(file.path(), range).unwrap();
+            // The first block that starts on the device.
+            let first = ALIGN_BYTES - start;
+            let len = BATCH_BYTES + PIECE_BYTES + ALIGN_BYTES;
+            let content: Vec<u8> = (0..len).map(|at| byte(at + 77)).collect();
+            let (sender, receiver) = channel();
+            let done = sender.clone();
+            let write = Request::write(content.clone(), first as u64, move |_, result| {
+                done.send((0, Vec::new(), result)).unwrap();
+            });
+            device.perform(vec![write], None).unwrap();
+            receiver.try_recv().unwrap().2.unwrap();
+            let ranges = [(0, len), (1, 100), (700, PIECE_BYTES), (4095, len - 4100)];
+            for (at, len) in ranges {
+                let read = || {
+                    let done = sender.clone();
+                    Request::read(vec![0; len], (first + at) as u64, move |bytes, result| {
+                        done.send((at, bytes, result)).unwrap();
+                    })
+                };
+                assert!(device.can_bounce(&mut read()));
+                device.perform(vec![read()], None).unwrap();
+                device.submit(vec![read()]);
+            }
+            drop(sender);
+            let reads: Vec<_> = receiver.iter().collect();
+            // Each check of `can_bounce` drops a request too.
+            assert_eq!(reads.len(), 3 * ranges.len());
+            let whole = reads.into_iter().filter(|(.., result)| result.is_ok());
+            let checked = whole.map(|(at, bytes, _)| {
+                assert!(
+                    bytes == content[at..at + bytes.len()],
+                    "at {at} from {start}"
+                );
+            });
+            assert_eq!(checked.count(), 2 * ranges.len());
+        }
     }
 }
