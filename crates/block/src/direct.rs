@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn request_whose_pieces_are_not_all_performed_fails() {
+    fn request_with_unperformed_pieces_fails() {
         let (sender, receiver) = channel();
         let write = Request::write(vec![0; 3 * BATCH_BYTES], 0, move |_, result| {
             sender.send(result).unwrap();

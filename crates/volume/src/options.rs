@@ -31,8 +31,8 @@ pub struct OpenOptions {
     /// `EIO`. `None` means that threads wait for ever. Default: 3 minutes.
     ///
     /// The default is the longest time that Linux itself gives a disk: 30 seconds for a command
-    /// (SCSI and `NVMe`), and for SCSI five more attempts. An error of the host, which is more exact,
-    /// therefore usually comes first. The limit takes effect where the host waits without limit, such
+    /// (SCSI and `NVMe`), and for SCSI five more attempts. Therefore the host usually returns its
+    /// own error first, which is more exact. The limit takes effect where the host waits without limit, such
     /// as a network file system or a process that serves the device.
     ///
     /// The limit applies to all reads, to write-back and checkpoints with `direct_device`, and to

@@ -5,7 +5,7 @@ use crate::Error;
 use std::sync::mpsc::channel;
 
 impl Ring {
-    /// Makes all later waits fail: the descriptor of the ring refers to a file that is no ring. The kernel
+    /// Makes all later waits fail: the descriptor of the ring refers to another file. The kernel
     /// keeps the ring, because it is mapped.
     pub(crate) fn break_descriptor(&self) {
         let null = std::fs::File::open("/dev/null").unwrap();

@@ -330,7 +330,7 @@ impl PageReads {
         let left = Handover::Left(self.in_flight.count(pages));
         match (std::mem::replace(&mut *handover.lock(), left), performed) {
             (Handover::Answered(answer), Ok(())) => Ok(answer),
-            // The answer came after the deadline, but before the reader has left.
+            // The device answered after the deadline, but before the reader has left.
             (Handover::Answered(answer), Err(_)) if answer.result.is_ok() => Ok(answer),
             (_, performed) => {
                 let error = performed.err().unwrap_or(Error::Cancelled);
