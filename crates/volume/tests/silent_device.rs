@@ -40,7 +40,7 @@ impl Image {
         let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
         let create = |name: &[u8], byte| {
             let ino = volume.create(Ino::ROOT, name, &NEW).unwrap().ino;
-            volume.write_at(ino, &[byte; PAGES * PAGE], 0).unwrap();
+            volume.write_at(ino, &vec![byte; PAGES * PAGE], 0).unwrap();
             ino
         };
         let (silent, other) = (create(b"silent", 1), create(b"other", 2));
