@@ -8,14 +8,15 @@ mod journal_bytes;
 use dirty::Dirty;
 use journal_bytes::{Case, FAST_COMMIT_CASES, JournalBytes, LOG_CASES, SUPERBLOCK_CASES};
 use larder_block::{BlockDevice, MemoryDevice};
+use larder_cache::buffer::BufferCache;
 use larder_ext4::journal::recover;
 use larder_ext4::ondisk::superblock::Superblock;
-use larder_ext4::{Result, WriteOptions};
+use larder_ext4::{FileBlock, Filesystem, Ino, MappingKind, Result, WriteOptions};
 use larder_testkit::e2fsprogs::check;
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -56,10 +57,16 @@ fn tree_and_health(image: &Path) -> (Tree, bool) {
     (tree, healthy)
 }
 
-fn read_only(bytes: &[u8]) -> Result<()> {
+fn read_only(bytes: &[u8]) -> Result<Filesystem> {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes.to_vec()));
-    let superblock = Superblock::read(&*device)?;
-    recover(superblock, device).map(drop)
+    let recovery = recover(Superblock::read(&*device)?, device)?;
+    let block_bytes = usize::try_from(recovery.superblock.block_size_bytes()).expect("small");
+    let buffers = Arc::new(BufferCache::small(recovery.device, block_bytes));
+    Ok(Filesystem::new(
+        recovery.superblock,
+        buffers,
+        recovery.overlay,
+    ))
 }
 
 /// Opens the image for writing, which recovers it, and closes it. Returns its bytes.
@@ -209,4 +216,39 @@ fn name_with_a_slash_in_a_fast_commit_is_ignored() {
     let (tree, _) = tree_and_health(image.path());
     let is_there = |name| tree.contains_key(name);
     assert!(!is_there("/fast0") && is_there("/fast1") && is_there("/fast2"));
+}
+
+/// What a read of each of the first blocks of `/sparse` finds: data, a hole, or `None` for an error.
+fn blocks_of_sparse_file(fs: &Filesystem) -> [Option<bool>; 7] {
+    let root = fs.inode(Ino::ROOT).expect("root");
+    let (ino, _) = fs.lookup(&root, b"sparse").expect("lookup").expect("file");
+    let inode = fs.inode(ino).expect("inode");
+    [0, 1, 2, 3, 4, 5, 6].map(|block| {
+        let mapping = fs.map(&inode, FileBlock(block), 1).ok()?;
+        Some(mapping.kind != MappingKind::Hole)
+    })
+}
+
+#[test]
+fn each_range_outside_the_file_system_in_a_fast_commit_fails_to_read() {
+    if needs() {
+        return;
+    }
+    let arguments = "-t ext4 -b 1024 -O fast_commit";
+    let image = Dirty::make(arguments, "16M", "", |root, sync| {
+        work(root, sync);
+        let file = File::create(root.join("sparse")).expect("file");
+        for block in [0, 2, 4, 6] {
+            file.write_all_at(&[1; 1024], block * 1024).expect("write");
+        }
+        file.sync_all().expect("fsync");
+    });
+    let mut damaged = JournalBytes::read(&image);
+    journal_bytes::move_ranges_outside(&mut damaged, &[0, 2, 6]);
+    let (data, hole, failure) = (Some(true), Some(false), None);
+    let expected = [failure, hole, failure, hole, data, hole, failure];
+    let overlaid = read_only(&damaged.image).expect("recovery");
+    assert_eq!(blocks_of_sparse_file(&overlaid), expected, "read-only");
+    let replayed = read_only(&read_write(&damaged.image).expect("replay")).expect("clean");
+    assert_eq!(blocks_of_sparse_file(&replayed), expected, "replayed");
 }

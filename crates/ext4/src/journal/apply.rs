@@ -11,8 +11,8 @@
 //! these blocks are marked as used before the replay allocates other blocks, for mappings and
 //! directories. They are marked again at the end, in case the replay freed one of them.
 //!
-//! If fast commits map parts of a file to blocks outside the file system, the first such range is
-//! added to the file's mapping, so that reading the range fails. If any other change does not fit
+//! If fast commits map parts of a file to blocks outside the file system, these ranges are added to
+//! the file's mapping, so that reading them fails. If any other change does not fit
 //! the image (for example, the file has a different type, or the log is too small for the changes),
 //! the whole replay is refused, and changes nothing. e2fsck can apply such changes, because it
 //! rebuilds bitmaps and counts.
@@ -227,7 +227,7 @@ impl Apply<'_> {
 
     fn change_ranges(&mut self, inode: &mut Inode) -> Result<()> {
         let overlay = self.overlay;
-        let mut outside = None;
+        let mut outside = Vec::new();
         for (start, blocks, kind) in overlay.ranges(inode.ino()) {
             if !has_extents(inode) {
                 return Err(refused(inode.ino(), "blocks of a file without extents"));
@@ -241,12 +241,12 @@ impl Apply<'_> {
                 self.map(inode, start.0, end, physical, is_written)?;
             } else {
                 self.unmap(inode, start.0, end)?;
-                outside.get_or_insert((start, (physical, blocks), is_written));
+                outside.push((start, (physical, blocks), is_written));
             }
         }
-        // Once a mapping contains a range outside the file system, the mapping cannot be changed.
-        // Therefore at most one such range is added, after all others.
-        if let Some((start, run, is_written)) = outside {
+        // Once a mapping contains a range outside the file system, the only possible change of the
+        // mapping is to add another such range. Therefore these ranges are added after all others.
+        for (start, run, is_written) in outside {
             let handle = &mut self.handle;
             self.fs.map_used(handle, inode, start, run, is_written)?;
         }

@@ -101,9 +101,15 @@ impl MapChange<'_, '_> {
         if block.0 + u64::from(blocks) > BLOCKS_MAX {
             return Err(Error::NoSpace);
         }
+        let is_inside = self.fs.superblock().contains_blocks(block, blocks.into());
         let mut at = start;
         while at < whole.file_blocks.end {
-            let mut walk = self.fs.walk_to(self.inode, at)?;
+            // The replay of a fast commit may add several runs outside the file system.
+            let mut walk = if is_inside {
+                self.fs.walk_to(self.inode, at)?
+            } else {
+                self.fs.walk_unchecked(self.inode, at)?
+            };
             let longest = at + Extent::blocks_max(is_written);
             let end = whole.file_blocks.end.min(walk.file_blocks.end).min(longest);
             if !leaf::insert(&mut walk.extents, whole.part(at..end)) {

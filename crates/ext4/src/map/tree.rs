@@ -42,7 +42,23 @@ struct IndexNode {
 
 impl Filesystem {
     /// Returns the leaf that maps the file block `target`, or to which its mapping would be added.
+    /// Returns [`Error::Corrupt`](crate::Error::Corrupt) if the leaf maps blocks outside the file
+    /// system.
     pub(super) fn walk_to(&self, inode: &Inode, target: u64) -> Result<Walk> {
+        let walk = self.walk_unchecked(inode, target)?;
+        for extent in &walk.extents {
+            let is_inside = self
+                .superblock()
+                .contains_blocks(extent.block, extent.blocks());
+            let place = inode.place();
+            place.ensure(is_inside, "extent is outside the file system")?;
+        }
+        Ok(walk)
+    }
+
+    /// Returns the same leaf as [`Filesystem::walk_to`], even if it maps blocks outside the file
+    /// system.
+    pub(super) fn walk_unchecked(&self, inode: &Inode, target: u64) -> Result<Walk> {
         let root_place = inode.place();
         let root = Node::parse_sorted(inode.i_block()).at(root_place)?;
         let mut depth = root.depth();
@@ -75,13 +91,6 @@ impl Filesystem {
             depth -= 1;
             (indexes, extents) = self.child_node(inode, child, depth, end)?;
             block = Some(child.block);
-        }
-        for extent in &extents {
-            root_place.ensure(
-                self.superblock()
-                    .contains_blocks(extent.block, extent.blocks()),
-                "extent is outside the file system",
-            )?;
         }
         Ok(Walk {
             above,

@@ -188,3 +188,14 @@ pub fn put_slash(j: &mut JournalBytes) {
     j.image[at + 13] = b'/';
     j.set_fast_commit_checksums();
 }
+
+/// Maps the logged ranges that start at these file blocks to blocks outside the file system.
+pub fn move_ranges_outside(j: &mut JournalBytes, starts: &[u32]) {
+    for (code, at) in j.tags.clone() {
+        let start = u32::from_le_bytes(j.image[at + 8..at + 12].try_into().expect("four bytes"));
+        if code == ADD_RANGE && starts.contains(&start) {
+            j.put_le(at + 16, (1 << 30) + 100 * start);
+        }
+    }
+    j.set_fast_commit_checksums();
+}

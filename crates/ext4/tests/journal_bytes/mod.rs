@@ -3,7 +3,7 @@
 mod fast_commit_cases;
 mod log_cases;
 
-pub use fast_commit_cases::{FAST_COMMIT_CASES, put_slash};
+pub use fast_commit_cases::{FAST_COMMIT_CASES, move_ranges_outside, put_slash};
 pub use log_cases::{LOG_CASES, SUPERBLOCK_CASES};
 
 use crate::dirty::Dirty;
