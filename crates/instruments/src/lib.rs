@@ -1,4 +1,4 @@
-//! Devices for experiments and tests. All but the simulated device implement the interface of `larder-block`.
+//! Devices and images for experiments and tests. All but the simulated device implement the interface of `larder-block`.
 //!
 //! | device | content | use |
 //! |---|---|---|
@@ -8,17 +8,21 @@
 //! | [`ReorderingDevice`] | another device's; requests complete out of order, or never | tests of requests in flight |
 //! | [`FaultyDevice`] | another device's; some calls fail, as planned or at random | tests of failing devices |
 //!
+//! [`mke2fs`] creates images, and [`tool`] runs it and other programs.
+//!
 //! [`PowerCuts`] derives from the log of a [`RecordingDevice`] the contents that the device can have after a
 //! loss of power. Only the lab and tests use this crate.
 
 #![forbid(unsafe_code)]
 
 mod faulty;
+pub mod mke2fs;
 mod overlay;
 mod power_cut;
 mod recording;
 mod reordering;
 pub mod simulated;
+pub mod tool;
 
 pub use faulty::FaultyDevice;
 pub use overlay::{OVERLAY_PAGE_BYTES, OverlayDevice, OverlayPage};

@@ -8,7 +8,6 @@ mod comparison_report;
 mod concurrent;
 mod contention;
 pub mod hash;
-pub mod mke2fs;
 pub mod operations;
 pub mod output;
 mod published;

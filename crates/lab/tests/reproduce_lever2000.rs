@@ -2,7 +2,7 @@
 
 use larder::{CacheKind, OpenOptions, Volume};
 use larder_block::MemoryDevice;
-use larder_lab::mke2fs;
+use larder_instruments::mke2fs;
 use larder_lab::operations::{Error, Operations, UserHomes, create_shared_files};
 use larder_lab::output::Report as _;
 use larder_lab::reproduce::lever2000::{self, Lever2000, Size, Verdict};

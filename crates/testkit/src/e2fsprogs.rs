@@ -4,22 +4,15 @@
 use crate::attribute_sets::Space;
 use crate::error::{Context, Error, Result};
 use crate::mount::Access;
-use crate::tool::Tool;
+use crate::tool::{self, Tool};
+use larder_instruments::mke2fs::mke2fs;
 use std::path::Path;
 use std::time::SystemTime;
-
-/// Returns mke2fs with `arguments`, separated by spaces. The caller adds the image, and its size unless
-/// it exists.
-#[must_use]
-pub fn mke2fs(arguments: &str) -> Tool {
-    let arguments = arguments.split_whitespace();
-    Tool::new("mke2fs").args(["-q", "-F"]).args(arguments)
-}
 
 /// The UUID of reproducible images.
 pub(crate) const UUID: &str = "6c617264-6572-4000-8000-746573746b69";
 
-/// Returns mke2fs as [`mke2fs()`] does, but independent of the machine and of chance: its configuration,
+/// Returns mke2fs as [`mke2fs`] does, but independent of the machine and of chance: its configuration,
 /// which is written to `folder`, and the hash seed are fixed. `extended` are additional options for
 /// `-E`.
 pub(crate) fn repeatable_mke2fs(arguments: &str, extended: &str, folder: &Path) -> Result<Tool> {
@@ -34,13 +27,15 @@ pub(crate) fn repeatable_mke2fs(arguments: &str, extended: &str, folder: &Path) 
 
 /// Creates a file system of `size`, such as `20M`, in the file `image`.
 pub fn make_image(image: &Path, arguments: &str, size: &str) -> Result<()> {
-    mke2fs(arguments).arg(image).arg(size).run().map(drop)
+    mke2fs(arguments).arg(image).arg(size).run()?;
+    Ok(())
 }
 
 /// Creates a file system as [`make_image`] does, with a copy of the files in `tree`.
 pub fn make_image_of(tree: &Path, image: &Path, arguments: &str, size: &str) -> Result<()> {
     let mke2fs = mke2fs(arguments).arg("-d").arg(tree);
-    mke2fs.arg(image).arg(size).run().map(drop)
+    mke2fs.arg(image).arg(size).run()?;
+    Ok(())
 }
 
 /// Returns the bytes of a file system that [`make_image`] creates.
@@ -73,7 +68,8 @@ pub fn e2fsck(arguments: &str) -> Tool {
 
 /// Fails if e2fsck would repair anything on `image`.
 pub fn check(image: &Path) -> Result<()> {
-    e2fsck("-fn").arg(image).run().map(drop)
+    e2fsck("-fn").arg(image).run()?;
+    Ok(())
 }
 
 /// Checks an image with these bytes, as [`check`] does.
@@ -83,7 +79,8 @@ pub fn check_bytes(bytes: &[u8]) -> Result<()> {
 
 /// Returns the output of debugfs for a request that changes nothing.
 pub fn debugfs(image: &Path, request: &str) -> Result<String> {
-    Tool::new("debugfs").args(["-R", request]).arg(image).run()
+    let debugfs = Tool::new("debugfs").args(["-R", request]);
+    Ok(debugfs.arg(image).run()?)
 }
 
 /// Runs the debugfs requests in `script`, one per line. Failed requests are not detected.
@@ -93,7 +90,7 @@ pub fn debugfs_script(image: &Path, access: Access, script: &str) -> Result<Stri
         if access == Access::ReadWrite {
             debugfs = debugfs.arg("-w");
         }
-        debugfs.arg("-f").arg(script).arg(image).run()
+        Ok(debugfs.arg("-f").arg(script).arg(image).run()?)
     })
 }
 
@@ -110,10 +107,11 @@ pub fn debugfs_write<S: AsRef<str>>(image: &Path, requests: &[S]) -> Result<()> 
             .lines()
             .find(|line| !line.starts_with("debugfs ") && !line.trim().is_empty());
         if let Some(complaint) = complaint {
-            return Err(Error::Tool {
+            return Err(tool::Error {
                 command: format!("debugfs -w -R '{request}' {}", image.display()),
                 reason: complaint.to_owned(),
-            });
+            }
+            .into());
         }
     }
     Ok(())
@@ -121,7 +119,7 @@ pub fn debugfs_write<S: AsRef<str>>(image: &Path, requests: &[S]) -> Result<()> 
 
 /// Returns the superblock of `image` as dumpe2fs prints it.
 pub fn superblock(image: &Path) -> Result<String> {
-    Tool::new("dumpe2fs").arg("-h").arg(image).run()
+    Ok(Tool::new("dumpe2fs").arg("-h").arg(image).run()?)
 }
 
 /// Returns the free blocks and inodes according to the superblock of `image`, which must not be mounted.

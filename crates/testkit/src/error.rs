@@ -1,5 +1,6 @@
 //! Errors of the setup of a test.
 
+use crate::tool;
 use std::io;
 use std::path::Path;
 
@@ -11,13 +12,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// A tool could not be started or failed.
-    #[error("{command}: {reason}")]
-    Tool {
-        /// The command line.
-        command: String,
-        /// Its standard error, or why it could not be started.
-        reason: String,
-    },
+    #[error(transparent)]
+    Tool(#[from] tool::Error),
     /// A system call failed.
     #[error("{what}: {source}")]
     Io {

@@ -1,6 +1,6 @@
 //! Checks that a dropped mount has ended, even if another process held a copy of its descriptor.
 
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::make_image;
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +13,7 @@ fn drop_waits_for_the_last_copy_of_the_descriptor() {
     }
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
-    let mke2fs = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4"]);
-    mke2fs.arg(&image).arg("8M").run().unwrap();
+    make_image(&image, "-t ext4", "8M").unwrap();
 
     let mount = LoopMount::new(&image, Access::ReadWrite, &[]).unwrap();
     let copy = File::open(mount.path()).unwrap();

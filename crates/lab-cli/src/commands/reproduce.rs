@@ -5,7 +5,7 @@ use crate::options::parse_seed;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use larder_console::{Failure, Result};
-use larder_lab::mke2fs;
+use larder_instruments::mke2fs;
 use larder_lab::output::{Report as _, ReportFile};
 use larder_lab::reproduce::{kara2016, lever2000, wu2007};
 use std::io::{self, Write};

@@ -6,7 +6,7 @@ use clap::Args;
 use larder::MbCacheVariant;
 use larder_console::{Failure, Result, count, print_warning};
 use larder_fuse::mount_of;
-use larder_lab::mke2fs;
+use larder_instruments::mke2fs;
 use larder_lab::output::Report as _;
 use larder_lab::xattr_bench::{self, BenchConfig, Case, Error, Target, Worker, XattrBench};
 use std::ffi::OsStr;

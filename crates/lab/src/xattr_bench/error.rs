@@ -1,7 +1,7 @@
 //! Errors of running a bench.
 
-use crate::mke2fs;
 use larder::MbCacheVariant;
+use larder_instruments::mke2fs;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;

@@ -1,11 +1,11 @@
 //! The image of the volume: mke2fs formats it in memory, and a volume creates the files of the case.
 
 use super::{Case, Error};
-use crate::mke2fs;
 use crate::operations::NEW;
 use larder::{Ino, OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_cache::mbcache::Variant;
+use larder_instruments::mke2fs;
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;

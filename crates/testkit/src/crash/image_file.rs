@@ -4,6 +4,7 @@
 
 use crate::e2fsprogs;
 use crate::error::{Context, Result};
+use crate::tool;
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::ondisk::superblock::Superblock;
@@ -123,10 +124,11 @@ impl ImageFile {
         self.mark_unknown()?;
         match repair(&text, self.has_inline_data()) {
             None => Ok(()),
-            Some(line) => Err(crate::Error::Tool {
+            Some(line) => Err(tool::Error {
                 command: "e2fsck -fy".to_owned(),
                 reason: format!("{line}\n{text}"),
-            }),
+            }
+            .into()),
         }
     }
 

@@ -163,7 +163,8 @@ fn make_empty(recipe: &Recipe, path: &Path, copied: Option<&Path>) -> Result<()>
     if let Some(folder) = copied {
         tool = tool.arg("-d").arg(folder);
     }
-    tool.arg(path).run().map(drop)
+    tool.arg(path).run()?;
+    Ok(())
 }
 
 /// Returns the arguments of mke2fs with a single `-O`, because only the last one takes effect.

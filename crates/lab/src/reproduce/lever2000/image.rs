@@ -13,11 +13,11 @@
 use super::kernels::Kernel;
 use super::spool::Spool;
 use super::{Error, Size};
-use crate::mke2fs;
 use crate::operations::{Name, Operations, UserHomes, create_shared_files};
 use larder::{OpenOptions, Volume};
 use larder_block::BlockDevice;
 use larder_instruments::OverlayDevice;
+use larder_instruments::mke2fs;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fs::File;
