@@ -13,6 +13,8 @@
 //! | [`ThreadedDevice`] | another device, whose blocking calls are made by threads | devices without requests of their own |
 //! | [`DeadlineDevice`] | another device; a wait for it ends after a time | every mount |
 //! | [`CountingDevice`] | another device, with reads and bytes counted | statistics |
+//!
+//! [`mounts`] lists the devices that the kernel has mounted, and where.
 
 mod back_end;
 mod buffers;
@@ -27,6 +29,7 @@ mod file;
 mod lock;
 mod loops;
 mod memory;
+pub mod mounts;
 mod remap;
 mod request;
 mod retry;

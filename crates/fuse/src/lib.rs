@@ -3,7 +3,7 @@
 //! - [`Server`] mounts a [`Volume`](larder::Volume), read-only or writable, and answers the requests of
 //!   the kernel until the volume is unmounted.
 //! - [`unmount`] unmounts a volume, even if its server was killed.
-//! - [`MountEntry::server`] identifies the server of a mount, which can be queried for statistics with the
+//! - [`server_of`] identifies the server of a mount, which can be queried for statistics with the
 //!   crate [`larder_observe`].
 //!
 //! The crate has three layers. [`Server`] owns the mount. The module `transport` receives requests, through
@@ -26,8 +26,9 @@ mod server;
 mod transport;
 
 pub use error::{Error, Result};
+pub use larder_block::mounts::MountEntry;
 pub use mount::attach::check_mount;
-pub use mount::info::{MountEntry, find_mount, is_mounted, mount_of};
+pub use mount::info::{find_mount, is_mounted, mount_of, server_of};
 pub use mount::unmount::{Unmounted, unmount};
 pub use options::{MountOptions, Transport};
 pub use server::{Server, Unmounter};

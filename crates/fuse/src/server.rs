@@ -1,6 +1,7 @@
 //! The server of a mount: owns the mounted volume, and answers the kernel's requests in several threads.
 
 use crate::mount::attach::{Attached, attach};
+use crate::mount::info::server_of;
 use crate::mount::unmount::unmount_own;
 use crate::transport::{self, Session};
 use crate::{Error, MountEntry, MountOptions, Result, Unmounted};
@@ -113,16 +114,9 @@ impl Server {
             mut guard,
         } = self;
         raise_kernel_readahead(&unmounter.entry, kernel_readahead_bytes);
-        let listener = unmounter
-            .entry
-            .server()
-            .and_then(|mount| {
-                Ok(Listener::start(
-                    &mount,
-                    Arc::downgrade(&volume),
-                    session.transport(),
-                )?)
-            })
+        let transport = session.transport();
+        let listener = server_of(&unmounter.entry)
+            .and_then(|mount| Ok(Listener::start(&mount, Arc::downgrade(&volume), transport)?))
             .inspect_err(|error| tracing::warn!("statistics are not available: {error}"));
         let outcome = match ready() {
             Ok(_served) => session.run(),

@@ -9,13 +9,13 @@ use larder::{
 };
 use larder_console::size::human;
 use larder_console::{Result, name, print_note, write_json};
-use larder_fuse::find_mount;
+use larder_fuse::{find_mount, server_of};
 use larder_observe::exposition;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
-    let mount = find_mount(&args.mountpoint)?.server()?;
+    let mount = server_of(&find_mount(&args.mountpoint)?)?;
     if let Some(cache) = args.histogram {
         let report = mount.histogram(cache.into())?;
         if args.json {

@@ -99,7 +99,7 @@ fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf
             return Err(Error::ServerDead(path));
         }
         if entry.fs_type == "fuse.larder"
-            || entry.server().is_ok_and(|server| server.is_answering())
+            || info::server_of(&entry).is_ok_and(|server| server.is_answering())
         {
             return Err(Error::InUse {
                 mountpoint: path,

@@ -33,7 +33,7 @@ pub enum Unmounted {
 /// written. Returns [`Error::Unrecorded`] if the mount was unmounted and its recording had ended early.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     let entry = info::find_mount(mountpoint)?;
-    let server = entry.server()?;
+    let server = info::server_of(&entry)?;
     let path = &entry.mountpoint;
     let closing = server.request_close();
     let outcome = unmount_or_detach(path, lazy)?;

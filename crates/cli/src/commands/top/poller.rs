@@ -1,7 +1,7 @@
 //! Queries the server of a mount for `larder top`.
 
 use larder::{CacheKind, HistogramReport, Stats};
-use larder_fuse::{Result, find_mount};
+use larder_fuse::{Result, find_mount, server_of};
 use larder_observe::Mount;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ impl Poller {
 
     /// Finds the mount and connects to its server. Fails if the mount no longer exists.
     fn mount(&self) -> Result<Mount> {
-        find_mount(&self.mountpoint)?.server()
+        server_of(&find_mount(&self.mountpoint)?)
     }
 
     fn note(&mut self, report: &HistogramReport) {

@@ -2,10 +2,10 @@
 
 use super::events::Devices;
 use crate::trace::import::device_number;
-use rustix::fs::Dev;
+use larder_block::mounts::{self, MountEntry};
+use rustix::fs::{Dev, makedev};
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
 
 /// Returns a device number in the kernel's internal form, which differs from the form of stat(2)
 /// and from the 16-bit form.
@@ -22,39 +22,25 @@ pub(super) fn of_machine() -> Devices {
     let numbers = names.filter_map(|entry| number(entry.file_name().to_str()?));
     Devices {
         numbers: numbers.collect(),
-        block_bytes: block_bytes(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()),
+        block_bytes: block_bytes(&mounts::list().unwrap_or_default()),
     }
 }
 
 /// Returns the block size of each mounted device.
-fn block_bytes(mountinfo: &str) -> HashMap<u32, u64> {
-    let mounts = mountinfo.lines().filter_map(|line| {
-        let mut fields = line.split(' ');
-        let number = number(fields.nth(2)?)?;
+fn block_bytes(mounts: &[MountEntry]) -> HashMap<u32, u64> {
+    let sizes = mounts.iter().filter_map(|mount| {
+        let device = makedev(mount.device_major, mount.device_minor);
         // Devices without a major number have no blocks, and their mounts may be remote.
-        let path = PathBuf::from(unescaped(fields.nth(1)?));
-        let is_device = number >> 20 != 0;
-        let size = is_device.then(|| rustix::fs::statvfs(&path).ok())??.f_bsize;
-        Some((number, size))
+        let is_device = mount.device_major != 0;
+        let size = is_device.then(|| rustix::fs::statvfs(&mount.mountpoint).ok())??;
+        Some((kernel_number(device), size.f_bsize))
     });
-    mounts.collect()
+    sizes.collect()
 }
 
 /// Parses `254:0`.
 fn number(text: &str) -> Option<u32> {
     device_number(text.split_once(':')?)
-}
-
-/// Resolves the escapes of mountinfo for spaces, tabs, newlines and backslashes.
-fn unescaped(path: &str) -> String {
-    let marks = [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ];
-    let undo = |path: String, (mark, is): (&str, &str)| path.replace(mark, is);
-    marks.into_iter().fold(path.to_owned(), undo)
 }
 
 #[cfg(test)]
@@ -74,12 +60,12 @@ mod tests {
 
     #[test]
     fn mount_without_a_device_has_no_block_size() {
-        let mountinfo =
-            "22 27 0:21 / /proc rw - proc proc rw\n27 1 254:0 / / rw - ext4 /dev/vda rw\n";
+        let mounts = mounts::parse(
+            b"22 27 0:21 / /proc rw - proc proc rw\n27 1 254:0 / / rw - ext4 /dev/vda rw\n",
+        );
         assert_eq!(
-            block_bytes(mountinfo).into_keys().collect::<Vec<_>>(),
+            block_bytes(&mounts).into_keys().collect::<Vec<_>>(),
             [254 << 20]
         );
-        assert_eq!(unescaped("/a\\040b\\134"), "/a b\\");
     }
 }
