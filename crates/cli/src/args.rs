@@ -138,11 +138,12 @@ wins. If a flag contradicts a mount option, the flag wins.
         metadata that refers to it is committed; writeback: same as
         ordered; journal: file content is also written to the journal
         [default: ordered]
-  errors=continue|remount-ro|abort
+  errors=continue|remount-ro|abort|panic
         action when corruption is detected during a change. continue:
         only this change fails; remount-ro and abort: the change
         fails, the mount becomes read-only, and uncommitted changes
-        are lost [default: as set in the superblock]
+        are lost; panic: same as abort [default: as set in the
+        superblock]
   mbcache=old|lru|list-lru|referenced|clock|off
         implementation of the cache that finds files with equal
         extended attributes, so that the files share a block
@@ -158,10 +159,10 @@ wins. If a flag contradicts a mount option, the flag wins.
         same as mbcache=off
   tables=BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=eager]
         hash functions and sizes of the cache tables: see below
-  sync, async
+  sync, dirsync, async
         sync: a system call returns when its change is durable;
-        async: a change is durable after the next commit or fsync(2)
-        [default: async]
+        dirsync: same as sync; async: a change is durable after the
+        next commit or fsync(2) [default: async]
   writeback_cache
         the kernel collects writes before it sends them to larder:
         faster for small writes, but errors, even ENOSPC, are reported
@@ -169,12 +170,14 @@ wins. If a flag contradicts a mount option, the flag wins.
   fakeroot
         no permission checks: each user with access to the mount can
         do everything
-  suid, dev
-        honour set-id bits (suid) and device files (dev); only root
-        can use these options [default: off, but on if root mounts
-        with mount(8)]
-  noexec
-        do not run programs from the mount
+  suid, nosuid, dev, nodev
+        honour set-id bits (suid) and device files (dev), or ignore
+        them; only root can use suid and dev [default: nosuid,nodev,
+        but suid,dev if root mounts with mount(8)]
+  exec, noexec
+        noexec: do not run programs from the mount [default: exec]
+  nobarrier, barrier=0
+        accepted with a note; no effect
   defaults, noauto, user, nofail, _netdev, x-*, noatime, ...
         accepted because mount(8) and fstab(5) use them; no effect
 
