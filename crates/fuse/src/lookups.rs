@@ -5,7 +5,8 @@
 //! kernel may use the node even if the file has no name. Therefore the volume holds the inode: it does not
 //! free the inode until the inode is released.
 //!
-//! Cost: 10 to 20 bytes for each node, and the same again in the volume, which counts the holds of inodes.
+//! Cost: 10 to 20 bytes for each node, and the same again in the volume, which counts the holds of inodes. A
+//! table that grows also contains its previous entries, so together they take up to 62 bytes.
 //!
 //! Locking: the counts are in shards, and the lock of a shard guards its counts. An inode is held while its
 //! shard is locked. Otherwise another thread could find a count for the node, and subtract it, before the
