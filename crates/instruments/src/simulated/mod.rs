@@ -35,9 +35,9 @@ mod request;
 mod scheduler;
 
 pub use device::{DeviceCounts, SimulatedDevice};
-pub use model::DEVICE_MODELS;
+pub use model::{DEVICE_MODELS, UnknownModel};
 pub use parameters::{
     DeviceModel, DiskModel, ElevatorModel, ParallelModel, Parameter, QueueModel, ServiceModel,
-    SourcedValue, StripedUnits, UnknownModel,
+    SourcedValue, StripedUnits,
 };
 pub use request::{Completion, Request, RequestId, RequestKind, VirtualTime};

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use thiserror::Error;
+
+use super::mechanics::Mechanics;
 use super::parameters::{
     DeviceModel, DiskModel, ElevatorModel, ParallelModel, QueueModel, ServiceModel, SourcedValue,
     StripedUnits,
@@ -9,6 +12,47 @@ use super::parameters::{
 
 /// All models.
 pub const DEVICE_MODELS: &[DeviceModel] = &[SATA_2007, NVME, NETWORK_1MS, OBJECT_30MS, INSTANT];
+
+/// The error if no device model has the given name.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("unknown device model '{name}'; available: {known}")]
+pub struct UnknownModel {
+    name: String,
+    known: String,
+}
+
+impl DeviceModel {
+    /// Returns the model with this name.
+    ///
+    /// # Errors
+    /// Returns [`UnknownModel`], which lists the available names.
+    pub fn named(name: &str) -> Result<&'static Self, UnknownModel> {
+        DEVICE_MODELS
+            .iter()
+            .find(|model| model.name == name)
+            .ok_or_else(|| UnknownModel {
+                name: name.to_owned(),
+                known: DEVICE_MODELS
+                    .iter()
+                    .map(|model| model.name)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            })
+    }
+
+    /// Returns the start of the first zone of a disk in which a sequential reader reaches at most this
+    /// rate. (The outer zones have lower offsets and are faster.) Returns the start of the last zone if all
+    /// zones are faster, and 0 for a device that is not a disk.
+    #[must_use]
+    pub fn offset_with_rate(&self, bytes_per_second: u64) -> u64 {
+        match &self.service {
+            ServiceModel::Disk(disk) => {
+                Mechanics::new(disk, self.size_bytes.value, 0).offset_with_rate(bytes_per_second)
+            }
+            ServiceModel::Parallel(_) => 0,
+        }
+    }
+}
 
 const fn sourced<T: Copy>(value: T, source: &'static str) -> SourcedValue<T> {
     SourcedValue { value, source }

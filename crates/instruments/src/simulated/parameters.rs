@@ -1,12 +1,7 @@
-//! The parameters of a device model. The values are in [`DEVICE_MODELS`].
+//! The parameters of a device model. The values are in [`DEVICE_MODELS`](super::DEVICE_MODELS).
 
 use std::fmt::Debug;
 use std::time::Duration;
-
-use thiserror::Error;
-
-use super::DEVICE_MODELS;
-use super::mechanics::Mechanics;
 
 /// The value of a parameter, and the source of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,14 +166,6 @@ pub struct StripedUnits {
     pub read_time: SourcedValue<Duration>,
 }
 
-/// The error if no device model has the given name.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("unknown device model '{name}'; available: {known}")]
-pub struct UnknownModel {
-    name: String,
-    known: String,
-}
-
 /// One parameter of a model, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
@@ -191,37 +178,6 @@ pub struct Parameter {
 }
 
 impl DeviceModel {
-    /// Returns the model with this name.
-    ///
-    /// # Errors
-    /// Returns [`UnknownModel`], which lists the available names.
-    pub fn named(name: &str) -> Result<&'static Self, UnknownModel> {
-        DEVICE_MODELS
-            .iter()
-            .find(|model| model.name == name)
-            .ok_or_else(|| UnknownModel {
-                name: name.to_owned(),
-                known: DEVICE_MODELS
-                    .iter()
-                    .map(|model| model.name)
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            })
-    }
-
-    /// Returns the start of the first zone of a disk in which a sequential reader reaches at most this
-    /// rate. (The outer zones have lower offsets and are faster.) Returns the start of the last zone if all
-    /// zones are faster, and 0 for a device that is not a disk.
-    #[must_use]
-    pub fn offset_with_rate(&self, bytes_per_second: u64) -> u64 {
-        match &self.service {
-            ServiceModel::Disk(disk) => {
-                Mechanics::new(disk, self.size_bytes.value, 0).offset_with_rate(bytes_per_second)
-            }
-            ServiceModel::Parallel(_) => 0,
-        }
-    }
-
     /// Returns every parameter, in the order of the fields.
     #[must_use]
     pub fn parameters(&self) -> Vec<Parameter> {
