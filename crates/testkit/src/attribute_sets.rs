@@ -1,6 +1,7 @@
 //! Sets of attributes that are distributed over so many files that sharing takes effect, and the space
 //! that perfect sharing needs.
 
+pub use crate::e2fsprogs::Space;
 use crate::model::acl::{ACCESS, Acl};
 use crate::oracle::Attributes;
 use crate::seed::{Random, Seed};
@@ -40,15 +41,6 @@ pub struct AttributeSets {
 
 /// Names and values, in the order in which they are to be set.
 pub type Ordered<'a> = Vec<(&'a [u8], &'a [u8])>;
-
-/// Blocks and inodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Space {
-    /// Blocks.
-    pub blocks: u64,
-    /// Inodes.
-    pub inodes: u64,
-}
 
 impl AttributeSets {
     /// Creates the sets and files of `seed`. A set fits in a block of 1 KiB, except for the large value;

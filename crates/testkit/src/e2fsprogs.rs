@@ -1,7 +1,6 @@
 //! The programs of e2fsprogs: mke2fs makes images, debugfs reads and changes them, and e2fsck checks
 //! them.
 
-use crate::attribute_sets::Space;
 use crate::error::{Context, Error, Result};
 use crate::mount::Access;
 use crate::tool::{self, Tool};
@@ -120,6 +119,15 @@ pub fn debugfs_write<S: AsRef<str>>(image: &Path, requests: &[S]) -> Result<()> 
 /// Returns the superblock of `image` as dumpe2fs prints it.
 pub fn superblock(image: &Path) -> Result<String> {
     Ok(Tool::new("dumpe2fs").arg("-h").arg(image).run()?)
+}
+
+/// Blocks and inodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Blocks.
+    pub blocks: u64,
+    /// Inodes.
+    pub inodes: u64,
 }
 
 /// Returns the free blocks and inodes according to the superblock of `image`, which must not be mounted.

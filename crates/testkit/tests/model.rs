@@ -4,10 +4,9 @@
 use larder::{Fallocate, FileKind, RenameFlags, XattrMode};
 use larder_testkit::crash::{ImageFile, Layout, layout};
 use larder_testkit::model::acl::{ACCESS, DEFAULT};
-use larder_testkit::model::{Body, Clock, Model, Outcome, SETTABLE_FLAGS, compare_all};
+use larder_testkit::model::{Body, Clock, Model, NodeInodes, Outcome, SETTABLE_FLAGS, compare_all};
 use larder_testkit::operation::{
-    Generator, Mix, NewNode, NodeInodes, NodePath, Operation, Owned, Slot, Target, UMASK,
-    fill_content,
+    Generator, Mix, NewNode, NodePath, Operation, Owned, Slot, Target, UMASK, fill_content,
 };
 use larder_testkit::{Access, LoopMount, Requirement, Seed, skip};
 use rustix::fd::{AsRawFd, OwnedFd};

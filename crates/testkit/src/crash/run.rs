@@ -1,7 +1,8 @@
 //! A workload on a volume, with a record of when each operation began and ended.
 
+use crate::model::NodeInodes;
 use crate::model::{Model, Outcome};
-use crate::operation::{NodeInodes, Operation, Performer};
+use crate::operation::{Operation, Performer};
 use larder::{Fallocate, OpenOptions, Volume};
 use larder_block::BlockDevice;
 use rustix::io::Errno;

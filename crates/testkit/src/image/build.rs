@@ -1,6 +1,6 @@
 //! Builds images from recipes.
 
-use super::{Change, Image, OracleKind, Populate, Recipe, copy_sparse};
+use super::{Change, OracleKind, Populate, Recipe, copy_sparse};
 use crate::e2fsprogs::{UUID, debugfs, debugfs_write, repeatable_mke2fs};
 use crate::error::{Context, Error, Result};
 use crate::mount::{Access, LoopMount};
@@ -32,8 +32,41 @@ const SOURCES: [&str; 12] = [
     include_str!("../tree/work.rs"),
 ];
 
+/// A finished image. All tests share the file, so never write to it.
+#[derive(Clone, Debug)]
+pub struct Image {
+    recipe: Recipe,
+    path: PathBuf,
+    source: Option<PathBuf>,
+}
+
+impl Image {
+    /// Returns the image of `recipe`. Builds it if no earlier run did.
+    pub fn get(recipe: &Recipe) -> Result<Self> {
+        image(recipe)
+    }
+
+    /// Returns the path of the image file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the recipe of the image.
+    #[must_use]
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// Returns the directory that mke2fs copied from, if the kernel did not write the files.
+    #[must_use]
+    pub fn source(&self) -> Option<&Path> {
+        self.source.as_deref()
+    }
+}
+
 /// Finds or builds the image of `recipe`. If another process is building it, this waits.
-pub(super) fn image(recipe: &Recipe) -> Result<Image> {
+fn image(recipe: &Recipe) -> Result<Image> {
     let mut recipe = *recipe;
     let by_kernel = can_loop_mount();
     if !by_kernel && !recipe.needs_kernel() {

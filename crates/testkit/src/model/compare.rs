@@ -1,8 +1,8 @@
 //! The comparison of a volume with the model, object by object.
 
 use super::node::{Body, Node, NodeId, SETTABLE_FLAGS, Stamp};
-use super::{CHUNK_BYTES, Content, Model};
-use crate::operation::{NodeInodes, describe_content};
+use super::{CHUNK_BYTES, Content, Model, NodeInodes};
+use crate::operation::describe_content;
 use larder::{FileKind, Ino, Timestamp, Volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

@@ -2,51 +2,18 @@
 
 use super::{NewNode, NodePath, Operation, Owned, Target, UMASK, fill_content};
 use crate::model::acl::{ACCESS, DEFAULT};
-use crate::model::{Clock, Model, NodeId, Outcome, SETTABLE_FLAGS, compare_all, compare_nodes};
+use crate::model::{
+    Clock, Model, NodeId, NodeInodes, Outcome, SETTABLE_FLAGS, compare_all, compare_nodes,
+};
 use larder::{
     DeviceNumber, Ino, Make, Metadata, NewFile, Result, SetAttributes, SetTime, Timestamp, Volume,
     XattrMode,
 };
 use rustix::io::Errno;
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
-
-/// The inodes of a model's nodes.
-#[derive(Clone, Debug)]
-pub struct NodeInodes(HashMap<NodeId, Ino>);
-
-impl Default for NodeInodes {
-    fn default() -> Self {
-        Self(HashMap::from([(NodeId::ROOT, Ino::ROOT)]))
-    }
-}
-
-impl NodeInodes {
-    /// Looks up the names of `model` in a volume. Returns the inodes of those that exist.
-    #[must_use]
-    pub fn found(model: &Model, volume: &Volume) -> Self {
-        let mut inodes = Self::default();
-        let mut pending = vec![(NodeId::ROOT, Ino::ROOT)];
-        while let Some((id, ino)) = pending.pop() {
-            let entries = model.node(id).and_then(|node| node.entries());
-            for (name, child) in entries.into_iter().flatten() {
-                if let Ok(found) = volume.lookup(ino, name) {
-                    inodes.0.insert(*child, found);
-                    pending.push((*child, found));
-                }
-            }
-        }
-        inodes
-    }
-
-    /// Returns the inode of a node.
-    #[must_use]
-    pub fn ino(&self, id: NodeId) -> Option<Ino> {
-        self.0.get(&id).copied()
-    }
-}
 
 /// Performs operations on a volume and on a model, and reports differences.
 #[derive(Debug)]
@@ -120,7 +87,7 @@ impl Performer {
             match (predicted, result) {
                 (Outcome::Done { made, .. }, Ok(metadata)) => {
                     if let (Some(made), Some(metadata)) = (made, metadata) {
-                        self.inodes.0.insert(made, metadata.ino);
+                        self.inodes.insert(made, metadata.ino);
                     }
                 }
                 (_, Err(errno)) if excused(errno) => {

@@ -21,9 +21,35 @@
 
 use super::outcome::{FolioRun, KernelWindow, Outcome};
 use super::pattern::{Action, Content, Operation, Pattern};
-use super::recorder::Folios;
 use larder_readahead::Advice;
 use std::fmt::{self, Write as _};
+
+/// The maximum size of folios in the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folios {
+    /// One page each: ext4 mounted with `data=journal`.
+    Single,
+    /// Any size that the kernel chooses: ext4 mounted with its defaults.
+    Large,
+}
+
+impl Folios {
+    /// Returns the name that golden files use.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Large => "large",
+        }
+    }
+
+    pub(super) const fn mount_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Single => &["data=journal"],
+            Self::Large => &[],
+        }
+    }
+}
 
 /// Patterns with a kernel's outcomes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,10 +25,10 @@ mod queue;
 mod recorder;
 mod trace;
 
-pub use golden::{Golden, GoldenError};
+pub use golden::{Folios, Golden, GoldenError};
 pub use outcome::{FolioRun, KernelWindow, Outcome};
 pub use pattern::{Action, Content, Operation, PAGE_BYTES, Pattern};
-pub use recorder::{Folios, Recorder};
+pub use recorder::Recorder;
 
 use crate::Requirement;
 

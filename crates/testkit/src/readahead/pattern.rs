@@ -5,6 +5,9 @@ use larder_readahead::Advice;
 /// The size of the pages in which windows are counted.
 pub const PAGE_BYTES: u64 = 4096;
 
+/// The size of the file with blocks.
+pub(super) const BLOCKS_FILE_BYTES: u64 = 4 << 20;
+
 /// The kind of content of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Content {

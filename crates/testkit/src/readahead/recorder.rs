@@ -3,10 +3,11 @@
 //! It uses one thread and one file at a time, and never waits: the reading thread chooses the windows
 //! and adds pages to the page cache before its read returns.
 
-use super::golden::Golden;
+use super::golden::{Folios, Golden};
 use super::groups::Group;
 use super::mapping;
 use super::outcome::Outcome;
+use super::pattern::BLOCKS_FILE_BYTES;
 use super::pattern::{Action, Content, Operation, PAGE_BYTES, Pattern};
 use super::queue::Queue;
 use super::trace::Trace;
@@ -20,38 +21,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The size of the file with blocks.
-pub(super) const BLOCKS_FILE_BYTES: u64 = 4 << 20;
-
 /// The maximum number of attempts for a pattern.
 const ATTEMPTS: usize = 5;
-
-/// The maximum size of folios in the page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Folios {
-    /// One page each: ext4 mounted with `data=journal`.
-    Single,
-    /// Any size that the kernel chooses: ext4 mounted with its defaults.
-    Large,
-}
-
-impl Folios {
-    /// Returns the name that golden files use.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Large => "large",
-        }
-    }
-
-    const fn mount_options(self) -> &'static [&'static str] {
-        match self {
-            Self::Single => &["data=journal"],
-            Self::Large => &[],
-        }
-    }
-}
 
 /// A kernel file system whose readahead is traced. It is released completely when this is dropped.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Advice on the file.
 
-use super::{LONG_FILE_BYTES, pages, request};
+use super::sizes::{LONG_FILE_BYTES, pages, request};
 use crate::readahead::Pattern;
 use larder_readahead::Advice::{DontNeed, Normal, Random, Sequential, WillNeed};
 

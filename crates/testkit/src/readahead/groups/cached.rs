@@ -1,6 +1,6 @@
 //! Reads of partly cached files, and repeated reads after eviction.
 
-use super::{LONG_FILE_BYTES, pages, request};
+use super::sizes::{LONG_FILE_BYTES, pages, request};
 use crate::readahead::Pattern;
 use crate::{Random, Seed};
 use larder_readahead::Advice;

@@ -1,6 +1,6 @@
 //! Page faults through mappings.
 
-use super::LONG_FILE_BYTES;
+use super::sizes::LONG_FILE_BYTES;
 use crate::readahead::Pattern;
 use crate::{Random, Seed};
 use larder_readahead::Advice;

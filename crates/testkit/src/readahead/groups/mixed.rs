@@ -1,8 +1,8 @@
 //! Seeded reads: random reads, and runs of several kinds.
 
-use super::{LONG_FILE_BYTES, PAGE_BYTES, pages, request};
+use super::sizes::{LONG_FILE_BYTES, pages, request};
 use crate::readahead::Pattern;
-use crate::readahead::recorder::BLOCKS_FILE_BYTES;
+use crate::readahead::pattern::{BLOCKS_FILE_BYTES, PAGE_BYTES};
 use crate::{Random, Seed};
 use larder_readahead::Advice;
 

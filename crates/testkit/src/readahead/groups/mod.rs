@@ -8,9 +8,10 @@ mod cached;
 mod faults;
 mod mixed;
 mod sequential;
+mod sizes;
 mod streams;
 
-use super::pattern::{PAGE_BYTES, Pattern};
+use super::pattern::Pattern;
 
 pub use mixed::seeded;
 
@@ -54,18 +55,3 @@ pub fn all() -> Vec<Group> {
 pub fn named(name: &str) -> Option<Group> {
     all().into_iter().find(|group| group.name == name)
 }
-
-/// Returns the size of `pages` pages in bytes.
-const fn pages(pages: u64) -> u64 {
-    pages * PAGE_BYTES
-}
-
-/// Returns the length of a request of `pages` pages in bytes.
-const fn request(pages: u32) -> u32 {
-    pages * 4096
-}
-
-const _: () = assert!(request(1) as u64 == PAGE_BYTES);
-
-/// The size of a file whose end no pattern reaches.
-const LONG_FILE_BYTES: u64 = 1 << 30;

@@ -1,6 +1,6 @@
 //! A single reader with increasing offsets.
 
-use super::{LONG_FILE_BYTES, pages, request};
+use super::sizes::{LONG_FILE_BYTES, pages, request};
 use crate::readahead::Pattern;
 use larder_readahead::Advice;
 

@@ -1,6 +1,6 @@
 //! Reads with a constant stride, and several streams at once.
 
-use super::{LONG_FILE_BYTES, pages, request};
+use super::sizes::{LONG_FILE_BYTES, pages, request};
 use crate::readahead::Pattern;
 
 /// Returns reads with gaps between them.
