@@ -1,9 +1,10 @@
 //! The arguments and the help of the command line.
 
 mod change;
+mod fuse2fs;
+mod image;
 mod top;
 
-use crate::commands::fuse2fs::Fuse2fsArgs;
 use crate::{metrics, threads};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -16,6 +17,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
+pub(crate) use fuse2fs::Fuse2fsArgs;
+pub(crate) use image::{FilesArgs, ImageArgs, VolumeArgs};
 pub(crate) use top::TopArgs;
 
 /// Mount, read and change ext2, ext3 and ext4 images without root
@@ -57,39 +60,6 @@ pub(crate) enum Command {
     Top(TopArgs),
     Fuse2fs(Fuse2fsArgs),
     Lab(LabArgs),
-}
-
-/// How an image is opened, for every command that opens one.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct VolumeArgs {
-    /// Offset of the file system (suffixes K, M, G, T)
-    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
-    pub offset: Option<u64>,
-    /// Total memory of all caches [default: 256M]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_cache)]
-    pub cache_size: Option<u64>,
-    /// Ignore the journal, and open the image read-only
-    #[arg(long)]
-    pub noload: bool,
-}
-
-/// An image that a command reads or changes, and how it is opened.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ImageArgs {
-    #[command(flatten)]
-    pub volume: VolumeArgs,
-    /// Image file or block device
-    pub image: PathBuf,
-}
-
-/// Files of an image.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct FilesArgs {
-    #[command(flatten)]
-    pub source: ImageArgs,
-    /// Paths inside the image
-    #[arg(required = true)]
-    pub paths: Vec<OsString>,
 }
 
 /// Simulate, measure and tune caches and readahead

@@ -5,6 +5,7 @@
 //! it shares with the parent, and ends. If the mount succeeds, the child writes a line to the pipe and
 //! detaches from the terminal, and the parent ends.
 
+use crate::holder::LARDER;
 use larder_console::{Failure, Result};
 use rustix::process::setsid;
 use std::ffi::{CString, OsString};
@@ -14,9 +15,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
-
-/// The default name of the program.
-pub(crate) const NAME: &str = "larder";
 
 /// The environment variable that is set only in the child process.
 const CHILD_VARIABLE: &str = "_LARDER_BACKGROUND";
@@ -31,7 +29,7 @@ pub(crate) fn is_child() -> bool {
 /// child is started from `/proc/self/exe`.
 pub(crate) fn set_process_name() {
     let program = std::env::args_os().next().unwrap_or_default();
-    let name = Path::new(&program).file_name().unwrap_or(NAME.as_ref());
+    let name = Path::new(&program).file_name().unwrap_or(LARDER.as_ref());
     if let Ok(name) = CString::new(name.as_bytes()) {
         // The name is only shown to users, so a failure to set it is ignored.
         let _ = rustix::thread::set_name(&name);
@@ -42,7 +40,7 @@ pub(crate) fn set_process_name() {
 /// fails, returns its exit code; the child has then reported the failure.
 pub(crate) fn run_child() -> io::Result<u8> {
     let mut args = std::env::args_os();
-    let program = args.next().unwrap_or_else(|| OsString::from(NAME));
+    let program = args.next().unwrap_or_else(|| OsString::from(LARDER));
     let mut child = Command::new("/proc/self/exe")
         .arg0(program)
         .args(args)

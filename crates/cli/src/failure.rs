@@ -1,6 +1,6 @@
 //! Converts errors of images, and of paths inside images, to messages for the user.
 
-use crate::opening;
+use crate::holder::is_ending;
 use larder_console::{Failure, name};
 use std::io;
 use std::path::Path;
@@ -99,7 +99,7 @@ fn of_lock(image: &Path, access: Access) -> Failure {
     let holder = larder_block::lock_holder(image);
     let is_ending = holder
         .as_ref()
-        .is_some_and(|holder| opening::is_ending(image, holder));
+        .is_some_and(|holder| is_ending(image, holder));
     let user = match holder {
         Some(holder) if holder.name.is_empty() => format!("process {}", holder.pid),
         Some(holder) => format!(

@@ -15,6 +15,7 @@ mod args;
 mod background;
 mod commands;
 mod failure;
+mod holder;
 mod json;
 mod metrics;
 mod mode;
@@ -42,10 +43,10 @@ pub fn command() -> clap::Command {
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     let program = args.first().map(Path::new).and_then(Path::file_name);
-    if program == Some(OsStr::new(mount_helper::NAME)) {
+    if program == Some(OsStr::new(holder::MOUNT_HELPER)) {
         return mount_helper::run(args);
     }
-    if program == Some(OsStr::new(commands::fuse2fs::NAME)) {
+    if program == Some(OsStr::new(holder::FUSE2FS)) {
         return commands::fuse2fs::run_standalone(args);
     }
     // `larder help lab` is passed to larder-lab, which has its own help.

@@ -5,15 +5,13 @@
 
 use crate::commands::mount;
 use crate::failure::Access;
+use crate::holder::MOUNT_HELPER as NAME;
 use crate::mount_options::Options;
 use clap::Parser;
 use larder_console::{Failure, Result, print_note};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// The program name under which mount(8) calls larder.
-pub(crate) const NAME: &str = "mount.larder";
 
 /// The exit code that mount(8) expects for a failed mount.
 const MOUNT_FAILED: u8 = 32;

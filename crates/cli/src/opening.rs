@@ -1,14 +1,14 @@
 //! Opens images for all commands. If a server that was unmounted still uses the image, waits until it ends.
 //! If the image cannot be written, can fall back to read-only access.
 
-use crate::commands::fuse2fs;
+use crate::args::ImageArgs;
 use crate::failure::{self, Access};
-use crate::{background, mount_helper};
+use crate::holder::is_ending;
+use crate::mount_options;
 use larder::{OpenOptions, Volume};
-use larder_block::{Error as DeviceError, LockHolder, lock_holder};
+use larder_block::{Error as DeviceError, lock_holder};
 use larder_console::{Failure, Result, print_note, print_warning};
 use larder_ext4::Error as Ext4Error;
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,6 +17,11 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between attempts to open the image.
 const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Opens an image read-only, for the commands that do not mount.
+pub(crate) fn open_image(args: &ImageArgs) -> Result<Volume> {
+    open(&args.image, &mount_options::open_options(&args.volume))
+}
 
 /// Opens `image` with `options`.
 pub(crate) fn open(image: &Path, options: &OpenOptions) -> Result<Volume> {
@@ -84,15 +89,6 @@ fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume>
         }
         std::thread::sleep(INTERVAL);
     }
-}
-
-/// Returns whether the process `holder` is larder, and `image` is not mounted. The process is then a server
-/// that was unmounted and still writes or waits for open files, or it is a command that does not mount.
-pub(crate) fn is_ending(image: &Path, holder: &LockHolder) -> bool {
-    let names = [background::NAME, mount_helper::NAME, fuse2fs::NAME];
-    let source = fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
-    names.contains(&holder.name.as_str())
-        && larder_fuse::is_mounted(source.as_os_str()).is_ok_and(|is_mounted| !is_mounted)
 }
 
 /// Returns the reason why an image can be read but not written, or `None` if `error` has another cause.

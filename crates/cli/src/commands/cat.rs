@@ -1,8 +1,8 @@
 //! The command `larder cat`: writes files of an image to standard output.
 
-use super::open;
 use crate::args::CatArgs;
 use crate::failure::of_path;
+use crate::opening::open_image;
 use larder::Volume;
 use larder_console::{Failure, Result};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 const BUFFER_BYTES: usize = 1 << 20;
 
 pub(super) fn run(args: &CatArgs) -> Result<ExitCode> {
-    let volume = open(&args.files.source)?;
+    let volume = open_image(&args.files.source)?;
     let mut out = io::stdout().lock();
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut code = ExitCode::SUCCESS;

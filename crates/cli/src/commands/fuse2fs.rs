@@ -6,17 +6,15 @@
 //! changes are written through the journal, and the image is locked.
 
 use super::mount;
+use crate::args::Fuse2fsArgs;
+use crate::holder::FUSE2FS as NAME;
 use crate::mount_options::{Options, is_among};
-use clap::{Args, Parser};
+use clap::Parser;
 use larder_console::{Failure, Result, logging};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// The program name that runs this command.
-pub(crate) const NAME: &str = "fuse2fs";
 
 /// The exit code for a failed mount.
 const MOUNT_FAILED: u8 = 32;
@@ -53,57 +51,6 @@ const IGNORED_VALUES: [&str; 6] = [
     "entry_timeout=",
     "negative_timeout=",
 ];
-
-/// Mount an image, with the arguments of fuse2fs
-///
-/// Programs that run fuse2fs use larder if the first fuse2fs in PATH is a link to larder.
-#[derive(Debug, Args)]
-#[command(
-    version,
-    after_help = "\
-Options of -o, in addition to those of larder mount:
-  fakeroot                  no permission checks
-  offset=BYTES              offset of the file system in the image
-  norecovery                ignore the journal, and mount read-only
-  errors=continue|remount-ro|panic
-                            action when corruption is detected during a
-                            change, as for larder mount; panic is the
-                            same as abort
-  kernel                    same as allow_other,suid,dev
-  directio                  same as direct_device
-  no_default_opts, minixdf, bsddf, acl, user_xattr, debug, ...
-                            accepted, no effect
-
-Examples:
-  fuse2fs disk.img /mnt/disk -o ro,allow_other
-  fuse2fs -f -o fakeroot,offset=1048576 disk.img /mnt/disk
-  larder fuse2fs disk.img /mnt/disk"
-)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a switch of the command line"
-)]
-pub(crate) struct Fuse2fsArgs {
-    /// Image file or block device
-    image: PathBuf,
-    /// Directory to mount on
-    mountpoint: PathBuf,
-    /// Mount options, separated by commas
-    #[arg(short = 'o', value_name = "OPTIONS")]
-    options: Vec<OsString>,
-    /// Stay in the foreground
-    #[arg(short)]
-    foreground: bool,
-    /// Same as -f
-    #[arg(short)]
-    debug: bool,
-    /// Use one thread to serve requests
-    #[arg(short)]
-    single_thread: bool,
-    /// Mount read-only, same as -o ro
-    #[arg(short)]
-    read_only: bool,
-}
 
 /// Mount an ext2, ext3 or ext4 image with larder
 ///

@@ -1,14 +1,14 @@
 //! The command `larder info`: shows the label, features, sizes and journal state of an image.
 
-use super::open;
 use crate::args::InfoArgs;
+use crate::opening::open_image;
 use larder::{Info, JournalState};
 use larder_console::{Result, name, size, write_json};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
-    let info = open(&args.source)?.info();
+    let info = open_image(&args.source)?.info();
     if args.json {
         write_json(&info)?;
     } else {

@@ -1,8 +1,8 @@
 //! The command `larder ls`: lists a directory of an image.
 
-use super::open;
 use crate::args::LsArgs;
 use crate::failure::of_path;
+use crate::opening::open_image;
 use crate::{failure, json, mode};
 use larder::{FileKind, Ino, Metadata, Volume};
 use larder_console::name::Names;
@@ -23,7 +23,7 @@ struct Entry {
 }
 
 pub(super) fn run(args: &LsArgs) -> Result<ExitCode> {
-    let volume = open(&args.source)?;
+    let volume = open_image(&args.source)?;
     let path = args.path.as_bytes();
     let failed = |error| of_path(path, &error);
     // As in ls(1), a symbolic link named on the command line is followed, unless the output shows

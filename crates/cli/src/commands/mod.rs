@@ -18,9 +18,7 @@ mod top;
 mod umount;
 mod unnamed;
 
-use crate::args::{Command, ImageArgs};
-use crate::{mount_options, opening};
-use larder::Volume;
+use crate::args::Command;
 use larder_console::{Result, logging};
 use std::process::ExitCode;
 
@@ -50,9 +48,4 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Stats(args) => stats::run(&args),
         Command::Top(args) => top::run(&args),
     }
-}
-
-/// Opens an image read-only, for the commands that do not mount.
-fn open(args: &ImageArgs) -> Result<Volume> {
-    opening::open(&args.image, &mount_options::open_options(&args.volume))
 }

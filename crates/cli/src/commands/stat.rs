@@ -1,8 +1,8 @@
 //! The command `larder stat`: shows the attributes of a file in an image.
 
-use super::open;
 use crate::args::StatArgs;
 use crate::failure::of_path;
+use crate::opening::open_image;
 use crate::{json, mode};
 use larder::{FileKind, Metadata};
 use larder_console::{Result, name, time, write_json};
@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &StatArgs) -> Result<ExitCode> {
-    let volume = open(&args.source)?;
+    let volume = open_image(&args.source)?;
     let path = args.path.as_bytes();
     let failed = |error| of_path(path, &error);
     let ino = volume.resolve_no_follow(path).map_err(failed)?;

@@ -8,6 +8,7 @@
 //!    it.
 //! 3. The image is not copied into itself.
 
+use super::descriptors::raise_descriptor_limit;
 use super::metadata;
 use super::progress;
 use crate::args::CpArgs;
@@ -59,7 +60,7 @@ pub(super) fn run(
     sources: &[OsString],
     image_path: ImagePath<'_>,
 ) -> Result<ExitCode> {
-    super::raise_descriptor_limit();
+    raise_descriptor_limit();
     image_path::change(&image_path.source(&args.volume), |volume| {
         copy_all(volume, args, sources, image_path)
     })

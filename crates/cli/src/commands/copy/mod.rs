@@ -16,6 +16,7 @@
 
 mod attributes;
 mod content;
+mod descriptors;
 mod inward;
 mod metadata;
 mod progress;
@@ -87,7 +88,7 @@ fn outward(
     if !destination.is_dir() {
         special::check_not_image(image, destination)?;
     }
-    raise_descriptor_limit();
+    descriptors::raise_descriptor_limit();
     let progress = progress::bar(|| {
         let trees = sources
             .iter()
@@ -223,17 +224,6 @@ fn last_name(path: &[u8]) -> Option<&OsStr> {
         .rfind(|name| !name.is_empty())
         .filter(|&name| tree::is_plain_name(name))
         .map(OsStr::from_bytes)
-}
-
-/// Raises the limit of open files to the maximum, because a recursive copy keeps a descriptor open for each
-/// level of directories.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(errno) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!("cannot raise the limit of open files: {errno}");
-    }
 }
 
 #[cfg(test)]

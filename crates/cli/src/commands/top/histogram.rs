@@ -1,7 +1,7 @@
 //! Draws the histogram of a cache, or of the depths of its trees, with bars.
 
 use super::change::as_f64;
-use super::screen::short;
+use super::count::short;
 use larder::HistogramReport;
 use larder::tables::TreeDepths;
 use ratatui::text::Line;

@@ -12,6 +12,7 @@
 //! cache is queried too.
 
 mod change;
+mod count;
 mod help;
 mod histogram;
 mod json_line;

@@ -1,6 +1,7 @@
 //! The layout of the screen of `larder top`.
 
 use super::change::{Change, as_f64, misses, ratio};
+use super::count::short;
 use super::help::HELP;
 use super::histogram::{bars, cells, depth_bars};
 use larder::{RecordingStats, Stats};
@@ -353,20 +354,4 @@ fn two_decimals(value: f64) -> String {
 fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", short(as_f64(count)))
-}
-
-/// Returns a count as at most seven characters, such as `0.3`, `123` or `45.6k`.
-pub(super) fn short(count: f64) -> String {
-    if count < 9.95 && count.fract() != 0.0 {
-        return format!("{count:.1}");
-    }
-    let mut value = count;
-    for unit in ["", "k", "M", "G"] {
-        if value < 999.5 {
-            let decimals = usize::from(!unit.is_empty());
-            return format!("{value:.decimals$}{unit}");
-        }
-        value /= 1000.0;
-    }
-    format!("{value:.1}T")
 }

@@ -1,0 +1,39 @@
+//! The arguments that name an image and files of it, and how the image is opened.
+
+use clap::Args;
+use larder_console::size;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// How an image is opened, for every command that opens one.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct VolumeArgs {
+    /// Offset of the file system (suffixes K, M, G, T)
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    pub offset: Option<u64>,
+    /// Total memory of all caches [default: 256M]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_cache)]
+    pub cache_size: Option<u64>,
+    /// Ignore the journal, and open the image read-only
+    #[arg(long)]
+    pub noload: bool,
+}
+
+/// An image that a command reads or changes, and how it is opened.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ImageArgs {
+    #[command(flatten)]
+    pub volume: VolumeArgs,
+    /// Image file or block device
+    pub image: PathBuf,
+}
+
+/// Files of an image.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FilesArgs {
+    #[command(flatten)]
+    pub source: ImageArgs,
+    /// Paths inside the image
+    #[arg(required = true)]
+    pub paths: Vec<OsString>,
+}
