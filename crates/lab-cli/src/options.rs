@@ -2,7 +2,7 @@
 
 mod names;
 
-pub(crate) use names::{Names, NamesParser};
+pub(crate) use names::{Names, NamesParser, deduplicated};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -44,15 +44,4 @@ pub(crate) fn choice<T: Copy + Send + Sync + 'static>(
         let mut all = all.iter().copied();
         all.find(|one| name(*one) == given).ok_or("unknown name")
     })
-}
-
-/// Returns each of `items` once, in the given order.
-pub(crate) fn deduplicated<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut once = Vec::new();
-    for item in items {
-        if !once.contains(&item) {
-            once.push(item);
-        }
-    }
-    once
 }

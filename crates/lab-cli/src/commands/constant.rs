@@ -1,7 +1,7 @@
 //! The command `larder lab constant`: derives and measures the multiplier of a hash function.
 
 use super::hash::failure;
-use super::tolerance;
+use super::reading::tolerance;
 use clap::Args;
 use larder_console::{Failure, Result, count, write_json};
 use larder_lab::hash::constant::{KeySet, MEASURED_BITS, Study, TABLE_BITS, WORD_BITS};

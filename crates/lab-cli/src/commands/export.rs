@@ -1,7 +1,7 @@
 //! The command `larder lab export`: writes the lookups of a trace in libCacheSim's oracleGeneral format.
 
+use super::reading::{rewritten_hint, tolerance};
 use super::written::creation_failure;
-use super::{rewritten_hint, tolerance};
 use clap::Args;
 use larder::CacheKind;
 use larder_console::{Cache, Failure, Result, print_warning, write_json};

@@ -1,6 +1,8 @@
 //! The command `larder lab hash`: replays a trace in hash tables, and compares the tables.
 
-use super::{progress, rewritten_hint, tolerance, write_results};
+use super::progress::progress;
+use super::reading::{rewritten_hint, tolerance};
+use super::results::write_results;
 use crate::options::{ResultArgs, choice, parse_seed};
 use clap::{ArgGroup, Args};
 use indicatif::{ProgressBar, ProgressStyle};

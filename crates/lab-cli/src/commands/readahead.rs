@@ -1,6 +1,7 @@
 //! The command `larder lab readahead`: simulates readahead policies and compares them.
 
-use super::{progress, write, write_results};
+use super::progress::progress;
+use super::results::{write, write_results};
 use crate::options::{Names, NamesParser, ResultArgs, parse_seed};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};

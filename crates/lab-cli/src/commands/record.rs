@@ -1,6 +1,6 @@
 //! The command `larder lab record`: records the accesses to the kernel's caches in a trace.
 
-use super::interrupt;
+use super::interrupt::interrupt;
 use super::written::{Rows, TraceOutput, now_unix_s};
 use clap::Args;
 use larder_console::{Failure, Result, count, print_note, print_warning, size, write_json};

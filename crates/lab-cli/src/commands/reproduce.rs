@@ -1,6 +1,8 @@
 //! The command `larder lab reproduce`: measures published tables again and compares the results.
 
-use super::{progress, set_total, write_report, xattr_bench};
+use super::progress::{progress, set_total};
+use super::results::write_report;
+use super::xattr_bench;
 use crate::options::parse_seed;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;

@@ -1,6 +1,8 @@
 //! The command `larder lab sdm`: runs software development commands for many concurrent users.
 
-use super::{interrupt, progress, write, write_results};
+use super::interrupt::interrupt;
+use super::progress::progress;
+use super::results::{write, write_results};
 use crate::options::{ResultArgs, deduplicated, parse_seed};
 use clap::Args;
 use larder_console::{Failure, Result, count};

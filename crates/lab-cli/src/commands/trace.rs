@@ -1,6 +1,6 @@
 //! The command `larder lab trace`: inspects a trace, or salvages a damaged trace.
 
-use super::rewritten_hint;
+use super::reading::rewritten_hint;
 use clap::{Args, Subcommand};
 use larder::{Operation, Timestamp};
 use larder_console::{Failure, Result, print_note, time, write_json};

@@ -1,7 +1,7 @@
 //! The command `larder lab tune`: recommends tables and an eviction rule for the caches of a mount.
 
 use super::hash::{failure, open, replay_progress};
-use super::write_results;
+use super::results::write_results;
 use crate::options::{ResultArgs, parse_seed};
 use clap::Args;
 use larder_console::{Result, size};

@@ -1,6 +1,8 @@
 //! The command `larder lab xattr-bench`: measures how fast processes set shared attributes.
 
-use super::{interrupt, progress, write, write_results};
+use super::interrupt::interrupt;
+use super::progress::progress;
+use super::results::{write, write_results};
 use crate::options::{Names, NamesParser, ResultArgs, deduplicated, parse_seed};
 use clap::Args;
 use larder::MbCacheVariant;

@@ -1,6 +1,5 @@
 //! Lists of names, separated by commas, or `all`.
 
-use super::deduplicated;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 use larder::{MbCacheVariant, PolicyName};
@@ -11,6 +10,17 @@ use std::str::FromStr;
 
 /// Selects every name in a list.
 const ALL_NAMES: &str = "all";
+
+/// Returns each of `items` once, in the given order.
+pub(crate) fn deduplicated<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for item in items {
+        if !once.contains(&item) {
+            once.push(item);
+        }
+    }
+    once
+}
 
 /// A type whose values have names.
 pub(crate) trait Named:
