@@ -49,6 +49,15 @@ impl Peer {
             Self::Larder | Self::Fuse2fs | Self::Squashfuse | Self::Kernel
         )
     }
+
+    /// Returns the image of `tree` that this peer mounts.
+    #[must_use]
+    pub fn image_of(self, tree: &Tree) -> &Path {
+        match self {
+            Self::Squashfuse => &tree.squashfs,
+            _ => &tree.image,
+        }
+    }
 }
 
 /// The programs of the peers.
@@ -132,7 +141,7 @@ impl Mounted {
             });
         }
         let place = Place {
-            image: tree.image_for(peer),
+            image: peer.image_of(tree),
             options: "ro".to_owned(),
             folder,
         };

@@ -227,7 +227,7 @@ impl Run {
             };
             return device_path.measure(first, peer, round as u64);
         }
-        make_cold(self.tree.image_for(peer))?;
+        make_cold(peer.image_of(&self.tree))?;
         if peer == Peer::Device {
             let image = self.tree.image.clone();
             return Ok(vec![(first, self.read(first, peer, user, &image, round)?)]);

@@ -16,7 +16,6 @@ use larder_testkit::seed::mix;
 use larder_testkit::{Random, Seed};
 
 use crate::child;
-use crate::peer::Peer;
 use crate::plan::Plan;
 
 /// Name of the big file, at the root.
@@ -38,7 +37,7 @@ pub struct Tree {
     pub image: PathBuf,
     /// The squashfs archive, with the compression that mksquashfs chooses (gzip). It exists if
     /// mksquashfs is installed.
-    squashfs: PathBuf,
+    pub squashfs: PathBuf,
     /// The number of names that `find` lists, including the root and `lost+found`.
     pub entries: u64,
     /// Size of the big file.
@@ -68,15 +67,6 @@ impl Tree {
             big_file_bytes: plan.big_file_bytes,
             deep_paths,
         })
-    }
-
-    /// Returns the image that `peer` mounts.
-    #[must_use]
-    pub fn image_for(&self, peer: Peer) -> &Path {
-        match peer {
-            Peer::Squashfuse => &self.squashfs,
-            _ => &self.image,
-        }
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use larder_benches::origin::Origin;
 use larder_benches::peer::Programs;
-use larder_benches::readahead::case::{Case, Disk, Pattern, Workload};
+use larder_benches::readahead::case::{Case, Pattern, Workload};
 use larder_benches::readahead::peer::Peer;
+use larder_benches::readahead::plan::Disk;
 use larder_benches::readahead::plan::{Plan, REQUEST_BYTES};
 use larder_benches::readahead::report;
 use larder_benches::readahead::results::{Results, Sample};

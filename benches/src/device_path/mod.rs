@@ -71,7 +71,10 @@ impl DevicePath<'_> {
             Measure::Interleaved64 | Measure::Interleaved64Mount => self.interleaved(peer)?,
             Measure::SequentialInProcess => self.sequential(peer)?,
             Measure::Checkpoint => return self.checkpoint(peer, run),
-            Measure::ThreadsAtRest => threads::at_rest(self, peer)?,
+            Measure::ThreadsAtRest => {
+                let log = self.log();
+                threads::at_rest(self.programs, self.plan, peer, (self.folder, &log))?
+            }
             other => bail!("{} is not a measure of the device path", other.name()),
         };
         Ok(vec![(measure, value)])

@@ -1,6 +1,7 @@
 //! The threads of an idle mount.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -8,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::child;
-use crate::device_path::DevicePath;
 use crate::measure::as_f64;
-use crate::peer::Peer;
+use crate::peer::{Peer, Programs};
+use crate::plan::Plan;
 use crate::scratch::{Scratch, Size};
 use crate::work::result_of;
 use crate::writing::files::Written;
@@ -21,16 +22,21 @@ const PROCESSES: u32 = 16;
 const REST: Duration = Duration::from_secs(1);
 
 /// Returns the number of threads of a writable mount after [`REST`].
-pub(super) fn at_rest(path: &DevicePath<'_>, peer: Peer) -> Result<f64> {
-    let files = path.plan.fsync_files.max(PROCESSES);
-    let scratch = Scratch::make(path.folder, Size::of_files(u64::from(files)))?;
-    let mounted = scratch.mount(path.programs, peer, &[])?;
-    let mut command = Command::new(&path.programs.harness);
+pub(super) fn at_rest(
+    programs: &Programs,
+    plan: &Plan,
+    peer: Peer,
+    (folder, log): (&Path, &Path),
+) -> Result<f64> {
+    let files = plan.fsync_files.max(PROCESSES);
+    let scratch = Scratch::make(folder, Size::of_files(u64::from(files)))?;
+    let mounted = scratch.mount(programs, peer, &[])?;
+    let mut command = Command::new(&programs.harness);
     command
         .arg("write-files")
         .arg(mounted.root())
         .args([PROCESSES.to_string(), (files / PROCESSES).to_string()]);
-    let written: Written = result_of(child::DEADLINE, command, &path.log())?;
+    let written: Written = result_of(child::DEADLINE, command, log)?;
     ensure!(written.files > 0, "no files were written");
     thread::sleep(REST);
     let pid = mounted.server_pid().context("the mount has no server")?;

@@ -8,9 +8,10 @@ use anyhow::{Context, Result};
 use larder_cache::hash::HashKey;
 use larder_cache::tape::CacheKind;
 use rand::{Rng, SeedableRng};
-use rand_distr::{Distribution, LogNormal, Zipf};
+use rand_distr::Distribution;
 use rand_pcg::Pcg64;
 
+use crate::hash_table::draws::{log_normal, rank, shuffle, whole, zipf};
 use crate::hash_table::plan::Plan;
 use crate::hash_table::recorded;
 use crate::named::named;
@@ -87,7 +88,9 @@ impl Keys {
             }
             Workload::RecordedPage | Workload::RecordedDentry => {
                 let trace = trace.context("recorded keys require a trace")?;
-                recorded::keys(trace, workload.recorded(), plan.objects, lookups)?
+                let cache = workload.recorded();
+                let (objects, lookups) = recorded::keys(trace, cache, plan.objects, lookups)?;
+                Self { objects, lookups }
             }
         })
     }
@@ -157,34 +160,4 @@ impl Keys {
             lookups,
         }
     }
-}
-
-pub(super) fn shuffle<T>(values: &mut [T], random: &mut Pcg64) {
-    for last in (1..values.len()).rev() {
-        values.swap(last, random.random_range(0..=last));
-    }
-}
-
-/// Returns the distribution of the frequencies of `count` keys.
-#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-pub(super) fn zipf(count: usize) -> Zipf<f64> {
-    Zipf::new(count as f64, 0.9).expect("the count and the exponent are positive")
-}
-
-/// Draws the rank of a key, from 0.
-pub(super) fn rank(popular: Zipf<f64>, random: &mut Pcg64) -> usize {
-    usize::try_from(whole(popular.sample(random)) - 1).unwrap_or_default()
-}
-
-fn log_normal(median: f64, sigma: f64) -> LogNormal<f64> {
-    LogNormal::new(median.ln(), sigma).expect("the deviation is positive")
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative; a value that is too large saturates"
-)]
-fn whole(number: f64) -> u64 {
-    number.ceil() as u64
 }

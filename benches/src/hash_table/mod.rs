@@ -17,6 +17,7 @@
 //!
 //! Each batch checks its results: the sum of the values, and that every key was found.
 
+mod draws;
 pub mod keys;
 pub mod maps;
 pub mod plan;

@@ -19,7 +19,7 @@ use larder_trace::{Batch, Overflow, TraceRecorder};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
-use crate::hash_table::keys::{Keys, rank, shuffle, zipf};
+use crate::hash_table::draws::{rank, shuffle, zipf};
 use crate::hash_table::plan::Plan;
 use crate::tree::folder_path;
 
@@ -35,43 +35,39 @@ pub fn missing() -> Option<String> {
     Requirement::Tool("mke2fs").missing()
 }
 
-/// Returns at most `objects` keys that are looked up in `cache` in `trace`, and `lookups` lookups of
+/// Returns at most `most_objects` keys that are looked up in `cache` in `trace`, and `lookups` lookups of
 /// these in order. If there are fewer, they start again from the beginning.
 pub(super) fn keys(
     trace: &Path,
     cache: Option<CacheKind>,
-    objects: u32,
+    most_objects: u32,
     lookups: usize,
-) -> Result<Keys> {
+) -> Result<(Vec<HashKey>, Vec<HashKey>)> {
     let mut known = HashSet::new();
-    let mut keys = Keys {
-        objects: Vec::new(),
-        lookups: Vec::new(),
-    };
+    let (mut objects, mut recorded) = (Vec::new(), Vec::new());
     let mut reader = TraceReader::open(trace, Tolerance::Whole)?;
     let mut batch = Batch::default();
-    while keys.lookups.len() < lookups && reader.read(&mut batch)? {
+    while recorded.len() < lookups && reader.read(&mut batch)? {
         let events = batch.events().filter(|event| {
             Some(event.cache) == cache && matches!(event.operation, Operation::Lookup { .. })
         });
         for key in events.map(|event| event.key()) {
-            if keys.objects.len() < objects as usize && known.insert(key) {
-                keys.objects.push(key);
+            if objects.len() < most_objects as usize && known.insert(key) {
+                objects.push(key);
             }
             if known.contains(&key) {
-                keys.lookups.push(key);
+                recorded.push(key);
             }
         }
     }
     ensure!(
-        !keys.lookups.is_empty(),
+        !recorded.is_empty(),
         "{} has no lookups of the {} cache",
         trace.display(),
         cache.map_or("", CacheKind::as_str)
     );
-    let recorded: Vec<HashKey> = keys.lookups.clone();
-    keys.lookups = recorded.into_iter().cycle().take(lookups).collect();
-    Ok(keys)
+    let order: Vec<HashKey> = recorded.iter().copied().cycle().take(lookups).collect();
+    Ok((objects, order))
 }
 
 /// Records a volume with `plan.files` files, and returns the trace, which is stored in `folder`.

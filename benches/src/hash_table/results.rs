@@ -6,24 +6,10 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::hash_table::plan::Plan;
-use crate::hash_table::run::{Case, Measured, Shape};
+use crate::hash_table::run::{Case, Measured, Sample, Shape};
 use crate::hash_table::side::Side;
 use crate::measure::median;
 use crate::origin::Origin;
-
-/// One measurement.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Sample {
-    /// The case that was measured.
-    #[serde(flatten)]
-    pub case: Case,
-    /// The side.
-    pub side: Side,
-    /// Million lookups per second of processor time, of all threads together.
-    pub million_a_second: f64,
-    /// The wall time of the slowest thread.
-    pub wall_seconds: f64,
-}
 
 /// The stored results of a run.
 #[derive(Debug, Serialize, Deserialize)]

@@ -19,7 +19,6 @@ use crate::hash_table::maps::{
 };
 use crate::hash_table::plan::Plan;
 use crate::hash_table::recorded;
-use crate::hash_table::results::Sample;
 use crate::hash_table::side::Side;
 use crate::measure::as_f64;
 
@@ -41,6 +40,20 @@ pub struct Case {
     pub threads: usize,
     /// Whether one lookup in fifty first removes its key and inserts it again.
     pub churn: bool,
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Sample {
+    /// The case that was measured.
+    #[serde(flatten)]
+    pub case: Case,
+    /// The side.
+    pub side: Side,
+    /// Million lookups per second of processor time, of all threads together.
+    pub million_a_second: f64,
+    /// The wall time of the slowest thread.
+    pub wall_seconds: f64,
 }
 
 impl Case {

@@ -1,8 +1,6 @@
 //! A case: a workload on a disk of a certain speed.
 
-use serde::{Deserialize, Serialize};
-
-use crate::readahead::plan::Plan;
+use crate::readahead::plan::{Disk, Plan};
 
 /// A pattern of one reader, as in iozone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,16 +34,6 @@ pub enum Workload {
     Streams,
     /// The same at a limited rate, with staggered starts, as in the published measurement.
     Thrashing,
-}
-
-/// The speed of the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Disk {
-    /// The full speed of the machine's storage.
-    Fast,
-    /// Throttled to [`SLOW_DISK`](super::plan::SLOW_DISK).
-    Slow,
 }
 
 /// A case to measure.

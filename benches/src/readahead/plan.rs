@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::readahead::case::Disk;
 use crate::readahead::cgroup::Throttle;
 
 /// The size of each read, except for those of paced streams.
@@ -19,6 +18,16 @@ pub const SLOW_DISK: Throttle = Throttle {
     bytes_per_second: 62_000_000,
     reads_per_second: 210,
 };
+
+/// The speed of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Disk {
+    /// The full speed of the machine's storage.
+    Fast,
+    /// Throttled to [`SLOW_DISK`].
+    Slow,
+}
 
 /// The sizes of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use larder_readahead::PolicyName;
 
 use crate::measure::{as_f64, megabytes};
-use crate::readahead::case::{Disk, INTERLEAVED_READERS};
+use crate::readahead::case::INTERLEAVED_READERS;
 use crate::readahead::peer::Peer;
-use crate::readahead::plan::{Plan, READ_AHEAD_BYTES, REQUEST_BYTES, SLOW_DISK};
+use crate::readahead::plan::{Disk, Plan, READ_AHEAD_BYTES, REQUEST_BYTES, SLOW_DISK};
 use crate::readahead::results::{Results, Sample};
 use crate::report::counted;
 use crate::verdict::{self, Verdict};

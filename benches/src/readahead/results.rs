@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::measure::{as_f64, median, megabytes};
 use crate::origin::{Origin, first_line};
 use crate::outcome::Outcome;
-use crate::readahead::case::Disk;
 use crate::readahead::device::Reads;
 use crate::readahead::peer::Peer;
+use crate::readahead::plan::Disk;
 use crate::readahead::plan::Plan;
 
 /// One measurement.
