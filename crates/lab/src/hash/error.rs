@@ -1,6 +1,6 @@
 //! Errors of replaying a trace.
 
-use super::sweep::Combination;
+use super::combination::Combination;
 use crate::trace;
 use larder_cache::tape::CacheKind;
 use std::io;

@@ -10,6 +10,7 @@
 //! 32 bytes for each object and 4 for each bucket.
 
 use super::choice::own_function;
+use super::index::Index;
 use super::step::{Key, Step};
 use super::trees::Trees;
 use larder_cache::hash::{FunctionVisitor, HashKey};
@@ -49,29 +50,6 @@ pub(super) trait Replay: Debug + Send {
     /// Looks up all of `keys`, and returns the duration and the number of hits. [`Self::counts`] does not
     /// include these lookups.
     fn time(&mut self, keys: &[Key]) -> (Duration, u64);
-}
-
-/// A structure that finds objects by their keys.
-pub(super) trait Index: Debug + Send {
-    /// Returns whether `key` is present, and counts the lookup.
-    fn look_up(&self, key: &Key) -> bool;
-    /// Inserts `key`, unless it is present.
-    fn insert(&self, key: &Key);
-    /// Removes `key`, if it is present.
-    fn remove(&self, key: &Key);
-    /// See [`Replay::counts`].
-    fn counts(&self) -> Counts;
-    /// See [`Replay::objects`].
-    fn objects(&self) -> u64;
-    /// See [`Replay::histogram`].
-    fn histogram(&self) -> Histogram;
-    /// Prefetches the head of the chain of `key`. This is the first prefetch for a key.
-    fn prefetch_bucket(&self, _key: &Key) {}
-    /// Prefetches the first object of the chain of `key`. This is the second prefetch for a key.
-    fn prefetch_entry(&self, _key: &Key) {}
-    /// Prefetches the second object of the chain of `key`, if the first object has another key. This is the
-    /// last prefetch for a key.
-    fn prefetch_next(&self, _key: &Key) {}
 }
 
 /// Creates the structure that finds objects of `cache` by `finder`, with room for `objects`: a table of

@@ -2,13 +2,14 @@
 //! and an HTML page.
 
 use super::choice::own_function;
+use super::combination::Combination;
 use super::cost::Costs;
 use super::counters::uncounted;
 use super::plots;
 use super::row::{Chains, Row};
 use super::source::{Source, Wanted};
 use super::survey::Survey;
-use super::sweep::{Combination, Outcome, Surveys};
+use super::sweep::{Outcome, Surveys};
 use crate::output::{Report, ReportFile, Table, csv_text, significant, text_or};
 use crate::run_report::{as_f64, quotient};
 use crate::trace::Losses;

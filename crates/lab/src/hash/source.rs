@@ -2,8 +2,8 @@
 
 use super::completion::Completion;
 use super::error::Error;
+use super::segments::segment_end;
 use super::step::{Step, Steps};
-use super::sweep::segment_end;
 use crate::trace::{Losses, Tolerance, TraceReader};
 use larder_cache::tape::{CacheKind, Operation};
 use larder_trace::{Batch, TraceEvent};
@@ -247,7 +247,7 @@ pub(super) fn for_each_batch(
     })
 }
 
-/// The position in the sequence of segments (1/[`SEGMENTS`](super::sweep::SEGMENTS) of the trace each).
+/// The position in the sequence of segments (1/[`SEGMENTS`](super::segments::SEGMENTS) of the trace each).
 struct Segments {
     events: u64,
     done: u64,

@@ -11,56 +11,21 @@
 //! The trace is decoded once for each group. The tables of a group take at most one gigabyte; a larger table
 //! forms a group on its own.
 
+use super::combination::Combination;
 use super::error::Error;
 use super::replay::{self, BUCKET_BYTES, OBJECT_BYTES, Replay};
+use super::segments::segment_end;
 use super::source::{Source, Wanted, for_each_batch};
 use super::step::{Key, Steps};
 use super::survey::{Survey, Surveyor};
 use super::timing::{TIMED_LOOKUPS, Timing};
 use larder_cache::table::{Counts, Histogram};
-use larder_cache::tables::Finder;
 use larder_cache::tape::{CacheKind, Operation};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
-
-/// Number of segments of a trace. The lookups of each segment are counted separately. The numbers of events
-/// of two segments differ by at most one.
-pub const SEGMENTS: u64 = 32;
-
-/// Returns the end of segment `number` (from 0) of a trace of `events` events: the number of events before
-/// the next segment. Returns `None` if there is no such segment.
-pub(crate) fn segment_end(number: u64, events: u64) -> Option<u64> {
-    // Divides first: the product of the events and the number could overflow.
-    let (each, more) = (events / SEGMENTS, events % SEGMENTS);
-    let end = || (number + 1) * each + ((number + 1) * more).div_ceil(SEGMENTS);
-    (number < SEGMENTS).then(end)
-}
 
 /// Maximum memory for the tables of a group with several tables, in bytes.
 const GROUP_BYTES: u64 = 1 << 30;
-
-/// A cache, and the table (or the red-black trees) in which its events are replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Combination {
-    /// The cache whose keys are used.
-    pub cache: CacheKind,
-    /// The hash function, or red-black trees.
-    pub function: Finder,
-    /// The table has 2^`bits` buckets. The roots of red-black trees are stored in 2^`bits` chains.
-    pub bits: u32,
-}
-
-impl fmt::Display for Combination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            cache,
-            function,
-            bits,
-        } = self;
-        write!(f, "{}={function}/{bits}", cache.as_str())
-    }
-}
 
 /// Results of replaying a trace in one table.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,7 @@
 //! # Cost
 //! A page takes 32 bytes for its slot and 12 bytes for its node. A chain of roots takes 4 bytes.
 
-use super::replay::Index;
+use super::index::Index;
 use super::step::Key;
 use larder_cache::page::{PAGE_WORDS, PageKey};
 use larder_cache::research::page_trees::PageTrees;

@@ -60,7 +60,7 @@ impl XattrBenchRow {
 
 /// Returns the averages of all cases in the order of the letter: by V, then F, then P.
 pub fn xattr_bench() -> Vec<XattrBenchRow> {
-    super::rows(include_str!("kara2016-xattr-bench.csv"))
+    super::table::rows(include_str!("kara2016-xattr-bench.csv"))
 }
 
 #[cfg(test)]

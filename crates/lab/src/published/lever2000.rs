@@ -1,7 +1,7 @@
 //! The tables and histograms of Lever 2000. Throughput is in scripts per hour, and `s` is its standard
 //! deviation.
 
-use super::rows;
+use super::table::rows;
 use larder_cache::tape::CacheKind;
 use serde::{Deserialize, Serialize};
 

@@ -13,16 +13,7 @@
 
 pub mod kara2016;
 pub mod lever2000;
+mod table;
 mod wu2007;
 
-use serde::de::DeserializeOwned;
-
 pub use wu2007::{Pair, ThrashingRow, aio_stress, cpu, fileio, iozone, oltp, thrashing};
-
-/// Parses the rows of a CSV file, which is part of the program.
-fn rows<T: DeserializeOwned>(text: &str) -> Vec<T> {
-    csv::Reader::from_reader(text.as_bytes())
-        .deserialize()
-        .collect::<Result<_, _>>()
-        .expect("the built-in tables are valid CSV")
-}

@@ -1,6 +1,6 @@
 //! The tables of Wu 2007.
 
-use super::rows;
+use super::table::rows;
 use serde::{Deserialize, Serialize};
 
 /// One figure under both policies, in the unit of its table.

@@ -17,6 +17,7 @@
 
 mod error;
 mod homes;
+mod installed;
 mod processes;
 mod program;
 mod record;
@@ -27,10 +28,11 @@ mod script;
 mod texts;
 
 pub use error::Error;
+pub use installed::check_commands;
 pub use record::record;
 pub(crate) use runs::Runs;
 
-use script::{Needed, Script};
+use script::Script;
 use serde::Serialize;
 use std::io::PipeReader;
 use std::path::Path;
@@ -89,24 +91,4 @@ pub fn measure(
         config: config.clone(),
         loads,
     })
-}
-
-/// Checks that all commands of the script are installed.
-///
-/// # Errors Returns [`Error::Missing`] if a command is not installed.
-pub fn check_commands() -> Result<(), Error> {
-    check_installed(&script::NEEDED)
-}
-
-fn check_installed(needed: &[Needed]) -> Result<(), Error> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<_> = std::env::split_paths(&path).collect();
-    let is_missing = |command: &str| !folders.iter().any(|folder| folder.join(command).is_file());
-    let missing = needed.iter().filter(|(command, _)| is_missing(command));
-    let (commands, mut packages): (Vec<_>, Vec<_>) = missing.copied().unzip();
-    if commands.is_empty() {
-        return Ok(());
-    }
-    packages.dedup();
-    Err(Error::Missing { commands, packages })
 }

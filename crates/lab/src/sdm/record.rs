@@ -1,10 +1,11 @@
 //! Runs one user's script under strace(1), and converts its system calls to operations.
 
+use super::Error;
 use super::homes::{Homes, failed, home_name};
+use super::installed::{check_commands, check_installed};
 use super::processes::Processes;
 use super::run::{command, run_step, unless_interrupted};
 use super::script::{Needed, Script};
-use super::{Error, check_commands, check_installed};
 use crate::operations::recorder::Recorder;
 use crate::operations::{Operations, SizedFile};
 use crate::trace::import::strace::Calls;

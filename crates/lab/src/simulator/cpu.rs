@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use larder_instruments::simulated::VirtualTime;
 
-use super::run::ReaderId;
+use super::ids::ReaderId;
 
 /// Processor time of the parts of an operation. Interrupts, page tables and the device driver are omitted,
 /// since the time of the device dominates unless all pages are cached.

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use larder_instruments::simulated::VirtualTime;
 
-use super::run::ReaderId;
+use super::ids::ReaderId;
 
 /// An event of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

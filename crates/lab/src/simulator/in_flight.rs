@@ -10,8 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use larder_cache::page::NewPage;
 use larder_instruments::simulated::RequestId;
 
-use super::FileId;
-use super::run::ReaderId;
+use super::ids::{FileId, ReaderId};
 
 /// Contiguous pages of a file that the device is reading.
 #[derive(Debug)]

@@ -11,10 +11,11 @@ use larder_instruments::simulated::{SimulatedDevice, VirtualTime};
 use larder_readahead::driver::Driver;
 use larder_readahead::max_pages_from_bytes;
 
+use super::config::{Error, SimulatorConfig};
+use super::ids::ReaderId;
+use super::ids::{FileId, FileSpec, PAGE_BYTES};
 use super::in_flight::{InFlight, Reading};
-use super::run::ReaderId;
 use super::write_back::WriteBack;
-use super::{Error, FileId, FileSpec, PAGE_BYTES, SimulatorConfig};
 use crate::run_report::PageCounts;
 
 /// The machine's state of a file.

@@ -49,8 +49,10 @@
 //! one random reader and 0.75 million for 200 concurrent readers. The page cache and the readers take half a
 //! microsecond of an access, the model of the disk the remainder.
 
+mod config;
 mod cpu;
 mod event;
+mod ids;
 mod in_flight;
 mod latency;
 mod machine;
@@ -62,87 +64,14 @@ mod task;
 mod write;
 mod write_back;
 
+pub use config::{Error, SimulatorConfig};
 pub use cpu::CpuModel;
-
-use larder_instruments::simulated::DeviceModel;
-use larder_readahead::PolicyName;
+pub use ids::{FileId, FileSpec, PAGE_BYTES};
 
 use crate::run_report::{PageCounts, RunReport};
 use crate::workload::Jobs;
 use machine::Machine;
 use run::Run;
-
-/// Size of a page.
-pub const PAGE_BYTES: u64 = 4096;
-
-/// Parameters of a simulator.
-#[derive(Clone, Debug)]
-pub struct SimulatorConfig {
-    /// The readahead policy.
-    pub policy: PolicyName,
-    /// The device that stores the files.
-    pub device: DeviceModel,
-    /// Memory for pages.
-    pub memory_bytes: u64,
-    /// The largest readahead window.
-    pub readahead_max_bytes: u64,
-    /// Seed of the random numbers.
-    pub seed: u64,
-    /// Processor time of each operation.
-    pub cpu: CpuModel,
-}
-
-/// The location of a file on the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileSpec {
-    /// Size of the file.
-    pub size_bytes: u64,
-    /// Device offset of its first byte. The file is contiguous.
-    pub device_offset_bytes: u64,
-}
-
-/// A file of a [`Simulator`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(u32);
-
-impl FileId {
-    /// Returns its index in tables of all files.
-    fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// The reasons why a simulation cannot be created.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The kernel did not provide address space.
-    #[error("cannot map a page cache of {memory_bytes} bytes: {source}")]
-    Map {
-        /// The requested memory.
-        memory_bytes: u64,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// A file does not fit on the device.
-    #[error(
-        "a file of {size_bytes} bytes at offset {device_offset_bytes} does not fit on {device}, which \
-         has {device_size_bytes} bytes"
-    )]
-    OutOfDevice {
-        /// Size of the file.
-        size_bytes: u64,
-        /// Its device offset.
-        device_offset_bytes: u64,
-        /// The device model's name.
-        device: &'static str,
-        /// The device's size.
-        device_size_bytes: u64,
-    },
-    /// There are more files than file numbers.
-    #[error("too many files for one simulator")]
-    TooManyFiles,
-}
 
 /// A simulated machine. It stays warm from run to run: the clock continues, and pages stay cached.
 #[derive(Debug)]

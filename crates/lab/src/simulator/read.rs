@@ -13,8 +13,8 @@ use larder_instruments::simulated::{RequestId, RequestKind};
 use larder_readahead::driver::{CachedFile, Claim, Found, Insert, Request, Run, start_pages};
 use larder_readahead::{FileState, PageIndex, Read, Residency, Window, Windows};
 
-use super::FileId;
 use super::cpu::Spent;
+use super::ids::FileId;
 use super::in_flight::Reading;
 use super::machine::{Machine, key};
 

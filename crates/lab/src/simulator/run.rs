@@ -23,19 +23,15 @@ use std::collections::BTreeMap;
 use larder_instruments::simulated::{DeviceCounts, VirtualTime};
 use larder_readahead::FileState;
 
-use super::FileId;
 use super::cpu::{CpuModel, Processors, Spent};
 use super::event::{Event, Events};
+use super::ids::{FileId, ReaderId};
 use super::latency::Latencies;
 use super::machine::{CompletedKind, Machine};
 use super::sampler::Sampler;
 use super::task::{Progress, Task, TaskKind};
 use crate::run_report::{PageCounts, RunReport};
 use crate::workload::{Jobs, OpenFileId, Operation, ReaderJob};
-
-/// A reader of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ReaderId(pub(super) u32);
 
 /// A thread and its state.
 #[derive(Debug)]

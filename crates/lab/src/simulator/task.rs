@@ -7,10 +7,10 @@ use larder_readahead::FileState;
 use larder_readahead::driver::Request;
 
 use super::cpu::Spent;
+use super::ids::ReaderId;
+use super::ids::{FileId, PAGE_BYTES};
 use super::machine::{Machine, key};
 use super::read::Step;
-use super::run::ReaderId;
-use super::{FileId, PAGE_BYTES};
 use crate::workload::{OpenFileId, Operation};
 
 /// An operation in progress.

@@ -6,8 +6,8 @@
 
 use larder_cache::page::Entry;
 
-use super::FileId;
 use super::cpu::Spent;
+use super::ids::FileId;
 use super::machine::{Machine, key};
 use super::read::Step;
 

@@ -12,9 +12,9 @@ use std::ops::Range;
 
 use larder_instruments::simulated::RequestId;
 
-use super::FileId;
+use super::ids::FileId;
+use super::ids::ReaderId;
 use super::page_set::PageSet;
-use super::run::ReaderId;
 
 /// Linux's `dirty_background_ratio` of 2.6.20, in percent of memory.
 const BACKGROUND_PCT: u64 = 10;

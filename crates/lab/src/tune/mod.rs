@@ -32,11 +32,13 @@
 
 mod bootstrap;
 mod candidates;
+mod pairs;
 mod report;
 mod shrinking;
 mod summary;
 
 use bootstrap::Interval;
+use pairs::{MIN_FASTER_SHARE, faster_share};
 use shrinking::ShrinkingAdvice;
 
 use crate::hash::{
@@ -52,9 +54,6 @@ use larder_cache::tables::Finder;
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
 use std::fmt::Write as _;
-
-/// The selected table must be faster than the current one in at least this share of all pairs of timed runs.
-const MIN_FASTER_SHARE: f64 = 0.95;
 
 /// The minimum number of lookups in the second half for a recommendation.
 const MIN_SECOND_HALF_LOOKUPS: u64 = 10_000;
@@ -301,24 +300,6 @@ fn compare_on_second_half(
         faster_share,
         is_worth_it: is_long_enough && is_faster && faster_share >= MIN_FASTER_SHARE,
     }
-}
-
-/// Returns the share of all pairs of timed runs, one run of each table, in which `selected` was faster than
-/// `current`.
-fn faster_share(selected: &Outcome, current: &Outcome) -> f64 {
-    let (selected, current) = (runs(selected), runs(current));
-    let pairs = selected.len() * current.len();
-    let faster = selected.iter().map(|selected| {
-        let slower = current.iter().filter(|current| selected < current);
-        slower.count()
-    });
-    quotient(faster.sum::<usize>() as u64, pairs as u64)
-}
-
-/// Returns the duration of each timed run of a table, in seconds.
-fn runs(outcome: &Outcome) -> Vec<f64> {
-    let runs = outcome.timing.iter().flat_map(|timing| &timing.runs);
-    runs.map(std::time::Duration::as_secs_f64).collect()
 }
 
 /// Returns the value of `-o` that makes a mount use the recommended tables: `tables=` and the text form of

@@ -11,7 +11,7 @@
 //! default, the cost is the time of a read from a flash disk. This assumes that every miss reads the disk,
 //! which is the worst case, so eager shrinking is recommended only if it pays even then.
 
-use super::{MIN_FASTER_SHARE, faster_share};
+use super::pairs::{MIN_FASTER_SHARE, faster_share};
 use crate::hash::{Capacity, Combination, Error, Outcome, Source, Surveys, Wanted, replay, survey};
 use crate::run_report::{as_f64, ratio};
 use larder_cache::tape::CacheKind;

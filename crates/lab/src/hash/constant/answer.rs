@@ -1,6 +1,8 @@
 //! Conclusions from the measurements of multipliers, as sentences.
 
-use super::{KeySetMeasured, MULTIPLIER, Multiplication, PRIME, PUBLISHED};
+use super::measured::KeySetMeasured;
+use super::multiplication::{Multiplication, PRIME, PUBLISHED};
+use larder_cache::hash::MULTIPLIER;
 use serde::Serialize;
 
 /// Words of a size need another multiplier if lookups with the published one walk more than this many times

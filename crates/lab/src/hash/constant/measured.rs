@@ -1,7 +1,7 @@
 //! Distribution of keys in a table whose hash function is a multiplication.
 
-use super::Multiplication;
 use super::key_set::KeySet;
+use super::multiplication::Multiplication;
 use crate::run_report::{as_f64, quotient};
 use larder_cache::table::Histogram;
 use serde::Serialize;

@@ -10,6 +10,7 @@
 mod answer;
 mod key_set;
 mod measured;
+mod multiplication;
 mod prime;
 mod quality;
 mod text;
@@ -17,8 +18,10 @@ mod text;
 pub(crate) use answer::Constants;
 pub use key_set::KeySet;
 use measured::KeySetMeasured;
+pub use multiplication::{Multiplication, Quality};
 
 use larder_cache::hash::MULTIPLIER;
+use multiplication::{ODD, PRIME, PUBLISHED, PUBLISHED_11, SPARSE};
 use prime::Golden;
 use serde::Serialize;
 
@@ -40,36 +43,6 @@ const LISTED_PRIMES: usize = 5;
 const SPARSE_32: u64 = 0x9e37_0001;
 /// The multiplier of Linux 2.6 to 4.6 for 64-bit words.
 const SPARSE_64: u64 = 0x9e37_ffff_fffc_0001;
-
-/// A multiplication that is used as a hash function.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Multiplication {
-    /// The name of the multiplication in this report.
-    pub name: &'static str,
-    /// The origin of the multiplier, in one line.
-    pub about: &'static str,
-    /// The multiplier.
-    pub multiplier: u64,
-    /// The number of bits by which the product is shifted. `None` means the number of bits of the word minus
-    /// the number of bits of the table.
-    pub shift: Option<u32>,
-    /// Quality of the multiplier.
-    pub quality: Quality,
-}
-
-/// Properties of a multiplier that do not depend on keys.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Quality {
-    /// Whether the multiplier is prime.
-    pub prime: bool,
-    /// The multiplier minus 2^`bits` / golden ratio.
-    pub difference: f64,
-    /// The result of the spectral test in two dimensions, from 0 to 1; 1 is best.
-    pub spectral: f64,
-    /// The largest gap between products of 1, 2, 3, ... on the circle of the word, divided by the mean gap;
-    /// the maximum over the number of products.
-    pub worst_gap: f64,
-}
 
 /// A prime near 2^`bits` / golden ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -188,12 +161,6 @@ fn multiplications(bits: u32, golden: Golden, prime: u64) -> Vec<Multiplication>
     }
     all
 }
-
-const PRIME: &str = "prime";
-const ODD: &str = "odd";
-const PUBLISHED: &str = "published";
-const PUBLISHED_11: &str = "published-11";
-const SPARSE: &str = "sparse";
 
 #[cfg(test)]
 mod tests {

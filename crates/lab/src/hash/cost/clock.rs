@@ -1,6 +1,6 @@
 //! Measures the duration of a processor cycle.
 
-use super::{fastest, nanos};
+use super::round::{fastest, nanos};
 
 /// Number of steps in one timed round. Each step depends on the previous one.
 const STEPS: u64 = 4096;

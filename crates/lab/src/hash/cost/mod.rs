@@ -15,20 +15,18 @@
 
 mod clock;
 mod instructions;
+mod round;
 
-use crate::run_report::as_f64;
 use instructions::Instructions;
 use larder_cache::hash::{Function, FunctionVisitor, HashKey};
 use larder_cache::table::HashFunction;
+use round::{fastest, nanos};
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Number of keys in one round.
 const KEYS: u64 = 4096;
-
-/// Number of rounds, of which the fastest one is used.
-const ROUNDS: u32 = 25;
 
 /// Core cycles to compute one bucket, without the overhead of the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -191,21 +189,6 @@ impl Loops {
             throughput: cycles(self.throughput, nothing.throughput),
         }
     }
-}
-
-/// Returns the duration of the fastest round.
-fn fastest(round: impl Fn() -> u64) -> Duration {
-    let rounds = (0..ROUNDS).map(|_| {
-        let start = Instant::now();
-        black_box(round());
-        start.elapsed()
-    });
-    rounds.min().unwrap_or_default()
-}
-
-/// Returns the nanoseconds of one of the `count` steps of a round.
-fn nanos(round: Duration, count: u64) -> f64 {
-    round.as_secs_f64() * 1e9 / as_f64(count)
 }
 
 #[cfg(test)]
