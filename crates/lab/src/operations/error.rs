@@ -1,6 +1,6 @@
 //! Errors of operations and of their replay.
 
-use super::Operation;
+use super::operation::Operation;
 use std::io;
 
 /// Errors of reading, recording and replaying operations.

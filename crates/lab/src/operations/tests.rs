@@ -1,5 +1,6 @@
 //! Tests of the format and of the recorded script.
 
+use super::script::SDM;
 use super::*;
 
 #[test]
