@@ -11,7 +11,7 @@
 //!
 //! Checks of the sources:
 //!
-//! - `xtask module-cycles [CRATE…]`: cycles among the files of a crate;
+//! - `xtask module-cycles [FOLDER…]`: cycles among the files of a crate;
 //! - `xtask prose [PATH…]`: wording that the style rejects;
 //! - `xtask figures [--check]`: figures of the documentation, from the results of the benches.
 
@@ -57,8 +57,8 @@ enum Task {
     },
     /// Check that the files of a crate have no dependency cycles
     ModuleCycles {
-        /// Folders below crates/ [default: the crates that must have no cycles]
-        crates: Vec<String>,
+        /// Folders of crates, such as crates/cache [default: all crates but crates/lab]
+        folders: Vec<PathBuf>,
     },
     /// Write the newest results of the benches into README.md and docs
     Figures {
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
         Task::Man { dir } => manual_pages(&dir),
         Task::Completions { dir } => completions(&dir),
         Task::RecordReadahead { dir, groups } => record::readahead(&dir, &groups),
-        Task::ModuleCycles { crates } => module_cycles::check(&crates),
+        Task::ModuleCycles { folders } => module_cycles::check(&folders),
         Task::Figures { check } => {
             figures::update(check).map_err(|error| io::Error::other(format!("{error:#}")))
         }

@@ -10,39 +10,37 @@ mod graph;
 mod source;
 
 use graph::Edge;
-use source::Sources;
+use source::{Sources, located};
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 
-/// The crates without cycles.
-const CRATES: [&str; 9] = [
-    "block",
-    "cache",
-    "console",
-    "ext4",
-    "fuse",
-    "observe",
-    "readahead",
-    "trace",
-    "volume",
-];
+/// The only crate that still has cycles.
+const WITH_CYCLES: &str = "crates/lab";
 
-/// Prints the cycles of `crates`, or of [`CRATES`] if that is empty.
+/// Prints the cycles of the crates in these folders. If `folders` is empty, checks all crates of the
+/// workspace except [`WITH_CYCLES`].
 ///
 /// # Errors
 /// A source cannot be read or parsed, or there is a cycle.
-pub fn check(crates: &[String]) -> io::Result<()> {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates"));
-    let all = CRATES.map(str::to_owned);
-    let crates = if crates.is_empty() { &all } else { crates };
+pub fn check(folders: &[PathBuf]) -> io::Result<()> {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let folders = if folders.is_empty() {
+        workspace(root)?
+    } else {
+        folders.to_vec()
+    };
     let mut found = 0;
-    for name in crates {
-        let sources = Sources::load(&root.join(name).join("src"), &|path| {
-            std::fs::read_to_string(path).map_err(|error| located(path, &error))
-        })?;
-        for cycle in graph::cycles(&sources.edges()) {
-            found += 1;
-            print_cycle(name, &cycle);
+    for folder in folders {
+        let dir = root.join(&folder).join("src");
+        let roots = ["lib.rs", "main.rs"].map(Path::new);
+        for file in roots.into_iter().filter(|file| dir.join(file).exists()) {
+            let sources = Sources::load(&dir, file, &|path| {
+                std::fs::read_to_string(path).map_err(|error| located(path, &error))
+            })?;
+            for cycle in graph::cycles(&sources.edges()) {
+                found += 1;
+                print_cycle(&folder, &cycle);
+            }
         }
     }
     if found > 0 {
@@ -52,12 +50,19 @@ pub fn check(crates: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-fn located(path: &Path, error: &dyn std::fmt::Display) -> Error {
-    Error::other(format!("{}: {error}", path.display()))
+/// Returns the folders of the crates of the workspace, relative to `root`, except [`WITH_CYCLES`].
+fn workspace(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut folders = vec![PathBuf::from("benches"), PathBuf::from("xtask")];
+    for entry in std::fs::read_dir(root.join("crates"))? {
+        folders.push(Path::new("crates").join(entry?.file_name()));
+    }
+    folders.retain(|folder| folder != Path::new(WITH_CYCLES));
+    folders.sort();
+    Ok(folders)
 }
 
-fn print_cycle(name: &str, cycle: &[(PathBuf, PathBuf, Edge)]) {
-    println!("{name}: these files depend on each other:");
+fn print_cycle(folder: &Path, cycle: &[(PathBuf, PathBuf, Edge)]) {
+    println!("{}: these files depend on each other:", folder.display());
     for (from, to, edge) in cycle {
         let (from, to) = (from.display(), to.display());
         println!("  {from}:{} -> {to} ({})", edge.line, edge.path);

@@ -1,7 +1,6 @@
 //! The modules of a crate: the definitions, imports and paths of each.
 
 use super::graph::{Edge, Edges};
-use super::located;
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -53,14 +52,14 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Parses `lib.rs` in `dir` and the modules that it declares.
+    /// Parses the file `root` in `dir` and the modules that it declares.
     ///
     /// # Errors
     /// A file cannot be read or parsed.
-    pub fn load(dir: &Path, read: ReadFile<'_>) -> io::Result<Self> {
+    pub fn load(dir: &Path, root: &Path, read: ReadFile<'_>) -> io::Result<Self> {
         let mut sources = Self::default();
         let root = sources.add(Module {
-            file: PathBuf::from("lib.rs"),
+            file: root.to_owned(),
             ..Module::default()
         });
         sources.load_file(dir, read, root, Path::new(""))?;
@@ -170,6 +169,11 @@ impl Sources {
                 _ => None,
             })
     }
+}
+
+/// Adds the path of a file to an error.
+pub fn located(path: &Path, error: &dyn std::fmt::Display) -> io::Error {
+    io::Error::other(format!("{}: {error}", path.display()))
 }
 
 /// Collects the contents of one file.

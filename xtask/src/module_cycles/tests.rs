@@ -9,7 +9,9 @@ fn edges(files: &[(&str, &str)]) -> Edges {
         let (_, text) = file.ok_or_else(|| Error::other("no such file"))?;
         Ok((*text).to_owned())
     };
-    Sources::load(Path::new(""), &read).unwrap().edges()
+    Sources::load(Path::new(""), Path::new("lib.rs"), &read)
+        .unwrap()
+        .edges()
 }
 
 /// Returns the edges as `from:line to`.

@@ -1,6 +1,6 @@
 //! The prose of a Markdown file: its paragraphs, without code.
 
-use super::{Kind, Text};
+use super::text::{Kind, Text};
 
 /// Returns the paragraphs of `source`: runs of consecutive lines of text, including list items and
 /// table rows.

@@ -1,6 +1,6 @@
 //! The rules: patterns that the style rejects, and what to write instead.
 
-use super::{Kind, Text};
+use super::text::{Kind, Text};
 use regex::Regex;
 use std::fmt::{self, Display, Formatter};
 

@@ -3,7 +3,8 @@
 //! The compiler's tokens do not include comments, so a comment is any text between two tokens that
 //! is not white space. Documentation is a token: the attribute that it stands for.
 
-use super::{Kind, Text, markdown};
+use super::markdown;
+use super::text::{Kind, Text};
 use proc_macro2::{Delimiter, LexError, Literal, Span, TokenStream, TokenTree};
 use std::ops::Range;
 use syn::Lit;

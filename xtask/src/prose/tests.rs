@@ -1,5 +1,6 @@
 use super::rules::Rules;
-use super::{Kind, Text, markdown, rust};
+use super::text::{Kind, Text};
+use super::{markdown, rust};
 
 fn phrases(texts: &[Text]) -> Vec<(usize, String)> {
     let rules = Rules::new();
