@@ -304,7 +304,8 @@ impl Countdown {
             none_left: Condvar::new(),
         });
         for request in requests {
-            request.countdown = Some(Arc::clone(&countdown));
+            let earlier = request.countdown.replace(Arc::clone(&countdown));
+            debug_assert!(earlier.is_none(), "a thread already waits for {request:?}");
         }
         countdown
     }

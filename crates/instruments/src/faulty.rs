@@ -1,19 +1,23 @@
 //! A device that injects faults, as planned or at random from a seed.
 
-use larder_block::{BlockDevice, Error, Result, check_range, gathered_bytes, total_bytes};
+use larder_block::{
+    BackEnd, BlockDevice, Error, Request, Result, check_range, gathered_bytes, total_bytes,
+};
 use rustix::io::Errno;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A device that forwards all calls to another device, except the calls that its plan fails. These return
 /// `EIO`, or the errno set by [`with_errno`](FaultyDevice::with_errno).
 ///
 /// The plan is fixed when the device is created. Reads, writes (including discards) and flushes are
 /// numbered from 0 in the order of the calls. Each kind has a sequence of numbers of its own, and all calls
-/// together have another sequence. A single-threaded test therefore has the same faults in every run. A
-/// failed write writes the first half of its first buffer to the other device.
+/// together have another sequence. A request counts as a call when it is submitted. A single-threaded test
+/// therefore has the same faults in every run. A failed write writes the first half of its first buffer to
+/// the other device.
 #[derive(Debug)]
 pub struct FaultyDevice {
     inner: Arc<dyn BlockDevice>,
@@ -183,6 +187,34 @@ impl FaultyDevice {
             Call::Flush => Error::Flush(source),
         })
     }
+
+    /// Counts `requests` as calls, completes those that fail, and returns the others.
+    fn accepted(&self, requests: Vec<Request>) -> Vec<Request> {
+        let mut accepted = Vec::with_capacity(requests.len());
+        for mut request in requests {
+            let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
+            let call = if request.is_write() {
+                Call::Write
+            } else {
+                Call::Read
+            };
+            match self.check(call, offset_bytes, len_bytes) {
+                Ok(()) => accepted.push(request),
+                Err(error) => {
+                    request.with_slices(|_| (), |bufs| self.write_half(&error, bufs, offset_bytes));
+                    request.complete(Err(error));
+                }
+            }
+        }
+        accepted
+    }
+
+    /// Writes what a real device may have written when a write failed with `error`: a part of the bytes.
+    fn write_half(&self, error: &Error, bufs: &[IoSlice<'_>], offset_bytes: u64) {
+        if let (Error::Write { .. }, Some(first)) = (error, bufs.first()) {
+            let _ = self.inner.write_at(&first[..first.len() / 2], offset_bytes);
+        }
+    }
 }
 
 impl BlockDevice for FaultyDevice {
@@ -200,6 +232,18 @@ impl BlockDevice for FaultyDevice {
         self.inner.read_vectored_at(bufs, offset_bytes)
     }
 
+    fn submit(&self, requests: Vec<Request>) {
+        self.inner.submit(self.accepted(requests));
+    }
+
+    fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        self.inner.perform(self.accepted(requests), deadline)
+    }
+
+    fn back_end(&self) -> BackEnd {
+        self.inner.back_end()
+    }
+
     fn is_writable(&self) -> bool {
         self.inner.is_writable()
     }
@@ -209,15 +253,8 @@ impl BlockDevice for FaultyDevice {
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
-        let checked = self.check(Call::Write, offset_bytes, gathered_bytes(bufs));
-        if let Err(error @ Error::Write { .. }) = checked {
-            // A real device may have written a part of the bytes when a write fails.
-            if let Some(first) = bufs.first() {
-                let _ = self.inner.write_at(&first[..first.len() / 2], offset_bytes);
-            }
-            return Err(error);
-        }
-        checked?;
+        self.check(Call::Write, offset_bytes, gathered_bytes(bufs))
+            .inspect_err(|error| self.write_half(error, bufs, offset_bytes))?;
         self.inner.write_vectored_at(bufs, offset_bytes)
     }
 
@@ -243,7 +280,9 @@ pub(crate) fn split_mix(state: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ReorderingDevice;
     use larder_block::MemoryDevice;
+    use std::sync::mpsc::channel;
 
     fn device() -> FaultyDevice {
         FaultyDevice::new(Arc::new(MemoryDevice::new(vec![5; 4096])))
@@ -290,6 +329,48 @@ mod tests {
         let mut buf = [0; 8];
         device.read_at(&mut buf, 0).unwrap();
         assert_eq!(buf, [2, 2, 2, 2, 5, 5, 5, 5]);
+    }
+
+    #[test]
+    fn failed_request_in_a_batch_fails_alone_and_the_others_reach_the_back_end() {
+        let memory = Arc::new(MemoryDevice::new(vec![5; 64]));
+        let back_end = Arc::new(ReorderingDevice::new(memory, 1));
+        back_end.hold(true);
+        let device = FaultyDevice::new(Arc::clone(&back_end) as _)
+            .fail_write(0)
+            .fail_read(1);
+        assert_eq!(device.back_end(), BackEnd::Threads);
+        let (sender, receiver) = channel();
+        let done = |number| {
+            let sender = sender.clone();
+            move |bytes: Vec<u8>, result| sender.send((number, bytes, result)).unwrap()
+        };
+        device.submit(vec![
+            Request::read(vec![0; 4], 20, done(0)),
+            Request::write(vec![1; 4], 0, done(1)),
+            Request::read(vec![0; 4], 30, done(2)),
+            Request::write(vec![2; 4], 8, done(3)),
+        ]);
+        assert_eq!((back_end.waiting(), device.failed_count()), (2, 2));
+        let failed: Vec<_> = receiver.try_iter().collect();
+        assert!(
+            matches!(
+                &failed[..],
+                [
+                    (1, _, Err(Error::Write { .. })),
+                    (2, _, Err(Error::Io { .. }))
+                ]
+            ),
+            "{failed:?}"
+        );
+        back_end.hold(false);
+        for (number, bytes, result) in receiver.iter().take(2) {
+            result.unwrap();
+            assert!(matches!((number, bytes[0]), (0, 5) | (3, 2)));
+        }
+        let mut all = [0; 12];
+        device.read_at(&mut all, 0).unwrap();
+        assert_eq!(all, [1, 1, 5, 5, 5, 5, 5, 5, 2, 2, 2, 2]);
     }
 
     #[test]

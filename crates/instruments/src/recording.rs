@@ -1,20 +1,21 @@
 //! A device that logs its calls. The log of reads is for tests of which bytes are read in one call. The log
 //! of writes, discards and flushes is for tests of power loss.
 
-use larder_block::{BlockDevice, Result, gathered_bytes, total_bytes};
+use larder_block::{BackEnd, BlockDevice, Request, Result, gathered_bytes, total_bytes};
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// A device that forwards all calls to another device. It logs a read before forwarding it, and a change (a
-/// write, discard or flush) after it succeeded.
+/// A device that forwards all calls and requests to another device. It logs a read before forwarding it, and
+/// a change (a write, discard or flush) after it succeeded, before its end is reported.
 ///
 /// The logs grow without bound, so this device is only for tests.
 #[derive(Debug)]
 pub struct RecordingDevice {
     inner: Arc<dyn BlockDevice>,
     reads: Mutex<Vec<ReadRecord>>,
-    changes: Mutex<Vec<ChangeRecord>>,
+    changes: Arc<Mutex<Vec<ChangeRecord>>>,
 }
 
 /// One read of a [`RecordingDevice`].
@@ -60,7 +61,7 @@ impl RecordingDevice {
         Self {
             inner,
             reads: Mutex::new(Vec::new()),
-            changes: Mutex::new(Vec::new()),
+            changes: Arc::default(),
         }
     }
 
@@ -81,6 +82,60 @@ impl RecordingDevice {
     pub fn take_changes(&self) -> Vec<ChangeRecord> {
         std::mem::take(&mut *self.changes.lock())
     }
+
+    /// Logs the reads of `requests`. Returns requests that log the writes when they are complete.
+    fn logged(&self, requests: Vec<Request>) -> Vec<Request> {
+        let logged = requests.into_iter().map(|mut request| {
+            if request.is_write() {
+                return self.logged_write(request);
+            }
+            let offset_bytes = request.offset_bytes();
+            let record = |bufs: &mut [IoSliceMut<'_>]| self.log_read(bufs, offset_bytes);
+            request.with_slices(record, |_| ());
+            request
+        });
+        logged.collect()
+    }
+
+    fn log_read(&self, bufs: &[IoSliceMut<'_>], offset_bytes: u64) {
+        self.reads.lock().push(ReadRecord {
+            offset_bytes,
+            len_bytes: total_bytes(bufs),
+            buffers: bufs.len(),
+        });
+    }
+
+    /// Returns a write of a copy of the buffers, which logs the write and completes `request` when it is
+    /// complete.
+    fn logged_write(&self, mut request: Request) -> Request {
+        let changes = Arc::clone(&self.changes);
+        let offset_bytes = request.offset_bytes();
+        let (priority, cancel) = (request.priority(), request.cancel_token().cloned());
+        let bytes = request.with_slices(|_| Vec::new(), gathered);
+        let write = Request::write(bytes, offset_bytes, move |bytes, result| {
+            if result.is_ok() {
+                changes.lock().push(ChangeRecord::Write {
+                    offset_bytes,
+                    bytes: bytes.into(),
+                });
+            }
+            request.complete(result);
+        });
+        let write = write.with_priority(priority);
+        match cancel {
+            Some(token) => write.with_cancel(&token),
+            None => write,
+        }
+    }
+}
+
+/// Returns the bytes of `bufs`, in order.
+fn gathered(bufs: &[IoSlice<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(usize::try_from(gathered_bytes(bufs)).unwrap_or(0));
+    for buf in bufs {
+        bytes.extend_from_slice(buf);
+    }
+    bytes
 }
 
 impl BlockDevice for RecordingDevice {
@@ -98,12 +153,20 @@ impl BlockDevice for RecordingDevice {
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
-        self.reads.lock().push(ReadRecord {
-            offset_bytes,
-            len_bytes: total_bytes(bufs),
-            buffers: bufs.len(),
-        });
+        self.log_read(bufs, offset_bytes);
         self.inner.read_vectored_at(bufs, offset_bytes)
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        self.inner.submit(self.logged(requests));
+    }
+
+    fn perform(&self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        self.inner.perform(self.logged(requests), deadline)
+    }
+
+    fn back_end(&self) -> BackEnd {
+        self.inner.back_end()
     }
 
     fn is_writable(&self) -> bool {
@@ -121,13 +184,9 @@ impl BlockDevice for RecordingDevice {
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         self.inner.write_vectored_at(bufs, offset_bytes)?;
-        let mut bytes = Vec::with_capacity(usize::try_from(gathered_bytes(bufs)).unwrap_or(0));
-        for buf in bufs {
-            bytes.extend_from_slice(buf);
-        }
         self.changes.lock().push(ChangeRecord::Write {
             offset_bytes,
-            bytes: bytes.into(),
+            bytes: gathered(bufs).into(),
         });
         Ok(())
     }
@@ -154,7 +213,9 @@ impl BlockDevice for RecordingDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_block::MemoryDevice;
+    use crate::ReorderingDevice;
+    use larder_block::{Error, MemoryDevice};
+    use std::sync::mpsc::channel;
 
     #[test]
     fn log_taken_twice_contains_only_new_reads() {
@@ -196,5 +257,53 @@ mod tests {
                 write(9, &[1, 2, 3])
             ]
         );
+    }
+
+    #[test]
+    fn writes_of_a_batch_are_logged_when_the_back_end_has_completed_them() {
+        let memory = Arc::new(MemoryDevice::new(vec![1; 64]));
+        let back_end = Arc::new(ReorderingDevice::new(memory, 1));
+        back_end.hold(true);
+        let device = Arc::new(RecordingDevice::new(Arc::clone(&back_end) as _));
+        assert_eq!(device.back_end(), BackEnd::Threads);
+        let (sender, receiver) = channel();
+        let write = |at, parts: &[&[u8]]| {
+            let (sender, device) = (sender.clone(), Arc::clone(&device));
+            let parts: Vec<Arc<[u8]>> = parts.iter().map(|part| Arc::from(*part)).collect();
+            Request::write(parts, at, move |_, result| {
+                sender.send((at, device.change_count(), result)).unwrap();
+            })
+        };
+        device.submit(vec![
+            write(0, &[&[2, 3], &[4]]),
+            write(62, &[&[5; 3]]),
+            write(9, &[&[6]]),
+            Request::read(vec![0; 2], 30, |_, _| ()),
+        ]);
+        // A flush while the writes are in flight does not cover them.
+        device.flush().unwrap();
+        assert_eq!((back_end.waiting(), device.change_count()), (4, 1));
+        back_end.hold(false);
+        let mut count = 1;
+        for (at, changes, result) in receiver.iter().take(3) {
+            if at == 62 {
+                assert!(matches!(result, Err(Error::OutOfRange { .. })));
+            } else {
+                count += 1;
+                assert!(
+                    changes >= count,
+                    "a write is logged before its end is reported"
+                );
+            }
+        }
+        let mut changes = device.take_changes();
+        assert_eq!(changes.remove(0), ChangeRecord::Flush { covers: 0 });
+        let logged = |offset_bytes, bytes: &[u8]| ChangeRecord::Write {
+            offset_bytes,
+            bytes: bytes.into(),
+        };
+        assert_eq!(changes.len(), 2);
+        assert!(changes.contains(&logged(0, &[2, 3, 4])) && changes.contains(&logged(9, &[6])));
+        assert_eq!(device.take_log().len(), 1);
     }
 }
