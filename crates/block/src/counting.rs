@@ -18,6 +18,7 @@ pub struct CountingDevice {
     writes: AtomicU64,
     written_bytes: AtomicU64,
     flushes: AtomicU64,
+    requests: AtomicU64,
 }
 
 /// Counts of a [`CountingDevice`]. Failed requests count as well.
@@ -33,6 +34,8 @@ pub struct IoCounts {
     pub written_bytes: u64,
     /// Flushes.
     pub flushes: u64,
+    /// Reads and writes that were passed to [`BlockDevice::submit`] or [`BlockDevice::perform`].
+    pub requests: u64,
 }
 
 impl CountingDevice {
@@ -46,6 +49,7 @@ impl CountingDevice {
             writes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
         }
     }
 
@@ -58,6 +62,7 @@ impl CountingDevice {
             writes: self.writes.load(Ordering::Relaxed),
             written_bytes: self.written_bytes.load(Ordering::Relaxed),
             flushes: self.flushes.load(Ordering::Relaxed),
+            requests: self.requests.load(Ordering::Relaxed),
         }
     }
 
@@ -67,6 +72,8 @@ impl CountingDevice {
     }
 
     fn count_requests(&self, requests: &mut [Request]) {
+        self.requests
+            .fetch_add(requests.len() as u64, Ordering::Relaxed);
         for request in requests {
             let len_bytes = request.len_bytes();
             if request.is_write() {

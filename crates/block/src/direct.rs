@@ -89,6 +89,13 @@ impl DirectDevice {
         })
     }
 
+    /// Makes `back_end` perform requests, as [`FileDevice::with_back_end`] does.
+    #[must_use]
+    pub fn with_back_end(mut self, back_end: BackEnd) -> Self {
+        self.file = self.file.with_back_end(back_end);
+        self
+    }
+
     /// Writes `bytes`, which end before the tail, through aligned memory. The remaining bytes of partial
     /// blocks are read first.
     fn write_around(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {

@@ -11,6 +11,7 @@ pub mod e2fsprogs;
 pub mod error;
 pub mod full;
 pub mod image;
+pub mod medium;
 pub mod memory;
 pub mod model;
 pub mod mount;
@@ -25,6 +26,7 @@ pub mod tree;
 
 pub use error::{Error, Result};
 pub use image::{Image, MATRIX, Recipe};
+pub use medium::{Medium, Stored};
 pub use mount::{Access, Attached, LoopMount};
 pub use oracle::{Comparison, DirectorySource, Fields, Oracle, Source, VolumeSource, compare};
 pub use requirement::{Requirement, report_skipped, skip};

@@ -2,7 +2,8 @@
 //!
 //! Each layout has two runs. The wide run checks six states of each of sixty workloads: it finds
 //! defects that need a rare operation, but show in most states after it. The deep run checks some
-//! hundred states of one workload: it finds defects that need a rare state. With
+//! hundred states of one workload: it finds defects that need a rare state. These runs are on a device in
+//! memory; some states of one more workload are on files, with each back end. With
 //! `LARDER_CRASH=full` (`make crash`) the deep run cuts the power at every write, with more
 //! reorderings, and continues with further workloads until it has checked 12,500 states.
 //!
@@ -15,7 +16,7 @@ use larder_testkit::model::Model;
 use larder_testkit::operation::{
     Generator, Mix, NewNode, NodePath, Operation, Owned, Slot, Target,
 };
-use larder_testkit::{Random, Requirement, Seed, skip, test_layouts};
+use larder_testkit::{Medium, Random, Requirement, Seed, skip, test_layouts};
 
 const OPERATIONS: usize = 500;
 const MIX: Mix = Mix {
@@ -89,8 +90,8 @@ fn survive(
     }
     let layout = layout(name).unwrap_or_else(|| panic!("no layout {name}"));
     let start = begin(layout).unwrap_or_else(|what| panic!("{name}: {what}"));
-    let look = |plan: &Plan, seed: Seed, total: &mut Tally| match report(
-        &start,
+    let look = |start: &Start, plan: &Plan, seed: Seed, total: &mut Tally| match report(
+        start,
         &make(seed, &start.model),
         plan,
         seed,
@@ -100,16 +101,24 @@ fn survive(
     };
     let mut total = Tally::default();
     for seed in Seed::parts_from_environment(seed).take(breadth) {
-        look(&WIDE, seed, &mut total);
+        look(&start, &WIDE, seed, &mut total);
     }
     println!("{name}: {breadth} workloads, {total:?}");
+
+    let seed_on_files = Seed::from_environment(seed);
+    for medium in Medium::files() {
+        let mut total = Tally::default();
+        look(&start.on(medium), &WIDE, seed_on_files, &mut total);
+        println!("{name}, {medium}: {total:?}");
+        assert!(total.requests > 0, "the back end performed no request");
+    }
 
     let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
     let plan = if is_full { FULL } else { SHORT };
     let mut total = Tally::default();
     let mut workloads = 0;
     for seed in Seed::parts_from_environment(seed) {
-        look(&plan, seed, &mut total);
+        look(&start, &plan, seed, &mut total);
         workloads += 1;
         if !is_full || total.states >= FULL_STATES {
             break;

@@ -6,7 +6,8 @@
 //! 2. No file shows a byte of another one, or of a free block: each eight bytes of content contain
 //!    the number of the file and the offset that they belong to.
 //!
-//! `LARDER_CRASH=full` (`make crash`) tries 20 workloads of each layout instead of one. A failure
+//! `LARDER_CRASH=full` (`make crash`) tries 20 workloads of each layout instead of one. The device is in
+//! memory; one workload also runs on files, with each back end. A failure
 //! prints the seed; with that in `LARDER_SEED`, a test runs this one workload.
 
 use larder::{FileKind, Ino, NewFile, OpenOptions, RenameFlags, Volume};
@@ -15,7 +16,7 @@ use larder_instruments::{OverlayDevice, PowerCuts, RecordingDevice};
 use larder_testkit::crash::{layout, open};
 use larder_testkit::e2fsprogs::{self, e2fsck};
 use larder_testkit::seed::mix;
-use larder_testkit::{Random, Requirement, Seed, skip};
+use larder_testkit::{Medium, Random, Requirement, Seed, skip};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::{ControlFlow, Range};
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 const OPERATIONS: u32 = 260;
 const STATES: usize = 24;
+const STATES_ON_FILES: usize = 3;
 const FULL_WORKLOADS: usize = 20;
 
 /// Returns the content of file `id` from `offset_bytes` on.
@@ -279,14 +281,19 @@ fn survive(name: &str, seed: u64) {
     let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
     let workloads = if is_full { FULL_WORKLOADS } else { 1 };
     for seed in Seed::parts_from_environment(seed).take(workloads) {
-        survive_workload(name, seed);
+        survive_workload(name, Medium::Memory, seed, STATES);
+    }
+    for medium in Medium::files() {
+        survive_workload(name, medium, Seed::from_environment(seed), STATES_ON_FILES);
     }
 }
 
-fn survive_workload(name: &str, seed: Seed) {
+/// Cuts the power at about `states` changes of one workload.
+fn survive_workload(name: &str, medium: Medium, seed: Seed, states: usize) {
     let base = layout(name).expect("layout").base().expect("mke2fs");
     let base = OverlayDevice::new(base);
-    let recorder = Arc::new(RecordingDevice::new(Arc::new(base.clone())));
+    let stored = medium.store(&base).expect("medium");
+    let recorder = Arc::new(RecordingDevice::new(stored.device()));
     let volume = open(Arc::clone(&recorder) as _).expect("open");
     let directories = [b"d0", b"d1"].map(|name| {
         let made = volume.make_dir(Ino::ROOT, name, &new_file());
@@ -308,11 +315,15 @@ fn survive_workload(name: &str, seed: Seed) {
     }
     let durable = workload.durable;
     volume.close().expect("close");
+    assert!(
+        stored.request_count() > 0,
+        "the back end performed no request"
+    );
     let changes = recorder.take_changes();
     let folder = tempfile::tempdir().expect("folder");
     let image = folder.path().join("image");
     let mut cuts = PowerCuts::new(&base, &changes).without_tearing(0..u64::MAX);
-    let every = (changes.len() / STATES).max(1);
+    let every = (changes.len() / states).max(1);
     for position in (0..=changes.len()).step_by(every) {
         let expected: Vec<&Durable> = durable
             .iter()
@@ -328,14 +339,14 @@ fn survive_workload(name: &str, seed: Seed) {
             };
             if let Err(what) = check(&state, &image, &expected) {
                 panic!(
-                    "{name}, seed {seed}, cut after {position} of {} changes, {number}: {what}",
+                    "{name}, {medium}, seed {seed}, cut after {position} of {} changes, {number}: {what}",
                     changes.len()
                 );
             }
         }
     }
     println!(
-        "{name}: {} changes, {} synced",
+        "{name}, {medium}: {} changes, {} synced",
         changes.len(),
         durable.len()
     );

@@ -2,14 +2,15 @@
 //! except `EIO`, `ENOSPC` and `EROFS`, and the device can be recovered afterwards and contains all
 //! durable changes.
 //!
-//! `LARDER_CRASH=full` (`make crash`) tries every call; otherwise some of them.
+//! `LARDER_CRASH=full` (`make crash`) tries every call on a device in memory; otherwise some of them. Some
+//! calls also fail on files, with each back end.
 
 use larder_block::BlockDevice;
 use larder_instruments::{FaultyDevice, OverlayDevice};
 use larder_testkit::crash::{History, ImageFile, Layout, Run, caught, layout, open, run};
 use larder_testkit::model::Model;
 use larder_testkit::operation::{Generator, Listing, Mix, Operation, kind_of_failure, shrink};
-use larder_testkit::{Requirement, Seed, skip, test_layouts};
+use larder_testkit::{Medium, Requirement, Seed, Stored, skip, test_layouts};
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -28,52 +29,62 @@ const SHARING: Mix = MIX.sharing();
 /// The number of calls that are tried on each layout in a short run.
 const SHORT_CALLS: u64 = 60;
 
+/// The number of calls that are tried on each layout on each kind of file.
+const FILE_CALLS: u64 = 6;
+
 fn excused(errno: Errno) -> bool {
     matches!(errno, Errno::IO | Errno::ROFS | Errno::NOSPC)
 }
 
-/// Runs the workload on a device that fails call `number`. Returns the run, the resulting device,
+/// Runs the workload on a device that fails call `number`. Returns the run, the resulting image,
 /// and the number of calls.
 fn fail_at(
     layout: &Layout,
+    medium: Medium,
     operations: &[Operation],
     number: u64,
-) -> Result<(Run, OverlayDevice, u64), String> {
+) -> Result<(Run, Stored, u64), String> {
     let base = layout.base().map_err(|error| error.to_string())?;
-    let medium = Arc::new(OverlayDevice::new(base));
+    let image = medium.store(&OverlayDevice::new(base));
+    let image = image.map_err(|error| error.to_string())?;
     // Half of the faults have the errno of a host file system without free space.
     let errno = if number.is_multiple_of(2) {
         Errno::IO
     } else {
         Errno::NOSPC
     };
-    let faulty = FaultyDevice::new(Arc::clone(&medium) as _)
+    let faulty = FaultyDevice::new(image.device())
         .fail_calls(number..number.saturating_add(1))
         .with_errno(errno);
     let faulty = Arc::new(faulty);
     let device: Arc<dyn BlockDevice> = Arc::clone(&faulty) as _;
     let empty = Model::new(layout.rules);
     let done = run(empty, &device, operations, || 0, excused)?;
-    Ok((done, OverlayDevice::clone(&medium), faulty.call_count()))
+    Ok((done, image, faulty.call_count()))
 }
 
 /// Recovers the device, and compares it with the expected state.
-fn check(run: Run, medium: OverlayDevice) -> Result<(), String> {
-    let medium = Arc::new(medium);
-    let volume = open(Arc::clone(&medium) as _).map_err(|error| format!("recovering: {error}"))?;
+fn check(run: Run, image: &Stored) -> Result<(), String> {
+    let volume = open(image.device()).map_err(|error| format!("recovering: {error}"))?;
     History::new(run).check(&volume, usize::MAX)?;
     volume
         .close()
         .map_err(|error| format!("closing: {error}"))?;
     drop(volume);
-    let image = ImageFile::new(&medium).map_err(|error| error.to_string())?;
+    let content = image.content().map_err(|error| error.to_string())?;
+    let image = ImageFile::new(&content).map_err(|error| error.to_string())?;
     image.check().map_err(|error| error.to_string())
 }
 
-fn attempt(layout: &Layout, operations: &[Operation], number: u64) -> Result<(), String> {
+fn attempt(
+    layout: &Layout,
+    medium: Medium,
+    operations: &[Operation],
+    number: u64,
+) -> Result<(), String> {
     caught(|| {
-        let (run, medium, _) = fail_at(layout, operations, number)?;
-        check(run, medium)
+        let (run, image, _) = fail_at(layout, medium, operations, number)?;
+        check(run, &image)
     })
 }
 
@@ -84,29 +95,39 @@ fn survive(name: &str, seed: u64, mix: Mix) {
     let layout = layout(name).unwrap_or_else(|| panic!("no layout {name}"));
     let seed = Seed::from_environment(seed);
     let operations = Generator::new(seed, mix).sequence(&Model::new(layout.rules), OPERATIONS);
-    let (_, _, calls) = fail_at(layout, &operations, u64::MAX)
-        .unwrap_or_else(|what| panic!("{name}, seed {seed}, no faults: {what}"));
     let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
+    let memory_calls = if is_full { u64::MAX } else { SHORT_CALLS };
+    survive_on(layout, Medium::Memory, seed, &operations, memory_calls);
+    for medium in Medium::files() {
+        survive_on(layout, medium, seed, &operations, FILE_CALLS);
+    }
+}
+
+/// Fails about `count` of the calls of the workload, one in each run.
+fn survive_on(layout: &Layout, medium: Medium, seed: Seed, operations: &[Operation], count: u64) {
+    let name = layout.name;
+    let (_, image, calls) = fail_at(layout, medium, operations, u64::MAX)
+        .unwrap_or_else(|what| panic!("{name}, {medium}, seed {seed}, no faults: {what}"));
+    assert!(
+        image.request_count() > 0,
+        "the back end performed no request"
+    );
     // Odd, so that reads, writes and flushes are all included.
-    let step = if is_full {
-        1
-    } else {
-        (calls / SHORT_CALLS) | 1
-    };
+    let step = (calls / count) | 1;
     for call in (0..calls).step_by(usize::try_from(step).unwrap()) {
-        let Err(what) = attempt(layout, &operations, call) else {
+        let Err(what) = attempt(layout, medium, operations, call) else {
             continue;
         };
-        let smallest = shrink(&operations, 60, |rest| {
-            attempt(layout, rest, call)
+        let smallest = shrink(operations, 60, |rest| {
+            attempt(layout, medium, rest, call)
                 .is_err_and(|other| kind_of_failure(&other) == kind_of_failure(&what))
         });
         panic!(
-            "{name}, seed {seed}, call {call} of {calls} failed: {what}\nsmallest sequence:\n{}",
+            "{name}, {medium}, seed {seed}, call {call} of {calls} failed: {what}\nsmallest sequence:\n{}",
             Listing(&smallest)
         );
     }
-    println!("{name}: {calls} calls, one in {step} failed");
+    println!("{name}, {medium}: {calls} calls, one in {step} failed");
 }
 
 test_layouts! {

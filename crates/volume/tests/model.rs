@@ -1,5 +1,6 @@
 //! Seeded operations through a volume, compared with the model: after each operation the changed
-//! files, at the end everything, then with e2fsck, then with the kernel's mount.
+//! files, at the end everything, then with e2fsck, then with the kernel's mount. The device is in memory; one
+//! sequence on each layout also runs on files, with each back end and with readahead.
 //!
 //! `LARDER_SEQUENCES` sets the number of sequences on each layout. A failure prints the smallest
 //! sequence that fails, and the seed. With that in `LARDER_SEED`, only this sequence is tried.
@@ -13,8 +14,8 @@ use larder_testkit::operation::{
     Generator, Listing, Mix, Operation, Performer, kind_of_failure, shrink,
 };
 use larder_testkit::{
-    Access, Comparison, Oracle, Requirement, Seed, VolumeSource, compare, report_skipped, skip,
-    test_layouts,
+    Access, Comparison, Medium, Oracle, Requirement, Seed, VolumeSource, compare, report_skipped,
+    skip, test_layouts,
 };
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,21 +39,31 @@ const CACHE_BYTES: u64 = 2 << 20;
 /// Caches in which hardly anything stays: nearly every operation reads the metadata that it needs.
 const TINY_CACHE_BYTES: u64 = 64 << 10;
 
+/// The conditions of a run.
+#[derive(Clone, Copy)]
+struct Setting<'a> {
+    layout: &'a Layout,
+    medium: Medium,
+    cache_size_bytes: u64,
+}
+
 /// Performs the operations on a new file system, and leaves it in `device`.
 fn perform(
-    layout: &Layout,
-    device: &Arc<OverlayDevice>,
+    setting: Setting<'_>,
+    device: &Arc<dyn BlockDevice>,
     operations: &[Operation],
-    cache_size_bytes: u64,
 ) -> Result<(), String> {
+    let layout = setting.layout;
     let opened = || {
-        let device: Arc<dyn BlockDevice> = Arc::clone(device) as _;
         let mut options = OpenOptions::default();
         options.read_write = true;
-        options.cache_size_bytes = cache_size_bytes;
-        options.readahead_max_bytes = 0;
+        options.cache_size_bytes = setting.cache_size_bytes;
+        if setting.medium == Medium::Memory {
+            options.readahead_max_bytes = 0;
+        }
         options.commit_seconds = 3600;
-        Volume::open_device(device, &options).map_err(|error| format!("opening: {error}"))
+        Volume::open_device(Arc::clone(device), &options)
+            .map_err(|error| format!("opening: {error}"))
     };
     let same = |differences: Vec<String>, when: &dyn std::fmt::Display| {
         if differences.is_empty() {
@@ -90,17 +101,22 @@ fn perform(
     same(compare_all(model, &reopened, inodes, clock), &"reopened")
 }
 
-fn attempt(layout: &Layout, operations: &[Operation], cache_size_bytes: u64) -> Result<(), String> {
-    let base = layout.base().map_err(|error| error.to_string())?;
-    let device = Arc::new(OverlayDevice::new(base));
+fn attempt(setting: Setting<'_>, operations: &[Operation]) -> Result<(), String> {
+    let base = (setting.layout.base()).map_err(|error| error.to_string())?;
+    let stored =
+        (setting.medium.store(&OverlayDevice::new(base))).map_err(|error| error.to_string())?;
     let performed = catch_unwind(AssertUnwindSafe(|| {
-        perform(layout, &device, operations, cache_size_bytes)
+        perform(setting, &stored.device(), operations)
     }));
     performed.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         Err(format!("panic: {}", text.unwrap_or_default()))
     })?;
-    let image = ImageFile::new(&device).map_err(|error| error.to_string())?;
+    if stored.request_count() == 0 {
+        return Err("the back end performed no request".to_owned());
+    }
+    let content = stored.content().map_err(|error| error.to_string())?;
+    let image = ImageFile::new(&content).map_err(|error| error.to_string())?;
     image.check().map_err(|error| error.to_string())?;
     kernel_reads_the_same(&image)
 }
@@ -143,24 +159,38 @@ fn follow_with_caches(name: &str, seed: u64, mix: Mix, cache_size_bytes: u64) {
     let layout = layout(name).unwrap_or_else(|| panic!("no layout {name}"));
     let sequences =
         std::env::var("LARDER_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
-    for seed in Seed::parts_from_environment(seed).take(sequences) {
-        let model = Model::new(layout.rules);
-        let operations = Generator::new(seed, mix).sequence(&model, OPERATIONS);
-        let Err(what) = attempt(layout, &operations, cache_size_bytes) else {
-            continue;
+    let on_memory = std::iter::repeat_n(Medium::Memory, sequences);
+    let media: Vec<_> = on_memory.chain(Medium::files()).collect();
+    // With one seed from the environment, each medium has that sequence.
+    let mut seeds = Seed::parts_from_environment(seed);
+    let mut seed = Seed(seed);
+    for medium in media {
+        seed = seeds.next().unwrap_or(seed);
+        let setting = Setting {
+            layout,
+            medium,
+            cache_size_bytes,
         };
-        let same_kind = |other: String| kind_of_failure(&other) == kind_of_failure(&what);
-        let smallest = shrink(&operations, 400, |rest| {
-            attempt(layout, rest, cache_size_bytes).is_err_and(same_kind)
-        });
-        let last = attempt(layout, &smallest, cache_size_bytes)
-            .err()
-            .unwrap_or_default();
-        panic!(
-            "{name}, seed {seed}: {what}\nsmallest sequence:\n{}{last}",
-            Listing(&smallest)
-        );
+        follow_sequence(setting, seed, mix);
     }
+}
+
+fn follow_sequence(setting: Setting<'_>, seed: Seed, mix: Mix) {
+    let (layout, medium) = (setting.layout, setting.medium);
+    let operations = Generator::new(seed, mix).sequence(&Model::new(layout.rules), OPERATIONS);
+    let Err(what) = attempt(setting, &operations) else {
+        return;
+    };
+    let same_kind = |other: String| kind_of_failure(&other) == kind_of_failure(&what);
+    let smallest = shrink(&operations, 400, |rest| {
+        attempt(setting, rest).is_err_and(same_kind)
+    });
+    let last = attempt(setting, &smallest).err().unwrap_or_default();
+    panic!(
+        "{}, {medium}, seed {seed}: {what}\nsmallest sequence:\n{}{last}",
+        layout.name,
+        Listing(&smallest)
+    );
 }
 
 test_layouts! {

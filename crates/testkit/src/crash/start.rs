@@ -1,6 +1,7 @@
 //! The initial state of a workload.
 
 use super::{Layout, run};
+use crate::Medium;
 use crate::model::Model;
 use crate::operation::Operation;
 use larder_block::BlockDevice;
@@ -16,6 +17,8 @@ pub struct Start {
     pub device: OverlayDevice,
     /// Its contents.
     pub model: Model,
+    /// Where the image is stored during the workload and during each recovery.
+    pub medium: Medium,
 }
 
 impl Start {
@@ -29,6 +32,7 @@ impl Start {
             name: layout.name,
             device: OverlayDevice::new(base),
             model: Model::new(layout.rules),
+            medium: Medium::Memory,
         })
     }
 
@@ -45,6 +49,16 @@ impl Start {
             name: layout.name,
             device: OverlayDevice::clone(&device),
             model: done.states.pop().unwrap_or(Model::new(layout.rules)),
+            medium: Medium::Memory,
         })
+    }
+
+    /// Sets where the image is stored.
+    #[must_use]
+    pub fn on(&self, medium: Medium) -> Self {
+        Self {
+            medium,
+            ..self.clone()
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! All states that a plan covers, each recovered, compared and checked.
 
 use super::{History, ImageFile, Start, open, run};
+use crate::Medium;
 use crate::operation::{Listing, Operation, kind_of_failure, shrink};
 use crate::seed::{Seed, mix};
 use larder_block::BlockDevice;
@@ -61,6 +62,8 @@ pub struct Tally {
     pub replays: usize,
     /// Recoveries that were interrupted and started again.
     pub again: usize,
+    /// Requests to the device during the workload.
+    pub requests: u64,
 }
 
 impl Tally {
@@ -71,6 +74,7 @@ impl Tally {
         self.checks += other.checks;
         self.replays += other.replays;
         self.again += other.again;
+        self.requests += other.requests;
     }
 }
 
@@ -117,6 +121,10 @@ pub struct Recording {
     pub changes: Vec<ChangeRecord>,
     /// The device before the workload.
     pub base: OverlayDevice,
+    /// Where the image was stored.
+    pub medium: Medium,
+    /// The number of requests to the device.
+    pub requests: u64,
 }
 
 /// Performs `operations` on the contents of `start`, and records the changes of the device.
@@ -125,7 +133,8 @@ pub struct Recording {
 /// Returns the difference between the volume and the model, or a panic.
 pub fn record(start: &Start, operations: &[Operation]) -> Result<Recording, String> {
     let base = start.device.clone();
-    let recorder = Arc::new(RecordingDevice::new(Arc::new(base.clone())));
+    let stored = (start.medium.store(&base)).map_err(|error| error.to_string())?;
+    let recorder = Arc::new(RecordingDevice::new(stored.device()));
     let device: Arc<dyn BlockDevice> = Arc::clone(&recorder) as _;
     let performed = caught(|| {
         let full = |errno| errno == rustix::io::Errno::NOSPC;
@@ -141,6 +150,8 @@ pub fn record(start: &Start, operations: &[Operation]) -> Result<Recording, Stri
         history: History::new(performed),
         changes: recorder.take_changes(),
         base,
+        medium: start.medium,
+        requests: stored.request_count(),
     })
 }
 
@@ -186,6 +197,7 @@ pub fn survey(recording: &Recording, plan: &Plan, seed: Seed) -> Result<Tally, F
         .into_inner()
         .expect("no thread panics while it holds the lock");
     tally.changes = recording.changes.len();
+    tally.requests = recording.requests;
     match failures.into_iter().min_by_key(|failure| failure.position) {
         Some(failure) => Err(failure),
         None => Ok(tally),
@@ -262,8 +274,8 @@ impl Surveyor<'_> {
         let is_due = |every: u64| every != 0 && number.is_multiple_of(every);
         self.tally.states += 1;
         let history = &self.recording.history;
-        let recovered = Arc::new(state.clone());
-        let recorder = Arc::new(RecordingDevice::new(Arc::clone(&recovered) as _));
+        let stored = (self.recording.medium.store(state)).map_err(|error| error.to_string())?;
+        let recorder = Arc::new(RecordingDevice::new(stored.device()));
         let volume = open(Arc::clone(&recorder) as _)
             .map_err(|error| format!("cannot open the volume: {error}"))?;
         let found = history.check(&volume, position)?;
@@ -272,6 +284,7 @@ impl Surveyor<'_> {
         drop(volume);
         if is_due(self.plan.check_every) {
             self.tally.checks += 1;
+            let recovered = stored.content().map_err(|error| error.to_string())?;
             let shown = self.image.show(&recovered);
             let checked = shown.and_then(|()| self.image.check());
             checked.map_err(|error| format!("state {found}, after Larder's recovery: {error}"))?;
