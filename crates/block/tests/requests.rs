@@ -1,6 +1,8 @@
 //! Requests that complete later, with each back end of a file device.
 
+use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,9 +11,13 @@ use larder_block::{
     BackEnd, BlockDevice, CancelToken, DirectDevice, Error, FileDevice, FileRange, Priority,
     Request, Result,
 };
+use larder_instruments::FaultyDevice;
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 const PAGE: usize = 4096;
+/// More than any back end has in flight.
 const PAGES: usize = 600;
 
 fn byte(at: usize) -> u8 {
@@ -61,7 +67,7 @@ fn expected(offset: usize, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn submitted_reads_complete_once_with_their_bytes() {
+fn more_reads_than_the_queue_takes_complete_once_with_their_bytes() {
     each_back_end(PAGES * PAGE, |_, device| {
         let (sender, receiver) = channel();
         let requests = (0..PAGES).map(|page| read(&sender, page, PAGE, (page * PAGE) as u64));
@@ -183,6 +189,77 @@ fn truncated_file_fails_reads_in_the_middle_of_a_batch() {
             }
         }
     });
+}
+
+#[test]
+fn eio_in_the_middle_of_a_batch_fails_only_its_requests() {
+    each_back_end(5 * PAGE, |_, device| {
+        let middle = 2 * PAGE as u64..3 * PAGE as u64;
+        let device = FaultyDevice::new(Arc::new(device)).fail_range(middle);
+        let (sender, receiver) = channel();
+        let requests = || (0..5).map(|page| read(&sender, page, PAGE, (page * PAGE) as u64));
+        device.submit(requests().collect());
+        device.perform(requests().collect(), None).unwrap();
+        for (page, bytes, result) in outcomes(&receiver, 10) {
+            if page == 2 {
+                let source = match result {
+                    Err(Error::Io { source, .. }) => source,
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(Errno::from_io_error(&source), Some(Errno::IO));
+            } else {
+                result.unwrap();
+                assert!(bytes == expected(page * PAGE, PAGE));
+            }
+        }
+    });
+}
+
+/// The kernel refuses writes to a sealed file, and performs reads.
+#[test]
+fn errors_of_the_kernel_in_the_middle_of_a_batch_fail_only_their_requests() {
+    for back_end in [BackEnd::IoUring, BackEnd::Threads] {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let memory = File::from(rustix::fs::memfd_create("sealed", flags).unwrap());
+        (&memory).write_all(&expected(0, 5 * PAGE)).unwrap();
+        let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
+        let device = FileDevice::open_writable(Path::new(&path), FileRange::default()).unwrap();
+        let device = device.with_back_end(back_end);
+        if device.back_end() != back_end {
+            println!("skipped: {back_end} is not available");
+            continue;
+        }
+        rustix::fs::fcntl_add_seals(&memory, SealFlags::WRITE).unwrap();
+        let (sender, receiver) = channel();
+        let requests = (0..5).map(|page| {
+            let offset_bytes = (page * PAGE) as u64;
+            if page % 2 == 0 {
+                return read(&sender, page, PAGE, offset_bytes);
+            }
+            let done = sender.clone();
+            Request::write(vec![1; PAGE], offset_bytes, move |bytes, result| {
+                done.send((page, bytes, result)).unwrap();
+            })
+        });
+        device.submit(requests.collect());
+        for (page, bytes, result) in outcomes(&receiver, 5) {
+            if page % 2 == 0 {
+                result.unwrap();
+                assert!(bytes == expected(page * PAGE, PAGE));
+                continue;
+            }
+            let Err(Error::Write {
+                offset_bytes,
+                source,
+                ..
+            }) = result
+            else {
+                panic!("{result:?}");
+            };
+            assert_eq!(offset_bytes, (page * PAGE) as u64);
+            assert_eq!(Errno::from_io_error(&source), Some(Errno::PERM));
+        }
+    }
 }
 
 #[test]

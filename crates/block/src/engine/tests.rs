@@ -1,6 +1,8 @@
 //! Engines whose file is a pipe, so that a read completes when a test writes to the pipe.
 
 use super::*;
+use crate::CancelToken;
+use std::io::IoSliceMut;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
 /// A time that a device that does not answer lets pass.
@@ -11,15 +13,34 @@ const MANY: usize = DEPTH as usize + 1;
 
 struct PipeCalls(Arc<OwnedFd>);
 
+impl PipeCalls {
+    fn fill(&self, slices: &mut [IoSliceMut<'_>]) {
+        for slice in slices {
+            let mut done = 0;
+            while done < slice.len() {
+                match rustix::io::read(&self.0, &mut slice[done..]) {
+                    Ok(read @ 1..) => done += read,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    /// Waits until all bytes that were written are read.
+    fn wait_until_empty(&self) {
+        while rustix::io::ioctl_fionread(&self.0).unwrap() > 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
 impl Calls for PipeCalls {
     fn perform(&self, request: Request) {
-        request.perform(
-            |bufs, _| {
-                rustix::io::readv(&self.0, bufs).unwrap();
-                Ok(())
-            },
-            |_, _| unreachable!(),
-        );
+        let fill = |slices: &mut [IoSliceMut<'_>], _| {
+            self.fill(slices);
+            Ok(())
+        };
+        request.perform(fill, |_, _| unreachable!());
     }
 
     fn position_bytes(&self, _: u64) -> u64 {
@@ -30,8 +51,12 @@ impl Calls for PipeCalls {
 type Outcome = (Vec<u8>, Result<()>);
 
 fn read(done: &Sender<Outcome>) -> Request {
+    read_bytes(done, 1)
+}
+
+fn read_bytes(done: &Sender<Outcome>, len: usize) -> Request {
     let done = done.clone();
-    Request::read(vec![0; 1], 0, move |bytes, result| {
+    Request::read(vec![0; len], 0, move |bytes, result| {
         done.send((bytes, result)).unwrap();
     })
 }
@@ -155,5 +180,47 @@ fn background_thread_with_a_failed_ring_ends_all_requests() {
         assert_eq!(outcomes.len(), MANY);
         assert!(outcomes.iter().all(|(_, result)| result.is_err()));
         assert!(!engine.queue.has_threads() && !engine.queue.state.lock().is_closed);
+    });
+}
+
+#[test]
+fn short_reads_are_continued_until_the_buffer_is_full() {
+    each_kind(|engine, writer| {
+        let (sender, receiver) = channel();
+        engine.submit(vec![read_bytes(&sender, 8)]);
+        for part in [&b"abc"[..], b"d", b"efgh"] {
+            assert!(receiver.try_recv().is_err());
+            rustix::io::write(&writer, part).unwrap();
+            engine.calls.wait_until_empty();
+        }
+        let (bytes, result) = receiver.recv().unwrap();
+        result.unwrap();
+        assert_eq!(bytes, b"abcdefgh");
+    });
+}
+
+#[test]
+fn request_cancelled_while_the_queue_is_full_is_not_started() {
+    each_kind(|engine, writer| {
+        let depth = match engine.back_end() {
+            BackEnd::IoUring => BACKGROUND_DEPTH as usize,
+            _ => MAX_THREADS,
+        };
+        let (sender, receiver) = channel();
+        let token = CancelToken::default();
+        let mut requests: Vec<_> = (0..depth).map(|_| read(&sender)).collect();
+        requests.push(read(&sender).with_cancel(&token));
+        requests.push(read(&sender));
+        engine.submit(requests);
+        token.cancel();
+        rustix::io::write(&writer, &vec![7; depth + 1]).unwrap();
+        let (done, cancelled): (Vec<_>, Vec<_>) =
+            (receiver.iter().take(depth + 2)).partition(|(_, result)| result.is_ok());
+        assert_eq!(done.len(), depth + 1);
+        assert!(done.iter().all(|(bytes, _)| bytes == &[7]));
+        let [(bytes, Err(Error::Cancelled))] = &cancelled[..] else {
+            panic!("{cancelled:?}");
+        };
+        assert_eq!(bytes, &[0]);
     });
 }
