@@ -18,7 +18,7 @@ TEST_PACKAGES := fuse2fs sysbench
 BENCH_PACKAGES := $(TEST_PACKAGES) squashfuse squashfs-tools tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
-.PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables figures real-use python-tools fuzz debug-symbols install install-fuse2fs record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables figures real-use python-tools fuzz sanitize debug-symbols install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,19 @@ fuzz: deps ## Fuzz the parsers of untrusted input, and writable volumes (nightly
 	cd fuzz && cargo +nightly run --locked --example seeds
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
 		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) $(FUZZ_LIMITS); done
+
+SANITIZERS ?= address thread
+SANITIZED := $(CARGO) +nightly test --locked --no-fail-fast -Zbuild-std --target x86_64-unknown-linux-gnu
+# The sanitizers' own memory is resident too.
+SANITIZE_SKIP := --skip resident
+sanitize: deps ## Run unit tests and tests with threads with the address and thread sanitizers (nightly toolchain)
+	cargo +nightly --version >/dev/null || rustup toolchain install nightly --profile minimal
+	rustup component add --toolchain nightly rust-src
+	for sanitizer in $(SANITIZERS); do \
+		export RUSTFLAGS="-Zsanitizer=$$sanitizer" CARGO_TARGET_DIR=target/sanitize/$$sanitizer; \
+		$(SANITIZED) -p larder-block -p larder-cache --tests -- $(SANITIZE_SKIP); \
+		$(SANITIZED) -p larder -p larder-fuse --lib -- $(SANITIZE_SKIP); \
+		$(SANITIZED) -p larder --test in_flight --test write_threads --test attribute_threads --test stress; done
 
 debug-symbols: build ## Write the debug information of the release programs to target/debug-symbols
 	@scripts/install-packages binutils
