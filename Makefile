@@ -18,6 +18,10 @@ TEST_PACKAGES := fuse2fs sysbench
 BENCH_PACKAGES := $(TEST_PACKAGES) squashfuse squashfs-tools tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
+# The tests of mounts, which run on both transports.
+MOUNT_TESTS := $(addprefix --test ,'mount*' cached_writes_full direct_writes set_id_bits \
+	visible_changes writing)
+
 .PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables figures real-use python-tools fuzz sanitize debug-symbols install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
@@ -31,17 +35,18 @@ build: ## Build the commands larder and larder-lab into target/release
 demo: deps build ## Create an image of a directory tree, mount it, read it and print statistics
 	LARDER=$(LARDER) scripts/demo
 
-test: deps python-tools ## Run all tests: units, models, comparisons with the kernel, mounts
+test: deps python-tools ## Run all tests: units, models, comparisons with the kernel, mounts on both transports
 	@scripts/install-packages $(TEST_PACKAGES)
 	$(CARGO) build --locked -p larder-cli -p larder-lab-cli
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 --lib -- shuttle
-	$(CARGO) test --locked --workspace --no-fail-fast
+	scripts/with-fuse-transport dev $(CARGO) test --locked --workspace --no-fail-fast
+	scripts/with-fuse-transport uring $(CARGO) test --locked --workspace --no-fail-fast $(MOUNT_TESTS)
 
 crash: deps ## Test power failures at every write and errors of every device call (over 100,000 states)
 	LARDER_CRASH=full $(CARGO) test --locked --release -p larder --test crash --test crash_no_journal --test faults -- --nocapture
 
 full-images: deps ## Run random operations on full images: in process, mounted, and on the kernel's mount (50 sequences a layout)
-	LARDER_SEQUENCES=50 $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random -- --include-ignored --nocapture
+	LARDER_SEQUENCES=50 $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random --test mount_full_random -- --include-ignored --nocapture
 
 check: ## Check format, lints, docs, cyclic dependencies of files, wording, and figures
 	$(CARGO) fmt --all --check

@@ -1,18 +1,18 @@
-//! A device for which no reader waits for ever.
+//! A device whose reads time out.
 //!
-//! Model: the timeout of a command to a SCSI or `NVMe` device. Linux aborts such a command, and then resets the
-//! device, until the memory of the command is free. A program cannot do this: when a reader stops waiting, the
-//! device may still write to the memory of the read. Therefore a request owns its memory, and keeps it until
-//! the device answers, if ever.
+//! Model: the timeout of a command to a SCSI or `NVMe` device. Linux aborts a command that times out. If that
+//! fails, Linux resets the device, so that the memory of the command is free. A program cannot do this: when
+//! a reader stops waiting, the device may still write to the memory of the read. Therefore a request owns its
+//! memory, and keeps it until the device answers, if ever.
 //!
-//! A read by a blocking call fills the memory of the caller, which a request cannot own. It is performed as a
-//! request in memory of its own, and copied. Callers that read much pass requests with their own buffers to
-//! [`BlockDevice::perform`], with the timeout of [`BlockDevice::timeout`].
+//! A read by a blocking call fills the memory of the caller, which a request cannot own. Therefore it is
+//! performed as a request with its own memory, and the result is copied. Callers that read much data pass
+//! requests with their own buffers to [`BlockDevice::perform`], with the timeout of [`BlockDevice::timeout`].
 //!
-//! These calls wait as long as the inner device does:
+//! These calls have no timeout here, and wait as long as the inner device does:
 //!
-//! - Flushes. The host may rightly need many minutes to write all that it has cached of a file to a slow
-//!   disk, and does not report progress. If the disk stops answering, the host's own timeout ends the flush.
+//! - Flushes. The host can need many minutes to write the cached data of a file to a slow disk, and does not
+//!   report progress. If the disk stops answering, the host's own timeout ends the flush.
 //! - Writes by blocking calls, and discards.
 
 use crate::buffers::{AlignedBytes, scatter};
@@ -31,10 +31,10 @@ pub struct DeadlineDevice {
 }
 
 impl DeadlineDevice {
-    /// Creates a device whose reads from `inner` end after `timeout`.
+    /// Creates a device whose reads from `inner` fail after `timeout`.
     ///
-    /// `inner` must perform requests on other threads or by `io_uring`. With [`BackEnd::Calls`], reads do
-    /// not end early.
+    /// `inner` must perform requests on other threads or by `io_uring`. With [`BackEnd::Calls`], reads
+    /// never time out.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>, timeout: Duration) -> Self {
         Self { inner, timeout }
@@ -43,9 +43,9 @@ impl DeadlineDevice {
     /// Returns `len_bytes` bytes at `offset_bytes`.
     fn read(&self, len_bytes: u64, offset_bytes: u64) -> Result<AlignedBytes> {
         waiting::check();
-        // Before the memory is allocated.
+        // Checked before the memory is allocated.
         check_range(self.size_bytes(), offset_bytes, len_bytes)?;
-        // Direct I/O needs no second copy of aligned memory.
+        // The memory is aligned, so that direct I/O needs no bounce memory.
         let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
         let bytes = AlignedBytes::zeroed(len, ALIGN_BYTES);
         let answer = Arc::new(Mutex::new(Err(Error::Cancelled)));

@@ -1,21 +1,21 @@
-//! How the requests to a file are performed: by `io_uring`, or by threads.
+//! Performs the requests to a file, by `io_uring` or by threads.
 //!
 //! Model: a thread that waits for its requests performs them on a ring of its own, so that no other thread
 //! is woken for them. Requests for which no thread waits are performed by one background thread. It is
 //! created when the first such request is submitted. It keeps at most [`BACKGROUND_DEPTH`] requests in
 //! flight, and starts those with [`Priority::Demand`] first.
 //!
-//! Where `io_uring` is not allowed (`kernel.io_uring_disabled`, seccomp, Linux before 5.11), up to
+//! Where `io_uring` is not available (`kernel.io_uring_disabled`, seccomp, Linux before 5.11), up to
 //! [`MAX_THREADS`] threads make blocking calls instead. A thread is created when more requests wait than
 //! there are idle threads, and ends when it has been idle for [`IDLE_TIME`].
 //!
-//! A thread that waits gives up when none of its requests completes for a time that it chooses. Its requests
-//! that wait to be started are then cancelled. Those in flight keep their buffers until they complete. A ring
-//! with such requests is passed to a thread of its own, which ends when they are complete: never, if the
-//! device never answers. The same happens to the requests that are in flight when the engine is dropped and
-//! do not complete within [`CLOSE_TIMEOUT`]. They keep the file open, and so its lock.
+//! A waiting thread gives up when none of its requests completes within the timeout that it passes. Its
+//! requests that have not been started are then cancelled. Those in flight keep their buffers until they
+//! complete. A ring with such requests is passed to a separate thread, which ends when they are complete. If
+//! the device never answers, that thread never ends. A dropped engine waits at most [`CLOSE_TIMEOUT`] for its
+//! threads. Requests that are still in flight keep the file open, and therefore locked.
 //!
-//! Locking: the queue's lock is held for a moment only, never during a system call on the file.
+//! Locking: the queue's lock is held only briefly, never during a system call on the file.
 
 use crate::request::{Countdown, Priority, Request};
 use crate::ring::{Finished, Ring};
@@ -36,34 +36,34 @@ const DEPTH: u32 = 64;
 /// The maximum number of requests that the background thread has in flight.
 const BACKGROUND_DEPTH: u32 = 128;
 
-/// The number of rings that are kept for the next threads that wait.
+/// The maximum number of unused rings that are kept for reuse.
 const KEPT_RINGS: usize = 8;
 
-/// The maximum number of threads without `io_uring`.
+/// The maximum number of threads if `io_uring` is not used.
 const MAX_THREADS: usize = 8;
 
-/// The time for which a thread without `io_uring` waits for a request before it ends.
+/// The time after which an idle thread ends, if `io_uring` is not used.
 const IDLE_TIME: Duration = Duration::from_millis(500);
 
 /// The time for which a dropped engine waits for its threads.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Performs a request by system calls that wait.
+/// Performs a request by blocking system calls.
 pub(crate) trait Calls: Send + Sync + 'static {
-    /// Performs `request`, whose range was checked, if this does not wait for the device. Otherwise returns
-    /// it.
+    /// Performs `request` if that is possible without waiting for the device. Otherwise returns it. The
+    /// caller has checked its range.
     fn perform_cached(&self, request: Request) -> Option<Request> {
         Some(request)
     }
 
-    /// Performs `request`, whose range was checked.
+    /// Performs `request`. The caller has checked its range.
     fn perform(&self, request: Request);
 
-    /// Returns the position in the file of `offset_bytes` of the device.
+    /// Returns the position in the file that corresponds to `offset_bytes` on the device.
     fn position_bytes(&self, offset_bytes: u64) -> u64;
 }
 
-/// The requests to one file.
+/// Performs the requests to one file.
 pub(crate) struct Engine<C> {
     calls: Arc<C>,
     has_page_cache: bool,
@@ -85,7 +85,7 @@ enum Kind {
 
 impl<C: Calls> Engine<C> {
     /// Creates an engine for `file`. It uses `io_uring` if the kernel allows that, unless `back_end`
-    /// requires threads.
+    /// is a different one.
     ///
     /// If `has_page_cache` is true, writes to the file only copy to the kernel's page cache. A thread that
     /// waits for such a write performs it by a blocking call, because `io_uring` would wake a kernel thread
@@ -122,7 +122,7 @@ impl<C: Calls> Engine<C> {
         self.has_page_cache
     }
 
-    /// Returns how requests are performed.
+    /// Returns the back end that performs requests.
     pub(crate) fn back_end(&self) -> BackEnd {
         match self.kind {
             Kind::IoUring { .. } => BackEnd::IoUring,
@@ -131,8 +131,8 @@ impl<C: Calls> Engine<C> {
     }
 
     /// Queues `requests` for the threads of the device, and does not wait for them. If the device has
-    /// no thread and none can be created, performs the requests on this thread. The ranges of the requests
-    /// were checked.
+    /// no thread and none can be created, performs the requests on this thread. The caller has
+    /// checked the ranges of the requests.
     pub(crate) fn submit(&self, requests: Vec<Request>) {
         if requests.is_empty() {
             return;
@@ -148,15 +148,16 @@ impl<C: Calls> Engine<C> {
         }
     }
 
-    /// Performs `requests` and waits for them. The ranges of the requests were checked.
+    /// Performs `requests` and waits for them. The caller has checked their ranges.
     ///
     /// A write that only copies to the kernel's page cache is performed by a blocking call, without a
     /// timeout.
     ///
     /// # Errors
-    /// - [`Error::Deadline`] if no request completes for `timeout`. Those in flight complete later, if at
+    /// - [`Error::Deadline`] if no request completes within `timeout`. Those in flight complete later, if at
     ///   all, and the others are cancelled.
-    /// - [`Error::Wait`] if the kernel refuses to wait. As before.
+    /// - [`Error::Wait`] if the kernel refuses to wait. Those in flight complete later, if at all, and the
+    ///   others fail or are cancelled.
     pub(crate) fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         let is_call = |request: &Request| request.is_write() && self.has_page_cache;
         let (calls, requests): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_call);
@@ -217,8 +218,8 @@ impl<C: Calls> Engine<C> {
         timeout: Option<Duration>,
     ) -> Result<()> {
         if requests.len() == 1 {
-            // Waking another thread takes longer than most reads, but this thread could not stop waiting
-            // for a call of its own.
+            // Waking another thread takes longer than most reads. But a thread cannot stop waiting for its
+            // own blocking call, so with a timeout it makes only calls that do not wait for the device.
             let perform = |request| match timeout {
                 None => {
                     self.calls.perform(request);
@@ -238,7 +239,7 @@ impl<C: Calls> Engine<C> {
         waited
     }
 
-    /// Starts threads for the requests that wait. Returns false if no thread exists.
+    /// Starts threads for the queued requests. Returns false if no thread exists.
     fn start_threads(&self) -> bool {
         let mut handles = self.threads.lock();
         handles.retain(|handle| !handle.is_finished());
@@ -296,7 +297,7 @@ impl Kind {
         kept.or_else(|| Ring::new(file, DEPTH).ok())
     }
 
-    /// Keeps `ring` for the next thread.
+    /// Keeps `ring` for reuse, unless [`KEPT_RINGS`] are kept already.
     fn keep(&self, ring: Ring) {
         if let Self::IoUring { rings, .. } = self {
             let mut rings = rings.lock();
@@ -312,12 +313,12 @@ fn abandon(mut ring: Ring) {
     let finish = move || {
         let mut finished = Vec::new();
         while !ring.is_idle() {
-            // A ring that has failed still passes on the completions.
+            // A failed ring still delivers completions.
             let _ = ring.wait(None, &mut finished);
             finished.drain(..).for_each(Finished::complete);
         }
     };
-    // Without a thread, the ring is dropped here.
+    // If no thread can be created, the ring is dropped here.
     let _ = std::thread::Builder::new()
         .name("device-late".to_owned())
         .spawn(finish);
@@ -357,7 +358,7 @@ impl Drop for CloseOnPanic<'_> {
     }
 }
 
-/// Requests that wait to be started, in their order.
+/// Requests that wait to be started, in the order of submission for each priority.
 #[derive(Debug, Default)]
 struct Waiting {
     demand: VecDeque<Request>,
@@ -441,8 +442,8 @@ impl Queue {
         }
     }
 
-    /// Returns how many threads must be started, so that each waiting request has one or there are
-    /// `most`, and counts them.
+    /// Returns how many threads to start, so that each waiting request has one, up to `most` threads in
+    /// total. Counts the threads as started.
     fn missing_threads(&self, most: usize) -> usize {
         let mut state = self.state.lock();
         let wanted = state.waiting.len().saturating_sub(state.idle);
@@ -455,13 +456,13 @@ impl Queue {
         self.state.lock().threads > 0
     }
 
-    /// Counts the end of a thread.
+    /// Records that a thread has ended.
     fn end_thread(&self) {
         self.state.lock().threads -= 1;
         self.ended.notify_all();
     }
 
-    /// Counts the end of the only thread, and cancels the requests that wait for it.
+    /// Records that the only thread has ended, and cancels the requests that wait for it.
     fn end_last_thread(&self) {
         let mut state = self.state.lock();
         state.threads -= 1;
@@ -479,7 +480,7 @@ impl Queue {
         !waited.timed_out()
     }
 
-    /// Cancels the requests that wait and are counted by `countdown`.
+    /// Cancels the queued requests that `countdown` counts.
     fn cancel(&self, countdown: &Arc<Countdown>) {
         let mut state = self.state.lock();
         let waiting = std::mem::take(&mut state.waiting);
@@ -492,7 +493,7 @@ impl Queue {
         drop(cancelled);
     }
 
-    /// Returns the next request, without waiting.
+    /// Removes and returns the next request, without waiting.
     fn take(&self) -> Option<Request> {
         self.state.lock().waiting.pop()
     }
@@ -525,7 +526,7 @@ impl Queue {
         state.is_closed
     }
 
-    /// Cancels the requests that wait, and all later ones.
+    /// Cancels all queued requests and all later requests.
     fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
@@ -542,16 +543,16 @@ impl<C> Drop for Engine<C> {
         if let Kind::IoUring { event, .. } = &self.kind {
             wake(event);
         }
-        // The function that a request calls at its end may drop the last reference to the device. It may run
-        // on one of these threads, and a thread cannot join itself.
+        // The `done` of a request may run on one of these threads, and may drop the last reference to the
+        // device. A thread cannot join itself.
         let own = std::thread::current().id();
         let mut threads = std::mem::take(&mut *self.threads.lock());
         let count = threads.len();
         threads.retain(|thread| thread.thread().id() != own);
         if self.queue.wait_ended(count - threads.len(), CLOSE_TIMEOUT) {
-            // They close the file.
+            // After the join, the threads no longer keep the file open.
             for thread in threads {
-                // A panic was reported by the thread.
+                // If the thread panicked, it has already reported the panic.
                 let _ = thread.join();
             }
         }
@@ -560,7 +561,7 @@ impl<C> Drop for Engine<C> {
 
 /// Wakes the background thread.
 fn wake(event: &OwnedFd) {
-    // A failure means that the event is set already.
+    // A failure means that the event is already signalled.
     let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
 }
 

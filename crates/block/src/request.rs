@@ -1,6 +1,6 @@
-//! Reads and writes that complete later.
+//! Asynchronous reads and writes.
 //!
-//! A request owns its buffers, and the function `done` that it calls when it is completed. Therefore a
+//! A request owns its buffers, and `done`, the function that is called when it completes. Therefore a
 //! caller may stop waiting for a device that does not answer: the buffers stay with the request.
 //!
 //! ```text
@@ -26,7 +26,7 @@ use std::time::Duration;
 pub enum Priority {
     /// A thread waits for the result.
     Demand,
-    /// Readahead and write-back: started when no demand waits.
+    /// Readahead and write-back: started when no demand request waits.
     Background,
 }
 
@@ -47,7 +47,7 @@ impl CancelToken {
     }
 }
 
-/// The direction of a request, with its buffers and its end.
+/// The direction of a request, with its buffers and `done`.
 enum Operation {
     Read(Box<dyn ReadOperation>),
     Write(Box<dyn WriteOperation>),
@@ -63,7 +63,7 @@ trait WriteOperation: Send {
     fn complete(self: Box<Self>, result: Result<()>);
 }
 
-/// Buffers, and a function that is called at the end.
+/// Buffers, and the function that is called when the request completes.
 struct Owned<B, F> {
     buffers: B,
     done: F,
@@ -89,10 +89,10 @@ impl<B: WriteBuffers, F: FnOnce(B, Result<()>) + Send> WriteOperation for Owned<
     }
 }
 
-/// A read or write that completes later. It is completed exactly once. If it is dropped before it was
+/// An asynchronous read or write. It completes exactly once. If it is dropped before it is
 /// completed, it completes with [`Error::Cancelled`].
 pub struct Request {
-    /// `None` once it was completed.
+    /// `None` after completion.
     operation: Option<Operation>,
     offset_bytes: u64,
     priority: Priority,
@@ -102,7 +102,8 @@ pub struct Request {
 
 impl Request {
     /// Creates a read into `buffers` at `offset_bytes`. `done` is called on a thread of the device, or on
-    /// the one that submits or waits: it must be quick, and must not wait for another request.
+    /// the thread that submits the request or waits for it. It must be quick, and must not wait for another
+    /// request.
     pub fn read<B: ReadBuffers>(
         buffers: B,
         offset_bytes: u64,
@@ -174,8 +175,8 @@ impl Request {
         matches!(self.operation, Some(Operation::Write(_)))
     }
 
-    /// Returns whether its token was cancelled. A device then completes it with [`Error::Cancelled`]
-    /// instead of starting it.
+    /// Returns whether the token of the request was cancelled. A device then completes the request with
+    /// [`Error::Cancelled`] instead of starting it.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(CancelToken::is_cancelled)
@@ -186,7 +187,7 @@ impl Request {
         self.with_slices(|slices| total_bytes(slices), gathered_bytes)
     }
 
-    /// Calls `read` or `write` with the buffers, by direction.
+    /// Calls `read` or `write`, depending on the direction, with the buffers.
     ///
     /// # Panics
     /// If the request was completed.
@@ -205,8 +206,9 @@ impl Request {
         }
     }
 
-    /// Performs the request by a blocking call of `read` or `write`, by direction, with the buffers and the
-    /// offset. If the request is cancelled, completes it without a call.
+    /// Calls `read` or `write`, depending on the direction, with the buffers and the offset, and completes
+    /// the request with the result. The call may block. If the request is cancelled, completes it without
+    /// a call.
     pub fn perform(
         mut self,
         read: impl FnOnce(&mut [IoSliceMut<'_>], u64) -> Result<()>,
@@ -224,12 +226,12 @@ impl Request {
         self.complete(result);
     }
 
-    /// Ends the request: passes the buffers and `result` to its `done`.
+    /// Completes the request: passes the buffers and `result` to its `done`.
     pub fn complete(mut self, result: Result<()>) {
         self.finish(result);
     }
 
-    /// Ends the request with the system's error `source`.
+    /// Completes the request with the system error `source`.
     pub fn fail(mut self, source: io::Error) {
         let (offset_bytes, len_bytes) = (self.offset_bytes, self.len_bytes());
         let error = if self.is_write() {
@@ -254,8 +256,8 @@ impl Request {
         self.countdown.as_ref().is_some_and(is_same)
     }
 
-    /// Calls `done`. If it panics, the thread continues with the next request: the panic is an error of
-    /// the function, not of the device.
+    /// Calls `done`. If it panics, the thread continues with the next request: the panic is a bug of
+    /// the function, not a failure of the device.
     fn finish(&mut self, result: Result<()>) {
         let operation = self.operation.take();
         let done = AssertUnwindSafe(|| match operation {
@@ -310,7 +312,7 @@ impl Countdown {
         countdown
     }
 
-    /// Notes that a request is complete.
+    /// Records that a request is complete.
     fn count(&self) {
         let mut left = self.left.lock();
         *left -= 1;
@@ -322,7 +324,7 @@ impl Countdown {
     /// Waits until all requests are complete.
     ///
     /// # Errors
-    /// [`Error::Deadline`] if none of them completes for `timeout`.
+    /// [`Error::Deadline`] if none of them completes within `timeout`.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         let mut left = self.left.lock();
         while *left > 0 {

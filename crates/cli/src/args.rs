@@ -92,17 +92,16 @@ wins. If a flag contradicts a mount option, the flag wins.
         same as --noload: ignore the journal, even if it needs
         recovery, and mount read-only, even if rw is given
   ro, rw
-        ro: mount read-only; several mounts can share the image;
-        rw: mount read-write, which requires exclusive access
+        ro: mount read-only (several mounts can share the image);
+        rw: mount read-write (requires exclusive access)
         [default: rw; if the image cannot be written, ro with a
         warning]
   commit=SECONDS
-        interval between commits of the journal [default: 5; 0 means
-        5; maximum: 86400]
+        interval between journal commits [default: 5; 0 means 5;
+        maximum: 86400]
   device_timeout=SECONDS
         time after which a read fails with EIO if the image's device
-        does not answer [default: 180; 0 means that reads wait for
-        ever]
+        does not answer [default: 180; 0 means no timeout]
   data=ordered|writeback|journal
         ordered: file content is written to the image before the
         metadata that refers to it is committed; writeback: same as
@@ -123,8 +122,8 @@ wins. If a flag contradicts a mount option, the flag wins.
           lru         the rewrite with one LRU list
           list-lru    the rewrite with an LRU list for each processor
           referenced  the rewrite with a referenced bit, as in Linux
-          clock       larder's own: no list, lookups without a lock
-          off         no cache: new attributes share no blocks
+          clock       larder's own: no list, lock-free lookups
+          off         no cache: new attribute blocks are not shared
   no_mbcache, nombcache
         same as mbcache=off
   tables=BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=eager]
@@ -135,24 +134,25 @@ wins. If a flag contradicts a mount option, the flag wins.
         next commit or fsync(2) [default: async]
   writeback_cache
         the kernel collects writes before it sends them to larder:
-        faster for small writes, but errors, even ENOSPC, are reported
-        only by close(2) and fsync(2)
+        faster for small writes, but errors, including ENOSPC, are
+        reported only by close(2) and fsync(2)
   fakeroot
-        no permission checks: each user with access to the mount can
-        do everything
+        skip permission checks: every user with access to the mount
+        can do everything
   suid, nosuid, dev, nodev
-        honour set-id bits (suid) and device files (dev), or ignore
-        them; only root can use suid and dev [default: nosuid,nodev,
-        but suid,dev if root mounts with mount(8)]
+        suid: honour set-id bits; nosuid: ignore them; dev: honour
+        device files; nodev: ignore them; only root can use suid and
+        dev [default: nosuid,nodev, but suid,dev if root mounts with
+        mount(8)]
   exec, noexec
         noexec: do not run programs from the mount [default: exec]
   nobarrier, barrier=0
-        accepted with a note; no effect
+        accepted, but no effect; larder prints a note
   defaults, noauto, user, nofail, _netdev, x-*, noatime, ...
         accepted because mount(8) and fstab(5) use them; no effect
 
-Tables (-o tables=): a base, followed by changes to the base, joined by +. The
-bases A to D are the tables of the kernels with these names in C. Lever,
+Tables (-o tables=): a base, optionally followed by changes to it, joined by +.
+The bases A to D are the tables of kernels A to D in C. Lever,
 \"Linux Kernel Hash Table Behavior\" (2000).
   BASE   tables to start from [default: larder]
     larder     larder's own functions, in tables sized for
@@ -163,9 +163,9 @@ bases A to D are the tables of the kernels with these names in C. Lever,
                dentry-reference/10, inode-reference/8
     A          page-mult/13, buffer-mult-11/14, dentry-add/13,
                inode-modified/11
-    B          as A, with buffer-steiner/14
-    C          as A, with page-reference/13
-    D          as A, with page-offset/13
+    B          as A, but with buffer-steiner/14
+    C          as A, but with page-reference/13
+    D          as A, but with page-offset/13
   +CACHE=FUNCTION[/SIZE]   a different table for one cache
     CACHE      page, buffer, dentry or inode
     FUNCTION   a function from the output of 'larder lab list', with
@@ -174,20 +174,20 @@ bases A to D are the tables of the kernels with these names in C. Lever,
                only, rbtree, which is a red-black tree for each inode
                and has no SIZE
     SIZE       a number N, at most 24, for 2^N buckets, or a RULE
-               [default: the size that BASE has for the cache]
+               [default: the size in BASE]
   +sizes=RULE              sizes of all tables
     larder     about one bucket for each object that fits in memory;
-               for buffers, one bucket for 4 to 8 frames (4 KiB, or
-               one block if that is larger)
-    2.2.16     as Linux 2.2.16: for pages one bucket for each 4 KiB of
+               for buffers, one bucket for 4 to 8 frames (a frame is
+               4 KiB, or one block if that is larger)
+    2.2.16     as in Linux 2.2.16: one page bucket per 4 KiB of
                --cache-size; 32768 buckets for buffers, 1024 for
                dentries, 256 for inodes
-    today      as current Linux: for dentries one bucket for each
-               8 KiB of --cache-size, for inodes one for each 16 KiB;
-               for pages and buffers, which have no tables in current
-               Linux, one for each 4 KiB
-  +shrink=normal|eager     eviction order of names (dentries) when
-                           memory is short [default: normal]
+    today      as in current Linux: one dentry bucket per 8 KiB of
+               --cache-size, and one inode bucket per 16 KiB; pages
+               and buffers, which have no tables in current Linux, get
+               one bucket per 4 KiB each
+  +shrink=normal|eager     when to evict names (dentries) if memory
+                           is short [default: normal]
     normal     after pages, if evicting a quarter of the pages freed
                too little memory
     eager      before all other objects
@@ -206,7 +206,7 @@ Examples:
 Without --direct-io, the kernel caches file content and does its own readahead,
 so --readahead has little effect. With --direct-io, every read reaches larder's
 page cache and readahead policy. Use --direct-io for large files that are read
-once with large requests, or to limit the memory for file content to
+once in large requests, or to limit the memory for file content to
 --cache-size. Otherwise --direct-io is slower, because every read is a request
 to larder, even if the content is cached.
 
@@ -243,7 +243,7 @@ pub(crate) struct MountArgs {
     /// Disable the kernel's cache of file content
     ///
     /// With this option, every read is a request to larder, which uses its own page cache and
-    /// readahead. See the end of this page.
+    /// readahead. See the end of this help.
     #[arg(long)]
     pub direct_io: bool,
     /// Bypass the kernel's cache of the image
@@ -253,14 +253,14 @@ pub(crate) struct MountArgs {
     pub direct_device: bool,
     /// Maximum number of requests waiting for the device [default: 16]
     ///
-    /// Each waits in a thread, which starts when it is needed and ends when it is idle. With 1, a
+    /// Each such request occupies a thread. Threads start on demand and exit when idle. With 1, a
     /// single thread receives and answers all requests.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
-    /// How the kernel passes requests [default: auto]
+    /// How the kernel passes requests to larder [default: auto]
     ///
-    /// uring: through io_uring, which is several times faster. It needs Linux 6.14 or later, and an
-    /// administrator who enables it: echo Y > /sys/module/fuse/parameters/enable_uring. dev: through
+    /// uring: through io_uring, which is several times faster. It needs Linux 6.14 or later, and
+    /// root must enable it: echo Y > /sys/module/fuse/parameters/enable_uring. dev: through
     /// /dev/fuse. auto: through io_uring if it is available, otherwise through /dev/fuse.
     #[arg(long, value_name = "WAY", value_parser = transports())]
     pub transport: Option<Transport>,
@@ -293,7 +293,7 @@ pub(crate) struct MountArgs {
     /// Everyone who can connect to the address can read the metrics.
     #[arg(long, value_name = "ADDR", value_parser = metrics::parse)]
     pub metrics: Option<SocketAddr>,
-    /// Record all cache operations in a new trace, FILE
+    /// Record all cache operations to a new trace file
     ///
     /// The trace is a Parquet file that larder lab reads. Because it contains every lookup,
     /// insertion and removal in the caches, it shows which files were used, and when. larder

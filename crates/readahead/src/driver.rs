@@ -12,7 +12,7 @@
 //!
 //! # One page of a request
 //! [`Driver::page`] is called for each page of the request, in order. It consults the policy for up to
-//! three reasons, which are the variants of [`Trigger`], and starts the windows that the policy
+//! three reasons, the variants of [`Trigger`], and starts the windows that the policy
 //! returns. The steps are:
 //!
 //! 1. If the policy wants [every page](Policy::wants_every_page) and wants [this
@@ -53,8 +53,8 @@
 //! # What the implementation of `CachedFile` decides
 //! The implementation decides which pages the reader reads itself, and which are queued for other
 //! threads. In the simulator, the reader queues all pages, and then waits for the page that it needs.
-//! In a volume, the reader itself reads the missing page and the pages that follow it, up to a cached
-//! page or a maximum. It queues the other pages of the windows.
+//! In a volume, the reader itself reads the missing page and the pages that follow it, up to the next
+//! cached page or a maximum number of pages. It queues the other pages of the windows.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;
@@ -62,8 +62,8 @@ use std::ops::Range;
 /// Pages of a file that a reader requests at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Indexes of the pages. The range may extend past the end of the file, although
-    /// `ends_inside_page` disregards the bytes there.
+    /// Indexes of the pages. The range may extend past the end of the file. `ends_inside_page`
+    /// disregards the bytes there.
     pub pages: Range<u64>,
     /// Whether the requested bytes end inside a page, not at the end of a page. Bytes after the end of
     /// the file are not counted, so the end may be inside the last page of the file.
@@ -298,7 +298,7 @@ impl Driver {
         found.page
     }
 
-    /// Starts the windows that follow an access to the marked page `index`.
+    /// Consults the policy about an access to the marked page `index`, and starts the windows.
     #[cold]
     fn read_ahead<F: CachedFile>(&self, file: &mut F, request: &Request, index: PageIndex) {
         self.consult(file, request, Trigger::Marker, index);
@@ -329,8 +329,8 @@ impl Driver {
 }
 
 /// Inserts and submits those of `pages` that are neither resident nor in flight. Returns the number
-/// of pages inserted. If this call inserts the page `marker`, the run of that page has it as its
-/// [`Run::marker`].
+/// of pages inserted. If this call inserts the page `marker`, it sets [`Run::marker`] of the run
+/// that contains the page.
 pub fn start_pages<F: CachedFile + ?Sized>(
     file: &mut F,
     pages: Range<u64>,

@@ -10,7 +10,8 @@
 //! wait for requests, when
 //!
 //! - the watcher, a thread that checks once per [`TICK`], finds that no thread waits and that no
-//!   request has started since its last check: the request in progress waits for a device or a lock;
+//!   request has started since its last check: a request in progress probably waits for a device or a
+//!   lock;
 //! - the volume is unmounted. A parked thread checks this itself, once per [`UNMOUNT_CHECK_INTERVAL`].
 //!
 //! # Invariants
@@ -29,8 +30,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The interval between two checks of the watcher: the time that a request may take before another
-/// thread is woken.
+/// The interval between two checks of the watcher. If the thread that waited is busy with a slow request,
+/// another thread is woken after one to two intervals.
 const TICK: Duration = Duration::from_millis(1);
 /// The interval at which a parked thread checks whether the volume is unmounted.
 const UNMOUNT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -90,7 +91,7 @@ impl State {
 }
 
 impl Parking {
-    /// Starts with `threads` threads, all of which wait for requests on `connection`.
+    /// Starts the watcher for `threads` threads, all of which wait for requests on `connection`.
     pub(super) fn new(threads: usize, connection: Option<OwnedFd>) -> Self {
         let shared = Arc::new(Shared {
             connection,
@@ -166,8 +167,8 @@ impl Shared {
         }
     }
 
-    /// Returns whether the volume is unmounted. If it is, a parked thread must leave the condition
-    /// variable and read from the connection: the read fails, and the thread ends.
+    /// Returns whether the volume is unmounted. If it is, a parked thread must stop waiting on the
+    /// condition variable and read from the connection: the read fails, and the thread ends.
     fn is_unmounted(&self) -> bool {
         let Some(connection) = &self.connection else {
             return true;

@@ -28,21 +28,22 @@ use std::process::ExitCode;
 Columns:
   hit      mean links of a lookup that finds its object
   miss     mean links of a lookup that does not find its object
-  excess   mean links of a lookup, compared with keys that are distributed at random: +5% is 5%
-           more links, and a negative value is better than random
+  excess   mean links of a lookup, relative to keys that are distributed at random: +5% means 5%
+           more links, and a negative value means fewer links than random
   longest  length of the longest chain
   p        probability that keys distributed at random give chains at least as uneven as these
   ns       time of a lookup on one processor, in nanoseconds: the median of seven runs, with the
            median absolute deviation. An asterisk marks the rows that are statistically tied for
-           fastest: no other row is faster by more than 3% plus 4.5 times the combined deviation
-           of both rows.
+           fastest: no other row is faster by more than 3% of this row's time plus 4.5 times the
+           combined deviation of both rows.
 
 Values of --functions:
   NAME       a function that larder lab list prints. A full name (page-mult) selects the function
-             for all caches. A name without the cache (mult) selects it for its own cache only.
+             for all caches. A name without the cache (mult) selects, for each cache,
+             the function that was designed for it (page-mult, inode-mult).
   larder     the function that a mount uses by default
-  rbtree     for pages only: red-black trees instead of a hash table; links are then tree nodes
-  published  the functions that were designed for particular caches, as in Lever 2000, and rbtree
+  rbtree     for pages only: red-black trees instead of a hash table; a link is then a tree node
+  published  the functions that were designed for one cache or some caches, as in Lever 2000; and rbtree
   today      larder, and the functions that were designed for all caches
   all        published and today
 
@@ -55,7 +56,7 @@ Values of --keys:
 
 Objects are inserted and removed as recorded. If the trace has only lookups, or if --memory or
 --objects is given, each lookup that misses inserts an object. If the cache is full, an object that
-was not used since the eviction scan last passed it is evicted.
+has not been used since the clock hand last passed it is evicted.
 
 Examples:
   larder lab hash --keys pages                         generated keys, without a trace
@@ -74,11 +75,11 @@ JSON:
   caches[].rows     [{function, bits, lookups, hits, links_on_hits, links_on_misses (totals),
                     links {hit, miss, lookup} (means), objects, over_chance (excess, as a fraction),
                     longest_chain, empty_buckets, share_in_mean_chains (share of the objects that
-                    are in chains no longer than the mean; the mean length is rounded up to a whole
+                    are in chains no longer than the mean; the mean is rounded up to a whole
                     number), chi_square, degrees_of_freedom, p_value, lookup_ns, mad_ns (the
                     median absolute deviation), lookups_s (per second), is_fastest, table_bytes}]
-  costs             time of each hash function alone
-  uncounted         what the measurement does not count, and why
+  costs             cost of computing each hash function
+  uncounted         why misses of the processor's caches are not counted
 Rows of rbtree do not have the keys from over_chance to p_value. Times that could not be measured
 are null.")]
 pub(crate) struct HashArgs {

@@ -11,19 +11,19 @@ use std::process::ExitCode;
 
 /// Recommend tables and an eviction rule for the caches of a mount
 ///
-/// The command replays the first half of the trace in tables of every hash function and several sizes,
-/// and selects one table for each cache. If the current table, which a mount uses by default, is
-/// statistically tied for fastest, the command selects the current table. Otherwise it selects the
+/// The command replays the first half of the trace in tables of several sizes, with every hash function,
+/// and selects one table for each cache. The current table is the one that a mount uses by default. If
+/// it is statistically tied for fastest, the command selects it. Otherwise the command selects the
 /// smallest of the tied tables. To confirm the selection, the command then replays the second half of
 /// the trace in the selected table and in the current table.
 ///
 /// A link is an entry of a hash chain that a lookup compares with its key. For both tables, the command
-/// prints the time of a lookup in nanoseconds, its mean number of links, and the expected number of
+/// prints the time of a lookup in nanoseconds, the mean number of links, and the expected number of
 /// links if the keys were distributed at random. If the selected table differs from the current table,
 /// the command also prints how much faster a lookup is, the share of pairs of timed runs in which the
 /// selected table was faster, and the 95% confidence interval of the change in links, from 1000 random
 /// samples of the second half. A change is recommended only if the selected table is faster in at least
-/// 95% of the pairs, and its time of a lookup is shorter by more than 3% of the time in the current table
+/// 95% of the pairs, and if it saves enough time: more than 3% of the lookup time in the current table,
 /// plus 4.5 times the combined median absolute deviation of both times.
 ///
 /// The option shrink=eager of larder mount -o tables= evicts names (dentries) early: chains become
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 /// chains save exceeds the time of the additional misses. --miss-ns sets the time of one miss.
 ///
 /// The last line of the output is the option for larder mount. Links are the same in every run, but
-/// times vary: if a change is close to the noise, another run can give a different recommendation.
+/// times vary: if a gain is close to the noise, another run can give a different recommendation.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -47,8 +47,8 @@ JSON:
   mount_option            recommended option of larder mount
   caches [{
     cache
-    best                  the selected table: {function, bits, links (of a lookup), chance_links
-                          (with random distribution), lookup_ns, mad_ns (the median absolute
+    best                  the selected table: {function, bits, links (mean of a lookup), chance_links
+                          (if keys were distributed at random), lookup_ns, mad_ns (the median absolute
                           deviation of lookup_ns)}
     today                 the current table, with the same keys as best
     lookups               number of lookups in the second half
@@ -60,7 +60,7 @@ JSON:
   }]
   shrinking               effect of shrink=eager: {lookups (of names), misses_normal, misses_eager,
                           saved_ns (decrease in the time of a lookup), certainty, break_even_ns
-                          (the largest cost of a miss at which eager saves time), assumed_miss_ns
+                          (the largest cost of a miss at which eager pays), assumed_miss_ns
                           (value of --miss-ns), is_worth_it}
 
 These values can be null: lookup_ns, mad_ns and gain_time if there were too few lookups to measure
@@ -75,12 +75,12 @@ pub(crate) struct TuneArgs {
     /// The trace is read up to its last complete row group.
     #[arg(long)]
     pub salvage: bool,
-    /// Memory of the caches, as larder mount --cache-size
+    /// Memory for the caches, like larder mount --cache-size
     #[arg(long, value_name = "SIZE", value_parser = size::parse_cache)]
     pub memory: u64,
-    /// Cost of a missed lookup of a name, in nanoseconds
+    /// Cost of a name lookup that misses, in nanoseconds
     ///
-    /// A trace does not contain this cost. The default is the time of a read from a flash disk.
+    /// A trace does not contain this cost. The default is the assumed time of a read from an SSD.
     #[arg(long, value_name = "N", default_value_t = Conditions::DEFAULT_MISS_NS)]
     pub miss_ns: u32,
     /// Seed of the random samples

@@ -15,12 +15,12 @@
 //! that needs the page reads it again, and gets the error.
 //!
 //! If the device does not answer, a reader fails at the deadline of the device. Its request keeps the pages
-//! locked, because the device may still write to them. A late answer completes them.
+//! locked, because the device may still write to them. A late answer completes the pages.
 //!
 //! Locking: on a volume that is open for writing, a request holds the `map` lock of its inode until
 //! it is complete. Therefore no block is freed while it is read. Readahead does not wait for this
-//! lock, because its caller may have a page pinned, and the thread that holds the lock to change the
-//! mapping may wait for this page.
+//! lock: its caller may have a page pinned, and the thread that holds the lock to change the mapping
+//! may wait until the page is unpinned.
 
 use super::in_flight::{Counted, InFlight};
 use crate::Result;
@@ -36,8 +36,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Reads runs of pages. Dropping this waits until all requests are complete, or until the deadline of the
-/// device. After the deadline, the requests keep alive what they use: their pages with the pool, the
-/// inodes and the device. If they complete, the last of them frees it.
+/// device. Requests that are still in flight after the deadline hold references to their pages, the pool,
+/// the inodes and the device. The last request to complete frees them.
 #[derive(Debug)]
 pub(super) struct Runs {
     filler: PageFiller,
@@ -68,28 +68,28 @@ struct PartPages {
     places: VecDeque<Place>,
 }
 
-/// The end of a request for a place of a part.
+/// The result of a request for one place of a part.
 struct Answer {
     part: PartPages,
     place: Place,
     result: larder_block::Result<()>,
 }
 
-/// How the answer to a request reaches the reader that waits for it.
+/// The state of a request for which a reader waits.
 enum Handover {
     /// The request is not complete.
     Expected,
     Answered(Answer),
-    /// The reader does not wait any more. The request then completes the pages.
+    /// The reader has stopped waiting. The request then completes the pages.
     Left(Counted),
 }
 
-/// What all reads of a run need.
+/// The state that all reads of a run share.
 #[derive(Clone, Debug)]
 struct PageReads {
     filler: PageFiller,
     in_flight: Arc<InFlight>,
-    /// The present state of the inode.
+    /// The current state of the inode.
     inode: Inode,
     _mapping: Option<Arc<StableMapping>>,
     priority: Priority,
@@ -109,18 +109,18 @@ impl Runs {
         self.in_flight.is_congested()
     }
 
-    /// Returns when a wait for a page that begins now ends.
+    /// Returns the deadline of a wait for a page that begins now.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.filler.device.deadline()
     }
 
-    /// Returns the error of a reader that has waited for a page until the deadline.
+    /// Returns the error for a reader that has waited for a page until the deadline.
     pub(super) fn timed_out(&self) -> crate::Error {
         self.filler.inodes.caches.buffers.timed_out().into()
     }
 
-    /// Starts to read consecutive pages, starting with page `first`, and returns. If another thread
-    /// changes the mapping of the file, drops the pages instead.
+    /// Starts to read consecutive pages from page `first` on, and returns without waiting. If another
+    /// thread is changing the mapping of the file, drops the pages instead.
     pub(super) fn start(&self, inode: &Inode, first: u64, pages: Vec<NewPage>, priority: Priority) {
         match self.divided(inode, first, pages, priority, false) {
             Ok(Some((reads, parts))) => reads.start(parts),
@@ -129,9 +129,9 @@ impl Runs {
         }
     }
 
-    /// Reads consecutive pages, starting with page `first`, and waits for the first. Passes it to
-    /// `complete`, and returns the result. The other pages complete later. The caller must not have
-    /// a page pinned.
+    /// Reads consecutive pages from page `first` on, and waits for page `first`. Passes this page to
+    /// `complete`, and returns the result of `complete`. The other pages may complete later. The caller
+    /// must not have a page pinned.
     pub(super) fn read<R>(
         &self,
         inode: &Inode,
@@ -147,7 +147,7 @@ impl Runs {
     }
 
     /// Divides a run into parts. If the mapping of some pages is damaged, drops all pages but the
-    /// first. Returns `None` if another thread changes the mapping, unless the caller `can_wait`.
+    /// first. Returns `None` if another thread is changing the mapping and `can_wait` is false.
     fn divided(
         &self,
         inode: &Inode,
@@ -214,7 +214,8 @@ impl PageReads {
         }
     }
 
-    /// Returns a request for the next place of `part`. If no place is left, completes the pages.
+    /// Returns a request for the next place of `part`. If no place is left, completes the
+    /// pages and returns `None`.
     fn request(self, mut part: PartPages) -> Option<Request> {
         let Some(place) = part.places.pop_front() else {
             self.filled(part).into_iter().for_each(NewPage::complete);
@@ -251,8 +252,8 @@ impl PageReads {
         })
     }
 
-    /// Continues after an answer for which no reader waits: requests the next place, or each page after
-    /// a failure, or completes the pages.
+    /// Continues after an answer for which no reader waits: requests the next place, or completes
+    /// the pages. After a failure, requests each page on its own.
     fn answered(self, answer: Answer, counted: Counted) {
         let device = Arc::clone(&self.filler.device);
         let requests = match answer.result {
@@ -262,7 +263,8 @@ impl PageReads {
         if !requests.is_empty() {
             device.submit(requests);
         }
-        // In this order: once no page is counted, another thread may drop the volume and its device.
+        // `counted` is dropped last: once no page is counted, another thread may drop the volume and its
+        // device.
         drop(device);
         drop(counted);
     }
@@ -279,7 +281,7 @@ impl PageReads {
         each.filter_map(|page| self.clone().request(page)).collect()
     }
 
-    /// Returns the pages of `part`, which were read, with zeros after the end of the file.
+    /// Fills the bytes of `part` past the end of the file with zeros, and returns its pages.
     fn filled(&self, mut part: PartPages) -> Vec<NewPage> {
         self.filler
             .zero_past_end(&self.inode, part.start_bytes, &mut part.pages);
@@ -330,7 +332,7 @@ impl PageReads {
         let left = Handover::Left(self.in_flight.count(pages));
         match (std::mem::replace(&mut *handover.lock(), left), performed) {
             (Handover::Answered(answer), Ok(())) => Ok(answer),
-            // The device answered after the deadline, but before the reader has left.
+            // The device answered after the deadline, but before the reader stopped waiting.
             (Handover::Answered(answer), Err(_)) if answer.result.is_ok() => Ok(answer),
             (_, performed) => {
                 let error = performed.err().unwrap_or(Error::Cancelled);
@@ -346,7 +348,7 @@ impl PageReads {
 }
 
 impl PartPages {
-    /// Fills the bytes that are in no place with zeros.
+    /// Fills the bytes outside all places with zeros.
     fn zero_gaps(&mut self) {
         let len = self.pages.iter().map(|page| page.len()).sum();
         let mut start = 0;
@@ -357,7 +359,7 @@ impl PartPages {
         slices(&mut self.pages, start..len).for_each(|gap| gap.fill(0));
     }
 
-    /// Returns each page as a part. `place` is the only place of this part.
+    /// Returns each page as a separate part. `place` must be the only place of this part.
     fn each(self, place: &Place) -> VecDeque<Self> {
         let mut at = 0;
         let parts = self.pages.into_iter().map(|page| {
@@ -414,8 +416,8 @@ fn divide(segments: &[Segment], page_bytes: usize, count: usize) -> Vec<Part> {
 }
 
 impl Part {
-    /// Adds the next page, whose places are `places`, if it continues this part. Returns whether it
-    /// does.
+    /// Adds the next page, whose places are `places`, if it continues this part. Returns whether
+    /// the page was added.
     fn extend(&mut self, places: &VecDeque<Place>, page_bytes: usize) -> bool {
         if self.places.len() > 1 || self.places.len() != places.len() {
             return false;
