@@ -31,7 +31,7 @@ pub struct DeadlineDevice {
 }
 
 impl DeadlineDevice {
-    /// Creates a device whose reads from `inner` fail after `timeout`.
+    /// Creates a device whose reads fail if `inner` does not answer within `timeout`.
     ///
     /// `inner` must perform requests on other threads or by `io_uring`. With [`BackEnd::Calls`], reads
     /// never time out.

@@ -17,6 +17,7 @@
 //!
 //! Locking: the queue's lock is held only briefly, never during a system call on the file.
 
+use crate::processors::run_on_all_processors;
 use crate::request::{Countdown, Priority, Request};
 use crate::ring::{Finished, Ring};
 use crate::{BackEnd, Error, Result};
@@ -150,8 +151,8 @@ impl<C: Calls> Engine<C> {
 
     /// Performs `requests` and waits for them. The caller has checked their ranges.
     ///
-    /// A write that only copies to the kernel's page cache is performed by a blocking call, without a
-    /// timeout.
+    /// A write that only copies to the kernel's page cache, and a single request without a timeout, is
+    /// performed by a blocking call.
     ///
     /// # Errors
     /// - [`Error::Deadline`] if no request completes within `timeout`. Those in flight complete later, if at
@@ -160,7 +161,11 @@ impl<C: Calls> Engine<C> {
     ///   others fail or are cancelled.
     pub(crate) fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         let is_call = |request: &Request| request.is_write() && self.has_page_cache;
-        let (calls, requests): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_call);
+        let (mut calls, mut requests): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_call);
+        if timeout.is_none() && requests.len() == 1 {
+            // A blocking call is the fastest way, but a thread cannot stop waiting for its own call.
+            calls.append(&mut requests);
+        }
         for request in calls {
             self.calls.perform(request);
         }
@@ -217,17 +222,9 @@ impl<C: Calls> Engine<C> {
         mut requests: Vec<Request>,
         timeout: Option<Duration>,
     ) -> Result<()> {
-        if requests.len() == 1 {
-            // Waking another thread takes longer than most reads. But a thread cannot stop waiting for its
-            // own blocking call, so with a timeout it makes only calls that do not wait for the device.
-            let perform = |request| match timeout {
-                None => {
-                    self.calls.perform(request);
-                    None
-                }
-                Some(_) if self.has_page_cache => self.calls.perform_cached(request),
-                Some(_) => Some(request),
-            };
+        if requests.len() == 1 && self.has_page_cache {
+            // Waking another thread takes longer than a call that does not wait for the device.
+            let perform = |request| self.calls.perform_cached(request);
             requests = requests.into_iter().filter_map(perform).collect();
         }
         let countdown = Countdown::of(&mut requests);
@@ -264,9 +261,13 @@ impl<C: Calls> Engine<C> {
             Kind::IoUring { file, event, .. } => {
                 let mut ring = Ring::new(file, BACKGROUND_DEPTH)?;
                 ring.wake_by(Arc::clone(event));
-                thread.spawn(move || run_ring(ring, &queue, &*calls))
+                thread.spawn(move || {
+                    run_on_all_processors();
+                    run_ring(ring, &queue, &*calls);
+                })
             }
             Kind::Threads => thread.spawn(move || {
+                run_on_all_processors();
                 let queue = CloseOnPanic(&queue);
                 while let Some(request) = queue.0.pop() {
                     calls.perform(request);

@@ -84,8 +84,8 @@ pub(crate) struct LabArgs {
 Mount options (-o). If two mount options contradict each other, the last one
 wins. If a flag contradicts a mount option, the flag wins.
   offset=, cache_size=, readahead=, readahead_max=,
-  threads=, transport=, fsname=, subtype=, metrics=, direct_io, direct_device,
-  allow_other, allow_root, nonempty
+  threads=, transport=, fsname=, subtype=, metrics=, direct_io,
+  direct_device, allow_other, allow_root, nonempty
         same as the flags with these names; for example, cache_size=
         is the same as --cache-size
   noload, norecovery
@@ -101,7 +101,7 @@ wins. If a flag contradicts a mount option, the flag wins.
         maximum: 86400]
   device_timeout=SECONDS
         time after which a read fails with EIO if the image's device
-        does not answer [default: 180; 0 means no timeout]
+        does not answer [default: 0, which means no timeout]
   data=ordered|writeback|journal
         ordered: file content is written to the image before the
         metadata that refers to it is committed; writeback: same as
@@ -257,12 +257,18 @@ pub(crate) struct MountArgs {
     /// single thread receives and answers all requests.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
-    /// How the kernel passes requests to larder [default: auto]
-    ///
-    /// uring: through io_uring, which is several times faster. It needs Linux 6.14 or later, and
-    /// root must enable it: echo Y > /sys/module/fuse/parameters/enable_uring. dev: through
-    /// /dev/fuse. auto: through io_uring if it is available, otherwise through /dev/fuse.
-    #[arg(long, value_name = "WAY", value_parser = transports())]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = transports(),
+        help = "How the kernel passes requests to larder [default: auto]",
+        long_help = "\
+How the kernel passes requests to larder [default: auto]
+
+uring: through io_uring, which is faster. It needs Linux 6.14 or later, and root must enable it:
+echo Y > /sys/module/fuse/parameters/enable_uring. dev: through /dev/fuse. auto: through io_uring
+if it is available and --threads is not 1, otherwise through /dev/fuse."
+    )]
     pub transport: Option<Transport>,
     /// Give all users access to the mount
     ///

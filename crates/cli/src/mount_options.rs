@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn device_timeout_of_zero_means_no_limit() {
         let timeout = |list: &str| parsed(list).unwrap().volume.device_timeout;
-        assert_eq!(timeout("ro"), Some(Duration::from_mins(3)));
+        assert_eq!(timeout("ro"), None);
         assert_eq!(timeout("device_timeout=7"), Some(Duration::from_secs(7)));
         assert_eq!(timeout("device_timeout=0"), None);
     }

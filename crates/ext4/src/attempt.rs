@@ -10,6 +10,8 @@ thread_local! {
     static IS_ACTIVE: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread must not wait for metadata blocks outside of attempts.
     static IS_MEMORY_ONLY: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread missed a block in its current or last [`MemoryOnly`] part.
+    static HAS_MISSED: Cell<bool> = const { Cell::new(false) };
     /// The state of this thread's current or last attempt.
     static STATE: RefCell<State> = const { RefCell::new(State::new()) };
 }
@@ -156,12 +158,24 @@ impl Drop for Suspended {
     }
 }
 
-/// A part of a thread's work in which an operation that reads a metadata block from the device fails with
-/// [`Error::NotInMemory`] instead. It is meant for operations that change nothing: the caller repeats the
-/// operation where it may wait. The part ends when this is dropped.
+/// A part of a thread's work in which reads of metadata blocks that are not in memory fail with
+/// [`Error::NotInMemory`] instead of waiting for the device. It is meant for operations that change nothing.
+///
+/// Code that tolerates an unreadable block continues after such an error. Therefore the result of an operation must
+/// be discarded if the part [has missed](MemoryOnly::has_missed) a block, whatever the result is. The caller
+/// repeats the operation where it may wait. The part ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {
+    _waiting: Waiting,
+}
+
+/// A guard that suspends a [`MemoryOnly`] part, so that the thread may wait. The part continues when the guard is
+/// dropped.
+#[derive(Debug)]
+#[must_use = "the part continues when this is dropped"]
+pub struct MayWait {
+    was_active: bool,
     _waiting: Waiting,
 }
 
@@ -169,6 +183,7 @@ impl MemoryOnly {
     /// Begins the part.
     pub fn begin() -> Self {
         IS_MEMORY_ONLY.set(true);
+        HAS_MISSED.set(false);
         Self {
             _waiting: Waiting::forbid(),
         }
@@ -180,10 +195,37 @@ impl MemoryOnly {
     pub fn is_active() -> bool {
         IS_MEMORY_ONLY.get()
     }
+
+    /// Returns whether this thread is in such a part and missed a block in it.
+    #[must_use]
+    pub fn has_missed() -> bool {
+        Self::is_active() && HAS_MISSED.get()
+    }
+
+    /// Suspends the part in which this thread is, if it is in one.
+    pub fn suspend() -> MayWait {
+        MayWait {
+            was_active: IS_MEMORY_ONLY.replace(false),
+            _waiting: Waiting::allow(),
+        }
+    }
+
+    /// Records that `block` is not in memory, and returns the error.
+    #[cold]
+    pub(crate) fn miss(block: FsBlock) -> Error {
+        HAS_MISSED.set(true);
+        Error::NotInMemory(block)
+    }
 }
 
 impl Drop for MemoryOnly {
     fn drop(&mut self) {
         IS_MEMORY_ONLY.set(false);
+    }
+}
+
+impl Drop for MayWait {
+    fn drop(&mut self) {
+        IS_MEMORY_ONLY.set(self.was_active);
     }
 }

@@ -193,7 +193,7 @@ impl Filesystem {
         }
         if MemoryOnly::is_active() {
             let found = self.buffers.read_in_memory(block.0, verify)?;
-            return found.ok_or(Error::NotInMemory(block));
+            return found.ok_or_else(|| MemoryOnly::miss(block));
         }
         self.buffers
             .read(block.0, verify)

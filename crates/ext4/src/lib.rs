@@ -37,7 +37,7 @@ mod types;
 mod xattr;
 
 pub use alloc::{Claim, Goal, MappingReservation, Reservation};
-pub use attempt::MemoryOnly;
+pub use attempt::{MayWait, MemoryOnly};
 pub use dir::DirEntry;
 pub use error::{Corrupt, Error, Place, Result};
 pub use fs::{Filesystem, InodeBytes, Statfs};

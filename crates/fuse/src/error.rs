@@ -100,8 +100,8 @@ pub enum Error {
     /// The session with the kernel failed. Errno: the errno of the contained error.
     #[error("the FUSE session failed: {0}")]
     Session(io::Error),
-    /// Requests must come through `io_uring`, but cannot. Errno: the errno of the contained error.
-    #[error("no requests through io_uring: {0}")]
+    /// Requests must be passed through `io_uring`, which is not possible. Errno: the errno of the contained error.
+    #[error("cannot use io_uring for requests of the kernel: {0}")]
     NoIoUring(io::Error),
     /// The server failed to start. Errno: the errno of the contained error.
     #[error("the server cannot start: {0}")]

@@ -34,6 +34,11 @@ impl Error {
                 "as root, add the line user_allow_other to /etc/fuse.conf; or mount as root"
                     .to_owned()
             }
+            Self::NoIoUring(_) => {
+                "on Linux 6.14 or later, as root: echo Y > /sys/module/fuse/parameters/enable_uring; \
+                 or use --transport auto"
+                    .to_owned()
+            }
             Self::NeedsRoot(option) => format!("leave out -o {option}, or mount as root"),
             Self::Busy(path) => format!(
                 "end the programs that use it (fuser -vm {0} lists them), or detach it now: \

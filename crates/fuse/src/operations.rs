@@ -14,7 +14,7 @@ use crate::error_log::ErrorLog;
 use crate::lookups::Lookups;
 use crate::node::NodeId;
 use crate::open_files::{Handle, OpenFiles};
-use larder::{DirEntry, Ino, Metadata, Volume};
+use larder::{DirEntry, Ino, MemoryOnly, Metadata, Volume};
 use rustix::io::Errno;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -107,8 +107,8 @@ impl Operations {
     }
 
     /// Counts a lookup, before the reply with `entry` is sent. Fails with `ESTALE` if the file was deleted
-    /// after it was found, and with `EAGAIN` if that cannot be known without the device, in a
-    /// [`larder::MemoryOnly`] part. The reply must then be this error.
+    /// after it was found, and with `EAGAIN` if that cannot be known in a [`MemoryOnly`] part. The reply must
+    /// then be this error.
     pub(crate) fn count_lookup(&self, entry: &Entry) -> Answer<()> {
         let (Some(lookups), Some(ino)) = (&self.lookups, entry.node.ino()) else {
             return Ok(());
@@ -119,7 +119,7 @@ impl Operations {
         // generation.
         let error = match self.metadata(entry.node) {
             Ok(now) if now.generation == entry.metadata.generation => return Ok(()),
-            Err(Errno::AGAIN) => Errno::AGAIN,
+            _ if MemoryOnly::has_missed() => Errno::AGAIN,
             _ => Errno::STALE,
         };
         self.forget(entry.node, 1);
@@ -131,6 +131,8 @@ impl Operations {
         if let (Some(lookups), Some(ino)) = (&self.lookups, node.ino())
             && lookups.forget(ino, count)
         {
+            // The last release of a deleted file frees its blocks.
+            let _may_wait = MemoryOnly::suspend();
             self.release_inode(ino);
         }
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-/// How requests come from the kernel.
+/// How the kernel passes requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// Through `io_uring` if the kernel offers it and a ring can be created, otherwise through /dev/fuse.
@@ -81,7 +81,7 @@ pub struct MountOptions {
     /// it is idle. At most six other threads receive requests. Default: 16, so that many requests can wait
     /// for one commit. With 1, a single thread receives and answers all requests.
     pub threads: Option<NonZeroUsize>,
-    /// How requests come from the kernel. Default: [`Transport::Auto`].
+    /// How the kernel passes requests. Default: [`Transport::Auto`].
     pub transport: Transport,
     /// The maximum readahead of the kernel, in bytes. It has an effect only if the server runs as root.
     /// Default: 1 MiB. The default of Linux is 128 KiB.

@@ -7,6 +7,7 @@ use crate::transport::{self, Session};
 use crate::{Error, MountEntry, MountOptions, Result, Unmounted};
 use larder::Volume;
 use larder_observe::{Answer, Listener};
+use rustix::mount::UnmountFlags;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -119,7 +120,7 @@ impl Server {
             .and_then(|mount| Ok(Listener::start(&mount, Arc::downgrade(&volume), transport)?))
             .inspect_err(|error| tracing::warn!("statistics are not available: {error}"));
         let outcome = match ready() {
-            Ok(_served) => session.run(),
+            Ok(_served) => session.run(|| abort(&unmounter.entry)),
             Err(error) => {
                 // This ends the connection, so programs that wait for a reply get an error.
                 drop(session);
@@ -141,6 +142,18 @@ impl Server {
             });
         }
         outcome.and(closed)
+    }
+}
+
+/// Ends the connection of the kernel to the server, so that programs on the mount get errors instead of waiting.
+fn abort(entry: &MountEntry) {
+    let path = format!("/sys/fs/fuse/connections/{}/abort", entry.device_minor);
+    if let Err(error) = fs::write(&path, "1") {
+        tracing::debug!("{path}: {error}");
+        let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
+        if let Err(error) = rustix::mount::unmount(&entry.mountpoint, flags) {
+            tracing::error!("cannot end the FUSE session: {error}");
+        }
     }
 }
 

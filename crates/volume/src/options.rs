@@ -28,12 +28,12 @@ pub struct OpenOptions {
     /// a second time, and does not read ahead. Default: false.
     pub direct_device: bool,
     /// The time after which a thread stops waiting for the device, and its operation fails with
-    /// `EIO`. `None` means that threads wait for ever. Default: 3 minutes.
+    /// `EIO`. `None` means that threads wait as long as the host does. Default: `None`.
     ///
-    /// The default is the longest time that Linux itself gives a disk: 30 seconds for a command
-    /// (SCSI and `NVMe`), and for SCSI five more attempts. Therefore the host usually returns its
-    /// own error first, which is more exact. The limit takes effect where the host waits without limit, such
-    /// as a network file system or a process that serves the device.
+    /// For a disk, Linux itself gives up after at most 3 minutes: 30 seconds for a command (SCSI and
+    /// `NVMe`), and for SCSI five more attempts. The option is useful where the host waits without limit, such
+    /// as a network file system or a process that serves the device. With it, each read is a request of its own
+    /// instead of a system call of its reader, which takes longer.
     ///
     /// The limit applies to all reads, to write-back and checkpoints with `direct_device`, and to
     /// the end of the volume, which waits for reads ahead. It does not apply to syncs and to writes
@@ -119,7 +119,7 @@ impl Default for OpenOptions {
             readahead: "ondemand".to_owned(),
             readahead_max_bytes: 1 << 20,
             direct_device: false,
-            device_timeout: Some(Duration::from_mins(3)),
+            device_timeout: None,
             noload: false,
             read_write: false,
             commit_seconds: 5,

@@ -105,7 +105,7 @@ pub struct Stats {
     /// The statistics of the recording of cache events, if it is enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingStats>,
-    /// How requests come from the kernel, if the volume is mounted: `io_uring` or `/dev/fuse`.
+    /// How the kernel passes requests, if the volume is mounted: `io_uring` or `/dev/fuse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
 }

@@ -211,7 +211,7 @@ structures! {
         size_bytes: u32,
         flags: u32,
     }
-    /// The argument of `GETXATTR` and `LISTXATTR`. The size 0 asks for the size of the value.
+    /// The argument of `GETXATTR` and `LISTXATTR`. With size 0, the reply is the size of the value.
     GetXattrIn {
         size_bytes: u32,
         unused: u32,

@@ -81,8 +81,8 @@ pub(crate) struct Agreement {
 }
 
 impl Offer {
-    /// Parses the argument of `INIT`. Returns `None` if the kernel must first be told the version of the
-    /// protocol: the reply is then [`version_only`], and the kernel sends `INIT` again.
+    /// Parses the argument of `INIT`. Returns `None` if the kernel has a newer major version: the reply is
+    /// then [`version_only`], and the kernel sends `INIT` again.
     ///
     /// # Errors
     /// The argument is too short, or the kernel has an older major version.

@@ -26,6 +26,11 @@ impl<'a> Body<'a> {
         self.len
     }
 
+    /// Removes everything.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
     /// Appends `bytes`. Fails with `ERANGE` if the memory is too small.
     pub(crate) fn add(&mut self, bytes: &[u8]) -> Result<(), Errno> {
         let memory = self.memory.get_mut(self.len..self.len + bytes.len());

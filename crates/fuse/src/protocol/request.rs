@@ -37,7 +37,7 @@ pub(crate) struct Request<'a> {
     pub operation: Operation<'a>,
 }
 
-/// What a request asks for. Names have no NUL.
+/// The operation that a request names, and its arguments. Names have no NUL.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation<'a> {
     Lookup(&'a [u8]),

@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use zerocopy::IntoBytes;
 
-/// An open /dev/fuse, through which requests come and replies go.
+/// An open /dev/fuse, from which requests are read and to which replies are written.
 #[derive(Debug)]
 pub(super) struct Connection(pub(super) OwnedFd);
 
@@ -20,7 +20,7 @@ impl Connection {
                 Ok(len) => return Ok(Some(len)),
                 // ENOENT: the request was interrupted before it was received.
                 Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
-                Err(Errno::NODEV) => return Ok(None),
+                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),
                 Err(errno) => return Err(errno.into()),
             }
         }

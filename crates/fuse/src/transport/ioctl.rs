@@ -46,9 +46,23 @@ pub(super) fn changes_file(number: u32) -> bool {
     SET_FLAGS.contains(&number) || number == SET_EXTENDED
 }
 
-/// Returns whether the request `number` may wait for the device for long.
-pub(super) fn takes_long(number: u32) -> bool {
-    number == TRIM
+/// What a request changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    None,
+    Change,
+    /// A change that may take long.
+    LongChange,
+}
+
+/// Returns what the request `number` changes.
+pub(super) fn effect(number: u32) -> Effect {
+    match number {
+        TRIM => Effect::LongChange,
+        SET_EXTENDED | SET_LABEL => Effect::Change,
+        _ if SET_FLAGS.contains(&number) => Effect::Change,
+        _ => Effect::None,
+    }
 }
 
 /// Executes a request, and returns the bytes of the reply.

@@ -1,14 +1,15 @@
 //! Receives the requests of the kernel and sends the replies.
 //!
-//! There are two ways: rings of `io_uring` ([`queues`]), where the kernel offers them, and /dev/fuse
-//! ([`receivers`]). The way is chosen in the handshake ([`start`]). Both parse requests with
-//! [`crate::protocol`] and answer them with [`requests`], which calls [`Operations`].
+//! There are two transports: rings of `io_uring` ([`queues`]), where the kernel offers them, and /dev/fuse
+//! ([`receivers`]). One is chosen in the handshake ([`start`]). Both parse requests with [`crate::protocol`] and
+//! answer them with [`requests`], which calls [`Operations`].
 
 mod attributes;
 mod device;
 mod ioctl;
 mod linger;
 mod parking;
+mod policy;
 mod queues;
 mod receivers;
 mod requests;
@@ -28,6 +29,7 @@ use receivers::Receivers;
 use requests::Requests;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use workers::Workers;
@@ -43,7 +45,7 @@ pub(crate) struct Session {
     connection: Arc<Connection>,
     receivers: Receivers,
     receiver_count: usize,
-    /// The rings, if requests come through `io_uring`.
+    /// The rings, if the transport is `io_uring`.
     queues: Option<Queues>,
 }
 
@@ -111,7 +113,7 @@ fn receive_offer(connection: &Connection) -> io::Result<(u64, Offer)> {
     }
 }
 
-/// Chooses the way of requests: returns the rings if it is `io_uring`.
+/// Chooses the transport: returns the rings if it is `io_uring`.
 fn choose(
     connection: &Arc<Connection>,
     offer: &Offer,
@@ -119,6 +121,8 @@ fn choose(
 ) -> Result<Option<Queues>> {
     let queues = match options.transport {
         Transport::Device => return Ok(None),
+        // The rings need several threads.
+        Transport::Auto if options.thread_count() == 1 => return Ok(None),
         _ if offer.has_io_uring() => Queues::new(connection),
         _ => Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -136,7 +140,7 @@ fn choose(
 }
 
 impl Session {
-    /// Returns the name of the way in which requests come.
+    /// Returns the name of the transport.
     pub(crate) fn transport(&self) -> &'static str {
         match self.queues {
             Some(_) => "io_uring",
@@ -144,8 +148,9 @@ impl Session {
         }
     }
 
-    /// Answers requests, on several threads, until the volume is unmounted.
-    pub(crate) fn run(self) -> Result<()> {
+    /// Answers requests, on several threads, until the volume is unmounted. If a thread fails, calls `abort`,
+    /// which must end the connection: the requests of that thread would not be answered.
+    pub(crate) fn run(self, abort: impl Fn() + Sync) -> Result<()> {
         let Self {
             connection,
             receivers,
@@ -156,22 +161,34 @@ impl Session {
         if let (Some(queues), Some(workers)) = (queues, &receivers.workers) {
             queue_threads = queues.into_threads(&receivers.requests, workers);
         }
+        let ended = |result: thread::Result<io::Result<()>>| {
+            let result = result.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+            result.inspect_err(|error| {
+                tracing::error!("the FUSE session failed: {error}");
+                abort();
+            })
+        };
         let served: io::Result<()> = thread::scope(|scope| {
-            let named = |name: String| thread::Builder::new().name(name);
+            let named = |name: &str, index| thread::Builder::new().name(format!("{name}-{index}"));
             let mut threads = Vec::new();
             for (index, serve) in queue_threads.into_iter().enumerate() {
-                threads.push(named(format!("larder-queue-{index}")).spawn_scoped(scope, serve)?);
+                let serve = move || ended(catch_unwind(AssertUnwindSafe(serve)));
+                threads.push(named("larder-queue", index).spawn_scoped(scope, serve));
             }
             for index in 0..receiver_count {
                 let serve = || receivers.serve(&connection);
-                threads.push(named(format!("larder-fuse-{index}")).spawn_scoped(scope, serve)?);
+                let serve = move || ended(catch_unwind(AssertUnwindSafe(serve)));
+                threads.push(named("larder-fuse", index).spawn_scoped(scope, serve));
             }
-            let ended = threads.into_iter().map(|thread| {
+            if threads.iter().any(io::Result::is_err) {
+                abort();
+            }
+            let results = threads.into_iter().map(|thread| {
                 let panicked = |_| Err(io::Error::other("a thread of the session panicked"));
-                thread.join().unwrap_or_else(panicked)
+                thread?.join().unwrap_or_else(panicked)
             });
             // All threads have ended before the first error is returned.
-            ended.collect::<Vec<_>>().into_iter().collect()
+            results.collect::<Vec<_>>().into_iter().collect()
         });
         let requests = Arc::clone(&receivers.requests);
         // This waits for the workers.

@@ -3,13 +3,15 @@
 //! Model: the kernel has a queue for each processor, and puts a request into the queue of the processor on which
 //! the program runs. A queue's thread runs on the same processor: it is woken without a message to another
 //! processor, and finds the data in its caches. It answers a request and waits for the next one with one system
-//! call. It never waits for the device: a request that would wait is passed to a [worker](super::workers), which
-//! returns the entry with the reply to the queue's thread.
+//! call. A request that would wait for the device is passed to a [worker](super::workers), which returns the entry
+//! with the reply to the queue's thread. Changes are answered by the queue's thread, although some of them wait: for
+//! room in the journal, for a block of metadata that is not in memory, or because too much is dirty.
 //!
 //! The kernel sends some messages (nodes to forget, interrupts) only through /dev/fuse, so one
 //! [receiver](super::receivers) serves that.
 
 use super::device::Connection;
+use super::policy::{Answered, Watcher};
 use super::requests::{Outcome, Requests, Waiting};
 use super::ring::{Entry, Ring, Waker};
 use super::workers::Workers;
@@ -17,10 +19,10 @@ use crate::protocol::handshake::DATA_BYTES;
 use crate::protocol::{Body, Header, Request};
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::cell::RefCell;
 use std::fs;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The processors of this machine, including those that are not present yet.
@@ -30,11 +32,16 @@ const MAX_THREADS: usize = 16;
 /// The number of entries of all queues together, unless their minimum is more.
 const ENTRIES: usize = 64;
 /// The minimum and the maximum number of entries of a queue.
-const MIN_DEPTH: usize = 2;
+const MIN_DEPTH: usize = 8;
 const MAX_DEPTH: usize = 16;
 /// The memory for the body of a reply to a request that has data or a name itself, in bytes. The largest such
 /// reply is an extended attribute.
 const REPLY_BYTES: usize = 128 << 10;
+
+thread_local! {
+    /// The memory for replies to requests that have data or a name themselves.
+    static REPLY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The rings of a session, before its threads start.
 #[derive(Debug)]
@@ -93,9 +100,14 @@ impl Queues {
         requests: &Arc<Requests>,
         workers: &Arc<Workers>,
     ) -> Vec<impl FnOnce() -> io::Result<()> + Send + 'static> {
+        let watcher = Arc::new(Watcher::start());
         let thread = |queue: Queue| {
             let (requests, workers) = (Arc::clone(requests), Arc::clone(workers));
-            move || queue.serve(&requests, &workers)
+            let watcher = Arc::clone(&watcher);
+            move || {
+                let answered = (*watcher).as_ref().map(Watcher::add_this_thread);
+                queue.serve(&requests, &workers, answered.as_ref())
+            }
         };
         self.0.into_iter().map(thread).collect()
     }
@@ -103,32 +115,34 @@ impl Queues {
 
 impl Queue {
     /// Answers requests until the volume is unmounted.
-    fn serve(mut self, requests: &Arc<Requests>, workers: &Arc<Workers>) -> io::Result<()> {
+    fn serve(
+        mut self,
+        requests: &Arc<Requests>,
+        workers: &Arc<Workers>,
+        answered: Option<&Answered>,
+    ) -> io::Result<()> {
         self.run_on_its_processors();
         let returned = Arc::new(Returned {
             entries: Mutex::default(),
             waker: self.ring.waker(),
         });
         let mut received = Vec::new();
-        let mut memory = vec![0; REPLY_BYTES];
         while !self.ring.is_ended() {
             for entry in std::mem::take(&mut *returned.entries.lock()) {
                 self.ring.give(entry);
             }
             self.ring.wait(&mut received)?;
             for mut entry in received.drain(..) {
-                if answer(requests, &mut entry, Waiting::Refused, &mut memory) {
+                if answer(requests, &mut entry, Waiting::Refused) {
+                    if let Some(answered) = answered {
+                        answered.count_one();
+                    }
                     self.ring.give(entry);
                     continue;
                 }
                 let (requests, returned) = (Arc::clone(requests), Arc::clone(&returned));
                 workers.run(move || {
-                    answer(
-                        &requests,
-                        &mut entry,
-                        Waiting::Allowed,
-                        &mut vec![0; REPLY_BYTES],
-                    );
+                    answer(&requests, &mut entry, Waiting::Allowed);
                     returned.push(entry);
                 });
             }
@@ -136,54 +150,75 @@ impl Queue {
         Ok(())
     }
 
+    /// Restricts this thread to its processors, as far as the process may use them.
     fn run_on_its_processors(&self) {
-        let mut set = CpuSet::new();
-        let processors = self.processors.iter().map(|&number| usize::from(number));
-        for processor in processors.filter(|&number| number < CpuSet::MAX_CPU) {
-            set.set(processor);
-        }
-        if let Err(error) = sched_setaffinity(None, &set) {
+        let restricted = sched_getaffinity(None).and_then(|allowed| {
+            let mut set = CpuSet::new();
+            for processor in self.processors.iter().map(|&number| usize::from(number)) {
+                if processor < CpuSet::MAX_CPU && allowed.is_set(processor) {
+                    set.set(processor);
+                }
+            }
+            if set.count() == 0 {
+                return Ok(());
+            }
+            sched_setaffinity(None, &set)
+        });
+        if let Err(error) = restricted {
             tracing::debug!("cannot choose the processors of a thread: {error}");
         }
     }
 }
 
-/// Answers the request in `entry`, and sets the reply. `memory` is used for a reply to a request with names or
-/// data, which occupy the memory of the entry. Returns false if the request would wait, which was refused.
-fn answer(requests: &Requests, entry: &mut Entry, waiting: Waiting, memory: &mut [u8]) -> bool {
+/// Answers the request in `entry`, and sets the reply. Returns false if the request would wait, which was refused.
+fn answer(requests: &Requests, entry: &mut Entry, waiting: Waiting) -> bool {
     let (ring_header, data) = entry.parts();
     let Ok((header, _)) = Header::parse(&ring_header.header) else {
         unreachable!("the array has the size of the header");
     };
-    let data_bytes = ring_header.data_bytes as usize;
-    let shares_memory = !header.wants_data();
-    let (request_data, body) = if shares_memory {
-        (data.get(..data_bytes).unwrap_or_default(), &mut *memory)
+    let structure = &ring_header.structure;
+    let (unique, answer) = if header.wants_data() {
+        // The request has no data, so the reply can use the memory.
+        let mut body = Body::new(data);
+        let outcome = outcome(requests, header, (structure, &[]), waiting, &mut body);
+        (header.unique, (outcome, body.len()))
     } else {
-        (&[][..], &mut *data)
+        let data_bytes = ring_header.data_bytes as usize;
+        REPLY.with_borrow_mut(|memory| {
+            memory.resize(REPLY_BYTES, 0);
+            let mut body = Body::new(memory);
+            let request = data.get(..data_bytes).unwrap_or_default();
+            let outcome = outcome(requests, header, (structure, request), waiting, &mut body);
+            let len = body.len();
+            data[..len].copy_from_slice(&memory[..len]);
+            (header.unique, (outcome, len))
+        })
     };
-    let mut body = Body::new(body);
-    let outcome = match Request::parse_split(header, &ring_header.structure, request_data) {
-        Ok(request) => catch_unwind(AssertUnwindSafe(|| {
-            requests.answer(&request, waiting, &mut body)
-        })),
-        Err(error) => {
-            tracing::warn!("operation {}: {error}", header.opcode);
-            Ok(Outcome::Reply(Err(Errno::INVAL)))
-        }
-    };
-    let len = body.len();
-    // The panic was reported.
-    let answer = match outcome.unwrap_or(Outcome::Reply(Err(Errno::IO))) {
-        Outcome::Reply(answer) => answer,
-        Outcome::NoReply => Ok(()),
+    let (outcome, len) = answer;
+    let answer = match outcome {
+        Outcome::Reply(answer) => answer.map(|()| len),
+        Outcome::NoReply => Ok(0),
         Outcome::WouldWait => return false,
     };
-    if shares_memory {
-        data[..len].copy_from_slice(&memory[..len]);
-    }
-    entry.set_reply(header.unique, answer.map(|()| len));
+    entry.set_reply(unique, answer);
     true
+}
+
+/// Parses and answers a request, which consists of a structure and data.
+fn outcome(
+    requests: &Requests,
+    header: Header,
+    (structure, data): (&[u8], &[u8]),
+    waiting: Waiting,
+    body: &mut Body<'_>,
+) -> Outcome {
+    match Request::parse_split(header, structure, data) {
+        Ok(request) => requests.answer(&request, waiting, body),
+        Err(error) => {
+            tracing::warn!("operation {}: {error}", header.opcode);
+            Outcome::Reply(Err(Errno::INVAL))
+        }
+    }
 }
 
 /// Returns the number of queues of the kernel: the number of processors that the machine can have.
@@ -195,8 +230,8 @@ fn queue_count() -> io::Result<usize> {
 }
 
 /// Returns the number of processors in a list such as `0-3,8`.
-fn processors_in(list: &str) -> Option<usize> {
-    let ranges = list.split(',').map(|range| {
+fn processors_in(text: &str) -> Option<usize> {
+    let ranges = text.split(',').map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
         last.checked_sub(first)?.checked_add(1)

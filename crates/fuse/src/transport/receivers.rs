@@ -13,7 +13,6 @@ use larder_block::AlignedBytes;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The room for the headers of a request, in bytes.
@@ -85,12 +84,9 @@ fn answer(
 ) -> bool {
     REPLY.with_borrow_mut(|memory| {
         let mut body = Body::new(memory);
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            requests.answer(request, waiting, &mut body)
-        }));
+        let outcome = requests.answer(request, waiting, &mut body);
         let len = body.len();
-        // The panic was reported.
-        match outcome.unwrap_or(Outcome::Reply(Err(Errno::IO))) {
+        match outcome {
             Outcome::Reply(answer) => {
                 connection.reply(request.header.unique, answer.map(|()| &memory[..len]));
             }

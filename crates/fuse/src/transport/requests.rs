@@ -1,4 +1,4 @@
-//! Answers the requests of the kernel, whichever way they come.
+//! Answers the requests of the kernel, for both transports.
 //!
 //! Model: requests are avoided by the caches of the kernel where possible. The replies permit the kernel to
 //! cache names, also of files that do not exist, and attributes, link targets, pages and listings forever.
@@ -14,7 +14,7 @@
 
 use super::attributes;
 use super::device::Connection;
-use super::ioctl;
+use super::ioctl::{self, Effect};
 use crate::MountOptions;
 use crate::changes::{Caller, Count, Name};
 use crate::node::NodeId;
@@ -29,12 +29,16 @@ use crate::protocol::{Body, Header, Operation, Request};
 use larder::{FileKind, Make, MemoryOnly, Metadata, NewFile};
 use rustix::io::Errno;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// `SEEK_DATA` and `SEEK_HOLE` of lseek(2).
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
+
+/// The size of a page of the kernel's and of larder's page cache.
+const PAGE_BYTES: u64 = 4096;
 
 /// The handler of the kernel's requests for one mounted volume.
 #[derive(Debug)]
@@ -119,13 +123,19 @@ impl Requests {
         self.operations.forget_all();
     }
 
-    /// Answers a request: appends the body of the reply to `body`.
+    /// Answers a request: writes the body of the reply to `body`, which is empty. If that panics, which is
+    /// reported, the reply is `EIO`.
     pub(super) fn answer(
         &self,
         request: &Request<'_>,
         waiting: Waiting,
         body: &mut Body<'_>,
     ) -> Outcome {
+        catch_unwind(AssertUnwindSafe(|| self.outcome(request, waiting, body)))
+            .unwrap_or(Outcome::Reply(Err(Errno::IO)))
+    }
+
+    fn outcome(&self, request: &Request<'_>, waiting: Waiting, body: &mut Body<'_>) -> Outcome {
         if !self.may_access(request) {
             return Outcome::Reply(Err(Errno::ACCESS));
         }
@@ -139,19 +149,25 @@ impl Requests {
         }
         match request.operation {
             Operation::Forget(forget) => {
-                self.operations.forget(request.header.node, forget.lookups)
+                self.operations.forget(request.header.node, forget.lookups);
+                Outcome::NoReply
             }
-            Operation::BatchForget(list) => list
-                .iter()
-                .for_each(|one| self.operations.forget(NodeId(one.node), one.lookups)),
+            Operation::BatchForget(list) => {
+                for one in list.iter() {
+                    self.operations.forget(NodeId(one.node), one.lookups);
+                }
+                Outcome::NoReply
+            }
             _ => {
-                return match self.reply(request, body) {
-                    Err(Errno::AGAIN) if memory_only.is_some() => Outcome::WouldWait,
-                    answer => Outcome::Reply(answer),
-                };
+                let answer = self.reply(request, body);
+                if MemoryOnly::has_missed() {
+                    body.clear();
+                    return Outcome::WouldWait;
+                }
+                drop(memory_only);
+                Outcome::Reply(answer)
             }
         }
-        Outcome::NoReply
     }
 
     /// Returns whether the caller has access.
@@ -180,7 +196,9 @@ impl Requests {
             Operation::Lookup(_)
             | Operation::GetAttr
             | Operation::Statx
+            | Operation::ReadLink
             | Operation::Open
+            | Operation::Statfs
             | Operation::ReadDir(_)
             | Operation::ReadDirPlus(_)
             | Operation::GetXattr(..)
@@ -202,14 +220,37 @@ impl Requests {
             | Operation::Create(..)
             | Operation::SetXattr { .. }
             | Operation::RemoveXattr(_)
-            | Operation::Ioctl(..)
                 if self.operations.sync =>
             {
                 Need::Device
             }
-            Operation::Ioctl(ioctl, _) if ioctl::takes_long(ioctl.number) => Need::Device,
+            Operation::Ioctl(ioctl, _) => match ioctl::effect(ioctl.number) {
+                Effect::None => Need::Metadata,
+                Effect::Change if self.operations.sync => Need::Device,
+                Effect::Change => Need::Memory,
+                Effect::LongChange => Need::Device,
+            },
+            Operation::Write(write, data) if self.reads_for_write(header.node, write, data) => {
+                Need::Device
+            }
             _ => Need::Memory,
         }
+    }
+
+    /// Returns whether a write must read a page first: the page is not cached, and the write leaves a part of
+    /// it unchanged.
+    fn reads_for_write(&self, node: NodeId, write: &WriteIn, data: &[u8]) -> bool {
+        let start_bytes = write.offset_bytes;
+        let end_bytes = start_bytes.saturating_add(data.len() as u64);
+        if start_bytes.is_multiple_of(PAGE_BYTES) && end_bytes.is_multiple_of(PAGE_BYTES)
+            || self.operations.is_cached(node, start_bytes, data.len())
+        {
+            return false;
+        }
+        let _memory_only = MemoryOnly::begin();
+        let first_page_bytes = start_bytes - start_bytes % PAGE_BYTES;
+        let size_bytes = self.operations.metadata(node).map(|file| file.size_bytes);
+        size_bytes.is_ok_and(|size_bytes| first_page_bytes < size_bytes)
     }
 
     /// Answers a request that has a reply.
@@ -219,6 +260,7 @@ impl Requests {
         let in_node = |name| Name { parent: node, name };
         match request.operation {
             Operation::Lookup(name) => match operations.lookup(node, name)? {
+                _ if MemoryOnly::has_missed() => Err(Errno::AGAIN),
                 Some(entry) => self.add_entry(body, &entry),
                 // Node number 0 means that the name does not exist. The kernel may cache this reply.
                 None => body.add_structure(&attributes::no_entry(self.ttl)),
@@ -237,13 +279,13 @@ impl Requests {
                 let new = new_file(caller, 0o777, 0);
                 self.make(body, in_node(name), Make::Symlink { target }, &new)
             }
-            Operation::Mknod(made, name) => {
-                let make = attributes::node_to_make(made.mode, made.device).ok_or(Errno::INVAL)?;
-                let new = new_file(caller, made.mode, made.umask);
+            Operation::Mknod(node, name) => {
+                let make = attributes::node_to_make(node.mode, node.device).ok_or(Errno::INVAL)?;
+                let new = new_file(caller, node.mode, node.umask);
                 self.make(body, in_node(name), make, &new)
             }
-            Operation::Mkdir(made, name) => {
-                let new = new_file(caller, made.mode, made.umask);
+            Operation::Mkdir(directory, name) => {
+                let new = new_file(caller, directory.mode, directory.umask);
                 self.make(body, in_node(name), Make::Directory, &new)
             }
             Operation::Unlink(name) => operations.unlink(in_node(name)),
@@ -388,7 +430,7 @@ impl Requests {
             ioctl.out_bytes,
         )?;
         if ioctl::changes_file(ioctl.number) {
-            // This comes before the reply: the request keeps the node in use.
+            // This precedes the reply: until then, the request keeps the node in use.
             self.connection.invalidate_attributes(node);
         }
         body.add_structure(&IoctlOut::default())?;
@@ -427,39 +469,39 @@ impl Requests {
         let limit_bytes = read.size_bytes as usize;
         self.operations
             .read_dir(node, read.offset_bytes, &mut |entry| {
-                flow(body.add_entry(limit_bytes, None, &entry, self.listed_kind(&entry)))
+                let kind = self.listed_kind(&entry);
+                flow(!MemoryOnly::has_missed() && body.add_entry(limit_bytes, None, &entry, kind))
             })
     }
 
     /// Adds a listing for `READDIRPLUS`, which also contains the attributes of files.
     fn list_plus(&self, body: &mut Body<'_>, node: NodeId, read: ReadIn) -> Answer<()> {
         let limit_bytes = read.size_bytes as usize;
-        let mut missed = false;
-        self.operations
+        let mut counted = Vec::new();
+        let listed = self
+            .operations
             .read_dir(node, read.offset_bytes, &mut |entry| {
-                let known = match self.operations.listed(&entry) {
-                    Err(Errno::AGAIN) => {
-                        missed = true;
-                        return ControlFlow::Break(());
-                    }
-                    known => known.ok().flatten(),
-                };
+                let known = self.operations.listed(&entry).ok().flatten();
                 let (plus, kind) = match &known {
                     Some(known) => (self.entry_out(known), known.metadata.kind),
                     // With node number 0, the kernel lists the entry and caches nothing about the file.
                     None => (EntryOut::default(), self.listed_kind(&entry)),
                 };
-                let is_added = body.add_entry(limit_bytes, Some(&plus), &entry, kind);
+                counted.extend(known.map(|known| known.node));
+                let is_added = !MemoryOnly::has_missed()
+                    && body.add_entry(limit_bytes, Some(&plus), &entry, kind);
                 if let (false, Some(known)) = (is_added, known) {
+                    counted.pop();
                     self.operations.forget(known.node, 1);
                 }
                 flow(is_added)
-            })?;
-        // An empty listing would be the end of the directory. The kernel requests the rest of a short one.
-        if missed && body.len() == 0 {
-            return Err(Errno::AGAIN);
+            });
+        if MemoryOnly::has_missed() {
+            for node in counted {
+                self.operations.forget(node, 1);
+            }
         }
-        Ok(())
+        listed
     }
 
     /// Returns the type of a listed file, from the directory entry or, if that has no type, from the inode.
@@ -541,10 +583,160 @@ fn add_xattr(body: &mut Body<'_>, value: &[u8], room_bytes: u32) -> Answer<()> {
     }
 }
 
-fn flow(goes_on: bool) -> ControlFlow<()> {
-    if goes_on {
+fn flow(is_added: bool) -> ControlFlow<()> {
+    if is_added {
         ControlFlow::Continue(())
     } else {
         ControlFlow::Break(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::abi::{Dirent, ReadIn, opcode};
+    use crate::protocol::handshake::Offer;
+    use larder::{OpenOptions, Volume};
+    use larder_testkit::e2fsprogs::make_image_of;
+    use larder_testkit::{Requirement, skip};
+    use std::collections::BTreeSet;
+    use zerocopy::{FromBytes, IntoBytes};
+
+    /// The number of files, enough for many blocks of a directory and of inodes.
+    const FILES: usize = 2000;
+
+    fn name_of(file: usize) -> String {
+        format!("{file:0>200}")
+    }
+
+    /// Opens an image with the `FILES` files in its root, and returns the handler of its requests. Only the
+    /// metadata that opening reads is in memory.
+    fn requests(image: &std::path::Path) -> (Arc<Volume>, Requests) {
+        let mut options = OpenOptions::default();
+        options.read_write = true;
+        let volume = Arc::new(Volume::open(image, &options).unwrap());
+        let options = MountOptions {
+            read_write: true,
+            ..MountOptions::default()
+        };
+        let mut init = [7_u32, 45, 0, 0].as_bytes().to_vec();
+        init.resize(64, 0);
+        let agreement = Offer::parse(&init)
+            .unwrap()
+            .unwrap()
+            .accept(&options, false);
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let connection = Arc::new(Connection(null.into()));
+        let operations = Operations::new(Arc::clone(&volume), &options);
+        let requests = Requests::new(operations, connection, &agreement, &options);
+        (volume, requests)
+    }
+
+    fn request(opcode: u32, argument: &[u8]) -> Request<'_> {
+        let header = Header {
+            opcode,
+            unique: 1,
+            node: NodeId::ROOT,
+            caller: Caller {
+                uid: 0,
+                gid: 0,
+                thread: 0,
+            },
+        };
+        Request::parse(header, argument).unwrap()
+    }
+
+    /// Answers a request where it must not wait, then, if it would wait, where it may. Returns the body, and
+    /// whether it would wait.
+    fn answer(requests: &Requests, request: &Request<'_>) -> (Vec<u8>, bool) {
+        let mut memory = vec![0; 1 << 20];
+        let mut body = Body::new(&mut memory);
+        let mut outcome = requests.answer(request, Waiting::Refused, &mut body);
+        let would_wait = outcome == Outcome::WouldWait;
+        if would_wait {
+            assert_eq!(body.len(), 0);
+            outcome = requests.answer(request, Waiting::Allowed, &mut body);
+        }
+        assert_eq!(outcome, Outcome::Reply(Ok(())));
+        let len = body.len();
+        memory.truncate(len);
+        (memory, would_wait)
+    }
+
+    /// Lists the root with `opcode`. Returns the names, and the number of requests that would wait.
+    fn list(requests: &Requests, opcode: u32, size_bytes: u32) -> (BTreeSet<Vec<u8>>, usize) {
+        let (mut names, mut waits) = (BTreeSet::new(), 0);
+        let mut offset_bytes = 0;
+        loop {
+            let read = ReadIn {
+                offset_bytes,
+                size_bytes,
+                ..ReadIn::default()
+            };
+            let (body, would_wait) = answer(requests, &request(opcode, read.as_bytes()));
+            waits += usize::from(would_wait);
+            if body.is_empty() {
+                return (names, waits);
+            }
+            let mut rest = &body[..];
+            while !rest.is_empty() {
+                if opcode == opcode::READDIRPLUS {
+                    rest = &rest[size_of::<EntryOut>()..];
+                }
+                let (entry, after) = Dirent::read_from_prefix(rest).unwrap();
+                let (name, after) = after.split_at(entry.name_bytes as usize);
+                names.insert(name.to_vec());
+                offset_bytes = entry.next_cookie;
+                rest = &after[name.len().next_multiple_of(8) - name.len()..];
+            }
+        }
+    }
+
+    #[test]
+    fn directory_of_which_a_part_is_in_memory_is_listed_completely() {
+        if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (tree, image) = (folder.path().join("tree"), folder.path().join("image"));
+        std::fs::create_dir(&tree).unwrap();
+        for file in 0..FILES {
+            std::fs::write(tree.join(name_of(file)), "").unwrap();
+        }
+        make_image_of(&tree, &image, "-t ext4 -b 1024", "16M").unwrap();
+        for opcode in [opcode::READDIR, opcode::READDIRPLUS] {
+            let (volume, requests) = requests(&image);
+            // The search reads the blocks of the directory up to this name.
+            let name = name_of(FILES / 4) + "\0";
+            answer(&requests, &request(opcode::LOOKUP, name.as_bytes()));
+            let (names, waits) = list(&requests, opcode, 128 << 10);
+            let files = (0..FILES).map(|file| name_of(file).into_bytes());
+            let all: BTreeSet<_> = [&b"."[..], b"..", b"lost+found"]
+                .map(<[u8]>::to_vec)
+                .into_iter()
+                .chain(files)
+                .collect();
+            let missing: Vec<_> = all
+                .difference(&names)
+                .map(|name| name.escape_ascii().to_string())
+                .collect();
+            assert!(missing.is_empty(), "{opcode}: {missing:?}");
+            assert!(waits > 0);
+            let (again, waits) = list(&requests, opcode, 4096);
+            assert_eq!((again, waits), (names, 0), "everything is in memory now");
+
+            if opcode == opcode::READDIRPLUS {
+                // The first listing and the second one, and nothing else, count for each file.
+                let name = &*name_of(7).into_bytes();
+                let entry = requests.operations.lookup(NodeId::ROOT, name).unwrap();
+                let node = entry.unwrap().node;
+                volume.unlink(larder::Ino::ROOT, name).unwrap();
+                requests.operations.forget(node, 1);
+                assert!(requests.operations.metadata(node).is_ok(), "still in use");
+                requests.operations.forget(node, 1);
+                assert!(requests.operations.metadata(node).is_err(), "deleted");
+            }
+            requests.end();
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! A ring (`io_uring`) through which the kernel passes requests: the only module of this crate with unsafe code.
+//! A ring (`io_uring`) through which the kernel passes requests, and the scheduling policy of threads: the only
+//! module of this crate with unsafe code.
 //!
 //! Model: a ring has entries. An entry is memory for one request and its reply. The server gives an entry to the
 //! kernel, which returns it with a request; the server writes the reply into it and gives it back. One system
@@ -25,6 +26,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use larder_block::AlignedBytes;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
+use rustix::thread::Pid;
 use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -177,13 +179,13 @@ impl Ring {
                 .build();
             with_len(command, 2)
         };
-        self.submit(submission.user_data(index as u64));
+        self.submit(&submission.user_data(index as u64));
     }
 
-    fn submit(&mut self, submission: squeue::Entry128) {
-        // SAFETY: the pointers of the submission are to `parts`, which is not changed after `new` and whose
-        // buffer the kernel reads during the submission, and to the memory of an entry in `in_kernel`.
-        let submitted = unsafe { self.uring.submission().push(&submission) };
+    fn submit(&mut self, submission: &squeue::Entry128) {
+        // SAFETY: the pointers of the submission are to `parts`, which is not changed after `new` and never
+        // freed, and to the memory of an entry in `in_kernel`.
+        let submitted = unsafe { self.uring.submission().push(submission) };
         submitted.expect("by invariant 3 the submission queue has room");
     }
 
@@ -198,7 +200,7 @@ impl Ring {
             let event = types::Fd(self.waker.0.as_raw_fd());
             let readable = u32::try_from(libc::POLLIN).unwrap_or(1);
             let poll = opcode::PollAdd::new(event, readable).build();
-            self.submit(squeue::Entry128::from(poll).user_data(WAKE_KEY));
+            self.submit(&squeue::Entry128::from(poll).user_data(WAKE_KEY));
         }
         match self.uring.submit_and_wait(1) {
             Ok(_) => {}
@@ -234,7 +236,11 @@ impl Ring {
             match Errno::from_raw_os_error(-result) {
                 Errno::AGAIN | Errno::INTR => self.give(entry),
                 // The connection has ended, and the kernel does not know the entry any more.
-                Errno::NOTCONN | Errno::NOENT | Errno::CANCELED | Errno::NODEV => self.live -= 1,
+                Errno::NOTCONN
+                | Errno::CONNABORTED
+                | Errno::NODEV
+                | Errno::NOENT
+                | Errno::CANCELED => self.live -= 1,
                 errno => return Err(errno.into()),
             }
         }
@@ -244,6 +250,25 @@ impl Ring {
     fn next_completion(&mut self) -> Option<(u64, i32)> {
         let completion = self.uring.completion().next()?;
         Some((completion.user_data(), completion.result()))
+    }
+}
+
+/// Gives a thread the scheduling policy `SCHED_IDLE`, or the normal one. Threads that it starts get the normal one.
+pub(super) fn set_idle_policy(thread: Pid, is_idle: bool) -> Result<(), Errno> {
+    let policy = if is_idle {
+        libc::SCHED_IDLE | libc::SCHED_RESET_ON_FORK
+    } else {
+        libc::SCHED_OTHER
+    };
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the call reads `parameters` and changes no memory.
+    let result = unsafe {
+        libc::sched_setscheduler(thread.as_raw_nonzero().get(), policy, &raw const parameters)
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::PERM))
     }
 }
 
@@ -272,8 +297,9 @@ unsafe impl Send for Ring {}
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // The kernel may still write to the memory of these entries.
+        // The kernel may still use the memory of these entries.
         std::mem::forget(std::mem::take(&mut self.in_kernel));
+        std::mem::forget(std::mem::take(&mut self.parts));
     }
 }
 

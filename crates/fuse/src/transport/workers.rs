@@ -1,4 +1,4 @@
-//! Threads for requests that wait for the device: reads of content that is not cached, and syncs.
+//! Threads for requests that wait for the device: reads that are not answered from memory, and syncs.
 //!
 //! Such a request is passed to a worker, so that the thread that received it can receive the next one. If
 //! no idle worker is left, a new one starts, up to a maximum. A worker that is idle for [`IDLE_TIME`] ends.
@@ -6,6 +6,7 @@
 //!
 //! Locking: one lock, which is not held while a request is answered.
 
+use larder_block::run_on_all_processors;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Formatter};
@@ -71,7 +72,10 @@ impl Workers {
         let shared = Arc::clone(&self.shared);
         let started = thread::Builder::new()
             .name("larder-worker".to_owned())
-            .spawn(move || shared.work());
+            .spawn(move || {
+                run_on_all_processors();
+                shared.work();
+            });
         if let Err(error) = started {
             tracing::debug!(%error, "cannot start a worker");
             let mut state = self.shared.state.lock();
@@ -90,7 +94,7 @@ impl Shared {
     /// Answers requests until this worker must end.
     fn work(&self) {
         while let Some(job) = self.next() {
-            // The panic was reported, and dropping the reply has answered the request.
+            // A panic was reported.
             let _ = catch_unwind(AssertUnwindSafe(job));
         }
     }

@@ -62,7 +62,7 @@ impl Drop for SocketFile {
 impl Listener {
     /// Starts a thread that answers questions about the volume that is mounted as `mount`. If the volume is
     /// closed, the thread replies to most questions with an error. `transport` is the name of the way in which
-    /// requests come from the kernel ([`Stats::transport`]).
+    /// the kernel passes requests ([`Stats::transport`]).
     ///
     /// # Errors
     /// Returns [`Error::SocketDirectory`] or [`Error::Stats`].

@@ -78,7 +78,11 @@ impl<T: Send + Sync + 'static> Worker<T> {
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);
             let builder = Builder::new().name("mbcache".to_owned());
-            *thread = builder.spawn(move || shared.run()).ok();
+            let run = move || {
+                larder_block::run_on_all_processors();
+                shared.run();
+            };
+            *thread = builder.spawn(run).ok();
         }
         thread.is_some()
     }
