@@ -40,7 +40,7 @@ pub struct Outcome {
     pub histogram: Histogram,
     /// Timed lookups when the number of objects was largest; `None` if there were no lookups to time.
     pub timing: Option<Timing>,
-    /// Counts of the lookups of each [segment](SEGMENTS). If the source has fewer events than it declared,
+    /// Counts of the lookups of each [segment](super::segments::SEGMENTS). If the source has fewer events than it declared,
     /// the last segments are missing.
     pub segments: Vec<Counts>,
 }

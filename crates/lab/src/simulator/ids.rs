@@ -12,7 +12,7 @@ pub struct FileSpec {
     pub device_offset_bytes: u64,
 }
 
-/// A file of a [`Simulator`].
+/// A file of a [`Simulator`](super::Simulator).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub(super) u32);
 
