@@ -3,8 +3,9 @@
 use rustix::process::getpid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
-/// Lets this thread run on all processors of the process. A thread inherits the processors of the thread that
-/// starts it, which may be restricted to one. If this fails, the thread keeps its processors.
+/// Lets this thread run on all processors that the main thread of the process may use. A new thread inherits
+/// the processors of the thread that starts it, and that thread may be restricted to one processor. If this
+/// call fails, the thread keeps its processors.
 pub fn run_on_all_processors() {
     let set = sched_getaffinity(Some(getpid())).and_then(|all| sched_setaffinity(None, &all));
     if let Err(error) = set {

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 thread_local! {
     /// Whether an attempt of this thread is active.
     static IS_ACTIVE: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread must not wait for metadata blocks outside of attempts.
+    /// Whether this thread is in a [`MemoryOnly`] part, and so must not wait for metadata blocks.
     static IS_MEMORY_ONLY: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread missed a block in its current or last [`MemoryOnly`] part.
     static HAS_MISSED: Cell<bool> = const { Cell::new(false) };
@@ -161,9 +161,10 @@ impl Drop for Suspended {
 /// A part of a thread's work in which reads of metadata blocks that are not in memory fail with
 /// [`Error::NotInMemory`] instead of waiting for the device. It is meant for operations that change nothing.
 ///
-/// Code that tolerates an unreadable block continues after such an error. Therefore the result of an operation must
-/// be discarded if the part [has missed](MemoryOnly::has_missed) a block, whatever the result is. The caller
-/// repeats the operation where it may wait. The part ends when this is dropped.
+/// Code that tolerates an unreadable block continues after such an error. Therefore the result of an
+/// operation must be discarded if the part [has missed](MemoryOnly::has_missed) a block, whatever the result
+/// is. The caller then repeats the operation in a context that may wait. The part ends when this guard is
+/// dropped.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {
@@ -180,7 +181,7 @@ pub struct MayWait {
 }
 
 impl MemoryOnly {
-    /// Begins the part.
+    /// Begins a part on this thread.
     pub fn begin() -> Self {
         IS_MEMORY_ONLY.set(true);
         HAS_MISSED.set(false);
@@ -196,13 +197,13 @@ impl MemoryOnly {
         IS_MEMORY_ONLY.get()
     }
 
-    /// Returns whether this thread is in such a part and missed a block in it.
+    /// Returns whether this thread is in such a part and has missed a block in it.
     #[must_use]
     pub fn has_missed() -> bool {
         Self::is_active() && HAS_MISSED.get()
     }
 
-    /// Suspends the part in which this thread is, if it is in one.
+    /// Suspends the part of this thread, if it is in one.
     pub fn suspend() -> MayWait {
         MayWait {
             was_active: IS_MEMORY_ONLY.replace(false),

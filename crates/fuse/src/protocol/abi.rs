@@ -6,7 +6,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The version of the protocol that this server uses. The kernel uses the smaller minor version of the two.
+/// The version of the protocol that this server implements. Both sides use the smaller of their minor
+/// versions.
 pub(crate) const VERSION: u32 = 7;
 pub(crate) const MINOR_VERSION: u32 = 42;
 
@@ -136,7 +137,7 @@ structures! {
         unused: u32,
     }
     LinkIn { node: u64 }
-    /// `valid` says which fields are set (`SET_*`).
+    /// `valid` says which attributes to set (bits of [`set`]).
     SetAttrIn {
         valid: u32,
         unused: u32,
@@ -211,7 +212,7 @@ structures! {
         size_bytes: u32,
         flags: u32,
     }
-    /// The argument of `GETXATTR` and `LISTXATTR`. With size 0, the reply is the size of the value.
+    /// The argument of `GETXATTR` and `LISTXATTR`. With size 0, the reply is the size of the value or list.
     GetXattrIn {
         size_bytes: u32,
         unused: u32,
@@ -220,7 +221,7 @@ structures! {
         size_bytes: u32,
         unused: u32,
     }
-    /// The first 16 bytes of the argument of `INIT`, which every version has.
+    /// The first 16 bytes of the argument of `INIT`. Every supported version has them.
     InitIn {
         major: u32,
         minor: u32,
@@ -276,14 +277,15 @@ structures! {
         len_bytes: u64,
         flags: u64,
     }
-    /// A directory entry, which its name follows, padded with zeros to a multiple of 8 bytes.
+    /// The start of a directory entry. The name follows, then zeros up to a multiple of 8 bytes.
     Dirent {
         ino: u64,
         next_cookie: u64,
         name_bytes: u32,
         file_type: u32,
     }
-    /// The notification that cached attributes, and pages if `offset_bytes` is not negative, are invalid.
+    /// The notification that cached attributes are invalid. If `offset_bytes` is not negative, cached pages
+    /// are invalid too.
     InvalInodeOut {
         node: u64,
         offset_bytes: i64,
@@ -291,7 +293,7 @@ structures! {
     }
 }
 
-/// The numbers of operations.
+/// The operation codes ([`InHeader::opcode`]).
 pub(crate) mod opcode {
     pub(crate) const LOOKUP: u32 = 1;
     pub(crate) const FORGET: u32 = 2;
@@ -345,7 +347,7 @@ pub(crate) mod set {
     pub(crate) const CTIME: u32 = 1 << 10;
 }
 
-/// The write is from the page cache of the kernel ([`WriteIn::flags`]).
+/// The kernel writes back pages of its page cache ([`WriteIn::flags`]).
 pub(crate) const WRITE_CACHE: u32 = 1 << 0;
 /// The write must remove set-id bits ([`WriteIn::flags`]).
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
@@ -357,12 +359,12 @@ pub(crate) const OPEN_DIRECT_IO: u32 = 1 << 0;
 pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
 pub(crate) const OPEN_CACHE_DIR: u32 = 1 << 3;
 
-/// The kind of the notification with an [`InvalInodeOut`].
+/// The kind of the notification whose body is an [`InvalInodeOut`].
 pub(crate) const NOTIFY_INVAL_INODE: i32 = 2;
 
-/// The part of a ring entry's memory that is not for data. A request fills `header` with an [`InHeader`] and
-/// `structure` with the structure of its operation; a reply fills `header` with an [`OutHeader`]. Names and data
-/// are in other memory, `data_bytes` of them.
+/// The header of a ring entry. In a request, `header` contains an [`InHeader`], and `structure` contains the
+/// structure of the operation. In a reply, `header` contains an [`OutHeader`]. Names and data are stored
+/// outside this header; `data_bytes` is their length.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 pub(crate) struct RingHeader {
@@ -377,7 +379,7 @@ pub(crate) struct RingHeader {
 }
 
 structures! {
-    /// The argument of a command to the ring.
+    /// The argument of a ring command.
     RingCommand {
         flags: u64,
         commit_id: u64,
@@ -386,9 +388,9 @@ structures! {
     }
 }
 
-/// The command that gives an entry of a ring to the kernel.
+/// The command that registers an entry and gives it to the kernel.
 pub(crate) const RING_REGISTER: u32 = 1;
-/// The command that commits the reply in an entry, and gives the entry to the kernel again.
+/// The command that commits the reply in an entry, and gives the entry back to the kernel.
 pub(crate) const RING_COMMIT_AND_FETCH: u32 = 2;
 
 #[cfg(test)]

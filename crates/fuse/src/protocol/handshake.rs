@@ -12,7 +12,7 @@ const MAX_BACKGROUND: u16 = 128;
 /// The number of background requests at which the kernel begins to treat the device as congested.
 const CONGESTION_THRESHOLD: u16 = 96;
 
-/// A capability of the protocol: a bit of the flags of `INIT`.
+/// The capabilities of the protocol: bits of the flags of `INIT`.
 mod capability {
     pub(super) const ASYNC_READ: u64 = 1 << 0;
     pub(super) const EXPORT_SUPPORT: u64 = 1 << 4;
@@ -30,7 +30,7 @@ mod capability {
     pub(super) const NO_OPENDIR_SUPPORT: u64 = 1 << 24;
     pub(super) const EXPLICIT_INVAL_DATA: u64 = 1 << 25;
     pub(super) const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
-    /// The flags have 64 bits.
+    /// `INIT` has 64 bits of flags. The high 32 bits are in a second field.
     pub(super) const INIT_EXT: u64 = 1 << 30;
     pub(super) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub(super) const OVER_IO_URING: u64 = 1 << 41;
@@ -49,7 +49,7 @@ const ALWAYS: u64 = capability::ASYNC_READ
     | capability::NO_OPEN_SUPPORT
     | capability::NO_OPENDIR_SUPPORT
     | capability::INIT_EXT
-    // With this capability, the kernel keeps mappings consistent with direct I/O.
+    // Permits shared mappings of files that are opened for direct I/O.
     | capability::DIRECT_IO_ALLOW_MMAP;
 
 /// The capabilities accepted only on a writable mount.
@@ -57,8 +57,8 @@ const WRITING: u64 =
     // The kernel passes the umask, and the volume applies it, unless the directory has a default access control
     // list.
     capability::DONT_MASK
-    // The server removes set-id bits when it changes a file. Without this capability, the kernel would read the
-    // attribute with the file's capabilities at every write.
+    // The server removes set-id bits when it changes a file. Without this flag, the kernel would read the
+    // extended attribute `security.capability` at every write.
     | capability::HANDLE_KILLPRIV_V2;
 
 /// What the kernel offers in its `INIT` request.
@@ -121,10 +121,11 @@ impl Offer {
             }
         };
         want(WRITING, options.read_write);
-        // Asynchronous direct I/O is not accepted on a writable mount. The kernel invalidates cached pages when a
-        // direct write returns, but not when an asynchronous write completes. Pages that are read between these
-        // events would remain cached with old content. The server cannot invalidate the pages before it replies:
-        // an invalidation waits for reads in progress, and these may be queued after direct writes.
+        // Asynchronous direct I/O is not accepted on a writable mount. The kernel invalidates cached pages
+        // when the system call of a direct write returns, but not when an asynchronous write completes later.
+        // Pages that are read between these events would remain cached with old content. The server cannot
+        // invalidate the pages before it replies: an invalidation waits for reads in progress, and these may
+        // wait for direct writes that are queued before them.
         want(capability::ASYNC_DIO, !options.read_write);
         // With this capability, the kernel would check permissions even if the mount options disable the check.
         want(capability::POSIX_ACL, !options.fakeroot);

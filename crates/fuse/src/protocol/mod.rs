@@ -1,12 +1,13 @@
-//! The FUSE protocol of Linux, version 7: the requests of the kernel and the replies, as bytes.
+//! The FUSE protocol of Linux, version 7: the byte layout of requests and replies.
 //!
 //! The module neither receives nor sends. It parses a request ([`Request`]), builds the body of a reply
-//! ([`Body`]), and negotiates the capabilities of a connection ([`handshake`]). Every transport uses it.
+//! ([`Body`]), and negotiates the capabilities of a connection ([`handshake`]). Both transports use this
+//! module.
 //!
-//! Requests are parsed as untrusted bytes, although only the kernel sends them: a malformed request is an error,
-//! and an unknown operation is answered with `ENOSYS`.
+//! Requests are parsed as untrusted bytes, although only the kernel sends them: a malformed request is an
+//! error, and an unknown operation is parsed as [`Operation::Unknown`], for which the reply is `ENOSYS`.
 //!
-//! Source: `include/uapi/linux/fuse.h`, versions 7.31 to 7.45, and `Documentation/filesystems/fuse`.
+//! Source: `include/uapi/linux/fuse.h`, protocol versions 7.31 to 7.45, and `Documentation/filesystems/fuse`.
 
 pub(crate) mod abi;
 pub(crate) mod handshake;

@@ -8,7 +8,7 @@ use zerocopy::{Immutable, IntoBytes};
 /// Directory entries are padded to a multiple of this number of bytes.
 const DIRENT_ALIGN_BYTES: usize = 8;
 
-/// The body of a reply, in memory of a fixed size. The bytes after [`Body::len`] have any value.
+/// The body of a reply, in memory of a fixed size. The bytes after the first [`Body::len`] are unspecified.
 #[derive(Debug)]
 pub(crate) struct Body<'a> {
     memory: &'a mut [u8],
@@ -21,12 +21,12 @@ impl<'a> Body<'a> {
         Self { memory, len: 0 }
     }
 
-    /// The number of bytes that the body has.
+    /// Returns the length of the body in bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Removes everything.
+    /// Empties the body.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
@@ -47,7 +47,7 @@ impl<'a> Body<'a> {
         self.add(structure.as_bytes())
     }
 
-    /// Appends at most `limit_bytes`, which `fill` writes. `fill` returns the number of bytes that it wrote.
+    /// Appends at most `limit_bytes` bytes, written by `fill`, which returns their number.
     pub(crate) fn fill(
         &mut self,
         limit_bytes: usize,
@@ -60,8 +60,8 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Appends a directory entry, if the body then has at most `limit_bytes`. Returns whether it was appended.
-    /// `READDIRPLUS` also needs `plus`, the file of the entry.
+    /// Appends a directory entry, if the body then has at most `limit_bytes` bytes and fits in its memory.
+    /// Returns whether the entry was appended. For `READDIRPLUS`, `plus` describes the file of the entry.
     pub(crate) fn add_entry(
         &mut self,
         limit_bytes: usize,
@@ -99,7 +99,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Returns the type of a file as the bits of a mode (`S_IFMT`).
+/// Returns the type of a file as mode bits (`S_IFMT`).
 pub(crate) fn type_bits(kind: FileKind) -> u32 {
     let kind = match kind {
         FileKind::Regular => rustix::fs::FileType::RegularFile,

@@ -26,7 +26,7 @@ pub(crate) struct Header {
     pub unique: u64,
     /// The file of the request.
     pub node: NodeId,
-    /// The process that the kernel works for.
+    /// The process on whose behalf the kernel sends the request.
     pub caller: Caller,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Request<'a> {
     pub operation: Operation<'a>,
 }
 
-/// The operation that a request names, and its arguments. Names have no NUL.
+/// The operation that a request names, and its arguments. Names contain no NUL.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation<'a> {
     Lookup(&'a [u8]),
@@ -128,7 +128,8 @@ impl Header {
         Ok((parsed, rest))
     }
 
-    /// Returns whether the reply contains much data and the request none, so that both can use the same memory.
+    /// Returns whether the reply may contain much data and the request contains none. Both can then use the
+    /// same memory.
     pub(crate) fn wants_data(&self) -> bool {
         matches!(
             self.opcode,
@@ -136,8 +137,8 @@ impl Header {
         )
     }
 
-    /// Returns whether the kernel sends the request on behalf of a program that opened the file before, so that
-    /// the caller may be another process.
+    /// Returns whether the request is for a file that a program opened before, or is sent by the kernel
+    /// itself. The caller in the header may then be a process that did not open the file.
     pub(crate) fn uses_open_file(&self) -> bool {
         matches!(
             self.opcode,
@@ -254,7 +255,7 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Argument<'a> {
-    /// Takes the structure of the operation. It is before all names and data.
+    /// Takes the structure of the operation, which precedes all names and data.
     fn structure<T: FromBytes>(&mut self) -> Result<T, Malformed> {
         if let Some(structure) = self.structure {
             let (value, _) = T::read_from_prefix(structure).map_err(|_| Malformed)?;
@@ -265,7 +266,7 @@ impl<'a> Argument<'a> {
         Ok(value)
     }
 
-    /// Takes a name, which ends with a NUL.
+    /// Takes a name and the NUL that ends it. Returns the name without the NUL.
     fn name(&mut self) -> Result<&'a [u8], Malformed> {
         let end = self
             .rest
@@ -393,7 +394,7 @@ mod tests {
         assert_eq!(forgotten, [(12, 3), (13, 1)]);
     }
 
-    /// Parses each operation from arguments that are too short, and from one that has no NUL.
+    /// Parses each operation from arguments of every length up to 255 bytes. They contain no NUL.
     #[test]
     fn short_arguments_are_errors_and_never_panic() {
         let whole = [0xff; 256];

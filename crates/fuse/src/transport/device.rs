@@ -13,7 +13,8 @@ use zerocopy::IntoBytes;
 pub(super) struct Connection(pub(super) OwnedFd);
 
 impl Connection {
-    /// Waits for a request, and returns its length in `memory`. Returns `None` if the volume is unmounted.
+    /// Waits for a request, reads it into `memory`, and returns its length in bytes. Returns `None` if the
+    /// volume is unmounted.
     pub(super) fn receive(&self, memory: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match read(&self.0, &mut *memory) {
@@ -39,7 +40,7 @@ impl Connection {
         }
     }
 
-    /// Notifies the kernel to drop its cached attributes of a file.
+    /// Notifies the kernel that it must drop its cached attributes of a file.
     ///
     /// The kernel drops attributes without waiting for requests in progress. (For pages, it would wait.)
     pub(super) fn invalidate_attributes(&self, node: NodeId) {
@@ -66,7 +67,7 @@ impl Connection {
             error,
             unique,
         };
-        // The kernel takes a reply as a whole or not at all.
+        // The kernel accepts a message as a whole or not at all.
         writev(
             &self.0,
             &[IoSlice::new(header.as_bytes()), IoSlice::new(body)],

@@ -121,7 +121,7 @@ fn choose(
 ) -> Result<Option<Queues>> {
     let queues = match options.transport {
         Transport::Device => return Ok(None),
-        // The rings need several threads.
+        // A session with rings has several threads.
         Transport::Auto if options.thread_count() == 1 => return Ok(None),
         _ if offer.has_io_uring() => Queues::new(connection),
         _ => Err(io::Error::new(
@@ -149,7 +149,7 @@ impl Session {
     }
 
     /// Answers requests, on several threads, until the volume is unmounted. If a thread fails, calls `abort`,
-    /// which must end the connection: the requests of that thread would not be answered.
+    /// which must end the connection: otherwise the requests of that thread would never be answered.
     pub(crate) fn run(self, abort: impl Fn() + Sync) -> Result<()> {
         let Self {
             connection,
@@ -187,11 +187,11 @@ impl Session {
                 let panicked = |_| Err(io::Error::other("a thread of the session panicked"));
                 thread?.join().unwrap_or_else(panicked)
             });
-            // All threads have ended before the first error is returned.
+            // Waits for all threads, then returns the first error.
             results.collect::<Vec<_>>().into_iter().collect()
         });
         let requests = Arc::clone(&receivers.requests);
-        // This waits for the workers.
+        // Dropping the receivers waits for the workers.
         drop(receivers);
         requests.end();
         served.map_err(Error::Session)

@@ -1,23 +1,24 @@
-//! Lets a program and the queue's thread that answers it share a processor, by the scheduling policy of the
-//! thread.
+//! Lets a program and the queue's thread that answers it share a processor, by means of the scheduling policy
+//! of the thread.
 //!
 //! # Model
-//! When a queue's thread replies, the scheduler wakes the program. It prefers an idle processor to the thread's,
-//! although the thread sleeps some microseconds later. A program that sends one request after the other then
-//! wakes a halted processor for each. On a virtual machine this took 150 µs, and the answer 10 µs. The scheduler
-//! treats a processor as idle if all its threads have the policy `SCHED_IDLE`. So a queue's thread has this
-//! policy while it answers many requests.
+//! When a queue's thread replies, the scheduler wakes the program. It prefers an idle processor to the
+//! thread's processor, although the thread will sleep a few microseconds later. Each request of a sequential
+//! program then wakes a halted processor. On a virtual machine this took 150 µs, and the answer 10 µs. The
+//! scheduler treats a processor as idle if all its threads have the policy `SCHED_IDLE`. So a queue's thread
+//! has this policy while it answers many requests.
 //!
-//! Another program that computes on the processor would delay such a thread for long. Therefore a watcher checks
-//! the threads once per [`TICK`] while requests flow. A thread that has answered nothing since the last check
-//! gets the normal policy again. If it was ready to run, it was delayed: it then keeps the normal policy for a
-//! number of ticks, which doubles each time. A mount without requests has the normal policy.
-//!
-//! Only a process with the capability `CAP_SYS_NICE` may leave `SCHED_IDLE`. Other processes keep the normal
+//! Another program that computes on the processor would delay such a thread considerably. Therefore a watcher
+//! checks the threads once per [`TICK`] while requests flow. A thread that has answered nothing since the
+//! last check gets the normal policy again. If it was ready to run, it was delayed: it then keeps the normal
+//! policy for a number of ticks, which doubles each time. The threads of an idle mount have the normal
 //! policy.
 //!
+//! The change back to the normal policy requires the capability `CAP_SYS_NICE`. Without it, the threads
+//! always keep the normal policy.
+//!
 //! # Cost
-//! Each request counts in an atomic integer. The watcher sleeps while the mount is idle.
+//! Each request increments an atomic integer. The watcher sleeps while the mount is idle.
 
 use super::ring::set_idle_policy;
 use parking_lot::{Condvar, Mutex};
@@ -28,9 +29,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The interval between two checks: the time for which a thread can be delayed.
+/// The interval between two checks. A delayed thread gets the normal policy after one to two intervals.
 const TICK: Duration = Duration::from_millis(1);
-/// The minimum number of requests in a tick for which the policy changes.
+/// The minimum number of requests in a tick after which a thread gets the policy `SCHED_IDLE`.
 const BUSY_REQUESTS: u64 = 4;
 /// The number of ticks without a request after which the watcher sleeps.
 const IDLE_TICKS: u32 = 50;
@@ -51,7 +52,7 @@ struct Shared {
     /// Whether the watcher waits for a request.
     sleeps: AtomicBool,
     is_closed: AtomicBool,
-    /// Signals to the watcher that a request came, or that the session has ended.
+    /// Signals to the watcher that a request was answered, or that the session has ended.
     wakeup: Condvar,
 }
 
@@ -134,7 +135,7 @@ impl Watcher {
         })
     }
 
-    /// Adds the current thread to those that are checked. It must not be added after the watcher has ended.
+    /// Adds the current thread to those that the watcher checks, until the watcher ends.
     pub(super) fn add_this_thread(&self) -> Answered {
         let count = Arc::<AtomicU64>::default();
         self.shared.threads.lock().push(Watched {
@@ -204,7 +205,7 @@ impl Watched {
     }
 }
 
-/// Returns whether a thread of this process is ready to run, or runs.
+/// Returns whether a thread of this process is ready to run or is running.
 fn is_ready(thread: Pid) -> bool {
     let path = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
     // The state follows the name, which is in parentheses.

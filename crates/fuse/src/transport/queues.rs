@@ -1,14 +1,15 @@
 //! Threads that receive requests from the rings of `io_uring`.
 //!
-//! Model: the kernel has a queue for each processor, and puts a request into the queue of the processor on which
-//! the program runs. A queue's thread runs on the same processor: it is woken without a message to another
-//! processor, and finds the data in its caches. It answers a request and waits for the next one with one system
-//! call. A request that would wait for the device is passed to a [worker](super::workers), which returns the entry
-//! with the reply to the queue's thread. Changes are answered by the queue's thread, although some of them wait: for
-//! room in the journal, for a block of metadata that is not in memory, or because too much is dirty.
+//! Model: the kernel has a queue for each processor, and puts a request into the queue of the processor on
+//! which the program runs. A queue's thread runs on the same processor: it is woken without an interrupt to
+//! another processor, and finds the data in the processor's caches. One system call sends a reply and waits
+//! for the next request. A request that would wait for the device is passed to a [worker](super::workers),
+//! which returns the entry with the reply to the queue's thread. Most changes are answered by the queue's
+//! thread, although they may wait for room in the journal, for a block of metadata that is not in memory, or
+//! because too much is dirty.
 //!
 //! The kernel sends some messages (nodes to forget, interrupts) only through /dev/fuse, so one
-//! [receiver](super::receivers) serves that.
+//! [receiver](super::receivers) reads from it.
 
 use super::device::Connection;
 use super::policy::{Answered, Watcher};
@@ -25,21 +26,21 @@ use std::fs;
 use std::io;
 use std::sync::Arc;
 
-/// The processors of this machine, including those that are not present yet.
+/// The file that lists the processors of this machine, including those that are not present yet.
 const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
-/// The maximum number of threads. On a larger machine, each serves several queues.
+/// The maximum number of threads. On a machine with more processors, a thread serves several queues.
 const MAX_THREADS: usize = 16;
-/// The number of entries of all queues together, unless their minimum is more.
+/// The intended number of entries of all queues together. The limits for each queue take precedence.
 const ENTRIES: usize = 64;
 /// The minimum and the maximum number of entries of a queue.
 const MIN_DEPTH: usize = 8;
 const MAX_DEPTH: usize = 16;
-/// The memory for the body of a reply to a request that has data or a name itself, in bytes. The largest such
-/// reply is an extended attribute.
+/// The maximum size of the body of a reply, in bytes, except replies with much data ([`Header::wants_data`]).
+/// The largest such reply is an extended attribute.
 const REPLY_BYTES: usize = 128 << 10;
 
 thread_local! {
-    /// The memory for replies to requests that have data or a name themselves.
+    /// The memory for replies without much data. The request may still use the memory of its entry.
     static REPLY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -76,7 +77,8 @@ impl Queues {
     /// Creates the rings for the queues of all processors.
     ///
     /// # Errors
-    /// The kernel has no `io_uring`, or does not allow it, or a limit is reached.
+    /// The kernel has no `io_uring`, or does not allow it, or a limit is reached,
+    /// or the number of processors is unknown.
     pub(super) fn new(connection: &Arc<Connection>) -> io::Result<Self> {
         let queues = queue_count()?;
         let depth = (ENTRIES / queues).clamp(MIN_DEPTH, MAX_DEPTH);
@@ -94,7 +96,8 @@ impl Queues {
         (0..threads).map(queue).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Returns what the threads must run, one function a thread. Each returns when the volume is unmounted.
+    /// Returns the functions that the threads must run, one for each thread. A function returns when the
+    /// volume is unmounted.
     pub(super) fn into_threads(
         self,
         requests: &Arc<Requests>,
@@ -150,7 +153,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Restricts this thread to its processors, as far as the process may use them.
+    /// Restricts this thread to the processors of its queues. If it may use none of them, changes nothing.
     fn run_on_its_processors(&self) {
         let restricted = sched_getaffinity(None).and_then(|allowed| {
             let mut set = CpuSet::new();
@@ -170,7 +173,8 @@ impl Queue {
     }
 }
 
-/// Answers the request in `entry`, and sets the reply. Returns false if the request would wait, which was refused.
+/// Answers the request in `entry`, and sets the reply. Returns false if the request would wait and `waiting`
+/// is [`Waiting::Refused`].
 fn answer(requests: &Requests, entry: &mut Entry, waiting: Waiting) -> bool {
     let (ring_header, data) = entry.parts();
     let Ok((header, _)) = Header::parse(&ring_header.header) else {
@@ -178,7 +182,7 @@ fn answer(requests: &Requests, entry: &mut Entry, waiting: Waiting) -> bool {
     };
     let structure = &ring_header.structure;
     let (unique, answer) = if header.wants_data() {
-        // The request has no data, so the reply can use the memory.
+        // The request has no data, so the reply can use the entry's memory for data.
         let mut body = Body::new(data);
         let outcome = outcome(requests, header, (structure, &[]), waiting, &mut body);
         (header.unique, (outcome, body.len()))
@@ -221,7 +225,7 @@ fn outcome(
     }
 }
 
-/// Returns the number of queues of the kernel: the number of processors that the machine can have.
+/// Returns the number of the kernel's queues, which is the number of processors that the machine can have.
 fn queue_count() -> io::Result<usize> {
     let list = fs::read_to_string(POSSIBLE_PROCESSORS)?;
     processors_in(list.trim())

@@ -15,13 +15,13 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
-/// The room for the headers of a request, in bytes.
+/// The memory for the headers of a request, in bytes.
 const HEADER_BYTES: usize = 4096;
 /// The alignment of the memory for replies, which direct I/O requires.
 const ALIGN_BYTES: usize = 4096;
 
 thread_local! {
-    /// The memory for the bodies of replies. It gets pages when it is first used.
+    /// The memory for the bodies of replies. Its pages are allocated when they are first used.
     static REPLY: RefCell<AlignedBytes> =
         RefCell::new(AlignedBytes::zeroed(DATA_BYTES as usize, ALIGN_BYTES));
 }
@@ -30,10 +30,11 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Receivers {
     pub(super) requests: Arc<Requests>,
-    /// Threads for requests that wait for the device, if the mount has more than the threads that receive
-    /// requests.
+    /// Threads for requests that wait for the device. It is `None` with `threads=1`, unless the transport is
+    /// `io_uring`.
     pub(super) workers: Option<Arc<Workers>>,
-    /// Decides which threads wait for requests. It is `None` on a read-only mount, and if one thread receives.
+    /// Decides which threads wait for requests. It is `None` on a read-only mount, and if there is only one
+    /// receiver.
     pub(super) parking: Option<Parking>,
 }
 
@@ -75,7 +76,8 @@ impl Receivers {
     }
 }
 
-/// Answers a request and sends the reply. Returns false if the request would wait, which was refused.
+/// Answers a request and sends the reply. Returns false if the request would wait and `waiting` is
+/// [`Waiting::Refused`].
 fn answer(
     requests: &Requests,
     connection: &Connection,

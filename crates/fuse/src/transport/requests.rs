@@ -1,7 +1,7 @@
 //! Answers the requests of the kernel, for both transports.
 //!
-//! Model: requests are avoided by the caches of the kernel where possible. The replies permit the kernel to
-//! cache names, also of files that do not exist, and attributes, link targets, pages and listings forever.
+//! Model: the kernel's caches avoid requests where possible. The replies permit the kernel to cache names
+//! (including names that do not exist), attributes, link targets, pages and listings without a time limit.
 //! `OPEN` and `OPENDIR` reply that they are not implemented. The kernel then stops sending these requests,
 //! and keeps pages and listings in its caches. With direct I/O or `allow_root`, `OPEN` is implemented. On a
 //! read-only mount, each reader of a file then has a handle of its own.
@@ -9,7 +9,7 @@
 //! On a writable mount with `writeback_cache`, the kernel also collects writes (`WRITEBACK_CACHE`). It then
 //! maintains the sizes and times of files until it writes them back. If `OPEN` is not implemented, `CREATE`,
 //! which creates and opens a file in one request, is not implemented either. The kernel then sends `MKNOD`
-//! instead, and sends no `RELEASE`. Each reply that contains a node number is counted
+//! instead, and sends no `RELEASE`. Each reply that contains a node counts as a lookup
 //! ([`Operations::count_lookup`]).
 
 use super::attributes;
@@ -37,14 +37,15 @@ use std::time::Duration;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
-/// The size of a page of the kernel's and of larder's page cache.
+/// The size of a page in the page caches of the kernel and of Larder.
 const PAGE_BYTES: u64 = 4096;
 
 /// The handler of the kernel's requests for one mounted volume.
 #[derive(Debug)]
 pub(super) struct Requests {
     operations: Operations,
-    /// Whether only root and the user who mounted have access. The kernel does not check this.
+    /// Whether only root and the user who mounted the volume have access. The server checks this, not the
+    /// kernel.
     is_for_root_and_owner: bool,
     /// The time for which the kernel may cache replies.
     ttl: Duration,
@@ -66,14 +67,14 @@ pub(super) enum Waiting {
     Refused,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The request is answered with the body, or with an error.
     Reply(Answer<()>),
     /// The request has no reply.
     NoReply,
-    /// The request would wait, which was refused. It has changed nothing.
+    /// The request would wait, and [`Waiting::Refused`] was given. The request has changed nothing.
     WouldWait,
 }
 
@@ -82,7 +83,7 @@ pub(super) enum Outcome {
 enum Need {
     /// Only memory, usually.
     Memory,
-    /// Blocks of metadata, which may be in memory. The request changes nothing.
+    /// Blocks of metadata, which may or may not be in memory. The request changes nothing.
     Metadata,
     /// The device.
     Device,
@@ -97,7 +98,7 @@ impl Requests {
         options: &MountOptions,
     ) -> Self {
         // If each caller is checked, the kernel must neither answer from its caches nor open files without a
-        // request. With direct I/O, it sends every read.
+        // request. With direct I/O, the reply to `OPEN` makes the kernel send every read.
         let checks_callers = options.allow_root && !options.allow_other;
         Self {
             operations,
@@ -123,8 +124,8 @@ impl Requests {
         self.operations.forget_all();
     }
 
-    /// Answers a request: writes the body of the reply to `body`, which is empty. If that panics, which is
-    /// reported, the reply is `EIO`.
+    /// Answers a request: writes the body of the reply to `body`, which must be empty. If this panics, the
+    /// panic is reported, and the reply is `EIO`.
     pub(super) fn answer(
         &self,
         request: &Request<'_>,
@@ -237,8 +238,8 @@ impl Requests {
         }
     }
 
-    /// Returns whether a write must read a page first: the page is not cached, and the write leaves a part of
-    /// it unchanged.
+    /// Returns whether a write must read a page first: the page is in the file and not cached, and the write
+    /// leaves a part of the page unchanged.
     fn reads_for_write(&self, node: NodeId, write: &WriteIn, data: &[u8]) -> bool {
         let start_bytes = write.offset_bytes;
         let end_bytes = start_bytes.saturating_add(data.len() as u64);
@@ -430,7 +431,7 @@ impl Requests {
             ioctl.out_bytes,
         )?;
         if ioctl::changes_file(ioctl.number) {
-            // This precedes the reply: until then, the request keeps the node in use.
+            // The notification precedes the reply: the request keeps the node in use until the reply.
             self.connection.invalidate_attributes(node);
         }
         body.add_structure(&IoctlOut::default())?;
@@ -602,14 +603,14 @@ mod tests {
     use std::collections::BTreeSet;
     use zerocopy::{FromBytes, IntoBytes};
 
-    /// The number of files, enough for many blocks of a directory and of inodes.
+    /// The number of files: enough for many directory blocks and inode blocks.
     const FILES: usize = 2000;
 
     fn name_of(file: usize) -> String {
         format!("{file:0>200}")
     }
 
-    /// Opens an image with the `FILES` files in its root, and returns the handler of its requests. Only the
+    /// Opens an image with [`FILES`] files in its root, and returns the handler of its requests. Only the
     /// metadata that opening reads is in memory.
     fn requests(image: &std::path::Path) -> (Arc<Volume>, Requests) {
         let mut options = OpenOptions::default();
@@ -646,8 +647,8 @@ mod tests {
         Request::parse(header, argument).unwrap()
     }
 
-    /// Answers a request where it must not wait, then, if it would wait, where it may. Returns the body, and
-    /// whether it would wait.
+    /// Answers a request without waiting. If it would wait, answers it again with waiting allowed. Returns
+    /// the body, and whether the request would wait.
     fn answer(requests: &Requests, request: &Request<'_>) -> (Vec<u8>, bool) {
         let mut memory = vec![0; 1 << 20];
         let mut body = Body::new(&mut memory);
@@ -726,7 +727,7 @@ mod tests {
             assert_eq!((again, waits), (names, 0), "everything is in memory now");
 
             if opcode == opcode::READDIRPLUS {
-                // The first listing and the second one, and nothing else, count for each file.
+                // Each of the two listings has counted one lookup of this file, and nothing else has.
                 let name = &*name_of(7).into_bytes();
                 let entry = requests.operations.lookup(NodeId::ROOT, name).unwrap();
                 let node = entry.unwrap().node;

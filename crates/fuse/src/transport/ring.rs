@@ -1,18 +1,19 @@
 //! A ring (`io_uring`) through which the kernel passes requests, and the scheduling policy of threads: the only
 //! module of this crate with unsafe code.
 //!
-//! Model: a ring has entries. An entry is memory for one request and its reply. The server gives an entry to the
-//! kernel, which returns it with a request; the server writes the reply into it and gives it back. One system
-//! call gives back all entries with replies and waits for requests. Entries belong to queues, of which the kernel
-//! has one for each processor.
+//! Model: a ring has entries. An entry is memory for one request and its reply. The server gives an entry to
+//! the kernel, which returns it with a request; the server writes the reply into it and gives it back. One
+//! system call gives back all entries with replies and waits for requests. Each entry belongs to a queue. The
+//! kernel has one queue for each processor.
 //!
 //! Invariants:
-//! 1. The kernel knows the address of an entry's memory from its registration on. The memory does not move and
-//!    is not freed while the entry is in `in_kernel`. The kernel does not access it otherwise: between the
-//!    completion of a command and the next command for the entry, it belongs to the server.
-//! 2. An entry is in `in_kernel` from before the submission of its command until the completion of this command.
-//!    A ring that is dropped earlier leaks these entries.
-//! 3. At most one command for each entry is in the submission queue, and one for the wake-up event, so the queue
+//! 1. The kernel stores the address of an entry's memory when the entry is registered. The memory does not
+//!    move and is not freed while the entry is in `in_kernel`. The kernel accesses the memory only during
+//!    that time: between the completion of a command and the next command for the entry, the memory belongs
+//!    to the server.
+//! 2. An entry is in `in_kernel` from before the submission of its command until the completion of this
+//!    command. A ring that is dropped while entries are in `in_kernel` leaks them.
+//! 3. The submission queue contains at most one command for each entry and one for the wake-up event, so it
 //!    has room for all.
 //!
 //! Source: `Documentation/filesystems/fuse/fuse-io-uring.rst`.
@@ -39,28 +40,28 @@ const HEADER_BYTES: usize = 4096;
 const ALIGN_BYTES: usize = 4096;
 /// The key of the command that waits for the wake-up event.
 const WAKE_KEY: u64 = u64::MAX;
-/// The offset of the field `len` in a submission, in units of 4 bytes. The crate `io_uring` cannot set this field
-/// of a command.
+/// The offset of the field `len` in a submission, in units of 4 bytes. The crate `io_uring` has no function
+/// that sets this field of a command.
 const LEN_FIELD: usize = 6;
 
-/// A ring. One thread uses it.
+/// A ring, used by one thread.
 pub(super) struct Ring {
     uring: IoUring<squeue::Entry128, cqueue::Entry>,
     connection: Arc<Connection>,
     in_kernel: Vec<Option<Entry>>,
-    /// The memory of each entry, in the form in which its registration passes it.
+    /// The header and the data memory of each entry, as its registration passes them to the kernel.
     parts: Vec<[libc::iovec; 2]>,
-    /// The entries that the kernel has not taken back for good.
+    /// The number of entries that are still in use. The kernel drops entries when the connection has ended.
     live: usize,
     waker: Waker,
     waits_for_waker: bool,
 }
 
-/// Ends a wait of [`Ring::wait`], from any thread.
+/// Wakes the thread that waits in [`Ring::wait`]. Any thread may use it.
 #[derive(Clone, Debug)]
 pub(super) struct Waker(Arc<OwnedFd>);
 
-/// An entry that the server has: a request, and memory for the reply.
+/// An entry: memory for a request and its reply.
 #[derive(Debug)]
 pub(super) struct Entry {
     index: usize,
@@ -71,7 +72,7 @@ pub(super) struct Entry {
 
 impl Waker {
     pub(super) fn wake(&self) {
-        // This can fail only if the event is set already.
+        // This can fail only if the event is already set.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
@@ -86,7 +87,7 @@ impl Entry {
         }
     }
 
-    /// Returns the header of the request, and the memory for names and data, of which the request uses the start.
+    /// Returns the header, and the memory for names and data. A request uses the start of this memory.
     pub(super) fn parts(&mut self) -> (&mut RingHeader, &mut [u8]) {
         let (header, data) = self.memory.split_at_mut(HEADER_BYTES);
         let (header, _) =
@@ -94,7 +95,7 @@ impl Entry {
         (header, data)
     }
 
-    /// Sets the reply to the request `unique`: the first `len` bytes of the data, or an error.
+    /// Sets the reply to the request `unique`. `answer` is the number of bytes of data, or an error.
     pub(super) fn set_reply(&mut self, unique: u64, answer: Result<usize, Errno>) {
         let (error, len) = match answer {
             Ok(len) => (0, len),
@@ -113,8 +114,8 @@ impl Entry {
 }
 
 impl Ring {
-    /// Creates a ring with an entry for each element of `queues`, which is the number of its queue. The kernel
-    /// gets the entries with the first [`Ring::wait`].
+    /// Creates a ring with an entry for each element of `queues`. The element is the number of the entry's
+    /// queue. The first [`Ring::wait`] passes the entries to the kernel.
     ///
     /// # Errors
     /// The kernel has no `io_uring`, or does not allow it, or a limit is reached.
@@ -149,12 +150,12 @@ impl Ring {
         self.waker.clone()
     }
 
-    /// Returns whether the connection has ended and the server has no entry left.
+    /// Returns whether the connection has ended and no entry is in use.
     pub(super) fn is_ended(&self) -> bool {
         self.live == 0
     }
 
-    /// Gives an entry to the kernel, with the reply that it has. The next [`Ring::wait`] submits it.
+    /// Gives an entry to the kernel, with its reply if it has one. The next [`Ring::wait`] submits the entry.
     pub(super) fn give(&mut self, mut entry: Entry) {
         let (header, _) = entry.parts();
         let command = RingCommand {
@@ -183,14 +184,14 @@ impl Ring {
     }
 
     fn submit(&mut self, submission: &squeue::Entry128) {
-        // SAFETY: the pointers of the submission are to `parts`, which is not changed after `new` and never
-        // freed, and to the memory of an entry in `in_kernel`.
+        // SAFETY: the submission points to an element of `parts`, which is never moved, changed or freed, and
+        // which points to the memory of an entry in `in_kernel`.
         let submitted = unsafe { self.uring.submission().push(submission) };
         submitted.expect("by invariant 3 the submission queue has room");
     }
 
-    /// Submits what was given, waits until an entry has a request or the ring is woken, and appends the entries
-    /// with requests to `received`.
+    /// Submits the given entries, waits until an entry has a request or the ring is woken, and appends the
+    /// entries with requests to `received`.
     ///
     /// # Errors
     /// The kernel refuses to wait, or refuses an entry although the connection has not ended.
@@ -218,7 +219,7 @@ impl Ring {
         while let Some((key, result)) = self.next_completion() {
             if key == WAKE_KEY {
                 self.waits_for_waker = false;
-                // A failure leaves the event set: the next wait ends at once.
+                // If the read fails, the event remains set, and the next wait ends at once.
                 let _ = rustix::io::read(&self.waker.0, &mut [0; 8]);
                 continue;
             }
@@ -235,7 +236,7 @@ impl Ring {
             }
             match Errno::from_raw_os_error(-result) {
                 Errno::AGAIN | Errno::INTR => self.give(entry),
-                // The connection has ended, and the kernel does not know the entry any more.
+                // The connection has ended, and the kernel has dropped the entry.
                 Errno::NOTCONN
                 | Errno::CONNABORTED
                 | Errno::NODEV
@@ -253,7 +254,8 @@ impl Ring {
     }
 }
 
-/// Gives a thread the scheduling policy `SCHED_IDLE`, or the normal one. Threads that it starts get the normal one.
+/// Gives a thread the scheduling policy `SCHED_IDLE`, or the normal one. Threads that this thread starts get
+/// the normal one.
 pub(super) fn set_idle_policy(thread: Pid, is_idle: bool) -> Result<(), Errno> {
     let policy = if is_idle {
         libc::SCHED_IDLE | libc::SCHED_RESET_ON_FORK
@@ -292,7 +294,7 @@ fn with_len(mut submission: squeue::Entry128, len: u32) -> squeue::Entry128 {
     submission
 }
 
-// SAFETY: the pointers in `parts` are to memory of the entries, which any thread may use.
+// SAFETY: the pointers in `parts` point to the memory of the entries, which any thread may use.
 unsafe impl Send for Ring {}
 
 impl Drop for Ring {

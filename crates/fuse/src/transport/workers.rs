@@ -1,4 +1,4 @@
-//! Threads for requests that wait for the device: reads that are not answered from memory, and syncs.
+//! Threads for requests that wait for the device, such as reads that are not answered from memory, and syncs.
 //!
 //! Such a request is passed to a worker, so that the thread that received it can receive the next one. If
 //! no idle worker is left, a new one starts, up to a maximum. A worker that is idle for [`IDLE_TIME`] ends.
@@ -54,7 +54,7 @@ impl Workers {
         }
     }
 
-    /// Passes `job` to a worker. If there are no workers and none can be started, does it on this thread.
+    /// Passes `job` to a worker. If there are no workers and none can be started, runs it on this thread.
     pub(super) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.state.lock();
         state.waiting.push_back(Box::new(job));
@@ -80,7 +80,7 @@ impl Workers {
             tracing::debug!(%error, "cannot start a worker");
             let mut state = self.shared.state.lock();
             state.threads -= 1;
-            // Without workers, this thread answers everything that waits.
+            // Without workers, this thread answers all waiting requests.
             while state.threads == 0
                 && let Some(job) = state.waiting.pop_front()
             {
@@ -94,13 +94,13 @@ impl Shared {
     /// Answers requests until this worker must end.
     fn work(&self) {
         while let Some(job) = self.next() {
-            // A panic was reported.
+            // A panic has already been reported.
             let _ = catch_unwind(AssertUnwindSafe(job));
         }
     }
 
     /// Waits for the next request. Returns `None` if the session has ended, or if no request arrives for
-    /// [`IDLE_TIME`]. Then the worker is not counted any more.
+    /// [`IDLE_TIME`]. The worker is then no longer counted.
     fn next(&self) -> Option<Job> {
         let mut state = self.state.lock();
         loop {
