@@ -56,7 +56,7 @@ impl DirectDevice {
     /// Opens the file or block device at `path` for reading.
     ///
     /// # Errors
-    /// As [`FileDevice::open`]; also [`Error::Open`](crate::Error::Open) if the file system does not support
+    /// As [`FileDevice::open`]; also [`Error::Open`] if the file system does not support
     /// direct I/O.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
         Ok(Self {
