@@ -41,9 +41,9 @@ pub(crate) struct Request<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation<'a> {
     Lookup(&'a [u8]),
-    /// The kernel forgets lookups of the node. There is no reply.
+    /// Subtracts from the lookup count of the node. The request has no reply.
     Forget(ForgetIn),
-    /// The kernel forgets lookups of several nodes. There is no reply.
+    /// Subtracts from the lookup counts of several nodes. The request has no reply.
     BatchForget(ForgetList<'a>),
     GetAttr,
     Statx,
