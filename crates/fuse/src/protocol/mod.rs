@@ -15,4 +15,4 @@ mod reply;
 mod request;
 
 pub(crate) use reply::{Body, type_bits};
-pub(crate) use request::{Header, Operation, Request};
+pub(crate) use request::{Header, Malformed, Operation, Request};

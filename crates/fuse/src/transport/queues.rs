@@ -19,7 +19,6 @@ use super::workers::Workers;
 use crate::protocol::handshake::DATA_BYTES;
 use crate::protocol::{Body, Header, Request};
 use parking_lot::Mutex;
-use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::RefCell;
 use std::fs;
@@ -181,48 +180,32 @@ fn answer(requests: &Requests, entry: &mut Entry, waiting: Waiting) -> bool {
         unreachable!("the array has the size of the header");
     };
     let structure = &ring_header.structure;
-    let (unique, answer) = if header.wants_data() {
+    let (outcome, len) = if header.wants_data() {
         // The request has no data, so the reply can use the entry's memory for data.
         let mut body = Body::new(data);
-        let outcome = outcome(requests, header, (structure, &[]), waiting, &mut body);
-        (header.unique, (outcome, body.len()))
+        let request = Request::parse_split(header, structure, &[]);
+        let outcome = requests.answer(&header, request, waiting, &mut body);
+        (outcome, body.len())
     } else {
         let data_bytes = ring_header.data_bytes as usize;
         REPLY.with_borrow_mut(|memory| {
             memory.resize(REPLY_BYTES, 0);
             let mut body = Body::new(memory);
-            let request = data.get(..data_bytes).unwrap_or_default();
-            let outcome = outcome(requests, header, (structure, request), waiting, &mut body);
+            let names_and_data = data.get(..data_bytes).unwrap_or_default();
+            let request = Request::parse_split(header, structure, names_and_data);
+            let outcome = requests.answer(&header, request, waiting, &mut body);
             let len = body.len();
             data[..len].copy_from_slice(&memory[..len]);
-            (header.unique, (outcome, len))
+            (outcome, len)
         })
     };
-    let (outcome, len) = answer;
     let answer = match outcome {
         Outcome::Reply(answer) => answer.map(|()| len),
         Outcome::NoReply => Ok(0),
         Outcome::WouldWait => return false,
     };
-    entry.set_reply(unique, answer);
+    entry.set_reply(header.unique, answer);
     true
-}
-
-/// Parses and answers a request, which consists of a structure and data.
-fn outcome(
-    requests: &Requests,
-    header: Header,
-    (structure, data): (&[u8], &[u8]),
-    waiting: Waiting,
-    body: &mut Body<'_>,
-) -> Outcome {
-    match Request::parse_split(header, structure, data) {
-        Ok(request) => requests.answer(&request, waiting, body),
-        Err(error) => {
-            tracing::warn!("operation {}: {error}", header.opcode);
-            Outcome::Reply(Err(Errno::INVAL))
-        }
-    }
 }
 
 /// Returns the number of the kernel's queues, which is the number of processors that the machine can have.

@@ -10,7 +10,6 @@ use super::workers::Workers;
 use crate::protocol::handshake::DATA_BYTES;
 use crate::protocol::{Body, Header, Request};
 use larder_block::AlignedBytes;
-use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
@@ -45,32 +44,24 @@ impl Receivers {
         while let Some(len) = connection.receive(&mut memory)? {
             let (header, argument) = Header::parse(&memory[..len])
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-            match Request::parse(header, argument) {
-                Ok(request) => self.answer(connection, &request, argument),
-                Err(error) => {
-                    tracing::warn!("operation {}: {error}", header.opcode);
-                    connection.reply(header.unique, Err(Errno::INVAL));
-                }
-            }
+            self.answer(connection, header, argument);
         }
         Ok(())
     }
 
-    fn answer(&self, connection: &Arc<Connection>, request: &Request<'_>, argument: &[u8]) {
+    fn answer(&self, connection: &Arc<Connection>, header: Header, argument: &[u8]) {
         let _handling = self.parking.as_ref().map(Parking::begin);
         let waiting = if self.workers.is_some() {
             Waiting::Refused
         } else {
             Waiting::Allowed
         };
-        let is_answered = answer(&self.requests, connection, request, waiting);
+        let is_answered = answer(&self.requests, connection, header, argument, waiting);
         if let (false, Some(workers)) = (is_answered, &self.workers) {
             let (requests, connection) = (Arc::clone(&self.requests), Arc::clone(connection));
-            let (header, argument) = (request.header, argument.to_vec());
+            let argument = argument.to_vec();
             workers.run(move || {
-                if let Ok(request) = Request::parse(header, &argument) {
-                    answer(&requests, &connection, &request, Waiting::Allowed);
-                }
+                answer(&requests, &connection, header, &argument, Waiting::Allowed);
             });
         }
     }
@@ -81,16 +72,18 @@ impl Receivers {
 fn answer(
     requests: &Requests,
     connection: &Connection,
-    request: &Request<'_>,
+    header: Header,
+    argument: &[u8],
     waiting: Waiting,
 ) -> bool {
     REPLY.with_borrow_mut(|memory| {
         let mut body = Body::new(memory);
-        let outcome = requests.answer(request, waiting, &mut body);
+        let request = Request::parse(header, argument);
+        let outcome = requests.answer(&header, request, waiting, &mut body);
         let len = body.len();
         match outcome {
             Outcome::Reply(answer) => {
-                connection.reply(request.header.unique, answer.map(|()| &memory[..len]));
+                connection.reply(header.unique, answer.map(|()| &memory[..len]));
             }
             Outcome::NoReply => {}
             Outcome::WouldWait => return false,

@@ -25,7 +25,7 @@ use crate::protocol::abi::{
     LseekIn, LseekOut, OpenOut, ReadIn, StatfsOut, WriteIn, WriteOut,
 };
 use crate::protocol::handshake::Agreement;
-use crate::protocol::{Body, Header, Operation, Request};
+use crate::protocol::{Body, Header, Malformed, Operation, Request};
 use larder::{FileKind, Make, MemoryOnly, Metadata, NewFile};
 use rustix::io::Errno;
 use std::ops::ControlFlow;
@@ -124,16 +124,23 @@ impl Requests {
         self.operations.forget_all();
     }
 
-    /// Answers a request: writes the body of the reply to `body`, which must be empty. If this panics, the
-    /// panic is reported, and the reply is `EIO`.
+    /// Answers a parsed request: writes the body of the reply to `body`, which must be empty. If the request is
+    /// malformed, the reply is `EINVAL`. If this panics, the panic is reported, and the reply is `EIO`.
     pub(super) fn answer(
         &self,
-        request: &Request<'_>,
+        header: &Header,
+        request: Result<Request<'_>, Malformed>,
         waiting: Waiting,
         body: &mut Body<'_>,
     ) -> Outcome {
-        catch_unwind(AssertUnwindSafe(|| self.outcome(request, waiting, body)))
-            .unwrap_or(Outcome::Reply(Err(Errno::IO)))
+        match request {
+            Ok(request) => catch_unwind(AssertUnwindSafe(|| self.outcome(&request, waiting, body)))
+                .unwrap_or(Outcome::Reply(Err(Errno::IO))),
+            Err(error) => {
+                tracing::warn!("operation {}: {error}", header.opcode);
+                Outcome::Reply(Err(Errno::INVAL))
+            }
+        }
     }
 
     fn outcome(&self, request: &Request<'_>, waiting: Waiting, body: &mut Body<'_>) -> Outcome {
@@ -652,11 +659,12 @@ mod tests {
     fn answer(requests: &Requests, request: &Request<'_>) -> (Vec<u8>, bool) {
         let mut memory = vec![0; 1 << 20];
         let mut body = Body::new(&mut memory);
-        let mut outcome = requests.answer(request, Waiting::Refused, &mut body);
+        let mut outcome =
+            requests.answer(&request.header, Ok(*request), Waiting::Refused, &mut body);
         let would_wait = outcome == Outcome::WouldWait;
         if would_wait {
             assert_eq!(body.len(), 0);
-            outcome = requests.answer(request, Waiting::Allowed, &mut body);
+            outcome = requests.answer(&request.header, Ok(*request), Waiting::Allowed, &mut body);
         }
         assert_eq!(outcome, Outcome::Reply(Ok(())));
         let len = body.len();
