@@ -305,6 +305,8 @@ fn server_ends_when_the_system_unmounts() {
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     let mut server = serve(&fixture, &mountpoint.0, "ro");
+    // A server whose mount ends before it is served fails.
+    assert!(mountpoint.0.join("hello").exists());
     wait_until("an unmount", || {
         rustix::mount::unmount(&mountpoint.0, rustix::mount::UnmountFlags::empty()).is_ok()
     });
