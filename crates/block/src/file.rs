@@ -12,7 +12,7 @@
 
 use crate::calls::{FileCalls, write_error};
 use crate::engine::{Calls, Engine};
-use crate::lock::{self, Access};
+use crate::lock::{Access, Lock};
 use crate::loops;
 use crate::retry::retry;
 use crate::{
@@ -34,6 +34,8 @@ pub struct FileDevice {
     engine: Engine<FileCalls>,
     access: Access,
     size_bytes: u64,
+    /// The lock, which ends after the requests of `engine`. It is `None` if another device has it.
+    lock: Option<Lock>,
 }
 
 /// The part of a file that is the device: an image may be stored inside a larger file.
@@ -82,7 +84,8 @@ impl FileDevice {
             }
             _ => u64::try_from(stat.st_size).unwrap_or(0),
         };
-        lock::take(&file, path, access)?;
+        let file = Arc::new(file);
+        let lock = Lock::take(&file, path, access)?;
         if access == Access::Write
             && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && let Some(device) = loops::attached_to(&stat)
@@ -97,32 +100,35 @@ impl FileDevice {
             None => file_bytes.saturating_sub(range.offset_bytes),
         };
         check_range(file_bytes, range.offset_bytes, size_bytes)?;
-        Ok(Self::new(
-            file,
+        let has_page_cache = !more.contains(OFlags::DIRECT);
+        let mut device = Self::new(
+            &file,
             access,
             range.offset_bytes,
             size_bytes,
-            !more.contains(OFlags::DIRECT),
-        ))
+            has_page_cache,
+        );
+        device.lock = Some(lock);
+        Ok(device)
     }
 
     fn new(
-        file: OwnedFd,
+        file: &Arc<OwnedFd>,
         access: Access,
         start_bytes: u64,
         size_bytes: u64,
         has_page_cache: bool,
     ) -> Self {
-        let fd = Arc::new(file);
         let calls = Arc::new(FileCalls {
-            fd: Arc::clone(&fd),
+            fd: Arc::clone(file),
             start_bytes,
         });
         Self {
-            engine: Engine::new(Arc::clone(&calls), &fd, has_page_cache, None),
+            engine: Engine::new(Arc::clone(&calls), file, has_page_cache, None),
             calls,
             access,
             size_bytes,
+            lock: None,
         }
     }
 
@@ -140,9 +146,9 @@ impl FileDevice {
     pub(crate) fn reopen_buffered(&self) -> Result<Self> {
         let path = format!("/proc/self/fd/{}", self.calls.fd.as_raw_fd());
         let (file, _) = open_file(Path::new(&path), self.access, OFlags::empty())?;
-        let start_bytes = self.calls.start_bytes;
+        let (file, start_bytes) = (Arc::new(file), self.calls.start_bytes);
         Ok(Self::new(
-            file,
+            &file,
             self.access,
             start_bytes,
             self.size_bytes,
@@ -509,11 +515,23 @@ mod tests {
     }
 
     #[test]
+    fn lock_ends_with_the_device_although_a_child_process_shares_the_file() {
+        let file = file(10);
+        let open = || FileDevice::open_writable(file.path(), FileRange::default());
+        let device = open().unwrap();
+        // As after fork(2), another descriptor refers to the same open file.
+        let shared = device.calls.fd.try_clone().unwrap();
+        drop(device);
+        open().unwrap();
+        drop(shared);
+    }
+
+    #[test]
     fn failed_write_of_host_is_a_write_error() {
         let Ok(full) = File::options().write(true).open("/dev/full") else {
             return eprintln!("skipped: no /dev/full");
         };
-        let device = FileDevice::new(full.into(), Access::Write, 0, 1 << 20, true);
+        let device = FileDevice::new(&Arc::new(full.into()), Access::Write, 0, 1 << 20, true);
         let error = device.write_at(&[1; 512], 4096).unwrap_err();
         let Error::Write {
             offset_bytes: 4096,

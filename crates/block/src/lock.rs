@@ -1,8 +1,8 @@
 //! Locks on images, which prevent one process from changing an image while another uses it.
 //!
 //! Model: flock(2) on the image: shared for reading, exclusive for writing. The lock ends with the
-//! process, however the process ends. It is advisory: losetup, the kernel's mount and e2fsck ignore
-//! it.
+//! device or with the process, however the process ends. It is advisory: losetup, the kernel's mount
+//! and e2fsck ignore it.
 
 use crate::retry::retry;
 use crate::{Error, Result};
@@ -12,6 +12,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The kind of access for which an image is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,22 +33,38 @@ pub struct LockHolder {
     pub name: String,
 }
 
-/// Locks `file` for as long as it is open.
-pub(crate) fn take(file: &OwnedFd, path: &Path, access: Access) -> Result<()> {
-    let operation = match access {
-        Access::Read => FlockOperation::NonBlockingLockShared,
-        Access::Write => FlockOperation::NonBlockingLockExclusive,
-    };
-    match retry(|| rustix::fs::flock(file, operation)) {
-        Err(Errno::WOULDBLOCK) => Err(Error::Locked {
-            path: path.to_owned(),
-        }),
-        // Some network and user-space file systems do not support locks.
-        Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
-        Err(errno) => Err(Error::Open {
-            path: path.to_owned(),
-            source: errno.into(),
-        }),
+/// A locked file. Dropping this unlocks it.
+///
+/// Closing the file would not be enough: a child process that was just started shares the open file, and the
+/// lock, until it executes its program.
+#[derive(Debug)]
+pub(crate) struct Lock(Arc<OwnedFd>);
+
+impl Lock {
+    /// Locks `file`.
+    pub(crate) fn take(file: &Arc<OwnedFd>, path: &Path, access: Access) -> Result<Self> {
+        let operation = match access {
+            Access::Read => FlockOperation::NonBlockingLockShared,
+            Access::Write => FlockOperation::NonBlockingLockExclusive,
+        };
+        match retry(|| rustix::fs::flock(file, operation)) {
+            Err(Errno::WOULDBLOCK) => Err(Error::Locked {
+                path: path.to_owned(),
+            }),
+            // Some network and user-space file systems do not support locks.
+            Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => Ok(Self(Arc::clone(file))),
+            Err(errno) => Err(Error::Open {
+                path: path.to_owned(),
+                source: errno.into(),
+            }),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The file may be on a file system without locks.
+        let _ = retry(|| rustix::fs::flock(&self.0, FlockOperation::Unlock));
     }
 }
 
@@ -120,9 +137,6 @@ mod tests {
             assert_eq!(holder.pid, std::process::id());
         }
         drop(device);
-        // A process that another test has just started holds the lock until it executes its program.
-        while lock_holder(file.path()).is_some() {
-            std::thread::yield_now();
-        }
+        assert_eq!(lock_holder(file.path()), None);
     }
 }
