@@ -89,8 +89,8 @@ wins. If a flag contradicts a mount option, the flag wins.
         same as the flags with these names; for example, cache_size=
         is the same as --cache-size
   noload, norecovery
-        same as --noload: ignore the journal, even if it needs
-        recovery, and mount read-only, even if rw is given
+        same as --noload: the journal is ignored, even if it needs
+        recovery, and the mount is read-only, even with rw
   ro, rw
         ro: mount read-only (several mounts can share the image);
         rw: mount read-write (requires exclusive access)
@@ -114,20 +114,20 @@ wins. If a flag contradicts a mount option, the flag wins.
         are lost; panic: same as abort [default: as set in the
         superblock]
   mbcache=old|lru|list-lru|referenced|clock|off
-        implementation of the cache that finds files with equal
-        extended attributes, so that the files share a block
+        implementation of the cache of shared attribute blocks: files
+        with equal extended attributes share one block
         [default: referenced]; no effect on read-only mounts
           old         as in Linux before J. Kara's rewrite of 2016:
                       two indexes, one lock
           lru         the rewrite with one LRU list
           list-lru    the rewrite with an LRU list for each processor
           referenced  the rewrite with a referenced bit, as in Linux
-          clock       larder's own: no list, lock-free lookups
+          clock       larder's own: no list, lookups without locks
           off         no cache: new attribute blocks are not shared
   no_mbcache, nombcache
         same as mbcache=off
   tables=BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=eager]
-        hash functions and sizes of the cache tables: see below
+        hash functions and sizes of the caches' hash tables: see below
   sync, dirsync, async
         sync: a system call returns when its change is durable;
         dirsync: same as sync; async: a change is durable after the
@@ -140,9 +140,9 @@ wins. If a flag contradicts a mount option, the flag wins.
         skip permission checks: every user with access to the mount
         can do everything
   suid, nosuid, dev, nodev
-        suid: honour set-id bits; nosuid: ignore them; dev: honour
-        device files; nodev: ignore them; only root can use suid and
-        dev [default: nosuid,nodev, but suid,dev if root mounts with
+        suid, nosuid: honour or ignore set-id bits; dev, nodev:
+        honour or ignore device files; only root can use suid and dev
+        [default: nosuid,nodev, but suid,dev if root mounts with
         mount(8)]
   exec, noexec
         noexec: do not run programs from the mount [default: exec]
@@ -151,9 +151,9 @@ wins. If a flag contradicts a mount option, the flag wins.
   defaults, noauto, user, nofail, _netdev, x-*, noatime, ...
         accepted because mount(8) and fstab(5) use them; no effect
 
-Tables (-o tables=): a base, optionally followed by changes to it, joined by +.
-The bases A to D are the tables of kernels A to D in C. Lever,
-\"Linux Kernel Hash Table Behavior\" (2000).
+Tables (-o tables=): the value is a base, optionally followed by changes to
+the base. The parts are joined by +. The bases A to D are the tables of kernels
+A to D in C. Lever, \"Linux Kernel Hash Table Behavior\" (2000).
   BASE   tables to start from [default: larder]
     larder     larder's own functions, in tables sized for
                --cache-size; only these functions resist file names
@@ -168,13 +168,14 @@ The bases A to D are the tables of kernels A to D in C. Lever,
     D          as A, but with page-offset/13
   +CACHE=FUNCTION[/SIZE]   a different table for one cache
     CACHE      page, buffer, dentry or inode
-    FUNCTION   a function from the output of 'larder lab list', with
-               or without the cache's name (mult for page-mult);
-               larder, which is larder's own function; or, for pages
-               only, rbtree, which is a red-black tree for each inode
-               and has no SIZE
-    SIZE       a number N, at most 24, for 2^N buckets, or a RULE
-               [default: the size in BASE]
+    FUNCTION   one of the following:
+               - a function that 'larder lab list' prints, with or
+                 without the name of the cache (mult for page-mult)
+               - larder: larder's own function
+               - rbtree, for pages only: a red-black tree for each
+                 inode, without SIZE
+    SIZE       a number N, at most 24, for 2^N buckets, or a RULE of
+               sizes= [default: the size in BASE]
   +sizes=RULE              sizes of all tables
     larder     about one bucket for each object that fits in memory;
                for buffers, one bucket for 4 to 8 frames (a frame is
@@ -188,8 +189,8 @@ The bases A to D are the tables of kernels A to D in C. Lever,
                one bucket per 4 KiB each
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
-    normal     after pages, if evicting a quarter of the pages freed
-               too little memory
+    normal     after pages and buffers: only if a scan of a quarter
+               of them freed too little memory
     eager      before all other objects
 
 Examples:

@@ -15,8 +15,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// Options of mount(8), fstab(5) and libfuse that are accepted and have no effect. Some concern access
-/// times, which reads never change. Others request what larder does anyway, or are handled by other
-/// programs. The rest are hints that larder may ignore.
+/// times, which reads never change. Others request the normal behaviour of larder, or are handled by
+/// mount(8) and similar programs. The rest are hints that larder may ignore.
 const IGNORED: &[&str] = &[
     "defaults",
     "auto",
@@ -78,14 +78,14 @@ const VALUED: &[&str] = &[
     "tables",
 ];
 
-/// The note for `nobarrier` and `barrier=0`, which would weaken the guarantees of a sync for speed.
+/// The note for `nobarrier` and `barrier=0`. In the kernel, these options make syncs faster but less safe.
 const NO_BARRIER: &str =
     "nobarrier and barrier=0 have no effect: synced data is always flushed to the device";
 
 /// The maximum time between two commits, in seconds.
 const MAX_COMMIT_SECONDS: u32 = 24 * 3600;
 
-/// The prefixes of options with a value that are accepted and have no effect.
+/// Options that begin with one of these prefixes are accepted, and have no effect.
 const IGNORED_PREFIXES: &[&str] = &[
     "x-",
     "X-",
@@ -140,8 +140,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Sets the options that follow from other options. A mount is read-only with `ro`, and with `noload`,
-    /// because a journal that is ignored cannot protect writes.
+    /// Sets the options that follow from other options. `ro` makes the mount read-only. So does `noload`,
+    /// because a mount that ignores the journal must not write.
     fn resolve_dependent(&mut self) {
         let read_write = self.access != Some(Access::Read) && !self.volume.noload;
         self.volume.read_write = read_write;
@@ -268,8 +268,8 @@ pub(crate) fn is_among(option: &str, names: &[&str], prefixes: &[&str]) -> bool 
     names.contains(&option) || prefixes.iter().any(|prefix| option.starts_with(prefix))
 }
 
-/// Splits a list of options at commas. A backslash makes the following character a part of the
-/// option.
+/// Splits a list of options at commas. A backslash escapes the following character, such as a comma
+/// that is part of an option.
 fn split(list: &OsStr) -> Vec<OsString> {
     let mut options = vec![Vec::new()];
     let mut bytes = list.as_bytes().iter().copied();
@@ -335,8 +335,8 @@ fn data_mode(value: &OsStr) -> Result<DataMode> {
     }
 }
 
-/// Parses the value of `errors=`. The value `panic`, with which the kernel stops the machine, is treated as
-/// `abort`.
+/// Parses the value of `errors=`. The value `panic`, which stops the machine on a mount of the kernel, is
+/// treated as `abort`.
 fn errors_mode(value: &OsStr) -> Result<ErrorsMode> {
     match value.to_str() {
         Some("continue") => Ok(ErrorsMode::Continue),
@@ -382,15 +382,15 @@ fn unknown(option: &OsStr) -> Failure {
     ))
 }
 
-/// Checks the subtype, and returns `None` if it is empty. The subtype becomes a part of the type that the
-/// kernel lists for the mount. Blanks and dots are rejected, because they would confuse programs that parse
-/// this list.
+/// Checks the subtype, and returns `None` if it is empty. The kernel lists the mount with the type
+/// `fuse.SUBTYPE`. Blanks and dots are rejected, because they would confuse programs that parse the list of
+/// mounts.
 fn checked_subtype(subtype: &str) -> Result<Option<String>> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     match subtype {
         "" => Ok(None),
         name if name.chars().all(is_plain) => Ok(Some(name.to_owned())),
-        _ => Err(bad_value("subtype", "only letters, digits, - and _")),
+        _ => Err(bad_value("subtype", "letters, digits, - and _ only")),
     }
 }
 
