@@ -20,22 +20,23 @@ use std::process::ExitCode;
 /// Compare hash functions and table sizes by replaying a trace
 ///
 /// The command replays the trace in the hash tables of larder's caches, once with each combination of
-/// hash function and table size. For each cache, the command prints one row for each combination. A link
-/// is an entry of a hash chain that a lookup compares with its key, so a lookup that follows fewer links
-/// is faster. The columns are explained below.
+/// hash function and table size. For each cache, the command prints one row for each combination. The
+/// columns are explained below. A link is an entry of a hash chain that a lookup compares with its key.
+/// A lookup with fewer links is usually faster.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Columns:
   hit      mean links of a lookup that finds its object
   miss     mean links of a lookup that does not find its object
-  excess   mean links of a lookup, relative to keys that are distributed at random: +5% means 5%
-           more links, and a negative value means fewer links than random
+  excess   mean links of a lookup, compared with the mean that is expected for keys distributed at
+           random: +5% means 5% more links, and -5% means 5% fewer links
   longest  length of the longest chain
   p        probability that keys distributed at random give chains at least as uneven as these
+           (a chi-square test)
   ns       time of a lookup on one processor, in nanoseconds: the median of seven runs, with the
-           median absolute deviation. An asterisk marks the rows that are statistically tied for
-           fastest: no other row is faster by more than 3% of this row's time plus 4.5 times the
-           combined deviation of both rows.
+           median absolute deviation. An asterisk marks the fastest rows: no other row is faster
+           than these by more than the noise. The noise is 3% of the slower time, plus 4.5 times the
+           combined deviation of both times.
 
 Values of --functions:
   NAME       a function that larder lab list prints. A full name (page-mult) selects the function
@@ -43,20 +44,21 @@ Values of --functions:
              the function that was designed for it (page-mult, inode-mult).
   larder     the function that a mount uses by default
   rbtree     for pages only: red-black trees instead of a hash table; a link is then a tree node
-  published  the functions that were designed for one cache or some caches, as in Lever 2000; and rbtree
+  published  the functions that were designed for particular caches, as in Lever 2000; and rbtree
   today      larder, and the functions that were designed for all caches
-  all        published and today
+  all        the functions of both groups, published and today
 
 Values of --keys:
   sequential  consecutive numbers, such as inodes in the order of their creation
   strided     numbers 64 apart, such as the first blocks of file system structures
-  pages       pages of files of 1 to 10000 pages, with nearby inode numbers
+  pages       pages of files; each file has 1 to 10000 pages, and the inode numbers are nearby
   blocks      blocks of one device, in runs of 1 to 1000 with gaps between the runs
-  names       names in directories of 1 to 1000 names, with uniformly distributed hashes
+  names       names in directories; each directory has 1 to 1000 names, and the hashes of the names
+              are uniformly distributed
 
-Objects are inserted and removed as recorded. If the trace has only lookups, or if --memory or
---objects is given, each lookup that misses inserts an object. If the cache is full, an object that
-has not been used since the clock hand last passed it is evicted.
+The command inserts and removes objects as the trace recorded it. If the trace has only lookups, or
+if --memory or --objects is given, each lookup that misses inserts an object instead. If the cache
+is then full, the clock algorithm selects an object to evict.
 
 Examples:
   larder lab hash --keys pages                         generated keys, without a trace
@@ -68,18 +70,20 @@ Examples:
 
 JSON:
   source            origin of the keys
-  losses            {events (missing from the trace), is_cut_short, reason}
+  losses            {events (number of missing events), is_cut_short (whether the end of the trace is
+                    missing), reason (why it is missing)}
   is_completed      true if insertions and removals were derived from the lookups; false if they
                     were taken from the trace
-  caches            [{cache, survey (properties of the trace alone), rows}]
+  caches            [{cache, survey (properties of the trace that do not depend on a hash function),
+                    rows}]
   caches[].rows     [{function, bits, lookups, hits, links_on_hits, links_on_misses (totals),
                     links {hit, miss, lookup} (means), objects, over_chance (excess, as a fraction),
                     longest_chain, empty_buckets, share_in_mean_chains (share of the objects that
-                    are in chains no longer than the mean; the mean is rounded up to a whole
-                    number), chi_square, degrees_of_freedom, p_value, lookup_ns, mad_ns (the
-                    median absolute deviation), lookups_s (per second), is_fastest, table_bytes}]
+                    are in chains no longer than the mean length, rounded up), chi_square,
+                    degrees_of_freedom, p_value, lookup_ns, mad_ns (the median absolute
+                    deviation), lookups_s (per second), is_fastest, table_bytes}]
   costs             cost of computing each hash function
-  uncounted         why misses of the processor's caches are not counted
+  uncounted         why the command does not count misses of the processor's caches
 Rows of rbtree do not have the keys from over_chance to p_value. Times that could not be measured
 are null.")]
 pub(crate) struct HashArgs {
@@ -128,7 +132,8 @@ pub(crate) struct KeysArgs {
     pub memory: Option<u64>,
     /// Limit each cache to N objects, or generate N keys
     ///
-    /// By default, 100000 keys are generated, and a trace is replayed without a limit.
+    /// With --trace, N is the limit; by default, there is no limit. With --keys, N is the number of
+    /// generated keys; the default is 100000.
     #[arg(long, value_name = "N", value_parser = count::within(1..=100_000_000_u32))]
     pub objects: Option<u32>,
 }

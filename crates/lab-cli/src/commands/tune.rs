@@ -11,25 +11,31 @@ use std::process::ExitCode;
 
 /// Recommend tables and an eviction rule for the caches of a mount
 ///
-/// The command replays the first half of the trace in tables of several sizes, with every hash function,
-/// and selects one table for each cache. The current table is the one that a mount uses by default. If
-/// it is statistically tied for fastest, the command selects it. Otherwise the command selects the
-/// smallest of the tied tables. To confirm the selection, the command then replays the second half of
-/// the trace in the selected table and in the current table.
+/// For each cache, the command first selects a table, and then compares it with the current table, which
+/// is the table that a mount uses by default. The selection uses the first half of the trace. The
+/// comparison uses the second half.
 ///
-/// A link is an entry of a hash chain that a lookup compares with its key. For both tables, the command
-/// prints the time of a lookup in nanoseconds, the mean number of links, and the expected number of
-/// links if the keys were distributed at random. If the selected table differs from the current table,
-/// the command also prints how much faster a lookup is, the share of pairs of timed runs in which the
-/// selected table was faster, and the 95% confidence interval of the change in links, from 1000 random
-/// samples of the second half. A change is recommended only if the selected table is faster in at least
-/// 95% of the pairs, and if it saves enough time: more than 3% of the lookup time in the current table,
-/// plus 4.5 times the combined median absolute deviation of both times.
+/// To select a table, the command measures the time of a lookup with every hash function and several
+/// table sizes. A table is tied with the fastest table if their times differ by no more than the noise.
+/// The noise is 3% of the slower time, plus 4.5 times the combined median absolute deviation of both
+/// times. If the current table is the fastest, or tied with it, the command selects the current table.
+/// Otherwise the command selects the smallest of the tied tables.
+///
+/// For the current table and the selected table, the command prints the time of a lookup in nanoseconds
+/// and the mean number of links. A link is an entry of a hash chain that a lookup compares with its key.
+/// For comparison, the command also prints the expected number of links if the keys were distributed at
+/// random.
+///
+/// The command recommends a change only if the selected table is faster by more than the noise in the
+/// second half as well. In addition, it must be faster in at least 95% of the pairs of timed runs; a pair
+/// is one run of each table. For a recommended change, the command also prints the change in the number
+/// of links, with a 95% confidence interval from 1000 random samples of the second half.
 ///
 /// The option shrink=eager of larder mount -o tables= evicts names (dentries) early: chains become
-/// shorter, but more lookups miss. To estimate this effect, the command replays the lookups of names in
-/// a table with room for half as many names. shrink=eager is recommended only if the time that shorter
-/// chains save exceeds the time of the additional misses. --miss-ns sets the time of one miss.
+/// shorter, but more lookups miss. To estimate this effect, the command replays the lookups of names
+/// twice: in a table that is large enough for all names, and in a table that may contain half as many.
+/// shrink=eager is recommended only if the time that shorter chains save exceeds the time of the
+/// additional misses. --miss-ns sets the time of one miss.
 ///
 /// The last line of the output is the option for larder mount. Links are the same in every run, but
 /// times vary: if a gain is close to the noise, another run can give a different recommendation.
@@ -42,30 +48,37 @@ Examples:
 
 JSON:
   source                  origin of the trace
-  losses                  {events (missing from the trace), is_cut_short, reason}
+  losses                  {events (number of missing events), is_cut_short (whether the end of the
+                          trace is missing), reason (why it is missing)}
   memory_bytes            value of --memory
   mount_option            recommended option of larder mount
   caches [{
     cache
-    best                  the selected table: {function, bits, links (mean of a lookup), chance_links
-                          (if keys were distributed at random), lookup_ns, mad_ns (the median absolute
-                          deviation of lookup_ns)}
+    best                  the selected table: {function, bits (the table has 2^bits buckets), links
+                          (mean number in a lookup), chance_links (the mean that is expected if keys
+                          were distributed at random), lookup_ns (time of a lookup), mad_ns (the
+                          median absolute deviation of lookup_ns)}
     today                 the current table, with the same keys as best
     lookups               number of lookups in the second half
     gain_links            decrease in links, relative to the current table (0.25: 25% fewer):
-                          {value, low, high}
+                          {value, low, high}, where low and high are the 95% confidence interval
     gain_time             decrease in time, relative to the current table (0.25: 25% less)
     certainty             share of pairs of timed runs in which best was faster
     is_worth_it           whether the change is recommended
   }]
   shrinking               effect of shrink=eager: {lookups (of names), misses_normal, misses_eager,
-                          saved_ns (decrease in the time of a lookup), certainty, break_even_ns
-                          (the largest cost of a miss at which eager pays), assumed_miss_ns
-                          (value of --miss-ns), is_worth_it}
+                          saved_ns (decrease in the time of a lookup), certainty (share of pairs of
+                          timed runs in which shrink=eager was faster), break_even_ns (the largest
+                          cost of a miss at which shrink=eager saves time), assumed_miss_ns (value of
+                          --miss-ns), is_worth_it (whether shrink=eager is recommended)}
 
-These values can be null: lookup_ns, mad_ns and gain_time if there were too few lookups to measure
-times; low and high if the second half has fewer than 10000 lookups; saved_ns if the saved time is
-within the noise; break_even_ns if eager adds no misses; shrinking if the trace has no names.")]
+These values can be null:
+  lookup_ns, mad_ns, gain_time  if there were too few lookups to measure times
+  low, high                     if the second half has fewer than 10000 lookups, or if most of its 16
+                                parts have none
+  saved_ns                      if the saved time is within the noise
+  break_even_ns                 if shrink=eager adds no misses
+  shrinking                     if the trace has no names")]
 pub(crate) struct TuneArgs {
     /// Trace to replay
     #[arg(long, value_name = "FILE")]
