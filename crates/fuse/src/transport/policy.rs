@@ -1,21 +1,23 @@
-//! Lets a program and the queue's thread that answers it share a processor, by means of the scheduling policy
-//! of the thread.
+//! Sets the scheduling policy of the queues' threads, so that a program and the thread that answers its
+//! requests can share a processor.
 //!
 //! # Model
-//! When a queue's thread replies, the scheduler wakes the program. It prefers an idle processor to the
-//! thread's processor, although the thread will sleep a few microseconds later. Each request of a sequential
-//! program then wakes a halted processor. On a virtual machine this took 150 µs, and the answer 10 µs. The
-//! scheduler treats a processor as idle if all its threads have the policy `SCHED_IDLE`. So a queue's thread
-//! has this policy while it answers many requests.
+//! When a queue's thread sends a reply, the scheduler wakes the program. The scheduler prefers to run the
+//! program on an idle processor. The processor of the queue's thread does not count as idle, although the
+//! thread will sleep a few microseconds later. Therefore each request of a sequential program wakes a halted
+//! processor. On a virtual machine, the wake-up took 150 µs, and the answer to the request took 10 µs.
 //!
-//! Another program that computes on the processor would delay such a thread considerably. Therefore a watcher
-//! checks the threads once per [`TICK`] while requests flow. A thread that has answered nothing since the
-//! last check gets the normal policy again. If it was ready to run, it was delayed: it then keeps the normal
-//! policy for a number of ticks, which doubles each time. The threads of an idle mount have the normal
-//! policy.
+//! The scheduler treats a processor as idle if all its threads have the policy `SCHED_IDLE`. Therefore a
+//! queue's thread has this policy while it answers many requests.
 //!
-//! The change back to the normal policy requires the capability `CAP_SYS_NICE`. Without it, the threads
-//! always keep the normal policy.
+//! If another program computes on the same processor, a thread with this policy is delayed considerably.
+//! Therefore the watcher, a separate thread, checks the queues' threads once per [`TICK`] while requests are
+//! answered. A thread that has answered nothing since the last check gets the normal policy again. If this
+//! thread was ready to run, the other program has delayed it. The thread then keeps the normal policy for some
+//! ticks. This number doubles with each delay. The threads of an idle mount have the normal policy.
+//!
+//! The change from `SCHED_IDLE` back to the normal policy requires the capability `CAP_SYS_NICE`. If the
+//! process does not have this capability, its threads always keep the normal policy.
 //!
 //! # Cost
 //! Each request increments an atomic integer. The watcher sleeps while the mount is idle.
@@ -29,17 +31,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The interval between two checks. A delayed thread gets the normal policy after one to two intervals.
+/// The interval between two checks. A thread that is delayed gets the normal policy one or two checks later.
 const TICK: Duration = Duration::from_millis(1);
-/// The minimum number of requests in a tick after which a thread gets the policy `SCHED_IDLE`.
+/// A thread that answers at least this number of requests in a tick gets the policy `SCHED_IDLE`.
 const BUSY_REQUESTS: u64 = 4;
 /// The number of ticks without a request after which the watcher sleeps.
 const IDLE_TICKS: u32 = 50;
-/// The minimum and the maximum number of ticks for which a thread that was delayed keeps the normal policy.
+/// The minimum and the maximum number of ticks for which a delayed thread keeps the normal policy.
 const MIN_PENALTY: u32 = 16;
 const MAX_PENALTY: u32 = 4096;
 
-/// The watcher of the queues' threads. Dropping it ends the watcher.
+/// The thread that checks the queues' threads. Dropping this value ends the watcher.
 #[derive(Debug)]
 pub(super) struct Watcher {
     shared: Arc<Shared>,
@@ -56,7 +58,7 @@ struct Shared {
     wakeup: Condvar,
 }
 
-/// The requests that a thread has answered. The thread counts them.
+/// The counter in which a queue's thread counts the requests that it has answered.
 #[derive(Debug)]
 pub(super) struct Answered {
     count: Arc<AtomicU64>,
@@ -72,13 +74,13 @@ struct Watched {
     policy: Policy,
 }
 
-/// The policy of a thread.
+/// The scheduling policy of a thread, and the state from which the next policy is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Policy {
     is_idle: bool,
-    /// The number of ticks for which the thread keeps the normal policy.
+    /// The number of further ticks for which the thread keeps the normal policy.
     skip: u32,
-    /// The value of `skip` after the next delay.
+    /// The value that `skip` gets at the next delay.
     penalty: u32,
 }
 
@@ -113,8 +115,8 @@ impl Policy {
 }
 
 impl Watcher {
-    /// Starts the watcher. Returns `None` if this process may not leave `SCHED_IDLE`, or if no thread can be
-    /// started.
+    /// Starts the watcher. Returns `None` if the threads of this process cannot change from `SCHED_IDLE` to the
+    /// normal policy, or if no thread can be started.
     pub(super) fn start() -> Option<Self> {
         let probe = thread::Builder::new().spawn(|| {
             let this = rustix::thread::gettid();
@@ -135,7 +137,7 @@ impl Watcher {
         })
     }
 
-    /// Adds the current thread to those that the watcher checks, until the watcher ends.
+    /// Adds the current thread to the threads that the watcher checks.
     pub(super) fn add_this_thread(&self) -> Answered {
         let count = Arc::<AtomicU64>::default();
         self.shared.threads.lock().push(Watched {
@@ -152,7 +154,7 @@ impl Watcher {
 }
 
 impl Answered {
-    /// Counts a request.
+    /// Counts one answered request, and wakes the watcher if it sleeps.
     pub(super) fn count_one(&self) {
         self.count.fetch_add(1, SeqCst);
         if self.shared.sleeps.load(SeqCst) {
@@ -172,8 +174,8 @@ impl Shared {
             idle_ticks = if answered == 0 { idle_ticks + 1 } else { 0 };
             if idle_ticks >= IDLE_TICKS {
                 self.sleeps.store(true, SeqCst);
-                // A request that is counted before this check is found by it, and one that is counted after it
-                // wakes the watcher.
+                // No request is missed: `has_news` finds requests that were counted before the check, and a
+                // later request wakes the watcher.
                 while !threads.iter().any(Watched::has_news) && !self.is_closed.load(Relaxed) {
                     self.wakeup.wait(&mut threads);
                 }

@@ -3,12 +3,15 @@
 //! Model: the kernel has a queue for each processor, and puts a request into the queue of the processor on
 //! which the program runs. A queue's thread runs on the same processor: it is woken without an interrupt to
 //! another processor, and finds the data in the processor's caches. One system call sends a reply and waits
-//! for the next request. A request that would wait for the device is passed to a [worker](super::workers),
-//! which returns the entry with the reply to the queue's thread. Most changes are answered by the queue's
-//! thread, although they may wait for room in the journal, for a block of metadata that is not in memory, or
-//! because too much is dirty.
+//! for the next request.
 //!
-//! The kernel sends some messages (nodes to forget, interrupts) only through /dev/fuse, so one
+//! A request and its reply share an *entry*: memory that the server and the kernel use in turn. The queue's
+//! thread passes a request that would wait for the device to a [worker](super::workers), together with its
+//! entry. The worker writes the reply into the entry, and returns the entry to the queue's thread. Most changes
+//! are an exception. The queue's thread answers them itself, although it may have to wait: for room in the
+//! journal, for a metadata block that is not in memory, or for write-back because too much is dirty.
+//!
+//! The kernel sends some messages (`FORGET` and `INTERRUPT`) only through /dev/fuse, so one
 //! [receiver](super::receivers) reads from it.
 
 use super::device::Connection;
@@ -29,17 +32,18 @@ use std::sync::Arc;
 const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
 /// The maximum number of threads. On a machine with more processors, a thread serves several queues.
 const MAX_THREADS: usize = 16;
-/// The intended number of entries of all queues together. The limits for each queue take precedence.
+/// The intended total number of entries. [`MIN_DEPTH`] and [`MAX_DEPTH`] take precedence.
 const ENTRIES: usize = 64;
 /// The minimum and the maximum number of entries of a queue.
 const MIN_DEPTH: usize = 8;
 const MAX_DEPTH: usize = 16;
-/// The maximum size of the body of a reply, in bytes, except replies with much data ([`Header::wants_data`]).
-/// The largest such reply is an extended attribute.
+/// The maximum size of a reply's body, in bytes, unless the request reads a file or a directory
+/// ([`Header::wants_data`]). The largest of these bodies is the value of an extended attribute.
 const REPLY_BYTES: usize = 128 << 10;
 
 thread_local! {
-    /// The memory for replies without much data. The request may still use the memory of its entry.
+    /// The memory in which a reply of at most [`REPLY_BYTES`] is composed. It is not composed in the entry,
+    /// because the names and data of the request are stored there.
     static REPLY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -95,8 +99,8 @@ impl Queues {
         (0..threads).map(queue).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Returns the functions that the threads must run, one for each thread. A function returns when the
-    /// volume is unmounted.
+    /// Returns one function for each thread. The caller starts the threads. A function returns when the volume
+    /// is unmounted.
     pub(super) fn into_threads(
         self,
         requests: &Arc<Requests>,
@@ -152,7 +156,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Restricts this thread to the processors of its queues. If it may use none of them, changes nothing.
+    /// Restricts this thread to the processors of its queues. Does nothing if the thread is not allowed to run
+    /// on any of them.
     fn run_on_its_processors(&self) {
         let restricted = sched_getaffinity(None).and_then(|allowed| {
             let mut set = CpuSet::new();
@@ -208,7 +213,7 @@ fn answer(requests: &Requests, entry: &mut Entry, waiting: Waiting) -> bool {
     true
 }
 
-/// Returns the number of the kernel's queues, which is the number of processors that the machine can have.
+/// Returns the number of the kernel's queues: one for each processor that is present or can be added.
 fn queue_count() -> io::Result<usize> {
     let list = fs::read_to_string(POSSIBLE_PROCESSORS)?;
     processors_in(list.trim())
