@@ -1,4 +1,5 @@
-//! Attempts: parts of a thread's work that do not wait for the device. [`crate::needs`] describes them.
+//! The state of attempts, which run an operation without waiting for the device. [`crate::needs`] explains
+//! how attempts are used. [`MemoryOnly`] is a similar state for operations that change nothing.
 
 use crate::error::Place;
 use crate::{Error, FsBlock};
@@ -8,7 +9,7 @@ use std::cell::{Cell, RefCell};
 thread_local! {
     /// Whether an attempt of this thread is active.
     static IS_ACTIVE: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread is in a [`MemoryOnly`] part, and so must not wait for metadata blocks.
+    /// Whether this thread is in a [`MemoryOnly`] part, in which it must not wait for metadata blocks.
     static IS_MEMORY_ONLY: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread missed a block in its current or last [`MemoryOnly`] part.
     static HAS_MISSED: Cell<bool> = const { Cell::new(false) };
@@ -20,8 +21,9 @@ thread_local! {
 #[derive(Debug)]
 struct State {
     missing: Missing,
-    /// Blocks that could not be read.
+    /// Blocks that could not be read after an earlier attempt of the same operation.
     unreadable: Vec<(FsBlock, larder_block::Error)>,
+    /// Whether no free space can be discarded during the attempt.
     excludes_discards: bool,
 }
 
@@ -29,9 +31,9 @@ struct State {
 #[derive(Debug, Default)]
 pub(crate) struct Missing {
     pub(crate) blocks: Vec<FsBlock>,
-    /// A run of blocks that are worth reading together with the missing blocks.
+    /// The first block and the length of a run of blocks to prefetch before the missing blocks are read.
     pub(crate) ahead: Option<(FsBlock, u32)>,
-    /// Whether the attempt needs discards to be excluded.
+    /// Whether discards must be excluded during the next attempt.
     pub(crate) discards: bool,
 }
 
@@ -49,14 +51,14 @@ impl State {
     }
 }
 
-/// Returns whether an attempt of this thread is active, so that the thread must not wait.
+/// Returns whether an attempt of this thread is active. The thread must then not wait.
 #[inline]
 pub(crate) fn is_attempt() -> bool {
     IS_ACTIVE.get()
 }
 
-/// Records that `block` is not in memory, and returns [`Error::NotInMemory`]. If an earlier attempt
-/// found the block unreadable, returns the device's error instead.
+/// Records that `block` is not in memory, and returns [`Error::NotInMemory`]. If the block could not be read
+/// after an earlier attempt, returns the device's error instead.
 #[cold]
 pub(crate) fn miss(block: FsBlock, place: Place) -> Error {
     STATE.with_borrow_mut(|state| {
@@ -70,25 +72,25 @@ pub(crate) fn miss(block: FsBlock, place: Place) -> Error {
     })
 }
 
-/// Records that the `count` blocks from `block` on should be read together if the attempt gives way.
+/// Records that the `count` blocks from `block` on should be prefetched if the attempt gives way.
 pub(crate) fn expect(block: FsBlock, count: u32) {
     STATE.with_borrow_mut(|state| state.missing.ahead = Some((block, count)));
 }
 
-/// Returns whether an attempt of this thread is active and has missed something, so that it gives way
-/// whatever it finds later.
+/// Returns whether an attempt of this thread is active and has missed something. Such an attempt gives way,
+/// regardless of its result.
 pub(crate) fn gives_way() -> bool {
     is_attempt() && has_missed()
 }
 
-/// Returns whether the active attempt of this thread, or the last one if none is active, missed
-/// anything. Such an attempt gives way, whatever its result.
+/// Returns whether the active attempt of this thread has missed something. If no attempt is active, returns
+/// this for the last attempt.
 pub(crate) fn has_missed() -> bool {
     STATE.with_borrow(|state| !state.missing.blocks.is_empty() || state.missing.discards)
 }
 
-/// Returns whether discards are excluded during the attempt of this thread. If they are not, records
-/// that they must be, and the attempt gives way.
+/// Returns whether discards are excluded during the attempt of this thread. If they are not, records that
+/// the next attempt must exclude them. The current attempt then gives way.
 pub(crate) fn excludes_discards() -> bool {
     STATE.with_borrow_mut(|state| {
         state.missing.discards |= !state.excludes_discards;
@@ -96,14 +98,15 @@ pub(crate) fn excludes_discards() -> bool {
     })
 }
 
-/// An attempt, which ends when this guard is dropped.
+/// The active attempt of a thread. It ends when this guard is dropped.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     _waiting: Waiting,
 }
 
 impl Attempt {
-    /// Begins an attempt in which reads of the blocks `unreadable` fail with the given errors.
+    /// Begins an attempt. Reads of the blocks in `unreadable` fail with the given errors.
+    /// `excludes_discards` must be true if the caller prevents discards during the attempt.
     pub(crate) fn begin(
         unreadable: &[(FsBlock, larder_block::Error)],
         excludes_discards: bool,
@@ -129,14 +132,14 @@ impl Drop for Attempt {
     }
 }
 
-/// Returns and clears what the last attempt of this thread missed. The attempt must have ended.
+/// Returns what the last attempt of this thread missed, and clears the record. The attempt must have ended.
 pub(crate) fn take_missing() -> Missing {
     debug_assert!(!is_attempt(), "the attempt has ended");
     STATE.with_borrow_mut(|state| std::mem::take(&mut state.missing))
 }
 
-/// A guard that suspends an attempt, so that this thread may wait: for the last actions after a
-/// failure. The attempt continues when the guard is dropped.
+/// A guard that suspends an attempt, so that this thread may wait for the device. It is used after a failure
+/// that ends writing, to record the failure in the image. The attempt continues when the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct Suspended {
     was_active: bool,
@@ -161,18 +164,18 @@ impl Drop for Suspended {
 /// A part of a thread's work in which reads of metadata blocks that are not in memory fail with
 /// [`Error::NotInMemory`] instead of waiting for the device. It is meant for operations that change nothing.
 ///
-/// Code that tolerates an unreadable block continues after such an error. Therefore the result of an
-/// operation must be discarded if the part [has missed](MemoryOnly::has_missed) a block, whatever the result
-/// is. The caller then repeats the operation in a context that may wait. The part ends when this guard is
-/// dropped.
+/// Code that tolerates an unreadable block continues after such an error, so an operation can succeed
+/// without a block that it needs. Therefore the caller must check whether the part
+/// [has missed](MemoryOnly::has_missed) a block. If it has, the caller must discard the result, and repeat the
+/// operation where it may wait. The part ends when this guard is dropped.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {
     _waiting: Waiting,
 }
 
-/// A guard that suspends a [`MemoryOnly`] part, so that the thread may wait. The part continues when the guard is
-/// dropped.
+/// A guard that suspends a [`MemoryOnly`] part, so that the thread may wait. The part continues when the guard
+/// is dropped.
 #[derive(Debug)]
 #[must_use = "the part continues when this is dropped"]
 pub struct MayWait {
@@ -181,7 +184,7 @@ pub struct MayWait {
 }
 
 impl MemoryOnly {
-    /// Begins a part on this thread.
+    /// Begins a memory-only part of this thread.
     pub fn begin() -> Self {
         IS_MEMORY_ONLY.set(true);
         HAS_MISSED.set(false);
@@ -190,20 +193,20 @@ impl MemoryOnly {
         }
     }
 
-    /// Returns whether this thread is in such a part.
+    /// Returns whether this thread is in a memory-only part.
     #[must_use]
     #[inline]
     pub fn is_active() -> bool {
         IS_MEMORY_ONLY.get()
     }
 
-    /// Returns whether this thread is in such a part and has missed a block in it.
+    /// Returns whether this thread is in a memory-only part and has missed a block in it.
     #[must_use]
     pub fn has_missed() -> bool {
         Self::is_active() && HAS_MISSED.get()
     }
 
-    /// Suspends the part of this thread, if it is in one.
+    /// Suspends the memory-only part of this thread. Does not require that the thread is in one.
     pub fn suspend() -> MayWait {
         MayWait {
             was_active: IS_MEMORY_ONLY.replace(false),
@@ -211,7 +214,7 @@ impl MemoryOnly {
         }
     }
 
-    /// Records that `block` is not in memory, and returns the error.
+    /// Records that `block` is not in memory, and returns [`Error::NotInMemory`].
     #[cold]
     pub(crate) fn miss(block: FsBlock) -> Error {
         HAS_MISSED.set(true);
