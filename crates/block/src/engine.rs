@@ -1,19 +1,21 @@
-//! Performs the requests to a file, by `io_uring` or by threads.
+//! Performs reads and writes of a file, through `io_uring` or on threads that make blocking calls.
 //!
 //! Model: a thread that waits for its requests performs them on a ring of its own, so that no other thread
-//! is woken for them. Requests for which no thread waits are performed by one background thread. It is
-//! created when the first such request is submitted. It keeps at most [`BACKGROUND_DEPTH`] requests in
-//! flight, and starts those with [`Priority::Demand`] first.
+//! is woken for them. Requests for which no thread waits are performed by one background thread, which is
+//! created when the first of them is submitted. This thread keeps at most [`BACKGROUND_DEPTH`] requests in
+//! flight, and starts requests with [`Priority::Demand`] first.
 //!
 //! Where `io_uring` is not available (`kernel.io_uring_disabled`, seccomp, Linux before 5.11), up to
 //! [`MAX_THREADS`] threads make blocking calls instead. A thread is created when more requests wait than
 //! there are idle threads, and ends when it has been idle for [`IDLE_TIME`].
 //!
-//! A waiting thread gives up when none of its requests completes within the timeout that it passes. Its
-//! requests that have not been started are then cancelled. Those in flight keep their buffers until they
-//! complete. A ring with such requests is passed to a separate thread, which ends when they are complete. If
-//! the device never answers, that thread never ends. A dropped engine waits at most [`CLOSE_TIMEOUT`] for its
-//! threads. Requests that are still in flight keep the file open, and therefore locked.
+//! Timeouts: a thread that waits in [`Engine::perform`] gives up if none of its requests completes for the
+//! duration of the timeout. Its requests that have not been started are then cancelled. Its requests in flight
+//! keep their buffers until they complete. A ring with requests in flight is passed to a separate thread, which
+//! ends when the requests are complete. If the device never answers, this thread never ends.
+//!
+//! A dropped engine waits at most [`CLOSE_TIMEOUT`] for its threads. Requests that are still in flight after
+//! this time keep the file open, and therefore locked.
 //!
 //! Locking: the queue's lock is held only briefly, never during a system call on the file.
 
@@ -31,7 +33,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The maximum number of requests that a waiting thread has in flight.
+/// The maximum number of requests in flight on the ring of a thread that waits for them.
 const DEPTH: u32 = 64;
 
 /// The maximum number of requests that the background thread has in flight.
@@ -51,13 +53,13 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Performs a request by blocking system calls.
 pub(crate) trait Calls: Send + Sync + 'static {
-    /// Performs `request` if that is possible without waiting for the device. Otherwise returns it. The
-    /// caller has checked its range.
+    /// Performs `request` if this is possible without waiting for the device. Otherwise returns `request`.
+    /// The caller has checked the range of the request.
     fn perform_cached(&self, request: Request) -> Option<Request> {
         Some(request)
     }
 
-    /// Performs `request`. The caller has checked its range.
+    /// Performs `request`. The caller has checked the range of the request.
     fn perform(&self, request: Request);
 
     /// Returns the position in the file that corresponds to `offset_bytes` on the device.
@@ -85,11 +87,11 @@ enum Kind {
 }
 
 impl<C: Calls> Engine<C> {
-    /// Creates an engine for `file`. It uses `io_uring` if the kernel allows that, unless `back_end`
-    /// is a different one.
+    /// Creates an engine for `file`. The engine uses `io_uring` if the kernel allows it and `back_end` does
+    /// not select another back end. Otherwise it uses threads.
     ///
-    /// If `has_page_cache` is true, writes to the file only copy to the kernel's page cache. A thread that
-    /// waits for such a write performs it by a blocking call, because `io_uring` would wake a kernel thread
+    /// If `has_page_cache` is true, a write to the file only copies to the kernel's page cache. A thread that
+    /// waits for a write then performs it by a blocking call, because `io_uring` would wake a kernel thread
     /// for the copy.
     pub(crate) fn new(
         calls: Arc<C>,
@@ -107,7 +109,7 @@ impl<C: Calls> Engine<C> {
         engine
     }
 
-    /// Creates an engine that performs requests by `calls`, on threads.
+    /// Creates an engine whose threads perform requests by `calls`.
     pub(crate) fn of_threads(calls: Arc<C>) -> Self {
         Self {
             calls,
@@ -131,9 +133,9 @@ impl<C: Calls> Engine<C> {
         }
     }
 
-    /// Queues `requests` for the threads of the device, and does not wait for them. If the device has
-    /// no thread and none can be created, performs the requests on this thread. The caller has
-    /// checked the ranges of the requests.
+    /// Queues `requests` for the threads of the engine, and returns without waiting for the results. If
+    /// the engine has no thread and none can be created, performs the requests on this thread. The caller
+    /// has checked the ranges of the requests.
     pub(crate) fn submit(&self, requests: Vec<Request>) {
         if requests.is_empty() {
             return;
@@ -151,19 +153,20 @@ impl<C: Calls> Engine<C> {
 
     /// Performs `requests` and waits for them. The caller has checked their ranges.
     ///
-    /// A write that only copies to the kernel's page cache, and a single request without a timeout, is
-    /// performed by a blocking call.
+    /// Some requests are performed by a blocking call: writes that only copy to the kernel's page cache, and
+    /// a single request without a timeout.
     ///
     /// # Errors
-    /// - [`Error::Deadline`] if no request completes within `timeout`. Those in flight complete later, if at
-    ///   all, and the others are cancelled.
-    /// - [`Error::Wait`] if the kernel refuses to wait. Those in flight complete later, if at all, and the
-    ///   others fail or are cancelled.
+    /// - [`Error::Deadline`] if no request completes for the duration of `timeout`. Requests in flight
+    ///   complete later, or never. The other requests are cancelled.
+    /// - [`Error::Wait`] if the system call that waits for completions fails. Requests in flight complete
+    ///   later, or never. The other requests fail or are cancelled.
     pub(crate) fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         let is_call = |request: &Request| request.is_write() && self.has_page_cache;
         let (mut calls, mut requests): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_call);
         if timeout.is_none() && requests.len() == 1 {
-            // A blocking call is the fastest way, but a thread cannot stop waiting for its own call.
+            // A blocking call is fastest. It is possible only without a timeout: a thread cannot stop
+            // waiting for its own call.
             calls.append(&mut requests);
         }
         for request in calls {
@@ -223,7 +226,7 @@ impl<C: Calls> Engine<C> {
         timeout: Option<Duration>,
     ) -> Result<()> {
         if requests.len() == 1 && self.has_page_cache {
-            // Waking another thread takes longer than a call that does not wait for the device.
+            // A call that does not wait for the device takes less time than waking another thread.
             let perform = |request| self.calls.perform_cached(request);
             requests = requests.into_iter().filter_map(perform).collect();
         }
@@ -236,7 +239,7 @@ impl<C: Calls> Engine<C> {
         waited
     }
 
-    /// Starts threads for the queued requests. Returns false if no thread exists.
+    /// Starts threads for the queued requests. Returns whether the engine has at least one thread.
     fn start_threads(&self) -> bool {
         let mut handles = self.threads.lock();
         handles.retain(|handle| !handle.is_finished());
@@ -253,7 +256,7 @@ impl<C: Calls> Engine<C> {
         self.queue.has_threads()
     }
 
-    /// Starts a thread, which [`Queue::missing_threads`] has counted.
+    /// Starts a thread, which [`Queue::missing_threads`] has already counted.
     fn start_thread(&self) -> io::Result<JoinHandle<()>> {
         let (queue, calls) = (Arc::clone(&self.queue), Arc::clone(&self.calls));
         let thread = std::thread::Builder::new().name("larder-device".to_owned());
@@ -278,7 +281,7 @@ impl<C: Calls> Engine<C> {
 }
 
 impl Kind {
-    /// Returns the kind for `io_uring`, if a ring can be created.
+    /// Creates the kind that uses `io_uring`. Returns `None` if no ring can be created.
     fn io_uring(file: &Arc<OwnedFd>) -> Option<Self> {
         let ring = Ring::new(file, DEPTH).ok()?;
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
@@ -309,7 +312,7 @@ impl Kind {
     }
 }
 
-/// Starts a thread that completes the requests in flight on `ring`, and returns.
+/// Passes `ring` to a new thread, which completes the requests in flight. Returns without waiting for them.
 fn abandon(mut ring: Ring) {
     let finish = move || {
         let mut finished = Vec::new();
@@ -325,8 +328,9 @@ fn abandon(mut ring: Ring) {
         .spawn(finish);
 }
 
-/// Performs the requests of `queue` on `ring` until the queue is closed. If the kernel refuses to wait, all
-/// requests that have not been started are cancelled. The next request then starts a new thread.
+/// Performs the requests of `queue` on `ring` until the queue is closed. If the system call that waits for
+/// completions fails, cancels all requests that have not been started, and returns. The next request that is
+/// submitted then starts a new thread.
 fn run_ring(mut ring: Ring, queue: &Queue, calls: &impl Calls) {
     let queue = CloseOnPanic(queue);
     let mut waiting = Waiting::default();
@@ -347,7 +351,7 @@ fn run_ring(mut ring: Ring, queue: &Queue, calls: &impl Calls) {
     }
 }
 
-/// Closes the queue if a thread panics, so that no request waits for the thread.
+/// Closes the queue if a thread panics, so that no request waits for this thread for ever.
 struct CloseOnPanic<'q>(&'q Queue);
 
 impl Drop for CloseOnPanic<'_> {
@@ -398,7 +402,7 @@ impl Waiting {
             && let Some(request) = self.pop()
         {
             if request.is_cancelled() {
-                // Dropping it completes it.
+                // Dropping the request completes it with `Error::Cancelled`.
                 continue;
             }
             let position_bytes = calls.position_bytes(request.offset_bytes());
@@ -443,8 +447,8 @@ impl Queue {
         }
     }
 
-    /// Returns how many threads to start, so that each waiting request has one, up to `most` threads in
-    /// total. Counts the threads as started.
+    /// Returns the number of threads to start, so that each queued request has an idle or new thread. The
+    /// total is at most `most` threads. Counts the new threads as started.
     fn missing_threads(&self, most: usize) -> usize {
         let mut state = self.state.lock();
         let wanted = state.waiting.len().saturating_sub(state.idle);
@@ -473,7 +477,7 @@ impl Queue {
         drop(waiting);
     }
 
-    /// Waits until at most `most` threads are left. Returns false after `timeout`.
+    /// Waits until at most `most` threads are left. Returns false if more are left after `timeout`.
     fn wait_ended(&self, most: usize, timeout: Duration) -> bool {
         let mut state = self.state.lock();
         let is_more = |state: &mut QueueState| state.threads > most;
@@ -500,7 +504,7 @@ impl Queue {
     }
 
     /// Waits for the next request. Returns `None` if the queue is closed, or if no request arrives for
-    /// [`IDLE_TIME`]. The thread must then end.
+    /// [`IDLE_TIME`]. The calling thread, which is then no longer counted, must end.
     fn pop(&self) -> Option<Request> {
         let mut state = self.state.lock();
         loop {
@@ -544,8 +548,8 @@ impl<C> Drop for Engine<C> {
         if let Kind::IoUring { event, .. } = &self.kind {
             wake(event);
         }
-        // The `done` of a request may run on one of these threads, and may drop the last reference to the
-        // device. A thread cannot join itself.
+        // The current thread may be one of these threads: the `done` of a request may drop the last
+        // reference to the device. A thread cannot join itself.
         let own = std::thread::current().id();
         let mut threads = std::mem::take(&mut *self.threads.lock());
         let count = threads.len();
