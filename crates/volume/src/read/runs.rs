@@ -1,26 +1,25 @@
 //! Reads runs of consecutive pages into the page cache.
 //!
-//! Model: `mpage_readahead`, whose bios complete one by one. A run is divided into parts. With one
-//! exception, a part is contiguous on the device, or consists of zeros. Each contiguous part is one
-//! request to the device, and all of them are in flight at once. The pages of a part complete with
-//! its request, on a thread of the device, so a reader waits only for the part that contains its
-//! page.
+//! Model: `mpage_readahead`, whose bios complete one by one. A run is divided into parts. A part is
+//! contiguous on the device, or consists of zeros. Each contiguous part is one request to the device,
+//! and all these requests are in flight at once. The pages of a part complete when its request
+//! completes, so a reader waits only for the part that contains its page.
 //!
-//! The exception: if blocks are smaller than pages, the blocks of one page can be in several places.
-//! Such a page is a part of its own. Its places are read one after the other: when the request for
-//! one place completes, the request for the next place is submitted.
+//! There is one exception: if blocks are smaller than pages, the blocks of one page can be in several
+//! places on the device. Such a page is a part of its own. Its places are read one after the other:
+//! when the request for one place completes, the request for the next place is submitted.
 //!
 //! If a request for several pages fails, each page is requested on its own. Therefore an unreadable
 //! block affects only its own page. A page that cannot be read is removed from the cache. A reader
 //! that needs the page reads it again, and gets the error.
 //!
-//! If the device does not answer, a reader fails at the deadline of the device. Its request keeps the pages
-//! locked, because the device may still write to them. A late answer completes the pages.
+//! If the device does not answer within its timeout, the reader fails. The request keeps the pages locked,
+//! because the device may still write to them. When the device answers late, the pages complete.
 //!
-//! Locking: on a volume that is open for writing, a request holds the `map` lock of its inode until
-//! it is complete. Therefore no block is freed while it is read. Readahead does not wait for this
-//! lock: its caller may have a page pinned, and the thread that holds the lock to change the mapping
-//! may wait until the page is unpinned.
+//! Locking: on a volume that is open for writing, a request holds the `map` lock of its inode shared until
+//! the request completes. Therefore no block is freed while it is read. Readahead does not wait for this lock,
+//! because this could deadlock: the caller of readahead may have a page pinned, and a thread that holds the
+//! lock exclusively may wait until the page is unpinned.
 
 use super::in_flight::{Counted, InFlight};
 use crate::Result;
@@ -35,16 +34,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Reads runs of pages. Dropping this waits until all requests are complete, or until the deadline of the
-/// device. Requests that are still in flight after the deadline hold references to their pages, the pool,
-/// the inodes and the device. The last request to complete frees them.
+/// Reads runs of pages. Dropping this value waits until all requests are complete, at most for the timeout of
+/// the device. Requests that are still in flight then hold references to their pages, the pool, the inodes
+/// and the device. The last request to complete frees them.
 #[derive(Debug)]
 pub(super) struct Runs {
     filler: PageFiller,
     in_flight: Arc<InFlight>,
 }
 
-/// Bytes of a part that are contiguous on the device. `bytes` is relative to the first page.
+/// Bytes of a part that are contiguous on the device. `bytes` is relative to the start of the part's first
+/// page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     bytes: Range<usize>,
@@ -56,7 +56,8 @@ struct Place {
 struct Part {
     /// The number of pages.
     pages: usize,
-    /// The places, in order. All other bytes are zeros. A part of several pages has at most one place.
+    /// The places, in the order of their bytes. Bytes outside all places are zeros. A part of several pages
+    /// has at most one place.
     places: VecDeque<Place>,
 }
 
@@ -104,23 +105,24 @@ impl Runs {
         }
     }
 
-    /// Returns whether so many pages are in flight that asynchronous readahead must stop.
+    /// Returns whether asynchronous readahead must stop because too many pages are in flight.
     pub(super) fn is_congested(&self) -> bool {
         self.in_flight.is_congested()
     }
 
-    /// Returns the deadline of a wait for a page that begins now.
+    /// Returns the time at which a thread that now starts to wait for a page must give up. Returns `None` if
+    /// the device has no timeout.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.filler.device.deadline()
     }
 
-    /// Returns the error for a reader that has waited for a page until the deadline.
+    /// Returns the error for a reader that has waited for a page until [`Runs::deadline`].
     pub(super) fn timed_out(&self) -> crate::Error {
         self.filler.inodes.caches.buffers.timed_out().into()
     }
 
     /// Starts to read consecutive pages from page `first` on, and returns without waiting. If another
-    /// thread is changing the mapping of the file, drops the pages instead.
+    /// thread is changing the mapping of the file, reads nothing and drops the pages.
     pub(super) fn start(&self, inode: &Inode, first: u64, pages: Vec<NewPage>, priority: Priority) {
         match self.divided(inode, first, pages, priority, false) {
             Ok(Some((reads, parts))) => reads.start(parts),
@@ -146,8 +148,8 @@ impl Runs {
         reads.read(first).map(complete)
     }
 
-    /// Divides a run into parts. If the mapping of some pages is damaged, drops all pages but the
-    /// first. Returns `None` if another thread is changing the mapping and `can_wait` is false.
+    /// Divides a run into parts. If the mapping of the run cannot be read, drops all pages but the first.
+    /// Returns `None` if another thread is changing the mapping and `can_wait` is false.
     fn divided(
         &self,
         inode: &Inode,
@@ -196,7 +198,7 @@ impl Drop for Runs {
     fn drop(&mut self) {
         let pages = self.in_flight.wait(self.deadline());
         if pages > 0 {
-            tracing::warn!(pages, "closed before the device has answered");
+            tracing::warn!(pages, "closed before the device answered");
         }
     }
 }
@@ -252,8 +254,8 @@ impl PageReads {
         })
     }
 
-    /// Continues after an answer for which no reader waits: requests the next place, or completes
-    /// the pages. After a failure, requests each page on its own.
+    /// Handles the answer to a request for which no reader waits: requests the next place, or completes
+    /// the pages. If the request failed, requests each page on its own.
     fn answered(self, answer: Answer, counted: Counted) {
         let device = Arc::clone(&self.filler.device);
         let requests = match answer.result {
@@ -289,7 +291,7 @@ impl PageReads {
     }
 
     /// Reads `part`, completes all pages but the first, and returns the first. If the device does not
-    /// answer in time, the pages stay with the request, and complete with it.
+    /// answer in time, the request keeps the pages, and completes them later.
     fn read(&self, mut part: PartPages) -> Result<NewPage> {
         part.zero_gaps();
         while let Some(place) = part.places.pop_front() {
@@ -311,7 +313,7 @@ impl PageReads {
         Ok(first)
     }
 
-    /// Fills `place` of `part`, and waits for the answer.
+    /// Reads `place` of `part` from the device, and waits for the answer.
     fn perform(&self, part: PartPages, place: Place) -> Result<Answer> {
         let handover = Arc::new(Mutex::new(Handover::Expected));
         let (device, of_request) = (&self.filler.device, Arc::clone(&handover));
@@ -332,7 +334,7 @@ impl PageReads {
         let left = Handover::Left(self.in_flight.count(pages));
         match (std::mem::replace(&mut *handover.lock(), left), performed) {
             (Handover::Answered(answer), Ok(())) => Ok(answer),
-            // The device answered after the deadline, but before the reader stopped waiting.
+            // The device answered after the timeout, but before `handover` was locked.
             (Handover::Answered(answer), Err(_)) if answer.result.is_ok() => Ok(answer),
             (_, performed) => {
                 let error = performed.err().unwrap_or(Error::Cancelled);
@@ -359,7 +361,7 @@ impl PartPages {
         slices(&mut self.pages, start..len).for_each(|gap| gap.fill(0));
     }
 
-    /// Returns each page as a separate part. `place` must be the only place of this part.
+    /// Divides this part into one part for each page. `place` must be the only place of this part.
     fn each(self, place: &Place) -> VecDeque<Self> {
         let mut at = 0;
         let parts = self.pages.into_iter().map(|page| {
