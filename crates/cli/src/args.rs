@@ -132,10 +132,12 @@ wins. If a flag contradicts a mount option, the flag wins.
         sync: a system call returns when its change is durable;
         dirsync: same as sync; async: a change is durable after the
         next commit or fsync(2) [default: async]
-  writeback_cache
-        the kernel collects writes before it sends them to larder:
-        faster for small writes, but errors, including ENOSPC, are
-        reported only by close(2) and fsync(2)
+  writeback_cache, nowriteback_cache
+        writeback_cache: the kernel collects writes before it sends
+        them to larder. This is faster for small writes, but errors
+        such as ENOSPC are reported by close(2) or fsync(2).
+        nowriteback_cache: the kernel sends each write. By default,
+        it collects writes if larder can set aside space for them
   fakeroot
         skip permission checks: every user with access to the mount
         can do everything

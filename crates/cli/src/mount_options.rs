@@ -5,7 +5,7 @@ use crate::failure::Access;
 use crate::{metrics, threads};
 use larder::{DataMode, ErrorsMode, MbCacheVariant, OpenOptions, PolicyName};
 use larder_console::{Failure, Result, name, print_note, size};
-use larder_fuse::MountOptions;
+use larder_fuse::{MountOptions, WriteBack};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -199,7 +199,8 @@ impl Options {
             "allow_root" => self.mount.allow_root = true,
             "nonempty" => self.mount.nonempty = true,
             "direct_io" => self.mount.direct_io = true,
-            "writeback_cache" => self.mount.writeback_cache = true,
+            "writeback_cache" => self.mount.write_back = WriteBack::On,
+            "nowriteback_cache" => self.mount.write_back = WriteBack::Off,
             "direct_device" => self.volume.direct_device = true,
             "noload" | "norecovery" => self.volume.noload = true,
             "nobarrier" => print_note(NO_BARRIER),

@@ -36,7 +36,7 @@ mod sync;
 mod types;
 mod xattr;
 
-pub use alloc::{Claim, Goal, MappingReservation, Reservation};
+pub use alloc::{Claim, Goal, MappingReservation, Privilege, Reservation};
 pub use attempt::{MayWait, MemoryOnly};
 pub use dir::DirEntry;
 pub use error::{Corrupt, Error, Place, Result};

@@ -4,7 +4,7 @@
 mod image;
 mod writable;
 
-use larder_ext4::{Claim, Error, FsBlock, Goal, Handle, Ino};
+use larder_ext4::{Claim, Error, FsBlock, Goal, Handle, Ino, Privilege};
 use larder_testkit::{Random, Seed};
 use std::collections::BTreeSet;
 use writable::Writable;
@@ -104,7 +104,8 @@ impl<'a> RandomRun<'a> {
             may_use_reserved: self.random.below(2) == 0,
         };
         let mut reservation = if self.random.below(2) == 0 {
-            fs.reserve(1 + self.random.below(40), false).ok()
+            fs.reserve(1 + self.random.below(40), Privilege::Ordinary)
+                .ok()
         } else {
             None
         };

@@ -4,7 +4,7 @@ mod image;
 mod writable;
 
 use larder_block::{BlockDevice, CountingDevice, FileDevice, FileRange};
-use larder_ext4::{Claim, Error, Filesystem, FsBlock, Goal, Ino, WriteOptions};
+use larder_ext4::{Claim, Error, Filesystem, FsBlock, Goal, Ino, Privilege, WriteOptions};
 use larder_testkit::e2fsprogs::make_image;
 use std::sync::Arc;
 use std::time::Instant;
@@ -72,9 +72,20 @@ fn space_claimed_to_the_last_block_and_freed_is_unchanged() {
         assert_eq!(for_mappings > 0, quarter >> log2 > 0, "{arguments}");
         assert_eq!(fs.statfs().free_blocks, for_mappings);
         let clusters = for_mappings >> log2;
-        drop(fs.reserve_for_mapping(clusters, true).unwrap());
-        assert!(fs.reserve_for_mapping(clusters + 1, true).is_err());
-        assert!(clusters == 0 || fs.reserve_for_mapping(clusters, false).is_err());
+        drop(
+            fs.reserve_for_mapping(clusters, Privilege::Remapping)
+                .unwrap(),
+        );
+        assert!(
+            fs.reserve_for_mapping(clusters + 1, Privilege::Remapping)
+                .is_err()
+        );
+        assert!(
+            clusters == 0
+                || fs
+                    .reserve_for_mapping(clusters, Privilege::Ordinary)
+                    .is_err()
+        );
         let mut used = metadata;
         for claim in ordinary.into_iter().chain(reserved) {
             used.push((claim.start(), claim.blocks()));
@@ -113,9 +124,9 @@ fn reserved_space_is_available_only_to_its_owner() {
     };
     let fs = &writable.fs;
     let available = fs.statfs().available_blocks;
-    let mut reservation = fs.reserve(100, false).unwrap();
+    let mut reservation = fs.reserve(100, Privilege::Ordinary).unwrap();
     assert_eq!(fs.statfs().available_blocks, available - 100);
-    assert!(fs.reserve(available - 99, false).is_err());
+    assert!(fs.reserve(available - 99, Privilege::Ordinary).is_err());
     let others = claim_all(fs, Goal::default());
     assert_eq!(blocks(&others), available - 100);
     assert!(matches!(
@@ -144,10 +155,10 @@ fn reserved_space_is_available_only_to_its_owner() {
     }
     assert_eq!(own, 100);
 
-    let mut reservation = fs.reserve(10, true).unwrap();
+    let mut reservation = fs.reserve(10, Privilege::SuperUser).unwrap();
     let before = fs.statfs().free_blocks;
     reservation.keep(4);
-    reservation.add(fs.reserve(3, true).unwrap());
+    reservation.add(fs.reserve(3, Privilege::SuperUser).unwrap());
     assert_eq!(reservation.clusters(), 7);
     drop(reservation);
     assert_eq!(fs.statfs().free_blocks, before + 10);
@@ -179,7 +190,7 @@ fn image_of_16_tib_is_opened_and_claimed_with_few_reads() {
     };
     let claim = fs.claim(goal, 100, None).unwrap();
     let claimed = start.elapsed();
-    let reservation = fs.reserve(1000, false).unwrap();
+    let reservation = fs.reserve(1000, Privilege::Ordinary).unwrap();
     let mut handle = fs.start(8).unwrap();
     fs.take(&mut handle, claim).unwrap();
     let root = fs.inode(Ino::ROOT).unwrap();
@@ -206,4 +217,30 @@ fn image_of_16_tib_is_opened_and_claimed_with_few_reads() {
     let free = fs.statfs().free_blocks;
     println!("16 TiB: counted in {:?}", start.elapsed());
     assert_eq!(free, fs.superblock().free_blocks_count);
+}
+
+#[test]
+fn space_that_is_set_aside_is_available_only_to_accepted_content() {
+    let Some(writable) = Writable::make("-t ext4 -b 1024 -O ^has_journal", "16M") else {
+        return;
+    };
+    let fs = &writable.fs;
+    let available = fs.statfs().available_blocks;
+    fs.set_aside(300).unwrap();
+    assert_eq!(fs.statfs().available_blocks, available - 300);
+    assert!(fs.reserve(available - 299, Privilege::Ordinary).is_err());
+    let others = claim_all(fs, Goal::default());
+    assert_eq!(blocks(&others), available - 300);
+    assert!(fs.reserve_for_mapping(1, Privilege::Ordinary).is_err());
+
+    let accepted = fs.reserve(290, Privilege::Accepted).unwrap();
+    let mapping = fs.reserve_for_mapping(10, Privilege::Accepted).unwrap();
+    assert!(fs.reserve(1, Privilege::Accepted).is_err());
+    assert_eq!(fs.statfs().available_blocks, 0);
+    // What is freed is set aside again.
+    drop((accepted, mapping));
+    assert!(fs.reserve(1, Privilege::Ordinary).is_err());
+    drop(fs.reserve(300, Privilege::Accepted).unwrap());
+    fs.set_aside(0).unwrap();
+    drop(fs.reserve(300, Privilege::Ordinary).unwrap());
 }

@@ -204,7 +204,7 @@ impl Operations {
             match count {
                 Count::Short => volume.write_at(ino, buf, offset_bytes),
                 Count::All => {
-                    volume.write_all_at(ino, buf, offset_bytes)?;
+                    volume.write_accepted_at(ino, buf, offset_bytes)?;
                     Ok(buf.len())
                 }
             }

@@ -21,6 +21,23 @@ impl Transport {
     pub const NAMES: [&str; 3] = ["auto", "uring", "dev"];
 }
 
+/// Whether the kernel collects written data before it sends the data to the server.
+///
+/// This is faster for programs that write a few bytes at a time. But a full image is reported by close(2) or
+/// fsync(2) instead of write(2), and each file that is removed or renamed costs one more request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteBack {
+    /// If the kernel has a strict limit on the unwritten data of the mount, and at most an eighth of the free
+    /// space must be set aside for this data. Never with `direct_io` or `sync`.
+    #[default]
+    Auto,
+    /// Always, except with `direct_io`. If no space can be set aside, data that the kernel has accepted may
+    /// find no space later; close(2) or fsync(2) then returns `ENOSPC`.
+    On,
+    /// Never: every write(2) is a request.
+    Off,
+}
+
 /// The name of a transport is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the transport must be auto, uring or dev")]
@@ -71,11 +88,8 @@ pub struct MountOptions {
     /// Do not let the kernel cache pages of files. Every read is answered from the page cache of the volume,
     /// and the readahead policy of the volume receives each read as the program issued it. Default: false.
     pub direct_io: bool,
-    /// Let the kernel collect written data before it sends the data to the server. This is faster for
-    /// programs that write a few bytes at a time. But errors such as a full device are returned by close(2)
-    /// or fsync(2) instead of write(2), and each file created or removed costs one more request. Default:
-    /// false.
-    pub writeback_cache: bool,
+    /// Whether the kernel collects written data on a writable mount. Default: [`WriteBack::Auto`].
+    pub write_back: WriteBack,
     /// The maximum number of requests that wait for the device at the same time, at most
     /// [`MountOptions::MAX_THREADS`]. Each waits in a thread, which starts when it is needed and ends when
     /// it is idle. At most six other threads receive requests. Default: 16, so that many requests can wait
@@ -103,7 +117,7 @@ impl Default for MountOptions {
             noexec: false,
             nonempty: false,
             direct_io: false,
-            writeback_cache: false,
+            write_back: WriteBack::Auto,
             threads: None,
             transport: Transport::Auto,
             kernel_readahead_bytes: 1 << 20,

@@ -66,7 +66,7 @@ impl Server {
         let Attached { device, entry } = attach(mountpoint, options)?;
         let unmounter = Unmounter { entry };
         let guard = Unserved(Some(unmounter.clone()));
-        let session = transport::start(Arc::clone(&volume), device, options)?;
+        let session = transport::start(Arc::clone(&volume), device, &unmounter.entry, options)?;
         Ok(Self {
             session,
             volume,
@@ -115,9 +115,12 @@ impl Server {
             mut guard,
         } = self;
         raise_kernel_readahead(&unmounter.entry, kernel_readahead_bytes);
-        let transport = session.transport();
+        let (transport, collects_writes) = (session.transport(), session.collects_writes());
         let listener = server_of(&unmounter.entry)
-            .and_then(|mount| Ok(Listener::start(&mount, Arc::downgrade(&volume), transport)?))
+            .and_then(|mount| {
+                let volume = Arc::downgrade(&volume);
+                Ok(Listener::start(&mount, volume, transport, collects_writes)?)
+            })
             .inspect_err(|error| tracing::warn!("statistics are not available: {error}"));
         let outcome = match ready() {
             Ok(_served) => session.run(|| abort(&unmounter.entry)),

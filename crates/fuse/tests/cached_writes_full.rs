@@ -1,28 +1,52 @@
-//! Tests that fsync(2) reports cached content that finds no space when the kernel writes it back.
+//! Tests of a full image on a mount on which the kernel collects writes.
 
 mod mounted;
 
 use larder::{Ino, NewFile};
-use larder_fuse::MountOptions;
+use larder_fuse::{MountOptions, WriteBack};
+use larder_testkit::e2fsprogs::check;
 use larder_testkit::{Requirement, skip};
 use mounted::{Mounted, folder};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::process::Command;
 
 const CONTENT_BYTES: usize = 1 << 20;
 
-#[test]
-fn cached_content_without_space_fails_fsync() {
-    if skip(&[
+fn can_mount() -> bool {
+    !skip(&[
         Requirement::Root,
         Requirement::Fuse,
         Requirement::Tool("mke2fs"),
-    ]) {
+        Requirement::Tool("e2fsck"),
+    ])
+}
+
+/// Allocates all space that an ordinary request can use.
+fn allocate_the_rest(mounted: &Mounted) {
+    let filler = File::create(mounted.path.join("filler")).unwrap();
+    let (mut at, mut len) = (0, 64 << 20);
+    while len >= 4096 {
+        match fallocate(&filler, FallocateFlags::empty(), at, len) {
+            Ok(()) => at += len,
+            Err(errno) => {
+                assert_eq!(errno, Errno::NOSPC);
+                len /= 2;
+            }
+        }
+    }
+}
+
+#[test]
+fn cached_content_without_space_fails_fsync() {
+    if !can_mount() {
         return;
     }
     let folder = folder("-t ext4 -b 4096", "8M");
     let options = MountOptions {
-        writeback_cache: true,
+        write_back: WriteBack::On,
         ..MountOptions::default()
     };
     let mounted = Mounted::for_writing(folder.path(), &options);
@@ -46,4 +70,53 @@ fn cached_content_without_space_fails_fsync() {
     let written = file.write_all_at(&vec![b'A'; CONTENT_BYTES], 0);
     let synced = file.sync_all();
     assert!(written.is_err() || synced.is_err(), "lost without an error");
+}
+
+#[test]
+fn accepted_content_is_written_although_the_rest_of_the_image_is_full() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder("-t ext4 -b 4096", "512M");
+    let mounted = Mounted::for_writing(folder.path(), &MountOptions::default());
+    let path = mounted.path.join("accepted");
+    let content: Vec<u8> = (0..251).cycle().take(CONTENT_BYTES).collect();
+    let file = File::create(&path).unwrap();
+    file.write_all_at(&content, 0).unwrap();
+    let ino = Ino(u32::try_from(file.metadata().unwrap().ino()).unwrap());
+    let sent_bytes = || mounted.volume.metadata(ino).unwrap().size_bytes;
+    assert_eq!(sent_bytes(), 0, "the kernel does not collect writes");
+    allocate_the_rest(&mounted);
+    assert_eq!(sent_bytes(), 0, "the kernel has sent the content too early");
+    file.sync_all().unwrap();
+    assert!(fs::read(&path).unwrap() == content);
+    drop(file);
+    let volume = std::sync::Arc::clone(&mounted.volume);
+    drop(mounted);
+    volume.close().unwrap();
+    check(&folder.path().join("image")).unwrap();
+}
+
+#[test]
+fn full_image_is_reported_by_close_at_the_latest() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder("-t ext4 -b 4096", "512M");
+    let mounted = Mounted::for_writing(folder.path(), &MountOptions::default());
+    allocate_the_rest(&mounted);
+    let path = mounted.path.join("too-large");
+    // dd reports an error of close(2). It writes more than is set aside.
+    let dd = Command::new("dd")
+        .args(["if=/dev/zero", "bs=1M", "count=256"])
+        .arg(format!("of={}", path.display()))
+        .output()
+        .unwrap();
+    let message = String::from_utf8_lossy(&dd.stderr);
+    assert!(!dd.status.success(), "lost without an error: {message}");
+    assert!(message.contains("No space left on device"), "{message}");
+    let volume = std::sync::Arc::clone(&mounted.volume);
+    drop(mounted);
+    volume.close().unwrap();
+    check(&folder.path().join("image")).unwrap();
 }

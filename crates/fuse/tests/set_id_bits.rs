@@ -4,7 +4,7 @@
 mod mounted;
 
 use larder::Ino;
-use larder_fuse::MountOptions;
+use larder_fuse::{MountOptions, WriteBack};
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use mounted::{Mounted, folder};
 use rustix::fs::{FallocateFlags, Gid, Mode, OFlags, Uid, XattrFlags};
@@ -245,7 +245,10 @@ fn compare_with_kernel(options: &MountOptions) {
 
 #[test]
 fn set_id_bits_and_capabilities_are_cleared_as_on_the_kernels_mount() {
-    compare_with_kernel(&MountOptions::default());
+    compare_with_kernel(&MountOptions {
+        write_back: WriteBack::Off,
+        ..MountOptions::default()
+    });
 }
 
 #[test]
@@ -259,7 +262,7 @@ fn set_id_bits_and_capabilities_are_cleared_with_direct_io() {
 #[test]
 fn set_id_bits_and_capabilities_are_cleared_with_a_writeback_cache() {
     compare_with_kernel(&MountOptions {
-        writeback_cache: true,
+        write_back: WriteBack::On,
         ..MountOptions::default()
     });
 }

@@ -108,6 +108,9 @@ pub struct Stats {
     /// How the kernel passes requests, if the volume is mounted: `io_uring` or `/dev/fuse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
+    /// Whether the kernel collects written data before it sends the data, if the volume is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collects_writes: Option<bool>,
 }
 
 impl Stats {

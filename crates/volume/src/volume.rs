@@ -473,6 +473,7 @@ impl Volume {
             recording: self.origin.tape.as_ref().and_then(|tape| tape.stats()),
             // The server of a mount sets it.
             transport: None,
+            collects_writes: None,
         }
     }
 

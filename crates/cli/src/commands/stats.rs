@@ -119,8 +119,13 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     if let Some(transport) = &stats.transport {
         writeln!(
             out,
-            "requests   through {}",
-            name::escaped(transport.as_bytes())
+            "requests   through {}{}",
+            name::escaped(transport.as_bytes()),
+            if stats.collects_writes == Some(true) {
+                "; the kernel collects writes"
+            } else {
+                ""
+            }
         )?;
     }
     if let Some(recording) = &stats.recording {

@@ -22,15 +22,13 @@ const FLEX_GROUPS_APART: u32 = 4;
 
 impl Filesystem {
     /// Reserves `clusters` free clusters, without choosing their location. With delayed allocation,
-    /// write(2) reserves space, so that the later allocation cannot fail. `may_use_reserved` allows
-    /// use of the clusters that are reserved for the super-user. Must not be called while the
-    /// thread has an open handle.
+    /// write(2) reserves space, so that the later allocation cannot fail. `privilege` determines the
+    /// free clusters that may be used. Must not be called while the thread has an open handle.
     ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::ReadOnly`].
-    pub fn reserve(&self, clusters: u64, may_use_reserved: bool) -> Result<Reservation> {
+    pub fn reserve(&self, clusters: u64, privilege: Privilege) -> Result<Reservation> {
         let space = self.space()?;
-        let privilege = privilege(may_use_reserved);
         if space.counts().need_exact(clusters) {
             self.count_free()?;
         }
@@ -38,6 +36,19 @@ impl Filesystem {
             return Err(Error::NoSpace);
         }
         Ok(Reservation::new(Arc::clone(space), clusters))
+    }
+
+    /// Sets aside `blocks` of the free space for content that is reserved with [`Privilege::Accepted`].
+    /// Other requests for space fail if they would leave less. Replaces the number that was set aside
+    /// before.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`].
+    pub fn set_aside(&self, blocks: u64) -> Result<()> {
+        let space = self.space()?;
+        let clusters = blocks >> space.geometry.cluster_blocks_log2;
+        space.counts().set_aside(clusters);
+        Ok(())
     }
 
     /// Restores a reservation of `clusters` clusters for content that could not be mapped and
@@ -52,26 +63,21 @@ impl Filesystem {
     }
 
     /// Reserves `clusters` clusters for the blocks that will map content. The caller computes
-    /// `clusters` with [`Filesystem::mapping_levels`]. `has_place` must be true if the blocks of
-    /// the content are already allocated; the reservation may then use clusters that are kept back
-    /// for metadata. Must not be called while the thread has an open handle.
+    /// `clusters` with [`Filesystem::mapping_levels`]. `privilege` is [`Privilege::Remapping`] if the
+    /// blocks of the content are already allocated; otherwise it is the privilege with which the
+    /// content is reserved. Must not be called while the thread has an open handle.
     ///
     /// # Errors
     /// As [`Filesystem::reserve`].
     pub fn reserve_for_mapping(
         &self,
         clusters: u64,
-        has_place: bool,
+        privilege: Privilege,
     ) -> Result<MappingReservation> {
         let space = self.space()?;
         if space.counts().need_exact(clusters) {
             self.count_free()?;
         }
-        let privilege = if has_place {
-            Privilege::Remapping
-        } else {
-            Privilege::Ordinary
-        };
         if !space.counts().reserve_for_mapping(clusters, privilege) {
             return Err(Error::NoSpace);
         }

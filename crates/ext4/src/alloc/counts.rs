@@ -24,12 +24,16 @@ pub(crate) fn clusters_for_metadata(sb: &Superblock) -> u64 {
     (clusters / 50).min(METADATA_CLUSTERS_MAX)
 }
 
-/// The kind of a request for space.
+/// The kind of a request for space, which determines the free clusters that it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Privilege {
+#[non_exhaustive]
+pub enum Privilege {
     /// Any request that is not of another kind. Cannot use clusters that are kept back for the
-    /// super-user, for metadata or for mapping.
+    /// super-user, for metadata, for mapping or for accepted content.
     Ordinary,
+    /// Content that was accepted from a program earlier. May also use the clusters that are set aside
+    /// for it ([`Filesystem::set_aside`](crate::Filesystem::set_aside)).
+    Accepted,
     /// May use the clusters that are kept back for the super-user.
     SuperUser,
     /// Metadata. May also use most of the clusters that are kept back for metadata.
@@ -64,6 +68,8 @@ pub(super) struct Counts {
     total: u64,
     for_metadata: u64,
     for_super_user: u64,
+    /// The clusters that are set aside for [`Privilege::Accepted`].
+    for_accepted: u64,
 }
 
 impl Counts {
@@ -84,6 +90,7 @@ impl Counts {
             total,
             for_metadata: clusters_for_metadata(sb),
             for_super_user: sb.reserved_blocks_count >> sb.cluster_blocks_log2,
+            for_accepted: 0,
         }
     }
 
@@ -135,15 +142,23 @@ impl Counts {
         self.for_metadata
             .saturating_add(self.for_super_user)
             .saturating_add(self.for_mapping)
+            .saturating_add(self.for_accepted)
+    }
+
+    /// Sets aside `clusters` for accepted content.
+    pub(super) fn set_aside(&mut self, clusters: u64) {
+        self.for_accepted = clusters;
     }
 
     /// Returns how many more clusters a request with `privilege` may use.
     fn available(&self, privilege: Privilege) -> u64 {
         let kept_back = match privilege {
             Privilege::Ordinary => self.kept_back(),
-            Privilege::SuperUser => self.for_metadata.saturating_add(self.for_mapping),
+            Privilege::Accepted => self.kept_back() - self.for_accepted,
+            Privilege::SuperUser => self.kept_back() - self.for_super_user,
             Privilege::Metadata => self
                 .for_mapping
+                .saturating_add(self.for_accepted)
                 .saturating_add(self.for_metadata / REMAPPING_PART),
             Privilege::Remapping => self.for_mapping,
             Privilege::Mapping => 0,

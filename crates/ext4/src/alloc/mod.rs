@@ -51,6 +51,7 @@ mod window;
 
 pub(crate) use changes::AllocationChanges;
 pub use claim::{Claim, MappingReservation, Reservation};
+pub use counts::Privilege;
 pub(crate) use counts::clusters_for_metadata;
 
 use crate::ondisk::superblock::Superblock;

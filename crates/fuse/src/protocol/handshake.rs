@@ -69,6 +69,15 @@ pub(crate) struct Offer {
     capabilities: u64,
 }
 
+/// The capabilities that depend on more than the options of the mount.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Chosen {
+    /// Requests are passed through `io_uring`.
+    pub io_uring: bool,
+    /// The kernel collects written data.
+    pub write_back: bool,
+}
+
 /// What both sides have agreed on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreement {
@@ -78,6 +87,8 @@ pub(crate) struct Agreement {
     pub skips_open: bool,
     /// Whether the kernel may use directories without `OPENDIR`.
     pub skips_opendir: bool,
+    /// Whether the kernel collects written data.
+    pub write_back: bool,
 }
 
 impl Offer {
@@ -112,8 +123,8 @@ impl Offer {
         self.capabilities & capability::OVER_IO_URING != 0
     }
 
-    /// Accepts the capabilities that a mount with `options` needs, and `io_uring` if `uses_io_uring`.
-    pub(crate) fn accept(&self, options: &MountOptions, uses_io_uring: bool) -> Agreement {
+    /// Accepts the capabilities that a mount with `options` needs, and those of `chosen`.
+    pub(crate) fn accept(&self, options: &MountOptions, chosen: Chosen) -> Agreement {
         let mut wanted = ALWAYS;
         let mut want = |capabilities: u64, is_wanted: bool| {
             if is_wanted {
@@ -129,11 +140,8 @@ impl Offer {
         want(capability::ASYNC_DIO, !options.read_write);
         // With this capability, the kernel would check permissions even if the mount options disable the check.
         want(capability::POSIX_ACL, !options.fakeroot);
-        want(
-            capability::WRITEBACK_CACHE,
-            options.read_write && options.writeback_cache && !options.direct_io,
-        );
-        want(capability::OVER_IO_URING, uses_io_uring);
+        want(capability::WRITEBACK_CACHE, chosen.write_back);
+        want(capability::OVER_IO_URING, chosen.io_uring);
         let missing = wanted & !self.capabilities;
         if missing != 0 {
             tracing::debug!("the kernel does not support the FUSE capabilities {missing:#x}");
@@ -157,6 +165,7 @@ impl Offer {
             reply,
             skips_open: accepted & capability::NO_OPEN_SUPPORT != 0,
             skips_opendir: accepted & capability::NO_OPENDIR_SUPPORT != 0,
+            write_back: accepted & capability::WRITEBACK_CACHE != 0,
         }
     }
 }
@@ -201,22 +210,34 @@ mod tests {
             read_write: true,
             ..MountOptions::default()
         };
-        let agreement = offer.accept(&options, true);
+        let all = Chosen {
+            io_uring: true,
+            write_back: true,
+        };
+        let agreement = offer.accept(&options, all);
         assert_eq!(u64::from(agreement.reply.flags), offered);
         assert_eq!(agreement.reply.flags2, 0);
         assert_eq!(agreement.reply.minor, MINOR_VERSION);
         assert_eq!(agreement.reply.max_readahead_bytes, 128 << 10);
-        assert!(!agreement.skips_open && !agreement.skips_opendir);
+        assert!(!agreement.skips_open && !agreement.skips_opendir && !agreement.write_back);
     }
 
     #[test]
-    fn io_uring_is_accepted_only_if_it_will_be_used() {
-        let offered = capability::OVER_IO_URING | capability::INIT_EXT;
+    fn chosen_capabilities_are_accepted_only_if_they_will_be_used() {
+        let offered =
+            capability::OVER_IO_URING | capability::WRITEBACK_CACHE | capability::INIT_EXT;
         let offer = Offer::parse(&init(VERSION, offered)).unwrap().unwrap();
         assert!(offer.has_io_uring());
         let options = MountOptions::default();
-        assert_eq!(offer.accept(&options, true).reply.flags2, 1 << 9);
-        assert_eq!(offer.accept(&options, false).reply.flags2, 0);
+        for (io_uring, write_back) in [(false, false), (false, true), (true, false)] {
+            let chosen = Chosen {
+                io_uring,
+                write_back,
+            };
+            let agreement = offer.accept(&options, chosen);
+            assert_eq!(agreement.reply.flags2, u32::from(io_uring) << 9);
+            assert_eq!(agreement.write_back, write_back);
+        }
     }
 
     #[test]

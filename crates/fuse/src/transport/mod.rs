@@ -18,9 +18,9 @@ mod workers;
 
 use crate::operations::Operations;
 use crate::options::Transport;
-use crate::protocol::handshake::{DATA_BYTES, Offer, version_only};
+use crate::protocol::handshake::{Chosen, DATA_BYTES, Offer, version_only};
 use crate::protocol::{Header, abi};
-use crate::{Error, MountOptions, Result};
+use crate::{Error, MountEntry, MountOptions, Result, write_back};
 use device::Connection;
 use larder::Volume;
 use parking::Parking;
@@ -47,18 +47,24 @@ pub(crate) struct Session {
     receiver_count: usize,
     /// The rings, if the transport is `io_uring`.
     queues: Option<Queues>,
+    collects_writes: bool,
 }
 
 /// Performs the handshake with the kernel over `device`.
 pub(crate) fn start(
     volume: Arc<Volume>,
     device: OwnedFd,
+    entry: &MountEntry,
     options: &MountOptions,
 ) -> Result<Session> {
     let connection = Arc::new(Connection(device));
     let (unique, offer) = receive_offer(&connection).map_err(Error::Session)?;
     let queues = choose(&connection, &offer, options)?;
-    let agreement = offer.accept(options, queues.is_some());
+    let chosen = Chosen {
+        io_uring: queues.is_some(),
+        write_back: write_back::choose(&volume, entry, options),
+    };
+    let agreement = offer.accept(options, chosen);
     connection.reply(unique, Ok(agreement.reply.as_bytes()));
     let operations = Operations::new(volume, options);
     let requests = Requests::new(operations, Arc::clone(&connection), &agreement, options);
@@ -85,6 +91,7 @@ pub(crate) fn start(
         },
         receiver_count,
         queues,
+        collects_writes: agreement.write_back,
     })
 }
 
@@ -148,6 +155,11 @@ impl Session {
         }
     }
 
+    /// Returns whether the kernel collects written data.
+    pub(crate) fn collects_writes(&self) -> bool {
+        self.collects_writes
+    }
+
     /// Answers requests, on several threads, until the volume is unmounted. If a thread fails, calls `abort`,
     /// which must end the connection: otherwise the requests of that thread would never be answered.
     pub(crate) fn run(self, abort: impl Fn() + Sync) -> Result<()> {
@@ -156,6 +168,7 @@ impl Session {
             receivers,
             receiver_count,
             queues,
+            collects_writes: _,
         } = self;
         let mut queue_threads = Vec::new();
         if let (Some(queues), Some(workers)) = (queues, &receivers.workers) {

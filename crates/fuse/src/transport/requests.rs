@@ -6,7 +6,7 @@
 //! and keeps pages and listings in its caches. With direct I/O or `allow_root`, `OPEN` is implemented. On a
 //! read-only mount, each reader of a file then has a handle of its own.
 //!
-//! On a writable mount with `writeback_cache`, the kernel also collects writes (`WRITEBACK_CACHE`). It then
+//! On a writable mount, the kernel may also collect writes ([`crate::write_back`]). It then
 //! maintains the sizes and times of files until it writes them back. If `OPEN` is not implemented, `CREATE`,
 //! which creates and opens a file in one request, is not implemented either. The kernel then sends `MKNOD`
 //! instead, and sends no `RELEASE`. Each reply that contains a node counts as a lookup
@@ -603,7 +603,7 @@ fn flow(is_added: bool) -> ControlFlow<()> {
 mod tests {
     use super::*;
     use crate::protocol::abi::{Dirent, ReadIn, opcode};
-    use crate::protocol::handshake::Offer;
+    use crate::protocol::handshake::{Chosen, Offer};
     use larder::{OpenOptions, Volume};
     use larder_testkit::e2fsprogs::make_image_of;
     use larder_testkit::{Requirement, skip};
@@ -632,7 +632,7 @@ mod tests {
         let agreement = Offer::parse(&init)
             .unwrap()
             .unwrap()
-            .accept(&options, false);
+            .accept(&options, Chosen::default());
         let null = std::fs::File::open("/dev/null").unwrap();
         let connection = Arc::new(Connection(null.into()));
         let operations = Operations::new(Arc::clone(&volume), &options);

@@ -4,7 +4,7 @@
 #[path = "../mounted/mod.rs"]
 mod mounted;
 
-use larder_fuse::MountOptions;
+use larder_fuse::{MountOptions, WriteBack};
 use larder_testkit::tool::Tool;
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use mounted::Mounted;
@@ -74,13 +74,19 @@ const WAYS: [[&str; 2]; 4] = [
 
 #[test]
 fn cached_reads_after_direct_writes_return_what_was_written() {
-    check(&MountOptions::default(), &WAYS);
+    check(
+        &MountOptions {
+            write_back: WriteBack::Off,
+            ..MountOptions::default()
+        },
+        &WAYS,
+    );
 }
 
 #[test]
 fn cached_reads_after_direct_writes_are_current_with_a_writeback_cache() {
     let options = MountOptions {
-        writeback_cache: true,
+        write_back: WriteBack::On,
         ..MountOptions::default()
     };
     check(&options, &WAYS);

@@ -62,13 +62,25 @@ impl Drop for SocketFile {
 impl Listener {
     /// Starts a thread that answers questions about the volume that is mounted as `mount`. If the volume is
     /// closed, the thread replies to most questions with an error. `transport` is the name of the way in which
-    /// the kernel passes requests ([`Stats::transport`]).
+    /// the kernel passes requests ([`Stats::transport`]). `collects_writes` is [`Stats::collects_writes`].
     ///
     /// # Errors
     /// Returns [`Error::SocketDirectory`] or [`Error::Stats`].
-    pub fn start(mount: &Mount, volume: Weak<Volume>, transport: &'static str) -> Result<Self> {
+    pub fn start(
+        mount: &Mount,
+        volume: Weak<Volume>,
+        transport: &'static str,
+        collects_writes: bool,
+    ) -> Result<Self> {
         let path = mount.own_socket()?;
-        Self::start_at(&path, move |question| answer(&volume, transport, question))
+        Self::start_at(&path, move |question| {
+            let complete = |mut stats: Stats| {
+                stats.transport = Some(transport.to_owned());
+                stats.collects_writes = Some(collects_writes);
+                stats
+            };
+            answer(&volume, complete, question)
+        })
     }
 
     /// Starts a thread that listens at `path` and replies to each question with the result of `answer`.
@@ -193,14 +205,12 @@ fn serve(
     send(&mut stream, &reply)
 }
 
-fn answer(volume: &Weak<Volume>, transport: &str, question: Question) -> Answer {
+/// Answers a question about the volume. `complete` sets the statistics that the volume does not know.
+fn answer(volume: &Weak<Volume>, complete: impl Fn(Stats) -> Stats, question: Question) -> Answer {
     let Some(volume) = volume.upgrade() else {
         return Answer::Error("the volume is being closed".to_owned());
     };
-    let stats = |mut stats: Stats| {
-        stats.transport = Some(transport.to_owned());
-        Answer::Stats(Box::new(stats))
-    };
+    let stats = |stats: Stats| Answer::Stats(Box::new(complete(stats)));
     match question {
         Question::Stats => stats(volume.stats()),
         Question::Counts => stats(volume.counts()),

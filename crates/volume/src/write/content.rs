@@ -33,10 +33,32 @@ impl Volume {
     /// The error that ended the write early. The bytes that were written before the error stay in
     /// the file.
     pub fn write_all_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<()> {
-        let mut done = 0;
-        while done < buf.len() {
-            let at = offset_bytes.saturating_add(done as u64);
-            done += self.write_at(ino, &buf[done..], at)?;
+        self.write_all(ino, Writing::new(buf, offset_bytes))
+    }
+
+    /// Sets aside `bytes` of the free space for [`Volume::write_accepted_at`]. Everything else that needs
+    /// space fails with `ENOSPC` if it would leave less. Replaces the number that was set aside before.
+    ///
+    /// # Errors
+    /// `EROFS`.
+    pub fn set_aside(&self, bytes: u64) -> Result<()> {
+        let blocks = bytes.div_ceil(self.inodes.block_bytes());
+        Ok(self.fs().set_aside(blocks)?)
+    }
+
+    /// Writes all of `buf` like [`Volume::write_all_at`], and may use the space that is set aside. It is meant
+    /// for content that a program has written earlier, and that a cache above the volume has kept.
+    ///
+    /// # Errors
+    /// As [`Volume::write_all_at`].
+    pub fn write_accepted_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        self.write_all(ino, Writing::accepted(buf, offset_bytes))
+    }
+
+    fn write_all(&self, ino: Ino, mut writing: Writing<'_>) -> Result<()> {
+        while !writing.is_done() {
+            self.writer
+                .change(|| self.writer.write(ino, &mut writing))?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ use crate::dirty::BlockSet;
 use crate::live::Live;
 use crate::need::need_of;
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{Inode, MappingKind, MappingReservation, Reservation};
+use larder_ext4::{Inode, MappingKind, MappingReservation, Privilege, Reservation};
 use std::ops::Range;
 
 /// Blocks of a file that are unmapped or mapped as unwritten.
@@ -39,8 +39,13 @@ impl Writer {
     /// Reserves space for the longest prefix of `blocks` for which there is space.
     /// [`Writer::reserve_holes`] reserves all of `blocks` or none. Returns the end of the reserved
     /// blocks. Fails if the space does not suffice even for the first block.
-    pub(super) fn reserve_first_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<u64> {
-        let Err(error) = self.reserve_holes(live, blocks.clone()) else {
+    pub(super) fn reserve_first_holes(
+        &self,
+        live: &Live<'_>,
+        blocks: Range<u64>,
+        privilege: Privilege,
+    ) -> Result<u64> {
+        let Err(error) = self.reserve_holes(live, blocks.clone(), privilege) else {
             return Ok(blocks.end);
         };
         if !error.is_no_space() {
@@ -50,7 +55,7 @@ impl Writer {
         let mut step = (blocks.end - blocks.start) / 2;
         while step > 0 && end < blocks.end {
             let next = blocks.end.min(end + step);
-            match self.try_reserve(live, end..next) {
+            match self.try_reserve(live, end..next, privilege) {
                 Ok(()) => end = next,
                 Err(error) if error.is_no_space() => step /= 2,
                 Err(other) => return Err(other),
@@ -66,9 +71,14 @@ impl Writer {
     /// reservation yet. Reserves either all of this space or, on an error, none. Unmapped blocks
     /// are recorded as `expected`, unwritten blocks as `converting`. The caller must hold `rw`
     /// exclusively, and must not hold `writeback`.
-    pub(super) fn reserve_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<()> {
+    pub(super) fn reserve_holes(
+        &self,
+        live: &Live<'_>,
+        blocks: Range<u64>,
+        privilege: Privilege,
+    ) -> Result<()> {
         self.write_back
-            .retry_after_write_back(|| self.try_reserve(live, blocks.clone()))
+            .retry_after_write_back(|| self.try_reserve(live, blocks.clone(), privilege))
     }
 
     /// Reserves space for the content of the unmapped blocks in `blocks`. Used by callers that
@@ -83,7 +93,7 @@ impl Writer {
             let inode = live.inode()?;
             self.find_not_written(&inode, blocks.clone(), &mut not_written)?;
             let need = need_of(self.fs(), &inode, &not_written.holes, None);
-            Ok(self.fs().reserve(need.content, false)?)
+            Ok(self.fs().reserve(need.content, Privilege::Ordinary)?)
         })
     }
 
@@ -104,11 +114,12 @@ impl Writer {
             } else {
                 0
             };
-            Ok(self.fs().reserve_for_mapping(clusters, true)?)
+            let privilege = Privilege::Remapping;
+            Ok(self.fs().reserve_for_mapping(clusters, privilege)?)
         })
     }
 
-    fn try_reserve(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<()> {
+    fn try_reserve(&self, live: &Live<'_>, blocks: Range<u64>, privilege: Privilege) -> Result<()> {
         let mut not_written = NotWritten::default();
         let _shared = live.map.read();
         let (inode, covered) = {
@@ -140,9 +151,12 @@ impl Writer {
                 need_of(self.fs(), &inode, &unwritten, Some(dirty)).mapping,
             )
         };
-        let content = self.fs().reserve(need.content, false)?;
-        let mut mapping = self.fs().reserve_for_mapping(need.mapping, false)?;
-        mapping.add(self.fs().reserve_for_mapping(to_convert, true)?);
+        let content = self.fs().reserve(need.content, privilege)?;
+        let mut mapping = self.fs().reserve_for_mapping(need.mapping, privilege)?;
+        let converting = self
+            .fs()
+            .reserve_for_mapping(to_convert, Privilege::Remapping)?;
+        mapping.add(converting);
         let mut state = live.state();
         let dirty = &mut state.dirty;
         dirty.add_reservation(content);

@@ -19,7 +19,7 @@ use crate::read::check_content;
 use crate::{Ino, Result};
 use larder_cache::page::{Entry, Lock, LockedPage, NewPage, StillBusy};
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{Error, Inode, MappingKind};
+use larder_ext4::{Error, Inode, MappingKind, Privilege};
 use std::ops::{Deref, DerefMut, Range};
 
 /// The minimum number of bytes in whole pages for which a write bypasses the page cache: about the
@@ -49,6 +49,7 @@ pub(crate) struct Writing<'b> {
     buf: &'b [u8],
     offset_bytes: u64,
     done: usize,
+    privilege: Privilege,
 }
 
 impl<'b> Writing<'b> {
@@ -58,7 +59,26 @@ impl<'b> Writing<'b> {
             buf,
             offset_bytes,
             done: 0,
+            privilege: Privilege::Ordinary,
         }
+    }
+
+    /// Creates a write of content that was accepted earlier. It may use the space that is set aside.
+    pub(crate) fn accepted(buf: &'b [u8], offset_bytes: u64) -> Self {
+        Self {
+            privilege: Privilege::Accepted,
+            ..Self::new(buf, offset_bytes)
+        }
+    }
+
+    /// Returns the privilege with which space is reserved.
+    pub(super) fn privilege(&self) -> Privilege {
+        self.privilege
+    }
+
+    /// Returns whether all bytes have been written.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done == self.buf.len()
     }
 
     /// Returns the number of bytes that have been written.
@@ -202,7 +222,7 @@ impl Writer {
             let blocks = self.inodes.blocks_touched(&(writing.at()..until));
             // If space runs out, this call writes back all files, which releases the surplus
             // reservations of earlier iterations.
-            let end = self.reserve_first_holes(live, blocks.clone())?;
+            let end = self.reserve_first_holes(live, blocks.clone(), writing.privilege)?;
             let written =
                 self.change_pages(live, writing, until.min(end * self.inodes.block_bytes()));
             live.end_expecting(blocks.start..end);

@@ -38,7 +38,7 @@ impl Writer {
             self.write_back.write_file(live)?;
         }
         let blocks = self.inodes.blocks_touched(&(writing.at()..until));
-        self.reserve_holes(live, blocks.clone())?;
+        self.reserve_holes(live, blocks.clone(), writing.privilege())?;
         let _exclusive = live.writeback.lock();
         let written = retry_after_commit(self.fs(), || {
             let written = self.write_reserved(live, writing, until, size_bytes);

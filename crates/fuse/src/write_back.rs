@@ -1,0 +1,104 @@
+//! Decides whether the kernel collects written data, and sets aside the space that this data may need.
+//!
+//! With its write-back cache, the kernel accepts a write(2) without a request to the server. It sends the data
+//! on close(2), on fsync(2), and by itself after a while. The server therefore cannot refuse a write when the
+//! image is full. But Linux limits the unwritten data of a mount: a strict limit, which FUSE mounts have
+//! by default, applies even if the rest of memory has no unwritten data. Space for twice this limit is set
+//! aside: everything else that needs space fails before it uses this part.
+//!
+//! The limit is a share of the memory that is available, and a program may write some pages before the kernel
+//! makes it wait. Both are reasons for the factor of two. The limit is no proof: Linux counts the pages that a
+//! program has written since its last check for all file systems together, so a program that also writes to
+//! another file system can pass the check. docs/semantics.md says what is promised.
+
+use crate::options::WriteBack;
+use crate::{MountEntry, MountOptions};
+use larder::Volume;
+use std::fs;
+use std::path::PathBuf;
+
+/// The maximum of the limit that is set by root, in bytes. A higher limit makes nothing faster.
+const LIMIT_MAX_BYTES: u64 = 32 << 20;
+/// The minimum of the limit with which the kernel collects data efficiently, in bytes.
+const LIMIT_MIN_BYTES: u64 = 4 << 20;
+/// Root sets the limit to the available space divided by this number, or to [`LIMIT_MAX_BYTES`].
+const LIMIT_PART: u64 = 32;
+/// The space that is set aside, as a multiple of the limit.
+const SET_ASIDE_FACTOR: u64 = 2;
+/// At most the available space divided by this number is set aside.
+const SET_ASIDE_PART: u64 = 8;
+
+/// Decides whether the kernel collects written data of the mount `entry`. If so, sets aside space.
+pub(crate) fn choose(volume: &Volume, entry: &MountEntry, options: &MountOptions) -> bool {
+    if !options.read_write || options.direct_io || options.write_back == WriteBack::Off {
+        return false;
+    }
+    let is_automatic = options.write_back == WriteBack::Auto;
+    if is_automatic && options.sync {
+        return false;
+    }
+    let stat = volume.statfs();
+    let available_bytes = stat
+        .available_blocks
+        .saturating_mul(u64::from(stat.block_size_bytes));
+    let limit_bytes = Limit::of(entry).and_then(|limit| {
+        limit.set_bytes((available_bytes / LIMIT_PART).clamp(LIMIT_MIN_BYTES, LIMIT_MAX_BYTES));
+        limit.bytes()
+    });
+    let set_aside_bytes = limit_bytes
+        .map(|limit_bytes| limit_bytes.saturating_mul(SET_ASIDE_FACTOR))
+        .filter(|&bytes| bytes <= available_bytes / SET_ASIDE_PART);
+    tracing::debug!(
+        ?limit_bytes,
+        ?set_aside_bytes,
+        "the kernel's unwritten data"
+    );
+    match set_aside_bytes {
+        Some(bytes) => match volume.set_aside(bytes) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!("cannot set space aside for the kernel's unwritten data: {error}");
+                !is_automatic
+            }
+        },
+        None => !is_automatic,
+    }
+}
+
+/// The kernel's limit on the unwritten data of a mount: files in `/sys/class/bdi`.
+struct Limit(PathBuf);
+
+impl Limit {
+    /// Returns the limit of `entry`. Returns `None` if the limit is unknown or not strict: Linux has the files
+    /// since 6.2.
+    fn of(entry: &MountEntry) -> Option<Self> {
+        let (major, minor) = (entry.device_major, entry.device_minor);
+        let limit = Self(PathBuf::from(format!("/sys/class/bdi/{major}:{minor}")));
+        limit.write("strict_limit", 1);
+        (limit.read("strict_limit") == Some(1)).then_some(limit)
+    }
+
+    /// Sets the limit. This has an effect only if this process may write the file, which requires root.
+    fn set_bytes(&self, bytes: u64) {
+        self.write("max_bytes", bytes);
+    }
+
+    /// Returns the present limit.
+    fn bytes(&self) -> Option<u64> {
+        self.read("max_bytes")
+    }
+
+    fn read(&self, name: &str) -> Option<u64> {
+        fs::read_to_string(self.0.join(name))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    }
+
+    fn write(&self, name: &str, value: u64) {
+        if let Err(error) = fs::write(self.0.join(name), value.to_string()) {
+            tracing::debug!("cannot write {name} of {}: {error}", self.0.display());
+        }
+    }
+}
