@@ -8,6 +8,7 @@
 //! implementation that the caches use ([`replay()`]). [`HashReport`] compares the results. A link is an entry
 //! that a lookup compares with its key.
 
+mod cache_report;
 mod capacity;
 mod choice;
 mod combination;

@@ -1,6 +1,6 @@
 //! Plots of a comparison: links by function, time of lookups, and lengths of chains.
 
-use super::report::CacheReport;
+use super::cache_report::CacheReport;
 use super::row::Row;
 use crate::output::{BarPlot, LinePlot, ReportFile, Scale, Series};
 use crate::run_report::as_f64;
