@@ -11,8 +11,8 @@
 use super::super::pages::of_span;
 use super::super::skipped::Skipped;
 use super::super::{EventSink, lookup};
-use super::Calls;
 use super::call::{Call, Descriptor, Outcome, Start};
+use super::calls::Calls;
 use super::files::{OpenFile, Threads};
 use super::names::{Names, Step};
 use crate::trace::Error;

@@ -1,6 +1,9 @@
 //! Tests with complete traces.
 
-use super::*;
+use super::super::skipped::Skipped;
+use super::call::Origin;
+use super::{Call, Calls};
+use std::io;
 
 fn calls(text: &str) -> (Vec<Call>, Skipped) {
     let mut calls = Calls::new(text.as_bytes());
