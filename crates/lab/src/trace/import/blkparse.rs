@@ -4,7 +4,7 @@
 //! process, action, type of request, first sector, sectors. Only the action `Q` (a request is queued) is
 //! imported, since the later actions concern the same request.
 
-use super::EventSink;
+use super::event::EventSink;
 use super::lines::Line;
 use super::pages::{self, Span};
 use super::skipped::{FOREIGN, Skipped};

@@ -6,7 +6,7 @@
 //!
 //! Each file gets an inode number, in the order in which the files first occur.
 
-use super::EventSink;
+use super::event::EventSink;
 use super::lines::Line;
 use super::pages::{self, Span};
 use super::skipped::{FOREIGN, Skipped};

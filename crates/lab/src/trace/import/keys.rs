@@ -9,9 +9,9 @@
 //! If the user specifies a cache, each line is a lookup in that cache. A name is then replaced by the hash of
 //! the name.
 
+use super::event::{EventSink, lookup};
 use super::lines::Lines;
 use super::skipped::Skipped;
-use super::{EventSink, lookup};
 use crate::trace::Error;
 use larder_cache::dentry::name_hash;
 use larder_cache::tape::CacheKind;

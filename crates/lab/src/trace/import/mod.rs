@@ -23,6 +23,8 @@
 //! [`TraceInfo::records_changes`]: larder_trace::TraceInfo::records_changes
 
 mod blkparse;
+mod detect;
+mod event;
 mod fio;
 mod foreign;
 mod format;
@@ -31,23 +33,20 @@ mod lines;
 mod msr;
 mod oracle_general;
 mod pages;
+mod read;
 mod skipped;
 pub(crate) mod strace;
 
 pub(super) use blkparse::device_number;
+pub use event::EventSink;
 pub use foreign::{DetectedFormat, Foreign};
 pub use format::Format;
 pub(super) use oracle_general::{RECORD_BYTES, Record};
 pub use skipped::Skipped;
 
 use super::Error;
-use larder_cache::hash::HashKey;
-use larder_cache::tape::{CacheKind, Event, Operation};
-use larder_trace::TraceEvent;
+use larder_cache::tape::CacheKind;
 use std::io::BufRead;
-
-/// A function that receives imported events.
-pub type EventSink<'a> = dyn FnMut(TraceEvent) -> Result<(), Error> + 'a;
 
 /// Reads a file of format `format` from `reader`, and calls `emit` with each event. Returns the lines that
 /// were skipped. `cache` is the cache of the keys, for formats that do not determine a cache; `None` selects
@@ -61,41 +60,15 @@ pub fn import(
     mut reader: impl BufRead,
     emit: &mut EventSink<'_>,
 ) -> Result<Skipped, Error> {
-    let head = foreign::head(&mut reader)?;
-    foreign::check(format, &head)?;
+    let head = detect::head(&mut reader)?;
+    detect::check(format, &head)?;
     let mut is_empty = true;
-    let skipped = read(format, cache, reader, &mut |event| {
+    let skipped = read::read(format, cache, reader, &mut |event| {
         is_empty = false;
         emit(event)
     })?;
     if is_empty {
-        return Err(Foreign::new(format, skipped, &head).into());
+        return Err(detect::foreign(format, skipped, &head).into());
     }
     Ok(skipped)
-}
-
-fn read(
-    format: Format,
-    cache: Option<CacheKind>,
-    reader: impl BufRead,
-    emit: &mut EventSink<'_>,
-) -> Result<Skipped, Error> {
-    match format {
-        Format::Blkparse => blkparse::import(reader, emit),
-        Format::Fio => fio::import(reader, emit),
-        Format::Strace => strace::import(reader, emit),
-        Format::Msr => msr::import(reader, emit),
-        Format::OracleGeneral => oracle_general::import(reader, cache, emit),
-        Format::Keys => keys::import(reader, cache, emit),
-    }
-}
-
-/// Returns a lookup for which it is unknown whether it hit.
-fn lookup(time_ns: u64, cache: CacheKind, object: u64, index: u64) -> TraceEvent {
-    let event = Event {
-        cache,
-        operation: Operation::Lookup { hit: false },
-        key: HashKey { object, index },
-    };
-    TraceEvent::new(time_ns, 0, event)
 }

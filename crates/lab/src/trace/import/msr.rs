@@ -4,7 +4,7 @@
 //! host, disk, operation, offset and length in bytes, response time. Hosts are numbered in the order in which
 //! they first occur. The disks of a host become devices whose major number is the number of the host.
 
-use super::EventSink;
+use super::event::EventSink;
 use super::lines::Line;
 use super::pages::{self, Span};
 use super::skipped::{FOREIGN, Skipped};

@@ -4,8 +4,8 @@
 //! A record is imported as one lookup, whatever the size of the object. The type of the objects is unknown,
 //! so they are treated as inodes unless the user specifies a cache.
 
+use super::event::{EventSink, lookup};
 use super::skipped::Skipped;
-use super::{EventSink, lookup};
 use crate::trace::Error;
 use larder_cache::tape::CacheKind;
 use std::io::{BufRead, Read as _};

@@ -1,8 +1,8 @@
 //! Converts ranges of bytes to the pages of a file, or the blocks of a device, that contain them.
 
+use super::event::{EventSink, lookup};
 use super::lines::{Line, Lines};
 use super::skipped::Skipped;
-use super::{EventSink, lookup};
 use crate::trace::Error;
 use larder_cache::tape::CacheKind;
 use std::io::BufRead;

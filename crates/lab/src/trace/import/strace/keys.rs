@@ -8,9 +8,9 @@
 //! Paths are not resolved, so a symbolic link is a separate directory, and a thread with an unknown working
 //! directory starts in the root. Files of `/proc`, `/sys` and `/dev` have no pages.
 
+use super::super::event::{EventSink, lookup};
 use super::super::pages::of_span;
 use super::super::skipped::Skipped;
-use super::super::{EventSink, lookup};
 use super::call::{Call, Descriptor, Outcome, Start};
 use super::calls::Calls;
 use super::files::{OpenFile, Threads};
