@@ -10,9 +10,10 @@
 //! # Cost
 //! Unwritten pages use no memory. Volumes share the pages of the image until they write them.
 
+use super::error::Error;
 use super::kernels::Kernel;
+use super::size::Size;
 use super::spool::Spool;
-use super::{Error, Size};
 use crate::operations::{Name, Operations, UserHomes, create_shared_files};
 use larder::{OpenOptions, Volume};
 use larder_block::BlockDevice;

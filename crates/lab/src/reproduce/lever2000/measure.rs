@@ -6,9 +6,10 @@
 //! and measures time and counts until the last user is done. A round executes one run on each kernel. In
 //! the tables with much memory, each user lists its [spool](super::spool) after its script.
 
+use super::error::Error;
 use super::image::Image;
 use super::kernels::{Kernel, Memory, PublishedTable};
-use super::{Error, Size};
+use super::size::Size;
 use crate::concurrent::run_concurrently;
 use crate::operations::UserHomes;
 use crate::run_report::quotient;

@@ -7,7 +7,7 @@
 //! device is memory. A disk would add its access time to each page miss, and to the first name of each
 //! directory block.
 
-use super::Error;
+use super::error::Error;
 use super::image::Image;
 use super::kernels::{Kernel, Memory};
 use crate::operations::Name;

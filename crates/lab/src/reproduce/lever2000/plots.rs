@@ -1,7 +1,7 @@
 //! Plots of the mean links of a lookup under each kernel, one for each table.
 
-use super::Lever2000;
 use super::kernels::TABLES;
+use super::results::Lever2000;
 use crate::output::{BarPlot, ReportFile, Series};
 
 pub(super) fn all(results: &Lever2000) -> Vec<ReportFile> {

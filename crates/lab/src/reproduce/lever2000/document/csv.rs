@@ -1,8 +1,8 @@
 //! The figures as CSV.
 
 use crate::output::csv_text;
-use crate::reproduce::lever2000::Lever2000;
 use crate::reproduce::lever2000::measure::{Load, Row};
+use crate::reproduce::lever2000::results::Lever2000;
 use std::io;
 
 impl Lever2000 {

@@ -2,8 +2,8 @@
 
 use crate::output::{Table, text_or};
 use crate::published::lever2000::{self as published, Histogram};
-use crate::reproduce::lever2000::Lever2000;
 use crate::reproduce::lever2000::measure::CacheFigures;
+use crate::reproduce::lever2000::results::Lever2000;
 
 /// Sources of the histograms: number in the document, table, kernel, and whether it is taken after
 /// the run.
@@ -23,7 +23,7 @@ impl Lever2000 {
             let published = histograms
                 .iter()
                 .find(|histogram| histogram.number == number);
-            let load = self.row(table, kernel).and_then(|row| row.loads.last());
+            let load = self.last_load(table, kernel);
             if let (Some(published), Some(load)) = (published, load) {
                 text.push_str(&beside(published, load.cache(published.cache), is_after));
             }

@@ -6,7 +6,8 @@ mod tables;
 
 use super::findings::Scatter;
 use super::kernels::TABLES;
-use super::{Lever2000, plots};
+use super::plots;
+use super::results::Lever2000;
 use crate::output::{Report, ReportFile, Table, text_or};
 use std::fmt::Write as _;
 use std::io;

@@ -1,15 +1,15 @@
 //! Findings that are decided by counts of links.
 
-use super::{Observed, Verdict, load};
-use crate::reproduce::lever2000::Lever2000;
+use super::finding::{Observed, Verdict};
 use crate::reproduce::lever2000::measure::CacheFigures;
+use crate::reproduce::lever2000::results::Lever2000;
 use larder::CacheKind;
 use larder_cache::hash::{Function, HashKey};
 use larder_cache::table::HashFunction;
 use std::fmt::Write as _;
 
 pub(super) fn buffer_xor(results: &Lever2000) -> Option<Observed> {
-    let at = |kernel| Some(load(results.row(3, kernel))?.cache(CacheKind::Buffer));
+    let at = |kernel| Some(results.last_load(3, kernel)?.cache(CacheKind::Buffer));
     let xor = at("reference, 16384")?;
     let beyond_first = |figures: &CacheFigures| (figures.links_per_lookup() - 1.0).max(0.0);
     let mut holds = true;
@@ -73,7 +73,7 @@ pub(super) fn inode_function(results: &Lever2000) -> Option<Observed> {
 }
 
 fn inodes<'r>(results: &'r Lever2000, kernel: &str) -> Option<&'r CacheFigures> {
-    Some(load(results.row(5, kernel))?.cache(CacheKind::Inode))
+    Some(results.last_load(5, kernel)?.cache(CacheKind::Inode))
 }
 
 pub(super) fn page_size(results: &Lever2000) -> Option<Observed> {
@@ -106,8 +106,8 @@ pub(super) fn word_size(results: &Lever2000) -> Option<Observed> {
         constants.published, constants.prime
     );
     let (narrow, wide) = (
-        load(results.row(6, "D"))?,
-        load(results.row(6, "D in 64 bits"))?,
+        results.last_load(6, "D")?,
+        results.last_load(6, "D in 64 bits")?,
     );
     for cache in CacheKind::ALL {
         let [narrow, wide] = [narrow, wide].map(|load| load.cache(cache).links_per_lookup());

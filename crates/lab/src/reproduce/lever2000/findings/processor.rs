@@ -1,7 +1,7 @@
 //! Findings about the processor time of a miss and of a hash function.
 
-use super::{Observed, Verdict};
-use crate::reproduce::lever2000::Lever2000;
+use super::finding::{Observed, Verdict};
+use crate::reproduce::lever2000::results::Lever2000;
 use larder_cache::hash::Function;
 use std::cmp::Ordering;
 

@@ -1,8 +1,8 @@
 //! Findings that compare throughputs, and the scatter of the throughputs.
 
-use super::{Observed, Verdict, load};
-use crate::reproduce::lever2000::Lever2000;
+use super::finding::{Observed, Verdict};
 use crate::reproduce::lever2000::measure::Load;
+use crate::reproduce::lever2000::results::Lever2000;
 use crate::statistics::{Figures, median};
 use larder::CacheKind;
 use std::cmp::Ordering;
@@ -47,14 +47,14 @@ impl Scatter {
 
 pub(super) fn inode_bits(results: &Lever2000) -> Option<Observed> {
     let (twelve, eight) = (
-        load(results.row(5, "12 bit"))?,
-        load(results.row(5, "reference"))?,
+        results.last_load(5, "12 bit")?,
+        results.last_load(5, "reference")?,
     );
     Some(higher(twelve, eight))
 }
 
 pub(super) fn kernel_d(results: &Lever2000) -> Option<Observed> {
-    let at = |kernel| load(results.row(6, kernel));
+    let at = |kernel| results.last_load(6, kernel);
     let d = at("D")?;
     let mut parts = Vec::new();
     let mut least = f64::INFINITY;
@@ -87,8 +87,8 @@ pub(super) fn kernel_d(results: &Lever2000) -> Option<Observed> {
 
 pub(super) fn shrinking(results: &Lever2000) -> Option<Observed> {
     let (eager, normal) = (
-        load(results.row(4, "shrink + mult 11"))?,
-        load(results.row(4, "mult shift 11"))?,
+        results.last_load(4, "shrink + mult 11")?,
+        results.last_load(4, "mult shift 11")?,
     );
     let (text, verdict) = higher(eager, normal);
     let dentries = |load: &Load| load.cache(CacheKind::Dentry).full.histogram.objects();

@@ -1,0 +1,26 @@
+//! Errors of a reproduction.
+
+use crate::{hash, operations};
+use larder_instruments::mke2fs;
+use std::io;
+
+/// Errors of a reproduction.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The image cannot be created.
+    #[error(transparent)]
+    Mke2fs(#[from] mke2fs::Error),
+    /// The image cannot be read.
+    #[error("cannot read the image for the volume: {0}")]
+    Image(io::Error),
+    /// A script's result differs from the recorded one.
+    #[error(transparent)]
+    Operations(#[from] operations::Error),
+    /// The volume failed.
+    #[error("the volume failed: {0}")]
+    Volume(#[from] larder::Error),
+    /// Keys for the constant of 64 bits cannot be generated.
+    #[error(transparent)]
+    Keys(#[from] hash::Error),
+}

@@ -1,0 +1,50 @@
+//! The results of a reproduction.
+
+use super::costs::FunctionCost;
+use super::findings::Judged;
+use super::measure::{Load, Row};
+use super::misses::Misses;
+use super::size::Size;
+use crate::hash::constant::Constants;
+use larder_cache::hash::Function;
+use serde::Serialize;
+
+/// The measurements, and the result of each finding.
+#[derive(Clone, Debug, Serialize)]
+pub struct Lever2000 {
+    /// The size of the reproduction.
+    #[serde(flatten)]
+    pub size: Size,
+    /// Number of processors of the measuring machine.
+    pub processors: usize,
+    /// The measured rows of Tables 1 to 6.
+    pub tables: Vec<Vec<Row>>,
+    /// Costs of misses.
+    pub misses: Misses,
+    /// Costs of hash functions.
+    pub costs: Vec<FunctionCost>,
+    /// The measurements of `larder lab constant --bits 64`.
+    pub constants: Option<Constants>,
+    /// The result of each finding.
+    pub findings: Vec<Judged>,
+}
+
+impl Lever2000 {
+    /// Returns the row of a kernel in a table, numbered from 1.
+    #[must_use]
+    pub fn row(&self, table: usize, kernel: &str) -> Option<&Row> {
+        let rows = self.tables.get(table.checked_sub(1)?)?;
+        rows.iter().find(|row| row.kernel == kernel)
+    }
+
+    /// Returns the results of a kernel under the last load of a table, numbered from 1.
+    pub(super) fn last_load(&self, table: usize, kernel: &str) -> Option<&Load> {
+        self.row(table, kernel)?.loads.last()
+    }
+
+    /// Returns the cost of a function, if it was measured.
+    pub(super) fn cost(&self, function: Function) -> Option<&FunctionCost> {
+        let mut costs = self.costs.iter();
+        costs.find(|cost| cost.function == function)
+    }
+}
