@@ -57,7 +57,7 @@ enum Task {
     },
     /// Check that the files of a crate have no dependency cycles
     ModuleCycles {
-        /// Folders of crates, such as crates/cache [default: all crates but crates/lab]
+        /// Folders of crates, such as crates/cache [default: all crates]
         folders: Vec<PathBuf>,
     },
     /// Write the newest results of the benches into README.md and docs

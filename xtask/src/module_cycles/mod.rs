@@ -14,11 +14,8 @@ use source::{Sources, located};
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 
-/// The only crate that still has cycles.
-const WITH_CYCLES: &str = "crates/lab";
-
 /// Prints the cycles of the crates in these folders. If `folders` is empty, checks all crates of the
-/// workspace except [`WITH_CYCLES`].
+/// workspace.
 ///
 /// # Errors
 /// A source cannot be read or parsed, or there is a cycle.
@@ -50,13 +47,12 @@ pub fn check(folders: &[PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the folders of the crates of the workspace, relative to `root`, except [`WITH_CYCLES`].
+/// Returns the folders of the crates of the workspace, relative to `root`.
 fn workspace(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut folders = vec![PathBuf::from("benches"), PathBuf::from("xtask")];
     for entry in std::fs::read_dir(root.join("crates"))? {
         folders.push(Path::new("crates").join(entry?.file_name()));
     }
-    folders.retain(|folder| folder != Path::new(WITH_CYCLES));
     folders.sort();
     Ok(folders)
 }
