@@ -245,8 +245,8 @@ impl Requests {
         }
     }
 
-    /// Returns whether a write must read a page first: the page is in the file and not cached, and the write
-    /// leaves a part of the page unchanged.
+    /// Returns whether a write must read first: the inode, if it is not in memory, or a page that is in the file
+    /// and not cached, and of which the write leaves a part unchanged.
     fn reads_for_write(&self, node: NodeId, write: &WriteIn, data: &[u8]) -> bool {
         let start_bytes = write.offset_bytes;
         let end_bytes = start_bytes.saturating_add(data.len() as u64);
@@ -257,8 +257,8 @@ impl Requests {
         }
         let _memory_only = MemoryOnly::begin();
         let first_page_bytes = start_bytes - start_bytes % PAGE_BYTES;
-        let size_bytes = self.operations.metadata(node).map(|file| file.size_bytes);
-        size_bytes.is_ok_and(|size_bytes| first_page_bytes < size_bytes)
+        let metadata = self.operations.metadata(node);
+        MemoryOnly::has_missed() || metadata.is_ok_and(|file| first_page_bytes < file.size_bytes)
     }
 
     /// Answers a request that has a reply.
@@ -699,6 +699,43 @@ mod tests {
                 rest = &after[name.len().next_multiple_of(8) - name.len()..];
             }
         }
+    }
+
+    #[test]
+    fn write_to_a_file_whose_inode_is_not_in_memory_would_wait() {
+        if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (tree, image) = (folder.path().join("tree"), folder.path().join("image"));
+        std::fs::create_dir(&tree).unwrap();
+        for file in 0..FILES {
+            std::fs::write(tree.join(name_of(file)), "").unwrap();
+        }
+        make_image_of(&tree, &image, "-t ext4 -b 1024", "16M").unwrap();
+        let (volume, first) = requests(&image);
+        let last = volume.lookup(larder::Ino::ROOT, name_of(FILES - 1).as_bytes());
+        let node = NodeId::of(last.unwrap());
+        first.end();
+        drop((volume, first));
+
+        let (_volume, requests) = requests(&image);
+        let argument = WriteIn {
+            size_bytes: 3,
+            ..WriteIn::default()
+        };
+        let argument = [argument.as_bytes(), b"abc"].concat();
+        let mut write = request(opcode::WRITE, &argument);
+        write.header.node = node;
+        let mut memory = vec![0; 1 << 20];
+        let mut outcome = |waiting| {
+            let mut body = Body::new(&mut memory);
+            requests.answer(&write.header, Ok(write), waiting, &mut body)
+        };
+        assert_eq!(outcome(Waiting::Refused), Outcome::WouldWait);
+        assert_eq!(outcome(Waiting::Allowed), Outcome::Reply(Ok(())));
+        assert_eq!(outcome(Waiting::Refused), Outcome::Reply(Ok(())));
+        requests.end();
     }
 
     #[test]
