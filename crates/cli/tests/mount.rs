@@ -198,6 +198,15 @@ fn stats_are_restricted_to_owner_and_root() {
         .is_ok_and(|value| value.starts_with(b"Y"));
     let transport = if is_enabled { "io_uring" } else { "/dev/fuse" };
     assert_eq!(json["transport"], transport, "{json}");
+    let output = run(User::Same, &["stats".as_ref(), mountpoint.0.as_ref()]);
+    let advises = text(&output.stderr).contains("io_uring: as root, echo Y > /sys/module/fuse");
+    let can_enable = std::path::Path::new("/sys/module/fuse/parameters/enable_uring").exists();
+    assert_eq!(
+        advises,
+        can_enable && !is_enabled,
+        "{}",
+        text(&output.stderr)
+    );
     for cache in ["page", "buffer", "dentry", "inode"] {
         let output = run(
             User::Same,
