@@ -409,6 +409,17 @@ mod tests {
     }
 
     #[test]
+    fn last_option_decides_whether_the_kernel_collects_writes() {
+        for (list, expected) in [
+            ("rw", WriteBack::Auto),
+            ("nowriteback_cache,writeback_cache", WriteBack::On),
+            ("writeback_cache,nowriteback_cache", WriteBack::Off),
+        ] {
+            assert_eq!(parsed(list).unwrap().mount.write_back, expected, "{list}");
+        }
+    }
+
+    #[test]
     fn options_with_values_are_read() {
         let options = parsed(
             "ro,offset=1M,cache_size=64m,readahead=off,readahead_max=128K,\

@@ -7,9 +7,9 @@
 //! aside: everything else that needs space fails before it uses this part.
 //!
 //! The limit is a share of the memory that is available, and a program may write some pages before the kernel
-//! makes it wait. Both are reasons for the factor of two. The limit is no proof: Linux counts the pages that a
-//! program has written since its last check for all file systems together, so a program that also writes to
-//! another file system can pass the check. docs/semantics.md says what is promised.
+//! makes it wait. Both are reasons for the factor of two. Linux counts the pages that a program has written since
+//! its last check for all file systems together. A program that also writes to another file system can
+//! therefore exceed the limit. docs/semantics.md says what is promised.
 
 use crate::options::WriteBack;
 use crate::{MountEntry, MountOptions};

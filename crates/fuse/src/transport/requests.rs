@@ -702,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn write_to_a_file_whose_inode_is_not_in_memory_would_wait() {
+    fn write_to_an_inode_that_is_not_in_memory_would_wait() {
         if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
             return;
         }
