@@ -34,35 +34,38 @@ pub(crate) fn choose(volume: &Volume, entry: &MountEntry, options: &MountOptions
         return false;
     }
     let is_automatic = options.write_back == WriteBack::Auto;
-    if is_automatic && options.sync {
-        return false;
-    }
     let stat = volume.statfs();
     let available_bytes = stat
         .available_blocks
         .saturating_mul(u64::from(stat.block_size_bytes));
+    let most_bytes = available_bytes / SET_ASIDE_PART;
+    let needed = |limit_bytes| {
+        volume
+            .space_for_pages(limit_bytes)
+            .saturating_mul(SET_ASIDE_FACTOR)
+    };
+    if is_automatic && (options.sync || needed(LIMIT_MIN_BYTES) > most_bytes) {
+        return false;
+    }
     let limit_bytes = Limit::of(entry).and_then(|limit| {
-        limit.set_bytes((available_bytes / LIMIT_PART).clamp(LIMIT_MIN_BYTES, LIMIT_MAX_BYTES));
+        let expansion = volume.space_for_pages(LIMIT_MIN_BYTES) / LIMIT_MIN_BYTES;
+        let wanted_bytes = available_bytes / LIMIT_PART / expansion;
+        limit.set_bytes(wanted_bytes.clamp(LIMIT_MIN_BYTES, LIMIT_MAX_BYTES));
         limit.bytes()
     });
-    let set_aside_bytes = limit_bytes
-        .map(|limit_bytes| limit_bytes.saturating_mul(SET_ASIDE_FACTOR))
-        .filter(|&bytes| bytes <= available_bytes / SET_ASIDE_PART);
-    tracing::debug!(
-        ?limit_bytes,
-        ?set_aside_bytes,
-        "the kernel's unwritten data"
-    );
-    match set_aside_bytes {
-        Some(bytes) => match volume.set_aside(bytes) {
-            Ok(()) => true,
-            Err(error) => {
-                tracing::warn!("cannot set space aside for the kernel's unwritten data: {error}");
-                !is_automatic
-            }
-        },
-        None => !is_automatic,
+    let needed_bytes = limit_bytes.map_or(u64::MAX, needed);
+    tracing::debug!(?limit_bytes, needed_bytes, available_bytes, "write-back");
+    if is_automatic && needed_bytes > most_bytes {
+        return false;
     }
+    if needed_bytes > most_bytes {
+        tracing::warn!("too little space is set aside for all data that the kernel may collect");
+    }
+    let set_aside = volume.set_aside(needed_bytes.min(most_bytes));
+    if let Err(error) = &set_aside {
+        tracing::warn!("cannot set space aside: {error}");
+    }
+    set_aside.is_ok() || !is_automatic
 }
 
 /// The kernel's limit on the unwritten data of a mount: files in `/sys/class/bdi`.

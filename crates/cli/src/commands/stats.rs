@@ -137,10 +137,10 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
             out,
             "requests   through {}{}",
             name::escaped(transport.as_bytes()),
-            if stats.collects_writes == Some(true) {
-                "; the kernel collects writes"
-            } else {
-                ""
+            match (&stats.writing, stats.collects_writes) {
+                (Some(_), Some(true)) => "; the kernel collects writes",
+                (Some(_), Some(false)) => "; the kernel sends each write at once",
+                _ => "",
             }
         )?;
     }

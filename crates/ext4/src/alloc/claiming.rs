@@ -46,7 +46,7 @@ impl Filesystem {
     /// [`Error::ReadOnly`].
     pub fn set_aside(&self, blocks: u64) -> Result<()> {
         let space = self.space()?;
-        let clusters = blocks >> space.geometry.cluster_blocks_log2;
+        let clusters = blocks.div_ceil(1 << space.geometry.cluster_blocks_log2);
         space.counts().set_aside(clusters);
         Ok(())
     }

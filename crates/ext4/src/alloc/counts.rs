@@ -32,7 +32,9 @@ pub enum Privilege {
     /// super-user, for metadata, for mapping or for accepted content.
     Ordinary,
     /// Content that was accepted from a program earlier. May also use the clusters that are set aside
-    /// for it ([`Filesystem::set_aside`](crate::Filesystem::set_aside)).
+    /// for it ([`Filesystem::set_aside`](crate::Filesystem::set_aside)), those that are kept back for
+    /// the super-user, and most of those that are kept back for metadata. No other request can
+    /// therefore use what is set aside, except a change to a mapping.
     Accepted,
     /// May use the clusters that are kept back for the super-user.
     SuperUser,
@@ -154,7 +156,9 @@ impl Counts {
     fn available(&self, privilege: Privilege) -> u64 {
         let kept_back = match privilege {
             Privilege::Ordinary => self.kept_back(),
-            Privilege::Accepted => self.kept_back() - self.for_accepted,
+            Privilege::Accepted => self
+                .for_mapping
+                .saturating_add(self.for_metadata / REMAPPING_PART),
             Privilege::SuperUser => self.kept_back() - self.for_super_user,
             Privilege::Metadata => self
                 .for_mapping

@@ -118,6 +118,11 @@ impl Offer {
         }))
     }
 
+    /// Returns whether the kernel can collect written data.
+    pub(crate) fn has_write_back(&self) -> bool {
+        self.capabilities & capability::WRITEBACK_CACHE != 0
+    }
+
     /// Returns whether the kernel can pass requests through `io_uring`.
     pub(crate) fn has_io_uring(&self) -> bool {
         self.capabilities & capability::OVER_IO_URING != 0

@@ -62,7 +62,7 @@ pub(crate) fn start(
     let queues = choose(&connection, &offer, options)?;
     let chosen = Chosen {
         io_uring: queues.is_some(),
-        write_back: write_back::choose(&volume, entry, options),
+        write_back: offer.has_write_back() && write_back::choose(&volume, entry, options),
     };
     let agreement = offer.accept(options, chosen);
     connection.reply(unique, Ok(agreement.reply.as_bytes()));

@@ -14,7 +14,8 @@ use crate::dirty::BlockSet;
 use crate::live::Live;
 use crate::write_back::retry::retry_after_commit;
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{Error, FileBlock, FileBlocks, Handle, Inode, MappingKind, Reservation};
+use larder_ext4::{Error, FileBlock, FileBlocks, Handle, Inode, MappingKind};
+use larder_ext4::{Privilege, Reservation};
 use std::ops::Range;
 
 /// The maximum number of blocks that are allocated in one step: the maximum length of an unwritten
@@ -42,7 +43,7 @@ impl Writer {
             return Err(Error::FileTooLarge(live.ino()).into());
         }
         if inode.has_inline_data() {
-            self.outgrow_inode(live)?;
+            self.outgrow_inode(live, Privilege::Ordinary)?;
         }
         let has_extents = live.inode()?.flags().contains(InodeFlags::EXTENTS);
         if !has_extents && mode != Fallocate::PunchHole {

@@ -6,6 +6,7 @@ use crate::read::check_content;
 use crate::write_back::Times;
 use crate::{Ino, Result, Volume};
 use larder_ext4::Error;
+use larder_ext4::ondisk::features::Incompat;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The maximum number of bytes that [`Volume::copy_range`] copies with one read and one write.
@@ -30,10 +31,25 @@ impl Volume {
     /// Writes all of `buf` at `offset_bytes` of a regular file.
     ///
     /// # Errors
-    /// The error that ended the write early. The bytes that were written before the error stay in
-    /// the file.
+    /// The error that ended the write early, or an error of write-back after all bytes were written.
+    /// The bytes that were written before the error stay in the file.
     pub fn write_all_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<()> {
         self.write_all(ino, Writing::new(buf, offset_bytes))
+    }
+
+    /// Returns the number of bytes of free space that `bytes` of content in whole pages can need. Each page may
+    /// be in a hole of its own, where it needs a cluster, and without extents also a block that maps it.
+    #[must_use]
+    pub fn space_for_pages(&self, bytes: u64) -> u64 {
+        let superblock = self.fs().superblock();
+        let cluster_bytes = self.inodes.block_bytes() << superblock.cluster_blocks_log2;
+        let clusters = bytes.div_ceil(self.inodes.page_bytes());
+        let content = bytes.max(clusters.saturating_mul(cluster_bytes));
+        if superblock.incompat.contains(Incompat::EXTENTS) {
+            content
+        } else {
+            content.saturating_mul(2)
+        }
     }
 
     /// Sets aside `bytes` of the free space for [`Volume::write_accepted_at`]. Everything else that needs

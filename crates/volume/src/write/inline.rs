@@ -8,7 +8,7 @@
 use super::Writer;
 use crate::Result;
 use crate::live::Live;
-use larder_ext4::{Error, FileBlock};
+use larder_ext4::{Error, FileBlock, Privilege};
 
 /// The credits in addition to the credits for mapping a block: for the inode, its attributes and
 /// the superblock.
@@ -21,15 +21,15 @@ impl Writer {
     pub(super) fn write_inline(
         &self,
         live: &Live<'_>,
-        buf: &[u8],
-        offset_bytes: u64,
+        (buf, offset_bytes): (&[u8], u64),
+        privilege: Privilege,
     ) -> Result<bool> {
         let inode = live.inode()?;
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
         let end = start.saturating_add(buf.len());
         let size = usize::try_from(inode.size_bytes()).unwrap_or(usize::MAX);
         if end.max(size) > self.fs().inline_capacity(&inode)? {
-            self.outgrow_inode(live)?;
+            self.outgrow_inode(live, privilege)?;
             return Ok(false);
         }
         let mut data = self.fs().inline_data(&inode)?;
@@ -46,7 +46,7 @@ impl Writer {
         let inode = live.inode()?;
         let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
         if size > self.fs().inline_capacity(&inode)? {
-            self.outgrow_inode(live)?;
+            self.outgrow_inode(live, Privilege::Ordinary)?;
             return Ok(false);
         }
         let mut data = self.fs().inline_data(&inode)?;
@@ -62,8 +62,13 @@ impl Writer {
         })
     }
 
-    /// Moves the content from the inode to a block. The caller must hold `rw` exclusively.
-    pub(super) fn outgrow_inode(&self, live: &Live<'_>) -> Result<()> {
+    /// Moves the content from the inode to a block, which is allocated with `privilege`. The caller must
+    /// hold `rw` exclusively.
+    pub(super) fn outgrow_inode(&self, live: &Live<'_>, privilege: Privilege) -> Result<()> {
+        let clusters = u64::from(!self.fs().inline_data(&live.inode()?)?.is_empty());
+        let mut reservation = self
+            .write_back
+            .retry_after_write_back(|| Ok(self.fs().reserve(clusters, privilege)?))?;
         let _exclusive = live.writeback.lock();
         let _map = live.change_mapping()?;
         let (fs, block_bytes) = (self.fs(), self.inodes.block_bytes());
@@ -82,7 +87,7 @@ impl Writer {
         }
         block.resize(len, 0);
         let empty = fs.without_inline_data(&inode);
-        let claim = fs.claim_for(&empty, FileBlock(0), 1, None)?;
+        let claim = fs.claim_for(&empty, FileBlock(0), 1, Some(&mut reservation))?;
         if !fs.journals_content() {
             // Like all content, it is written before it is mapped, and before the handle is opened.
             let offset_bytes = claim.start().0 * block_bytes;

@@ -172,7 +172,8 @@ impl Writer {
         let end_bytes = end_bytes
             .filter(|end| *end <= self.fs().max_file_bytes(&inode))
             .ok_or(Error::FileTooLarge(live.ino()))?;
-        if inode.has_inline_data() && self.write_inline(live, left, start_bytes)? {
+        let (part, privilege) = ((left, start_bytes), writing.privilege);
+        if inode.has_inline_data() && self.write_inline(live, part, privilege)? {
             writing.advance_to(end_bytes);
             return Ok(());
         }
