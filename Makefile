@@ -58,8 +58,8 @@ check: ## Check format, lints, docs, cyclic dependencies of files, wording, and 
 
 real-use: deps build ## Stress a writable mount, as root: fsx, pjdfstest, stress-ng, git, cargo, databases, rsync, overlayfs, kill -9
 	@scripts/install-packages $(USE_PACKAGES)
-	test -x target/tools/bin/fsx || $(CARGO) install --locked --root target/tools fsx@0.3
-	test -x target/tools/bin/pjdfstest || $(CARGO) install --locked --root target/tools pjdfstest@0.2
+	test -x target/tools/bin/fsx || $(CARGO) install --locked --root target/tools fsx@^0.3
+	test -x target/tools/bin/pjdfstest || $(CARGO) install --locked --root target/tools pjdfstest@^0.2
 	LARDER=$(LARDER) scripts/real-use $(STEPS)
 
 bench: deps bench-deps build ## Compare with the kernel, fuse2fs, squashfuse and the FUSE floor; keeps raw results
