@@ -184,6 +184,7 @@ fn image_of_16_tib_is_opened_and_claimed_with_few_reads() {
     let mut fs = image::open(&shared);
     fs.enable_writing(shared, WriteOptions::default()).unwrap();
     let opened = start.elapsed();
+    assert!(fs.available_blocks() > fs.superblock().blocks_count / 10 * 9);
     let goal = Goal {
         near: FsBlock(fs.superblock().blocks_count / 2),
         ..Goal::default()

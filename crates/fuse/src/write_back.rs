@@ -34,10 +34,7 @@ pub(crate) fn choose(volume: &Volume, entry: &MountEntry, options: &MountOptions
         return false;
     }
     let is_automatic = options.write_back == WriteBack::Auto;
-    let stat = volume.statfs();
-    let available_bytes = stat
-        .available_blocks
-        .saturating_mul(u64::from(stat.block_size_bytes));
+    let available_bytes = volume.available_bytes();
     let most_bytes = available_bytes / SET_ASIDE_PART;
     let needed = |limit_bytes| {
         volume
@@ -55,10 +52,10 @@ pub(crate) fn choose(volume: &Volume, entry: &MountEntry, options: &MountOptions
     });
     let needed_bytes = limit_bytes.map_or(u64::MAX, needed);
     tracing::debug!(?limit_bytes, needed_bytes, available_bytes, "write-back");
-    if is_automatic && needed_bytes > most_bytes {
-        return false;
-    }
     if needed_bytes > most_bytes {
+        if is_automatic {
+            return false;
+        }
         tracing::warn!("too little space is set aside for all data that the kernel may collect");
     }
     let set_aside = volume.set_aside(needed_bytes.min(most_bytes));

@@ -135,6 +135,14 @@ impl Volume {
         self.fs().statfs()
     }
 
+    /// Returns the space in bytes that is available to ordinary requests. Unlike [`Volume::statfs`], reads
+    /// nothing from the image: the result can be based on the superblock. Returns 0 if the volume was not
+    /// opened for writing.
+    #[must_use]
+    pub fn available_bytes(&self) -> u64 {
+        self.fs().available_blocks() * self.inodes.block_bytes()
+    }
+
     /// Returns the inode at `path`, which is always relative to the root directory. Follows all
     /// symbolic links, including a link at the end. Leading, doubled and trailing slashes are
     /// ignored.

@@ -153,7 +153,7 @@ impl Counts {
     }
 
     /// Returns how many more clusters a request with `privilege` may use.
-    fn available(&self, privilege: Privilege) -> u64 {
+    pub(super) fn available(&self, privilege: Privilege) -> u64 {
         let kept_back = match privilege {
             Privilege::Ordinary => self.kept_back(),
             Privilege::Accepted => self

@@ -144,6 +144,16 @@ impl Filesystem {
         Ok((blocks, inodes))
     }
 
+    /// Returns the number of blocks that ordinary requests may use. Reads nothing: while an eighth of
+    /// the space or more is available, the number is based on the count in the superblock of a clean
+    /// image. Returns 0 if the file system was not opened for writing.
+    #[must_use]
+    pub fn available_blocks(&self) -> u64 {
+        self.space().map_or(0, |space| {
+            space.counts().available(Privilege::Ordinary) << space.geometry.cluster_blocks_log2
+        })
+    }
+
     /// Returns the number of free blocks that are neither claimed nor reserved, the number of these
     /// blocks that ordinary users may use, and the number of free inodes; `None` if the file system
     /// was not opened for writing. Must not be called while the thread has an open handle.
@@ -157,7 +167,7 @@ impl Filesystem {
         }
         let counts = space.counts();
         let free = counts.unreserved();
-        let available = free.saturating_sub(counts.kept_back());
+        let available = counts.available(Privilege::Ordinary);
         let log2 = space.geometry.cluster_blocks_log2;
         Some((free << log2, available << log2, counts.free_inodes))
     }
