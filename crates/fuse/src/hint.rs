@@ -1,6 +1,6 @@
 //! Hints for the user on errors of mounting and unmounting.
 
-use crate::{Error, mount_of};
+use crate::{Error, Transport, mount_of};
 
 /// The hint for a path that is not the mount point of an image.
 const LIST_MOUNTS: &str =
@@ -34,11 +34,10 @@ impl Error {
                 "as root, add the line user_allow_other to /etc/fuse.conf; or mount as root"
                     .to_owned()
             }
-            Self::NoIoUring(_) => {
-                "on Linux 6.14 or later, as root: echo Y > /sys/module/fuse/parameters/enable_uring; \
-                 or use --transport auto"
-                    .to_owned()
-            }
+            Self::NoIoUring(_) => format!(
+                "on Linux 6.14 or later, as root: echo Y > {}; or use --transport auto",
+                Transport::URING_PARAMETER
+            ),
             Self::NeedsRoot(option) => format!("leave out -o {option}, or mount as root"),
             Self::Busy(path) => format!(
                 "end the programs that use it (fuser -vm {0} lists them), or detach it now: \

@@ -17,6 +17,8 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// The file with which root enables `io_uring`: it contains `N`, or `Y` if `io_uring` is enabled.
+    pub const URING_PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
     /// The names that [`Transport::from_str`] parses.
     pub const NAMES: [&str; 3] = ["auto", "uring", "dev"];
 }

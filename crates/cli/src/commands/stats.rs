@@ -9,14 +9,11 @@ use larder::{
 };
 use larder_console::size::human;
 use larder_console::{Result, name, print_note, write_json};
-use larder_fuse::{find_mount, server_of};
+use larder_fuse::{Transport, find_mount, server_of};
 use larder_observe::exposition;
 use std::fs;
 use std::io::{self, Write};
 use std::process::ExitCode;
-
-/// The parameter of the kernel module `fuse` with which root enables `io_uring`. Linux has it since 6.14.
-const URING_PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
 
 pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
     let mount = server_of(&find_mount(&args.mountpoint)?)?;
@@ -62,10 +59,11 @@ fn note_no_lookups(stats: &Stats) {
 
 /// Prints a note with advice if requests pass through /dev/fuse because `io_uring` is not enabled.
 fn note_slower_transport(stats: &Stats) {
-    let is_disabled = || fs::read(URING_PARAMETER).is_ok_and(|value| value.starts_with(b"N"));
+    let parameter = Transport::URING_PARAMETER;
+    let is_disabled = || fs::read(parameter).is_ok_and(|value| value.starts_with(b"N"));
     if stats.transport.as_deref() == Some("/dev/fuse") && is_disabled() {
         print_note(&format!(
-            "requests are faster through io_uring: as root, echo Y > {URING_PARAMETER}, and mount \
+            "requests are faster through io_uring: as root, echo Y > {parameter}, and mount \
              again"
         ));
     }
