@@ -126,9 +126,7 @@ fn accepted_content_is_written_although_the_rest_of_the_image_is_full() {
         }
         assert!(fs::read(mounted.path.join("large")).unwrap() == content);
         drop((small, large, sparse));
-        let volume = std::sync::Arc::clone(&mounted.volume);
-        drop(mounted);
-        volume.close().unwrap();
+        mounted.close().unwrap();
         check(&folder.path().join("image")).unwrap();
     }
 }
@@ -159,8 +157,6 @@ fn full_image_is_reported_by_close_at_the_latest() {
     assert!(!dd.status.success(), "lost without an error: {message}");
     assert!(message.contains("No space left on device"), "{message}");
     drop(first);
-    let volume = std::sync::Arc::clone(&mounted.volume);
-    drop(mounted);
-    volume.close().unwrap();
+    mounted.close().unwrap();
     check(&folder.path().join("image")).unwrap();
 }

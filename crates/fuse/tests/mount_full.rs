@@ -12,7 +12,6 @@ use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions as OpenOptionsFile, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
 use tempfile::TempDir;
 
 fn can_mount() -> bool {
@@ -44,9 +43,7 @@ fn folder() -> TempDir {
 fn on_larder<R>(dir: &Path, run: impl Fn(&Path) -> R) -> R {
     let mounted = Mounted::for_writing(dir, &MountOptions::default());
     let found = run(&mounted.path);
-    let volume = Arc::clone(&mounted.volume);
-    drop(mounted);
-    volume.close().unwrap();
+    mounted.close().unwrap();
     found
 }
 

@@ -61,9 +61,7 @@ impl LarderMount {
     /// Unmounts, and leaves the image clean.
     fn close(&mut self) -> Result<(), String> {
         if let Some(mounted) = self.mounted.take() {
-            let volume = std::sync::Arc::clone(&mounted.volume);
-            drop(mounted);
-            volume
+            mounted
                 .close()
                 .map_err(|error| format!("closing: {error}"))?;
         }

@@ -168,7 +168,7 @@ impl Session {
             receivers,
             receiver_count,
             queues,
-            collects_writes: _,
+            ..
         } = self;
         let mut queue_threads = Vec::new();
         if let (Some(queues), Some(workers)) = (queues, &receivers.workers) {

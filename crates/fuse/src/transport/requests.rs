@@ -608,6 +608,7 @@ mod tests {
     use larder_testkit::e2fsprogs::make_image_of;
     use larder_testkit::{Requirement, skip};
     use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
     use zerocopy::{FromBytes, IntoBytes};
 
     /// The number of files: enough for many directory blocks and inode blocks.
@@ -617,9 +618,20 @@ mod tests {
         format!("{file:0>200}")
     }
 
+    /// Makes an image with [`FILES`] empty files in `folder`.
+    fn image_of_files(folder: &Path) -> PathBuf {
+        let (tree, image) = (folder.join("tree"), folder.join("image"));
+        std::fs::create_dir(&tree).unwrap();
+        for file in 0..FILES {
+            std::fs::write(tree.join(name_of(file)), "").unwrap();
+        }
+        make_image_of(&tree, &image, "-t ext4 -b 1024", "16M").unwrap();
+        image
+    }
+
     /// Opens an image with [`FILES`] files in its root, and returns the handler of its requests. Only the
     /// metadata that opening reads is in memory.
-    fn requests(image: &std::path::Path) -> (Arc<Volume>, Requests) {
+    fn requests(image: &Path) -> (Arc<Volume>, Requests) {
         let mut options = OpenOptions::default();
         options.read_write = true;
         let volume = Arc::new(Volume::open(image, &options).unwrap());
@@ -707,12 +719,7 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        let (tree, image) = (folder.path().join("tree"), folder.path().join("image"));
-        std::fs::create_dir(&tree).unwrap();
-        for file in 0..FILES {
-            std::fs::write(tree.join(name_of(file)), "").unwrap();
-        }
-        make_image_of(&tree, &image, "-t ext4 -b 1024", "16M").unwrap();
+        let image = image_of_files(folder.path());
         let (volume, first) = requests(&image);
         let last = volume.lookup(larder::Ino::ROOT, name_of(FILES - 1).as_bytes());
         let node = NodeId::of(last.unwrap());
@@ -744,12 +751,7 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        let (tree, image) = (folder.path().join("tree"), folder.path().join("image"));
-        std::fs::create_dir(&tree).unwrap();
-        for file in 0..FILES {
-            std::fs::write(tree.join(name_of(file)), "").unwrap();
-        }
-        make_image_of(&tree, &image, "-t ext4 -b 1024", "16M").unwrap();
+        let image = image_of_files(folder.path());
         for opcode in [opcode::READDIR, opcode::READDIRPLUS] {
             let (volume, requests) = requests(&image);
             // The search reads the blocks of the directory up to this name.

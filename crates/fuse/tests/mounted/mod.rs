@@ -54,6 +54,13 @@ impl Mounted {
             thread: Some(thread),
         }
     }
+
+    /// Unmounts the volume, and returns the result of closing it.
+    pub fn close(self) -> larder::Result<()> {
+        let volume = Arc::clone(&self.volume);
+        drop(self);
+        volume.close()
+    }
 }
 
 impl Drop for Mounted {
