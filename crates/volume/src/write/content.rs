@@ -72,11 +72,10 @@ impl Volume {
     }
 
     fn write_all(&self, ino: Ino, mut writing: Writing<'_>) -> Result<()> {
-        while !writing.is_done() {
-            self.writer
-                .change(|| self.writer.write(ino, &mut writing))?;
+        if writing.is_done() {
+            return Ok(());
         }
-        Ok(())
+        self.writer.change(|| self.writer.write(ino, &mut writing))
     }
 
     /// Sets the size of the file to `size_bytes`.
