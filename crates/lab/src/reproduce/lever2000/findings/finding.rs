@@ -11,9 +11,9 @@ pub enum Verdict {
     Holds,
     /// It does not hold.
     DoesNotHold,
-    /// Undecided: the difference is no larger than that between runs of one kernel.
+    /// Undecided, because runs of the same kernel differ at least as much.
     WithinNoise,
-    /// Undecided: with a single run, the noise is unknown.
+    /// Undecided, because a single run does not show the noise.
     OneRun,
     /// Undecided: there are too few scripts.
     TooFewScripts,

@@ -77,7 +77,10 @@ struct Unfinished {
 }
 
 impl Threads {
-    /// Returns the call that ends on `line`. The error is the reason why there is none.
+    /// Returns the system call that ends on `line`, or `None` if the call ends on a later line.
+    ///
+    /// # Errors
+    /// What the line contains instead of a system call.
     fn read(&mut self, line: Line<'_>, clock: &mut Clock) -> Result<Option<Call>, &'static str> {
         if line.cut {
             return Err("a line of more than 1 MiB");
