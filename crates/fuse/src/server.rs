@@ -88,6 +88,13 @@ impl Server {
         self.unmounter.clone()
     }
 
+    /// Returns whether the kernel collects written data before it sends the data
+    /// ([`MountOptions::write_back`]).
+    #[must_use]
+    pub fn collects_writes(&self) -> bool {
+        self.session.collects_writes()
+    }
+
     /// Answers requests until the volume is unmounted.
     ///
     /// `ready` is called once, after the statistics socket is open and before the threads start. The value

@@ -515,3 +515,43 @@ fn first_block_before_other_extents_is_accepted_and_kept() {
         fixture.check("its first block");
     }
 }
+
+/// Content that a cache above the volume has accepted: in pages that each need blocks of their own, and in a file
+/// that outgrows its inode.
+#[test]
+fn space_that_is_set_aside_suffices_for_accepted_content_on_a_full_image() {
+    const PAGES: usize = 32;
+    const PAGE_BYTES: usize = 4096;
+    const STRIDE_BYTES: usize = 256 << 10;
+    if is_skipped() {
+        return;
+    }
+    for name in MAPPINGS {
+        let mut fixture = Fixture::new(layout(name).unwrap());
+        let small = fixture.make("small", pattern(5));
+        let sparse = fixture.make("sparse", Vec::new());
+        let volume = &fixture.volume;
+        // Two pages for the small file. As on a mount, twice the space is set aside.
+        let bytes = volume.space_for_pages(((PAGES + 2) * PAGE_BYTES) as u64);
+        volume.set_aside(2 * bytes).unwrap();
+        fixture.fill();
+        fixture.fill_by_attributes();
+
+        let end_bytes = PAGES * STRIDE_BYTES;
+        let refused = fixture.volume.write_at(sparse, b"x", end_bytes as u64);
+        assert_eq!(refused.unwrap_err().errno(), Errno::NOSPC, "{name}");
+        let more = pattern(2000);
+        let written = fixture.volume.write_accepted_at(small, &more, 5);
+        written.unwrap_or_else(|error| panic!("{name}: small: {error}"));
+        fixture.files.get_mut("small").unwrap().extend(&more);
+        let page = vec![b'A'; PAGE_BYTES];
+        for at in (0..end_bytes).step_by(STRIDE_BYTES) {
+            let written = fixture.volume.write_accepted_at(sparse, &page, at as u64);
+            written.unwrap_or_else(|error| panic!("{name}: sparse at {at}: {error}"));
+            let content = fixture.files.get_mut("sparse").unwrap();
+            content.resize(at, 0);
+            content.extend(&page);
+        }
+        fixture.check("accepted content");
+    }
+}

@@ -24,6 +24,7 @@ pub fn folder(mke2fs: &str, size: &str) -> TempDir {
 pub struct Mounted {
     pub path: PathBuf,
     pub volume: Arc<Volume>,
+    pub collects_writes: bool,
     unmounter: Unmounter,
     thread: Option<JoinHandle<larder_fuse::Result<()>>>,
 }
@@ -46,10 +47,12 @@ impl Mounted {
         let server = Server::mount(Arc::clone(&volume), &folder.join("mnt"), options).unwrap();
         let path = server.mountpoint().to_owned();
         let unmounter = server.unmounter();
+        let collects_writes = server.collects_writes();
         let thread = std::thread::spawn(move || server.serve(|| Ok(()), || None));
         Self {
             path,
             volume,
+            collects_writes,
             unmounter,
             thread: Some(thread),
         }
