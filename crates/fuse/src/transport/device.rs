@@ -3,27 +3,58 @@
 use crate::node::NodeId;
 use crate::operations::Answer;
 use crate::protocol::abi::{InvalInodeOut, NOTIFY_INVAL_INODE, OutHeader};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, read, writev};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 use zerocopy::IntoBytes;
 
 /// An open /dev/fuse, from which requests are read and to which replies are written.
 #[derive(Debug)]
-pub(super) struct Connection(pub(super) OwnedFd);
+pub(super) struct Connection(OwnedFd);
+
+/// The result of an attempt to receive a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    /// A request of this length, in bytes.
+    Request(usize),
+    /// No request was waiting. It may have been interrupted, or received by another thread.
+    Nothing,
+    /// The volume is unmounted.
+    Unmounted,
+}
 
 impl Connection {
-    /// Waits for a request, reads it into `memory`, and returns its length in bytes. Returns `None` if the
-    /// volume is unmounted.
-    pub(super) fn receive(&self, memory: &mut [u8]) -> io::Result<Option<usize>> {
-        loop {
-            match read(&self.0, &mut *memory) {
-                Ok(len) => return Ok(Some(len)),
-                // ENOENT: the request was interrupted before it was received.
-                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
-                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),
-                Err(errno) => return Err(errno.into()),
-            }
+    /// Takes the open /dev/fuse, whose reads will no longer wait for a request.
+    pub(super) fn new(device: OwnedFd) -> io::Result<Self> {
+        let flags = fcntl_getfl(&device)?;
+        fcntl_setfl(&device, flags | OFlags::NONBLOCK)?;
+        Ok(Self(device))
+    }
+
+    /// Waits until a request can be received, the volume is unmounted, `timeout` has passed, or a signal arrives.
+    pub(super) fn wait(&self, timeout: Option<Duration>) {
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        // If this fails, the attempt to receive a request fails too, and reports the error.
+        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], timeout.as_ref());
+    }
+
+    /// Returns whether the volume is unmounted.
+    pub(super) fn is_ended(&self) -> bool {
+        let mut polled = [PollFd::new(&self.0, PollFlags::empty())];
+        !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
+    }
+
+    /// Reads a request into `memory`, if one is waiting.
+    pub(super) fn receive(&self, memory: &mut [u8]) -> io::Result<Received> {
+        match read(&self.0, memory) {
+            Ok(len) => Ok(Received::Request(len)),
+            // ENOENT: the request was interrupted before it was received.
+            Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => Ok(Received::Nothing),
+            Err(Errno::NODEV | Errno::CONNABORTED) => Ok(Received::Unmounted),
+            Err(errno) => Err(errno.into()),
         }
     }
 

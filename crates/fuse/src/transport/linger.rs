@@ -35,14 +35,16 @@ pub(super) struct Linger {
     penalty: AtomicU32,
 }
 
-impl Linger {
-    pub(super) fn new() -> Self {
+impl Default for Linger {
+    fn default() -> Self {
         Self {
             skip: AtomicU32::new(0),
             penalty: AtomicU32::new(MIN_SKIPPED),
         }
     }
+}
 
+impl Linger {
     /// Polls until `connection` is readable or a [`POLL_TIME`] has passed. If polling is switched off after a
     /// failed poll, returns immediately.
     pub(super) fn wait(&self, connection: impl AsFd) {
@@ -80,7 +82,7 @@ mod tests {
     #[test]
     fn failed_poll_is_repeated_only_after_many_requests() {
         let (connection, _no_request) = pipe().unwrap();
-        let linger = Linger::new();
+        let linger = Linger::default();
         for skipped in [MIN_SKIPPED, 2 * MIN_SKIPPED] {
             linger.wait(&connection);
             for left in (0..skipped).rev() {
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn penalty_doubles_up_to_the_maximum_and_decreases_after_success() {
-        let linger = Linger::new();
+        let linger = Linger::default();
         linger.count(true);
         assert_eq!(linger.penalty.load(Relaxed), MIN_SKIPPED);
         for _ in 0..20 {

@@ -6,6 +6,7 @@
 
 mod attributes;
 mod device;
+mod follower;
 mod ioctl;
 mod linger;
 mod parking;
@@ -14,6 +15,7 @@ mod queues;
 mod receivers;
 mod requests;
 mod ring;
+mod sharing;
 mod workers;
 
 use crate::operations::Operations;
@@ -21,7 +23,7 @@ use crate::options::Transport;
 use crate::protocol::handshake::{Chosen, DATA_BYTES, Offer, version_only};
 use crate::protocol::{Header, abi};
 use crate::{Error, MountEntry, MountOptions, Result, write_back};
-use device::Connection;
+use device::{Connection, Received};
 use larder::Volume;
 use parking::Parking;
 use queues::Queues;
@@ -57,7 +59,7 @@ pub(crate) fn start(
     entry: &MountEntry,
     options: &MountOptions,
 ) -> Result<Session> {
-    let connection = Arc::new(Connection(device));
+    let connection = Arc::new(Connection::new(device).map_err(Error::Session)?);
     let (unique, offer) = receive_offer(&connection).map_err(Error::Session)?;
     let queues = choose(&connection, &offer, options)?;
     let chosen = Chosen {
@@ -74,8 +76,6 @@ pub(crate) fn start(
         Some(_) => 1,
         None => threads.min(RECEIVERS),
     };
-    let parking = || Parking::new(receiver_count, connection.0.try_clone().ok());
-    let parking = (options.read_write && receiver_count > 1).then(parking);
     let has_workers = threads > 1 || queues.is_some();
     tracing::debug!(
         receiver_count,
@@ -87,7 +87,7 @@ pub(crate) fn start(
         receivers: Receivers {
             requests: Arc::new(requests),
             workers: has_workers.then(|| Arc::new(Workers::new(threads))),
-            parking,
+            parking: (receiver_count > 1).then(Parking::start),
         },
         receiver_count,
         queues,
@@ -100,12 +100,17 @@ fn receive_offer(connection: &Connection) -> io::Result<(u64, Offer)> {
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut memory = vec![0; DATA_BYTES as usize];
     loop {
-        let len = connection.receive(&mut memory)?.ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::NotConnected,
-                "the volume was unmounted during the handshake",
-            )
-        })?;
+        connection.wait(None);
+        let len = match connection.receive(&mut memory)? {
+            Received::Request(len) => len,
+            Received::Nothing => continue,
+            Received::Unmounted => {
+                return Err(io::Error::new(
+                    io::ErrorKind::NotConnected,
+                    "the volume was unmounted during the handshake",
+                ));
+            }
+        };
         let (header, argument) = Header::parse(&memory[..len]).map_err(invalid)?;
         if header.opcode != abi::opcode::INIT {
             return Err(io::Error::new(

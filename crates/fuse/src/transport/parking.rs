@@ -1,108 +1,127 @@
-//! Parking of threads: one thread of a session waits for the kernel's next request, and the others are
-//! parked.
+//! Decides which receivers wait for the kernel's next request, and parks the others.
 //!
 //! # Model
-//! The kernel gives a request to the thread that has waited longest. If many threads wait, each request
-//! of a sequential program wakes a different thread, on another processor, with cold caches. On two
-//! processors, an untar took twice as long with eight threads as with one. Therefore, usually only one
-//! thread waits. That thread answers one request after the other, and [polls](Linger) before it sleeps.
-//! The other threads are parked: they sleep here, on a condition variable. A parked thread is woken, to
-//! wait for requests, when
+//! If several threads wait, the requests of a sequential program wake different threads, on other processors, with
+//! cold caches. On two processors, an untar took twice as long with eight threads as with one. Therefore, usually
+//! only one receiver waits for requests. The others are parked: they sleep here, on a condition variable.
 //!
-//! - the watcher, a thread that checks once per [`TICK`], finds that no thread waits and that no
-//!   request has started since its last check: a request in progress probably waits for a device or a
-//!   lock;
-//! - the volume is unmounted. A parked thread checks this itself, once per [`UNMOUNT_CHECK_INTERVAL`].
+//! One of the receivers is the [follower](super::follower). It waits while [sharing](super::sharing) of processors
+//! is on, and another receiver waits, and [polls](Linger) before it sleeps, while it is off. If no request is left and the last ones are from one program,
+//! the follower moves to the processor of this program before it waits.
+//!
+//! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. If no receiver waits and no
+//! request has started since its last check, the request in progress probably waits for a device or a lock. The
+//! watcher then wakes a parked receiver.
+//!
+//! If the volume is unmounted, a parked receiver notices this itself, within [`UNMOUNT_CHECK_INTERVAL`].
 //!
 //! # Invariants
-//! 1. Each thread waits, answers a request, or is parked. `waiting` counts the threads that wait and the
-//!    threads that were woken to wait.
-//! 2. While a thread is parked, another thread waits, or answers a request and is checked by the watcher.
+//! 1. While sharing is off, a receiver other than the follower waits, or answers a request and is checked by the
+//!    watcher.
+//! 2. While sharing is on, the watcher does not sleep.
 //!
 //! # Cost
-//! Each request locks an uncontended mutex twice. The watcher sleeps while the mount is idle.
+//! Each request locks an uncontended mutex two or three times. The watcher sleeps while the mount is idle.
 
+use super::device::Connection;
+use super::follower::Follower;
 use super::linger::Linger;
+use super::sharing::{IDLE_TICKS, Sharing, TICK, processor_of};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The interval between two checks of the watcher. If the thread that waited is busy with a slow request,
-/// another thread is woken after one to two intervals.
-const TICK: Duration = Duration::from_millis(1);
-/// The interval at which a parked thread checks whether the volume is unmounted.
+/// The interval at which a parked receiver checks whether the volume is unmounted. The follower also waits no
+/// longer than this for a request before it checks whether sharing is still on.
 const UNMOUNT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// The number of ticks without a request after which the watcher sleeps.
-const IDLE_TICKS: u32 = 50;
 
-/// Decides which threads of a session wait for requests, and parks the others.
+/// The follower moves to the processor of a program after this number of requests of this program alone.
+const MIN_CALLER_REQUESTS: u32 = 4;
+
+/// Decides which receivers of a session wait for requests, and parks the others.
 #[derive(Debug)]
 pub(super) struct Parking {
     shared: Arc<Shared>,
     watcher: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug)]
-struct Shared {
-    /// A descriptor of the connection to the kernel, used only for poll(2).
-    connection: Option<OwnedFd>,
-    state: Mutex<State>,
-    /// Decides whether the waiting thread polls before it sleeps.
-    linger: Linger,
-    /// Signals to a parked thread that it must wait for requests. Parked threads sleep on it.
-    wakeup: Condvar,
-    /// Signals to the watcher that a request has started. The watcher sleeps on it while the mount is
-    /// idle.
-    request_started: Condvar,
+/// The role of a receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Follower,
+    Other,
 }
 
 #[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Decides whether a receiver other than the follower [polls](Linger) before it sleeps.
+    linger: Linger,
+    /// Signals to a parked receiver that it must wait for requests. Parked receivers sleep on it.
+    wakeup: Condvar,
+    /// Signals to the follower that sharing is on. The follower sleeps on it while sharing is off.
+    sharing_started: Condvar,
+    /// Signals to the watcher that a request has started. The watcher sleeps on it while the mount is idle.
+    request_started: Condvar,
+}
+
+#[derive(Debug)]
 struct State {
-    /// The number of threads that wait for a request, or were woken to wait.
+    /// Decides whether the follower or another receiver waits.
+    sharing: Sharing,
+    follower: Option<Follower>,
+    /// Whether the follower answers a request.
+    follower_is_busy: bool,
+    /// The number of receivers that wait for a request, without the follower.
     waiting: usize,
-    /// The number of parked threads, including those in `woken`.
+    /// The number of parked receivers, without the follower, including those in `woken`.
     parked: usize,
-    /// The number of threads that were woken and still count as parked.
+    /// The number of receivers that were woken and still count as parked.
     woken: usize,
     /// The number of requests that have started.
     requests: u64,
+    /// The thread that sent the last request.
+    caller: u32,
+    /// The number of further requests that this thread has sent since another thread sent one.
+    caller_requests: u32,
     watcher_sleeps: bool,
-    /// Whether the session has ended. If so, the watcher exits, and threads do not park.
-    closed: bool,
+    /// Whether the session has ended. If so, the watcher exits, and receivers do not park.
+    is_closed: bool,
 }
 
-/// A guard that exists while a thread handles one request. Dropping it ends the request: if another
-/// thread waits, the current thread parks; otherwise the current thread waits for the next request.
-#[derive(Debug)]
-pub(super) struct Handling<'p>(&'p Shared);
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            sharing: Sharing::OFF,
+            follower: None,
+            follower_is_busy: false,
+            waiting: 0,
+            parked: 0,
+            woken: 0,
+            requests: 0,
+            caller: 0,
+            caller_requests: 0,
+            watcher_sleeps: false,
+            is_closed: false,
+        }
+    }
+}
 
 impl State {
-    /// Wakes a parked thread, if one exists, so that it waits for requests.
+    /// Wakes a parked receiver, if one exists, so that it waits for requests.
     fn wake_one(&mut self, wakeup: &Condvar) {
         if self.parked > self.woken {
             self.woken += 1;
-            self.waiting += 1;
             wakeup.notify_one();
         }
     }
 }
 
 impl Parking {
-    /// Starts the watcher for `threads` threads, all of which wait for requests on `connection`.
-    pub(super) fn new(threads: usize, connection: Option<OwnedFd>) -> Self {
-        let shared = Arc::new(Shared {
-            connection,
-            state: Mutex::new(State {
-                waiting: threads,
-                ..State::default()
-            }),
-            linger: Linger::new(),
-            wakeup: Condvar::new(),
-            request_started: Condvar::new(),
-        });
+    /// Starts the watcher.
+    pub(super) fn start() -> Self {
+        let shared = Arc::<Shared>::default();
         let for_watcher = Arc::clone(&shared);
         let watcher = thread::Builder::new()
             .name("larder-watcher".to_owned())
@@ -119,96 +138,175 @@ impl Parking {
         }
     }
 
-    /// Records the start of a request.
-    pub(super) fn begin(&self) -> Handling<'_> {
-        self.shared.begin();
-        Handling(&self.shared)
+    /// Chooses the role of the current thread: the first one that calls this becomes the follower.
+    pub(super) fn choose_role(&self) -> Role {
+        let mut state = self.shared.state.lock();
+        if state.follower.is_some() || self.watcher.is_none() {
+            return Role::Other;
+        }
+        match Follower::this_thread() {
+            Ok(follower) => {
+                state.follower = Some(follower);
+                Role::Follower
+            }
+            Err(error) => {
+                tracing::debug!("cannot set the scheduling policy of a thread: {error}");
+                Role::Other
+            }
+        }
+    }
+
+    /// Waits until it is the turn of the current thread to receive requests. If `has_tried`, it has just found
+    /// that there is none, and this also waits until there may be one, or the volume may be unmounted.
+    ///
+    /// A program often sends its next request before the reply to the last one is completed. Therefore a thread
+    /// tries to receive a request before it waits for one.
+    pub(super) fn wait(&self, role: Role, has_tried: bool, connection: &Connection) {
+        let state = match role {
+            Role::Follower => self.shared.turn_of_follower(connection),
+            Role::Other => self.shared.turn_of_other(connection),
+        };
+        if has_tried {
+            self.shared.wait_for_request(role, state, connection);
+        }
+    }
+
+    /// Records the start of a request of the thread `caller`, or of the kernel if `caller` is 0.
+    pub(super) fn begin(&self, role: Role, caller: u32) {
+        let mut state = self.shared.state.lock();
+        state.follower_is_busy |= role == Role::Follower;
+        state.requests += 1;
+        if caller == state.caller {
+            state.caller_requests = state.caller_requests.saturating_add(1);
+        } else if caller != 0 {
+            state.caller = caller;
+            state.caller_requests = 0;
+        }
+        if state.watcher_sleeps {
+            state.watcher_sleeps = false;
+            self.shared.request_started.notify_one();
+        }
     }
 }
 
 impl Shared {
-    fn begin(&self) {
+    /// Waits until sharing is on.
+    fn turn_of_follower(&self, connection: &Connection) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
-        state.waiting = state.waiting.saturating_sub(1);
-        state.requests += 1;
-        if state.watcher_sleeps {
-            state.watcher_sleeps = false;
-            self.request_started.notify_one();
+        state.follower_is_busy = false;
+        while !state.sharing.is_on && !state.is_closed {
+            let timeout = self
+                .sharing_started
+                .wait_for(&mut state, UNMOUNT_CHECK_INTERVAL);
+            if timeout.timed_out() && connection.is_ended() {
+                break;
+            }
         }
+        state
     }
 
-    fn end(&self) {
+    /// Waits until sharing is off and no other receiver waits, or until the watcher wakes this thread.
+    fn turn_of_other(&self, connection: &Connection) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
-        if state.waiting == 0 || state.closed {
-            state.waiting += 1;
-            drop(state);
-            if let Some(connection) = &self.connection {
-                self.linger.wait(connection);
-            }
-            return;
-        }
         state.parked += 1;
-        while state.woken == 0 {
-            if self
-                .wakeup
-                .wait_for(&mut state, UNMOUNT_CHECK_INTERVAL)
-                .timed_out()
-                && self.is_unmounted()
-            {
+        while state.woken == 0 && (state.sharing.is_on || state.waiting > 0) && !state.is_closed {
+            let timeout = self.wakeup.wait_for(&mut state, UNMOUNT_CHECK_INTERVAL);
+            if timeout.timed_out() && connection.is_ended() {
                 break;
             }
         }
         state.parked -= 1;
-        if state.woken > 0 {
-            // `wake_one` has already counted this thread as waiting.
-            state.woken -= 1;
-        } else {
-            state.waiting += 1;
+        state.woken = state.woken.saturating_sub(1);
+        state
+    }
+
+    fn wait_for_request(
+        &self,
+        role: Role,
+        mut state: MutexGuard<'_, State>,
+        connection: &Connection,
+    ) {
+        match role {
+            Role::Follower => {
+                if state.caller_requests >= MIN_CALLER_REQUESTS {
+                    Self::follow(&mut state);
+                }
+                drop(state);
+                connection.wait(Some(UNMOUNT_CHECK_INTERVAL));
+            }
+            Role::Other => {
+                state.waiting += 1;
+                MutexGuard::unlocked(&mut state, || {
+                    self.linger.wait(connection);
+                    connection.wait(None);
+                });
+                state.waiting -= 1;
+            }
         }
     }
 
-    /// Returns whether the volume is unmounted. If it is, a parked thread must stop waiting on the
-    /// condition variable and read from the connection: the read fails, and the thread ends.
-    fn is_unmounted(&self) -> bool {
-        let Some(connection) = &self.connection else {
-            return true;
-        };
-        let mut polled = [PollFd::new(connection, PollFlags::empty())];
-        let at_once = Timespec::default();
-        !matches!(poll(&mut polled, Some(&at_once)), Ok(0))
+    /// Moves the follower, which calls this, to the processor of the last caller.
+    fn follow(state: &mut MutexGuard<'_, State>) {
+        let caller = state.caller;
+        let processor = MutexGuard::unlocked(state, || processor_of(caller));
+        if state.sharing.is_on
+            && let (Some(follower), Some(processor)) = (&mut state.follower, processor)
+        {
+            follower.move_to(processor);
+        }
     }
 
     fn watch(&self) {
         let mut state = self.state.lock();
-        let (mut seen, mut idle_ticks) = (state.requests, 0);
-        while !state.closed {
+        let (mut seen, mut idle_ticks) = (state.requests, 0_u32);
+        while !state.is_closed {
             if idle_ticks >= IDLE_TICKS && state.waiting > 0 {
                 state.watcher_sleeps = true;
                 self.request_started.wait(&mut state);
                 idle_ticks = 0;
             }
             MutexGuard::unlocked(&mut state, || thread::sleep(TICK));
-            if state.requests != seen {
-                (seen, idle_ticks) = (state.requests, 0);
-                continue;
-            }
-            idle_ticks = idle_ticks.saturating_add(1);
-            if state.waiting == 0 {
+            let started = state.requests - seen;
+            seen = state.requests;
+            idle_ticks = if started == 0 {
+                idle_ticks.saturating_add(1)
+            } else {
+                0
+            };
+            self.choose(&mut state, started);
+            let is_stuck = started == 0 && !state.sharing.is_on;
+            if is_stuck && state.waiting + state.woken == 0 {
                 state.wake_one(&self.wakeup);
             }
         }
     }
-}
 
-impl Drop for Handling<'_> {
-    fn drop(&mut self) {
-        self.0.end();
+    /// Decides whether sharing is on, after a tick with `started` requests.
+    fn choose(&self, state: &mut State, started: u64) {
+        let Some(follower) = &mut state.follower else {
+            return;
+        };
+        let was_on = state.sharing.is_on;
+        // While sharing is off, a follower that is still busy cannot take over.
+        let started = if !was_on && state.follower_is_busy {
+            0
+        } else {
+            started
+        };
+        state.sharing = state.sharing.after_tick(started, || follower.is_ready());
+        match (was_on, state.sharing.is_on) {
+            (false, true) => {
+                self.sharing_started.notify_one();
+            }
+            (true, false) => follower.release(),
+            _ => {}
+        }
     }
 }
 
 impl Drop for Parking {
     fn drop(&mut self) {
-        self.shared.state.lock().closed = true;
+        self.shared.state.lock().is_closed = true;
         self.shared.request_started.notify_all();
         if let Some(watcher) = self.watcher.take() {
             let _ = watcher.join();
@@ -219,28 +317,78 @@ impl Drop for Parking {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{PipeWriter, Write, pipe};
+    use std::os::fd::OwnedFd;
 
-    fn waiting(parking: &Parking) -> usize {
-        parking.shared.state.lock().waiting
+    /// Returns a connection with a request if `has_request`, and the end that must stay open.
+    fn connection(has_request: bool) -> (Connection, PipeWriter) {
+        let (reader, mut writer) = pipe().unwrap();
+        if has_request {
+            writer.write_all(&[0]).unwrap();
+        }
+        (Connection::new(OwnedFd::from(reader)).unwrap(), writer)
     }
 
     #[test]
-    fn single_thread_waits_again_after_a_request() {
-        let parking = Parking::new(1, None);
-        drop(parking.begin());
-        drop(parking.begin());
-        assert_eq!(waiting(&parking), 1);
+    fn first_receiver_becomes_the_follower() {
+        let parking = Parking::start();
+        let role = || thread::scope(|scope| scope.spawn(|| parking.choose_role()).join().unwrap());
+        assert_eq!(role(), Role::Follower);
+        assert_eq!(role(), Role::Other);
     }
 
     #[test]
-    fn watcher_wakes_a_thread_when_a_request_takes_long() {
-        let parking = Parking::new(2, None);
+    fn watcher_wakes_a_receiver_when_a_request_takes_long() {
+        let parking = Parking::start();
+        let (connection, mut writer) = connection(false);
         thread::scope(|scope| {
-            let other = scope.spawn(|| drop(parking.begin()));
-            let stuck = parking.begin();
-            other.join().unwrap();
-            assert_eq!(waiting(&parking), 1);
-            drop(stuck);
+            let wait = || parking.wait(Role::Other, true, &connection);
+            let first = scope.spawn(wait);
+            while parking.shared.state.lock().waiting == 0 {
+                thread::yield_now();
+            }
+            let second = scope.spawn(wait);
+            while parking.shared.state.lock().parked == 0 {
+                thread::yield_now();
+            }
+            // One receiver gets the request, and does not end it. The other can only return if it is woken.
+            writer.write_all(&[0]).unwrap();
+            first.join().unwrap();
+            parking.begin(Role::Other, 1);
+            second.join().unwrap();
         });
+    }
+
+    #[test]
+    fn follower_waits_only_while_there_are_many_requests() {
+        let parking = Parking::start();
+        let (connection, _writer) = connection(true);
+        thread::scope(|scope| {
+            let follower = scope.spawn(|| {
+                assert_eq!(parking.choose_role(), Role::Follower);
+                parking.wait(Role::Follower, false, &connection);
+                parking.shared.state.lock().sharing.is_on
+            });
+            while !follower.is_finished() {
+                parking.begin(Role::Other, 1);
+                thread::yield_now();
+            }
+            assert!(follower.join().unwrap());
+        });
+        while parking.shared.state.lock().sharing.is_on {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn requests_of_the_kernel_are_not_another_caller() {
+        let parking = Parking::start();
+        for caller in [7, 7, 0, 7] {
+            parking.begin(Role::Other, caller);
+        }
+        assert_eq!(parking.shared.state.lock().caller_requests, 2);
+        parking.begin(Role::Other, 8);
+        let state = parking.shared.state.lock();
+        assert_eq!((state.caller, state.caller_requests), (8, 0));
     }
 }

@@ -1,45 +1,21 @@
-//! Sets the scheduling policy of the queues' threads, so that a program and the thread that answers its
-//! requests can share a processor.
+//! Sets the scheduling policy of the queues' threads, for [sharing](super::sharing) of processors.
 //!
 //! # Model
-//! When a queue's thread sends a reply, the scheduler wakes the program. The scheduler prefers to run the
-//! program on an idle processor. The processor of the queue's thread does not count as idle, although the
-//! thread will sleep a few microseconds later. Therefore each request of a sequential program wakes a halted
-//! processor. On a virtual machine, the wake-up took 150 µs, and the answer to the request took 10 µs.
-//!
-//! The scheduler treats a processor as idle if all its threads have the policy `SCHED_IDLE`. Therefore a
-//! queue's thread has this policy while it answers many requests.
-//!
-//! If another program computes on the same processor, a thread with this policy is delayed considerably.
-//! Therefore the watcher, a separate thread, checks the queues' threads once per [`TICK`] while requests are
-//! answered. A thread that has answered nothing since the last check gets the normal policy again. If this
-//! thread was ready to run, the other program has delayed it. The thread then keeps the normal policy for some
-//! ticks. This number doubles with each delay. The threads of an idle mount have the normal policy.
-//!
-//! The change from `SCHED_IDLE` back to the normal policy requires the capability `CAP_SYS_NICE`. If the
-//! process does not have this capability, its threads always keep the normal policy.
+//! A queue's thread has the policy `SCHED_IDLE` while sharing is on, and the normal policy otherwise. The threads
+//! of an idle mount have the normal policy. The change from `SCHED_IDLE` back to the normal policy requires the
+//! capability `CAP_SYS_NICE`. If the process does not have this capability, its threads always keep the normal
+//! policy.
 //!
 //! # Cost
 //! Each request increments an atomic integer. The watcher sleeps while the mount is idle.
 
 use super::ring::set_idle_policy;
+use super::sharing::{IDLE_TICKS, Sharing, TICK, is_ready};
 use parking_lot::{Condvar, Mutex};
 use rustix::thread::Pid;
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
-
-/// The interval between two checks. A thread that is delayed gets the normal policy one or two checks later.
-const TICK: Duration = Duration::from_millis(1);
-/// A thread that answers at least this number of requests in a tick gets the policy `SCHED_IDLE`.
-const BUSY_REQUESTS: u64 = 4;
-/// The number of ticks without a request after which the watcher sleeps.
-const IDLE_TICKS: u32 = 50;
-/// The minimum and the maximum number of ticks for which a delayed thread keeps the normal policy.
-const MIN_PENALTY: u32 = 16;
-const MAX_PENALTY: u32 = 4096;
 
 /// The thread that checks the queues' threads. Dropping this value ends the watcher.
 #[derive(Debug)]
@@ -71,47 +47,7 @@ struct Watched {
     thread: Pid,
     count: Arc<AtomicU64>,
     seen: u64,
-    policy: Policy,
-}
-
-/// The scheduling policy of a thread, and the state from which the next policy is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Policy {
-    is_idle: bool,
-    /// The number of further ticks for which the thread keeps the normal policy.
-    skip: u32,
-    /// The value that `skip` gets at the next delay.
-    penalty: u32,
-}
-
-impl Policy {
-    const NORMAL: Self = Self {
-        is_idle: false,
-        skip: 0,
-        penalty: MIN_PENALTY,
-    };
-
-    /// Returns the policy after a tick with `answered` requests. `is_ready` returns whether the thread is ready
-    /// to run.
-    fn after_tick(self, answered: u64, is_ready: impl FnOnce() -> bool) -> Self {
-        let mut next = self;
-        if self.is_idle {
-            if answered > 0 {
-                next.penalty = (self.penalty - 1).max(MIN_PENALTY);
-            } else {
-                next.is_idle = false;
-                if is_ready() {
-                    next.skip = self.penalty;
-                    next.penalty = (self.penalty * 2).min(MAX_PENALTY);
-                }
-            }
-        } else if self.skip > 0 {
-            next.skip -= 1;
-        } else {
-            next.is_idle = answered >= BUSY_REQUESTS;
-        }
-        next
-    }
+    sharing: Sharing,
 }
 
 impl Watcher {
@@ -144,7 +80,7 @@ impl Watcher {
             thread: rustix::thread::gettid(),
             count: Arc::clone(&count),
             seen: 0,
-            policy: Policy::NORMAL,
+            sharing: Sharing::OFF,
         });
         Answered {
             count,
@@ -196,26 +132,15 @@ impl Watched {
         let count = self.count.load(SeqCst);
         let answered = count - self.seen;
         self.seen = count;
-        let next = self.policy.after_tick(answered, || is_ready(self.thread));
-        if next.is_idle != self.policy.is_idle
-            && let Err(error) = set_idle_policy(self.thread, next.is_idle)
+        let next = self.sharing.after_tick(answered, || is_ready(self.thread));
+        if next.is_on != self.sharing.is_on
+            && let Err(error) = set_idle_policy(self.thread, next.is_on)
         {
             tracing::debug!("cannot set the scheduling policy of a thread: {error}");
         }
-        self.policy = next;
+        self.sharing = next;
         answered
     }
-}
-
-/// Returns whether a thread of this process is ready to run or is running.
-fn is_ready(thread: Pid) -> bool {
-    let path = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
-    // The state follows the name, which is in parentheses.
-    let state = |stat: String| {
-        stat.rsplit_once(") ")
-            .map(|(_, rest)| rest.starts_with('R'))
-    };
-    fs::read_to_string(path).is_ok_and(|stat| state(stat).unwrap_or(true))
 }
 
 impl Drop for Watcher {
@@ -226,81 +151,5 @@ impl Drop for Watcher {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const IDLE: Policy = Policy {
-        is_idle: true,
-        ..Policy::NORMAL
-    };
-
-    fn never() -> bool {
-        unreachable!("the state of the thread does not matter")
-    }
-
-    #[test]
-    fn busy_thread_gets_the_idle_policy() {
-        assert_eq!(Policy::NORMAL.after_tick(BUSY_REQUESTS, never), IDLE);
-        assert_eq!(
-            Policy::NORMAL.after_tick(BUSY_REQUESTS - 1, never),
-            Policy::NORMAL
-        );
-        assert_eq!(IDLE.after_tick(1, never), IDLE);
-    }
-
-    #[test]
-    fn thread_without_requests_gets_the_normal_policy_without_a_penalty() {
-        assert_eq!(IDLE.after_tick(0, || false), Policy::NORMAL);
-    }
-
-    #[test]
-    fn delayed_thread_keeps_the_normal_policy_for_twice_as_long_each_time() {
-        let mut policy = IDLE;
-        let mut expected = MIN_PENALTY;
-        for _ in 0..12 {
-            policy = policy.after_tick(0, || true);
-            for _ in 0..expected {
-                assert!(!policy.is_idle && policy.skip > 0);
-                policy = policy.after_tick(100, never);
-            }
-            policy = policy.after_tick(100, never);
-            assert!(policy.is_idle, "after {expected} ticks");
-            expected = (expected * 2).min(MAX_PENALTY);
-        }
-        assert_eq!(expected, MAX_PENALTY);
-    }
-
-    #[test]
-    fn penalty_decreases_while_the_thread_is_not_delayed() {
-        let delayed = IDLE.after_tick(0, || true);
-        let mut policy = Policy {
-            is_idle: true,
-            ..delayed
-        };
-        for _ in 0..100 {
-            policy = policy.after_tick(1, never);
-        }
-        assert_eq!(policy.penalty, MIN_PENALTY);
-    }
-
-    #[test]
-    fn running_thread_is_ready_and_sleeping_thread_is_not() {
-        assert!(is_ready(rustix::thread::gettid()));
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let (end, ended) = std::sync::mpsc::channel::<()>();
-        let sleeping = thread::spawn(move || {
-            sender.send(rustix::thread::gettid()).unwrap();
-            ended.recv().unwrap_err();
-        });
-        let thread = receiver.recv().unwrap();
-        while is_ready(thread) {
-            thread::yield_now();
-        }
-        drop(end);
-        sleeping.join().unwrap();
     }
 }

@@ -3,7 +3,7 @@
 //! Model: each receiver answers the requests that it receives, one after the other. A request that would wait
 //! for the device is passed to a [worker](super::workers).
 
-use super::device::Connection;
+use super::device::{Connection, Received};
 use super::parking::Parking;
 use super::requests::{Outcome, Requests, Waiting};
 use super::workers::Workers;
@@ -32,25 +32,40 @@ pub(super) struct Receivers {
     /// Threads for requests that wait for the device. It is `None` with `threads=1`, unless the transport is
     /// `io_uring`.
     pub(super) workers: Option<Arc<Workers>>,
-    /// Decides which threads wait for requests. It is `None` on a read-only mount, and if there is only one
-    /// receiver.
+    /// Decides which receivers wait for requests. It is `None` if there is only one.
     pub(super) parking: Option<Parking>,
 }
 
 impl Receivers {
     /// Receives and answers requests from `connection` until the volume is unmounted.
     pub(super) fn serve(&self, connection: &Arc<Connection>) -> io::Result<()> {
+        let parking = self.parking.as_ref();
+        let parking = parking.map(|parking| (parking, parking.choose_role()));
         let mut memory = vec![0; DATA_BYTES as usize + HEADER_BYTES];
-        while let Some(len) = connection.receive(&mut memory)? {
+        let mut has_tried = false;
+        loop {
+            match parking {
+                Some((parking, role)) => parking.wait(role, has_tried, connection),
+                None if has_tried => connection.wait(None),
+                None => {}
+            }
+            let received = connection.receive(&mut memory)?;
+            has_tried = received == Received::Nothing;
+            let len = match received {
+                Received::Request(len) => len,
+                Received::Nothing => continue,
+                Received::Unmounted => return Ok(()),
+            };
             let (header, argument) = Header::parse(&memory[..len])
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            if let Some((parking, role)) = parking {
+                parking.begin(role, header.caller.thread);
+            }
             self.answer(connection, header, argument);
         }
-        Ok(())
     }
 
     fn answer(&self, connection: &Arc<Connection>, header: Header, argument: &[u8]) {
-        let _handling = self.parking.as_ref().map(Parking::begin);
         let waiting = if self.workers.is_some() {
             Waiting::Refused
         } else {

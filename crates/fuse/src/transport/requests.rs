@@ -40,6 +40,9 @@ const SEEK_HOLE: i32 = 4;
 /// The size of a page in the page caches of the kernel and of Larder.
 const PAGE_BYTES: u64 = 4096;
 
+/// The maximum length of a copy that is not passed to a worker. It takes less time than waking the worker.
+const SMALL_COPY_BYTES: usize = 128 << 10;
+
 /// The handler of the kernel's requests for one mounted volume.
 #[derive(Debug)]
 pub(super) struct Requests {
@@ -212,6 +215,9 @@ impl Requests {
             | Operation::GetXattr(..)
             | Operation::ListXattr(_)
             | Operation::Lseek(_) => Need::Metadata,
+            Operation::CopyFileRange(range) if self.is_small_copy(header.node, range) => {
+                Need::Memory
+            }
             Operation::Fsync(_) | Operation::Fallocate(_) | Operation::CopyFileRange(_) => {
                 Need::Device
             }
@@ -238,7 +244,9 @@ impl Requests {
                 Effect::Change => Need::Memory,
                 Effect::LongChange => Need::Device,
             },
-            Operation::Write(write, data) if self.reads_for_write(header.node, write, data) => {
+            Operation::Write(write, data)
+                if self.reads_for_write(header.node, write.offset_bytes, data.len()) =>
+            {
                 Need::Device
             }
             _ => Need::Memory,
@@ -247,11 +255,10 @@ impl Requests {
 
     /// Returns whether a write must read first: the inode, if it is not in memory, or a page that is in the file
     /// and not cached, and of which the write leaves a part unchanged.
-    fn reads_for_write(&self, node: NodeId, write: &WriteIn, data: &[u8]) -> bool {
-        let start_bytes = write.offset_bytes;
-        let end_bytes = start_bytes.saturating_add(data.len() as u64);
+    fn reads_for_write(&self, node: NodeId, start_bytes: u64, len: usize) -> bool {
+        let end_bytes = start_bytes.saturating_add(len as u64);
         if start_bytes.is_multiple_of(PAGE_BYTES) && end_bytes.is_multiple_of(PAGE_BYTES)
-            || self.operations.is_cached(node, start_bytes, data.len())
+            || self.operations.is_cached(node, start_bytes, len)
         {
             return false;
         }
@@ -259,6 +266,20 @@ impl Requests {
         let first_page_bytes = start_bytes - start_bytes % PAGE_BYTES;
         let metadata = self.operations.metadata(node);
         MemoryOnly::has_missed() || metadata.is_ok_and(|file| first_page_bytes < file.size_bytes)
+    }
+
+    /// Returns whether a copy from `node` is at most [`SMALL_COPY_BYTES`] long and reads only what is in memory.
+    fn is_small_copy(&self, node: NodeId, range: &CopyFileRangeIn) -> bool {
+        let _memory_only = MemoryOnly::begin();
+        let Ok(source) = self.operations.metadata(node) else {
+            return false;
+        };
+        let left_bytes = source.size_bytes.saturating_sub(range.offset_in_bytes);
+        let len = usize::try_from(range.len_bytes.min(left_bytes)).unwrap_or(usize::MAX);
+        let target = NodeId(range.node_out);
+        len <= SMALL_COPY_BYTES
+            && self.operations.is_cached(node, range.offset_in_bytes, len)
+            && !self.reads_for_write(target, range.offset_out_bytes, len)
     }
 
     /// Answers a request that has a reply.
@@ -646,7 +667,7 @@ mod tests {
             .unwrap()
             .accept(&options, Chosen::default());
         let null = std::fs::File::open("/dev/null").unwrap();
-        let connection = Arc::new(Connection(null.into()));
+        let connection = Arc::new(Connection::new(null.into()).unwrap());
         let operations = Operations::new(Arc::clone(&volume), &options);
         let requests = Requests::new(operations, connection, &agreement, &options);
         (volume, requests)
