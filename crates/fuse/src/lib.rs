@@ -14,6 +14,8 @@
 mod changes;
 mod error;
 mod error_log;
+#[cfg(feature = "floor")]
+pub mod floor;
 mod hint;
 mod lookups;
 mod mount;

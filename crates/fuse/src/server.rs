@@ -29,7 +29,7 @@ pub struct Server {
 /// A handle with which any thread can unmount the mount of a server.
 #[derive(Clone, Debug)]
 pub struct Unmounter {
-    entry: MountEntry,
+    pub(crate) entry: MountEntry,
 }
 
 impl Unmounter {
@@ -43,7 +43,7 @@ impl Unmounter {
 /// A guard that unmounts the mount when it is dropped. It is emptied when the session has ended because the
 /// mount was unmounted.
 #[derive(Debug)]
-struct Unserved(Option<Unmounter>);
+pub(crate) struct Unserved(pub(crate) Option<Unmounter>);
 
 impl Drop for Unserved {
     fn drop(&mut self) {
@@ -156,7 +156,7 @@ impl Server {
 }
 
 /// Ends the connection of the kernel to the server, so that programs on the mount get errors instead of waiting.
-fn abort(entry: &MountEntry) {
+pub(crate) fn abort(entry: &MountEntry) {
     let path = format!("/sys/fs/fuse/connections/{}/abort", entry.device_minor);
     if let Err(error) = fs::write(&path, "1") {
         tracing::debug!("{path}: {error}");
@@ -169,7 +169,7 @@ fn abort(entry: &MountEntry) {
 
 /// Sets the maximum readahead of the kernel for the mount, which is 128 KiB by default. This requires root and
 /// a writable /sys.
-fn raise_kernel_readahead(entry: &MountEntry, wanted_bytes: u64) {
+pub(crate) fn raise_kernel_readahead(entry: &MountEntry, wanted_bytes: u64) {
     if !rustix::process::geteuid().is_root() {
         return;
     }

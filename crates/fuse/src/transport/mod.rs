@@ -2,11 +2,12 @@
 //!
 //! There are two transports: rings of `io_uring` ([`queues`]), where the kernel offers them, and /dev/fuse
 //! ([`receivers`]). One is chosen in the handshake ([`start`]). Both parse requests with [`crate::protocol`] and
-//! answer them with [`requests`], which calls [`Operations`].
+//! pass them to a [`Handler`]: to [`requests`], which calls [`Operations`].
 
 mod attributes;
 mod device;
 mod follower;
+mod handler;
 mod ioctl;
 mod linger;
 mod parking;
@@ -20,10 +21,11 @@ mod workers;
 
 use crate::operations::Operations;
 use crate::options::Transport;
-use crate::protocol::handshake::{Chosen, DATA_BYTES, Offer, version_only};
+use crate::protocol::handshake::{Agreement, Chosen, DATA_BYTES, Offer, version_only};
 use crate::protocol::{Header, abi};
 use crate::{Error, MountEntry, MountOptions, Result, write_back};
 use device::{Connection, Received};
+pub(crate) use handler::{Handler, Outcome, Waiting};
 use larder::Volume;
 use parking::Parking;
 use queues::Queues;
@@ -52,47 +54,96 @@ pub(crate) struct Session {
     collects_writes: bool,
 }
 
-/// Performs the handshake with the kernel over `device`.
+/// Performs the handshake with the kernel over `device`. The session answers requests from `volume`.
 pub(crate) fn start(
     volume: Arc<Volume>,
     device: OwnedFd,
     entry: &MountEntry,
     options: &MountOptions,
 ) -> Result<Session> {
-    let connection = Arc::new(Connection::new(device).map_err(Error::Session)?);
-    let (unique, offer) = receive_offer(&connection).map_err(Error::Session)?;
-    let queues = choose(&connection, &offer, options)?;
-    let chosen = Chosen {
-        io_uring: queues.is_some(),
-        write_back: offer.has_write_back() && write_back::choose(&volume, entry, options),
-    };
-    let agreement = offer.accept(options, chosen);
-    connection.reply(unique, Ok(agreement.reply.as_bytes()));
-    let operations = Operations::new(volume, options);
-    let requests = Requests::new(operations, Arc::clone(&connection), &agreement, options);
-
-    let threads = options.thread_count();
-    let receiver_count = match queues {
-        Some(_) => 1,
-        None => threads.min(RECEIVERS),
-    };
-    let has_workers = threads > 1 || queues.is_some();
-    tracing::debug!(
-        receiver_count,
-        io_uring = queues.is_some(),
-        "starting the FUSE session"
+    let collects_writes = || write_back::choose(&volume, entry, options);
+    let handshake = Handshake::perform(device, options, collects_writes)?;
+    let requests = Requests::new(
+        Operations::new(volume, options),
+        Arc::clone(&handshake.connection),
+        &handshake.agreement,
+        options,
     );
-    Ok(Session {
-        connection,
-        receivers: Receivers {
-            requests: Arc::new(requests),
-            workers: has_workers.then(|| Arc::new(Workers::new(threads))),
-            parking: (receiver_count > 1).then(Parking::start),
-        },
-        receiver_count,
-        queues,
-        collects_writes: agreement.write_back,
-    })
+    Ok(handshake.session(Arc::new(requests), options))
+}
+
+/// Performs the handshake with the kernel over `device`, for a read-only mount whose requests `handler`
+/// answers.
+#[cfg(feature = "floor")]
+pub(crate) fn start_with(
+    handler: Arc<dyn Handler>,
+    device: OwnedFd,
+    options: &MountOptions,
+) -> Result<Session> {
+    let handshake = Handshake::perform(device, options, || false)?;
+    Ok(handshake.session(handler, options))
+}
+
+/// A connection on which the kernel and the server have agreed on capabilities and on the transport.
+struct Handshake {
+    connection: Arc<Connection>,
+    agreement: Agreement,
+    queues: Option<Queues>,
+}
+
+impl Handshake {
+    /// Performs the handshake. `collects_writes` decides whether the kernel collects written data, if it can.
+    fn perform(
+        device: OwnedFd,
+        options: &MountOptions,
+        collects_writes: impl FnOnce() -> bool,
+    ) -> Result<Self> {
+        let connection = Arc::new(Connection::new(device).map_err(Error::Session)?);
+        let (unique, offer) = receive_offer(&connection).map_err(Error::Session)?;
+        let queues = choose(&connection, &offer, options)?;
+        let chosen = Chosen {
+            io_uring: queues.is_some(),
+            write_back: offer.has_write_back() && collects_writes(),
+        };
+        let agreement = offer.accept(options, chosen);
+        connection.reply(unique, Ok(agreement.reply.as_bytes()));
+        Ok(Self {
+            connection,
+            agreement,
+            queues,
+        })
+    }
+
+    /// Returns the session, whose requests `handler` answers.
+    fn session(self, handler: Arc<dyn Handler>, options: &MountOptions) -> Session {
+        let Self {
+            connection,
+            agreement,
+            queues,
+        } = self;
+        let threads = options.thread_count();
+        let receiver_count = match queues {
+            Some(_) => 1,
+            None => threads.min(RECEIVERS),
+        };
+        let has_workers = threads > 1 || queues.is_some();
+        tracing::debug!(
+            receiver_count,
+            io_uring = queues.is_some(),
+            "starting the FUSE session"
+        );
+        Session {
+            connection,
+            receivers: Receivers {
+                handler,
+                workers: has_workers.then(|| Arc::new(Workers::new(threads))),
+                parking: (receiver_count > 1).then(Parking::start),
+            },
+            receiver_count,
+            queues,
+            collects_writes: agreement.write_back,
+        }
+    }
 }
 
 /// Receives the `INIT` request of the kernel. Returns its number and its content.
@@ -177,7 +228,7 @@ impl Session {
         } = self;
         let mut queue_threads = Vec::new();
         if let (Some(queues), Some(workers)) = (queues, &receivers.workers) {
-            queue_threads = queues.into_threads(&receivers.requests, workers);
+            queue_threads = queues.into_threads(&receivers.handler, workers);
         }
         let ended = |result: thread::Result<io::Result<()>>| {
             let result = result.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
@@ -208,10 +259,10 @@ impl Session {
             // Waits for all threads, then returns the first error.
             results.collect::<Vec<_>>().into_iter().collect()
         });
-        let requests = Arc::clone(&receivers.requests);
+        let handler = Arc::clone(&receivers.handler);
         // Dropping the receivers waits for the workers.
         drop(receivers);
-        requests.end();
+        handler.end();
         served.map_err(Error::Session)
     }
 }

@@ -15,8 +15,8 @@
 //! [receiver](super::receivers) reads from it.
 
 use super::device::Connection;
+use super::handler::{Handler, Outcome, Waiting};
 use super::policy::{Answered, Watcher};
-use super::requests::{Outcome, Requests, Waiting};
 use super::ring::{Entry, Ring, Waker};
 use super::workers::Workers;
 use crate::protocol::handshake::DATA_BYTES;
@@ -103,16 +103,16 @@ impl Queues {
     /// is unmounted.
     pub(super) fn into_threads(
         self,
-        requests: &Arc<Requests>,
+        handler: &Arc<dyn Handler>,
         workers: &Arc<Workers>,
     ) -> Vec<impl FnOnce() -> io::Result<()> + Send + 'static> {
         let watcher = Arc::new(Watcher::start());
         let thread = |queue: Queue| {
-            let (requests, workers) = (Arc::clone(requests), Arc::clone(workers));
+            let (handler, workers) = (Arc::clone(handler), Arc::clone(workers));
             let watcher = Arc::clone(&watcher);
             move || {
                 let answered = (*watcher).as_ref().map(Watcher::add_this_thread);
-                queue.serve(&requests, &workers, answered.as_ref())
+                queue.serve(&handler, &workers, answered.as_ref())
             }
         };
         self.0.into_iter().map(thread).collect()
@@ -123,7 +123,7 @@ impl Queue {
     /// Answers requests until the volume is unmounted.
     fn serve(
         mut self,
-        requests: &Arc<Requests>,
+        handler: &Arc<dyn Handler>,
         workers: &Arc<Workers>,
         answered: Option<&Answered>,
     ) -> io::Result<()> {
@@ -139,16 +139,16 @@ impl Queue {
             }
             self.ring.wait(&mut received)?;
             for mut entry in received.drain(..) {
-                if answer(requests, &mut entry, Waiting::Refused) {
+                if answer(&**handler, &mut entry, Waiting::Refused) {
                     if let Some(answered) = answered {
                         answered.count_one();
                     }
                     self.ring.give(entry);
                     continue;
                 }
-                let (requests, returned) = (Arc::clone(requests), Arc::clone(&returned));
+                let (handler, returned) = (Arc::clone(handler), Arc::clone(&returned));
                 workers.run(move || {
-                    answer(&requests, &mut entry, Waiting::Allowed);
+                    answer(&*handler, &mut entry, Waiting::Allowed);
                     returned.push(entry);
                 });
             }
@@ -179,7 +179,7 @@ impl Queue {
 
 /// Answers the request in `entry`, and sets the reply. Returns false if the request would wait and `waiting`
 /// is [`Waiting::Refused`].
-fn answer(requests: &Requests, entry: &mut Entry, waiting: Waiting) -> bool {
+fn answer(handler: &dyn Handler, entry: &mut Entry, waiting: Waiting) -> bool {
     let (ring_header, data) = entry.parts();
     let Ok((header, _)) = Header::parse(&ring_header.header) else {
         unreachable!("the array has the size of the header");
@@ -189,7 +189,7 @@ fn answer(requests: &Requests, entry: &mut Entry, waiting: Waiting) -> bool {
         // The request has no data, so the reply can use the entry's memory for data.
         let mut body = Body::new(data);
         let request = Request::parse_split(header, structure, &[]);
-        let outcome = requests.answer(&header, request, waiting, &mut body);
+        let outcome = handler.answer(&header, request, waiting, &mut body);
         (outcome, body.len())
     } else {
         let data_bytes = ring_header.data_bytes as usize;
@@ -198,7 +198,7 @@ fn answer(requests: &Requests, entry: &mut Entry, waiting: Waiting) -> bool {
             let mut body = Body::new(memory);
             let names_and_data = data.get(..data_bytes).unwrap_or_default();
             let request = Request::parse_split(header, structure, names_and_data);
-            let outcome = requests.answer(&header, request, waiting, &mut body);
+            let outcome = handler.answer(&header, request, waiting, &mut body);
             let len = body.len();
             data[..len].copy_from_slice(&memory[..len]);
             (outcome, len)

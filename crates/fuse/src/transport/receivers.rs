@@ -4,8 +4,8 @@
 //! for the device is passed to a [worker](super::workers).
 
 use super::device::{Connection, Received};
+use super::handler::{Handler, Outcome, Waiting};
 use super::parking::Parking;
-use super::requests::{Outcome, Requests, Waiting};
 use super::workers::Workers;
 use crate::protocol::handshake::DATA_BYTES;
 use crate::protocol::{Body, Header, Request};
@@ -28,7 +28,7 @@ thread_local! {
 /// What the receivers of a session share.
 #[derive(Debug)]
 pub(super) struct Receivers {
-    pub(super) requests: Arc<Requests>,
+    pub(super) handler: Arc<dyn Handler>,
     /// Threads for requests that wait for the device. It is `None` with `threads=1`, unless the transport is
     /// `io_uring`.
     pub(super) workers: Option<Arc<Workers>>,
@@ -71,12 +71,12 @@ impl Receivers {
         } else {
             Waiting::Allowed
         };
-        let is_answered = answer(&self.requests, connection, header, argument, waiting);
+        let is_answered = answer(&*self.handler, connection, header, argument, waiting);
         if let (false, Some(workers)) = (is_answered, &self.workers) {
-            let (requests, connection) = (Arc::clone(&self.requests), Arc::clone(connection));
+            let (handler, connection) = (Arc::clone(&self.handler), Arc::clone(connection));
             let argument = argument.to_vec();
             workers.run(move || {
-                answer(&requests, &connection, header, &argument, Waiting::Allowed);
+                answer(&*handler, &connection, header, &argument, Waiting::Allowed);
             });
         }
     }
@@ -85,7 +85,7 @@ impl Receivers {
 /// Answers a request and sends the reply. Returns false if the request would wait and `waiting` is
 /// [`Waiting::Refused`].
 fn answer(
-    requests: &Requests,
+    handler: &dyn Handler,
     connection: &Connection,
     header: Header,
     argument: &[u8],
@@ -94,7 +94,7 @@ fn answer(
     REPLY.with_borrow_mut(|memory| {
         let mut body = Body::new(memory);
         let request = Request::parse(header, argument);
-        let outcome = requests.answer(&header, request, waiting, &mut body);
+        let outcome = handler.answer(&header, request, waiting, &mut body);
         let len = body.len();
         match outcome {
             Outcome::Reply(answer) => {

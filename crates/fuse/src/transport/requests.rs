@@ -14,6 +14,7 @@
 
 use super::attributes;
 use super::device::Connection;
+use super::handler::{Handler, Outcome, Waiting};
 use super::ioctl::{self, Effect};
 use crate::MountOptions;
 use crate::changes::{Caller, Count, Name};
@@ -62,25 +63,6 @@ pub(super) struct Requests {
     connection: Arc<Connection>,
 }
 
-/// Whether the thread that answers a request may wait for the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waiting {
-    Allowed,
-    /// A request that would wait is not answered, so that it can be passed to a worker.
-    Refused,
-}
-
-/// The outcome of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// The request is answered with the body, or with an error.
-    Reply(Answer<()>),
-    /// The request has no reply.
-    NoReply,
-    /// The request would wait, and [`Waiting::Refused`] was given. The request has changed nothing.
-    WouldWait,
-}
-
 /// What a request needs to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
@@ -90,6 +72,32 @@ enum Need {
     Metadata,
     /// The device.
     Device,
+}
+
+impl Handler for Requests {
+    /// If the request is malformed, the reply is `EINVAL`. If this panics, the panic is reported, and the reply
+    /// is `EIO`.
+    fn answer(
+        &self,
+        header: &Header,
+        request: Result<Request<'_>, Malformed>,
+        waiting: Waiting,
+        body: &mut Body<'_>,
+    ) -> Outcome {
+        match request {
+            Ok(request) => catch_unwind(AssertUnwindSafe(|| self.outcome(&request, waiting, body)))
+                .unwrap_or(Outcome::Reply(Err(Errno::IO))),
+            Err(error) => {
+                tracing::warn!("operation {}: {error}", header.opcode);
+                Outcome::Reply(Err(Errno::INVAL))
+            }
+        }
+    }
+
+    /// Removes all lookup counts.
+    fn end(&self) {
+        self.operations.forget_all();
+    }
 }
 
 impl Requests {
@@ -119,30 +127,6 @@ impl Requests {
                 abi::OPEN_KEEP_CACHE
             },
             connection,
-        }
-    }
-
-    /// Removes all lookup counts. This is called when the connection has ended.
-    pub(super) fn end(&self) {
-        self.operations.forget_all();
-    }
-
-    /// Answers a parsed request: writes the body of the reply to `body`, which must be empty. If the request is
-    /// malformed, the reply is `EINVAL`. If this panics, the panic is reported, and the reply is `EIO`.
-    pub(super) fn answer(
-        &self,
-        header: &Header,
-        request: Result<Request<'_>, Malformed>,
-        waiting: Waiting,
-        body: &mut Body<'_>,
-    ) -> Outcome {
-        match request {
-            Ok(request) => catch_unwind(AssertUnwindSafe(|| self.outcome(&request, waiting, body)))
-                .unwrap_or(Outcome::Reply(Err(Errno::IO))),
-            Err(error) => {
-                tracing::warn!("operation {}: {error}", header.opcode);
-                Outcome::Reply(Err(Errno::INVAL))
-            }
         }
     }
 
