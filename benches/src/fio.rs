@@ -25,16 +25,13 @@ pub(crate) struct Job {
     error: i32,
     /// Its reads.
     #[serde(default)]
-    pub(crate) read: Direction,
-    /// Its writes.
-    #[serde(default)]
-    pub(crate) write: Direction,
+    pub(crate) read: Reads,
 }
 
-/// The figures of reads or writes.
+/// The figures of reads.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Direction {
+pub(crate) struct Reads {
     pub(crate) io_bytes: u64,
     pub(crate) total_ios: u64,
     /// In milliseconds.

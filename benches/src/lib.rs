@@ -2,11 +2,12 @@
 //!
 //! | peer | what it is |
 //! |---|---|
-//! | larder | `larder mount` with its defaults |
+//! | larder | `larder mount` over `io_uring` |
+//! | larder-dev | `larder mount` over /dev/fuse |
 //! | fuse2fs | the mount over libext2fs |
 //! | squashfuse | the mount of squashfs archives, which can only be read |
 //! | kernel | the kernel's ext4 on a loop device |
-//! | floor | a FUSE server with constant content, through the same transport as Larder's |
+//! | floor, floor-dev | a FUSE server with one file, over the transports of larder and of larder-dev |
 //! | device | the image file itself, read as the workload reads the big file |
 //! | volume, syscall | the library in process, and the equivalent system call |
 //! | direct | the library in process, with direct I/O on the image |
@@ -26,15 +27,16 @@ pub mod child;
 pub mod device_path;
 pub mod evict;
 mod fio;
-pub mod floor;
 pub mod hash_table;
 pub mod in_process;
 pub mod measure;
+pub mod measured;
 mod named;
 pub mod origin;
 pub mod outcome;
 pub mod peer;
 pub mod plan;
+mod processor;
 pub mod readahead;
 pub mod report;
 pub mod results;
@@ -42,6 +44,7 @@ pub mod run;
 pub mod scratch;
 pub mod server;
 pub mod tree;
+pub mod uring;
 pub mod user;
 pub mod verdict;
 pub mod work;

@@ -21,9 +21,11 @@ use larder_benches::results::Results;
 use larder_benches::run::Run;
 use larder_benches::writing::files;
 use larder_benches::xattr::run::WORKER;
-use larder_benches::{floor, readahead, report, scratch, work, xattr};
+use larder_benches::{readahead, report, scratch, work, xattr};
+use larder_fuse::{Transport, floor};
 use larder_lab::xattr_bench;
 use larder_testkit::tool;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Measure Larder, fuse2fs, the kernel's ext4 and a minimal FUSE server
 #[derive(Debug, Parser)]
@@ -68,6 +70,7 @@ enum Part {
     Floor {
         mountpoint: PathBuf,
         size_bytes: u64,
+        transport: Transport,
     },
     /// Read a file from start to end
     #[command(hide = true)]
@@ -94,6 +97,12 @@ enum Part {
     /// Write a file from start to end and sync it
     #[command(hide = true)]
     WriteSequential { file: PathBuf, bytes: u64 },
+    /// Append many records of 100 bytes to a file
+    #[command(hide = true)]
+    WriteRecords { file: PathBuf, count: u64 },
+    /// Overwrite random pages of a file and sync it
+    #[command(hide = true)]
+    WriteRandom { file: PathBuf, count: u32 },
     /// Write and sync small files in several processes
     #[command(hide = true)]
     WriteFiles {
@@ -160,8 +169,9 @@ impl Args {
             Some(Part::Floor {
                 mountpoint,
                 size_bytes,
+                transport,
             }) => {
-                floor::serve(mountpoint, *size_bytes)?;
+                floor::serve(mountpoint, *size_bytes, *transport)?;
                 Ok(ExitCode::SUCCESS)
             }
             Some(Part::ReadSequential { file }) => print(work::sequential(file)?),
@@ -188,6 +198,10 @@ impl Args {
             Some(Part::ReadStreams { folder, streams }) => print(streams.run(folder)?),
             Some(Part::WriteSequential { file, bytes }) => {
                 print(files::write_sequential(file, *bytes)?)
+            }
+            Some(Part::WriteRecords { file, count }) => print(files::append_records(file, *count)?),
+            Some(Part::WriteRandom { file, count }) => {
+                print(files::overwrite_random(file, *count)?)
             }
             Some(Part::WriteFiles {
                 folder,
@@ -379,10 +393,10 @@ fn exit_code(failures: &[String]) -> ExitCode {
     ExitCode::from(u8::from(!failures.is_empty()))
 }
 
-/// Returns a flag that Ctrl-C sets.
+/// Returns a flag that is set by Ctrl-C, by SIGTERM, and when the terminal is closed.
 fn interrupted() -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
     Ok(interrupted)

@@ -39,33 +39,56 @@ impl Unit {
             Self::Count => "",
         }
     }
+
+    /// Returns whether more is better.
+    #[must_use]
+    pub const fn is_rate(self) -> bool {
+        matches!(self, Self::MegabytesPerSecond | Self::PerSecond)
+    }
 }
 
-/// The target of a measure.
+/// The target of one side of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// Larder's value divided by the peer's is at most this.
+    /// The value of the side divided by the peer's is at most this.
     AtMostTimes(f64, Peer),
-    /// Larder's value divided by the peer's is at least this.
+    /// The value of the side divided by the peer's is at least this.
     AtLeastTimes(f64, Peer),
-    /// Larder's value is at most this, in the measure's unit.
+    /// The value is at most this, in the measure's unit.
     AtMost(f64),
 }
 
-use Peer::{Device, Direct, Fio, Floor, Fuse2fs, Kernel, Larder, Squashfuse, Syscall, Volume};
+use Peer::{
+    Device, Direct, Fio, Floor, FloorDev, Fuse2fs, Kernel, Larder, LarderDev, Squashfuse, Syscall,
+    Volume,
+};
 use Target::{AtLeastTimes, AtMost, AtMostTimes};
 
 /// The peers that mount for writing.
-const MOUNTS: &[Peer] = &[Larder, Fuse2fs, Kernel];
+const MOUNTS: &[Peer] = &[Larder, LarderDev, Fuse2fs, Kernel];
 /// The peers whose trees can be read.
-const TREES: &[Peer] = &[Larder, Fuse2fs, Squashfuse, Kernel];
+const TREES: &[Peer] = &[Larder, LarderDev, Fuse2fs, Squashfuse, Kernel];
 /// The peers from which a file can be read.
-const READERS: &[Peer] = &[Larder, Fuse2fs, Squashfuse, Kernel, Floor, Device];
+const READERS: &[Peer] = &[
+    Larder, LarderDev, Fuse2fs, Squashfuse, Kernel, Floor, FloorDev, Device,
+];
+/// The peers from which a file can be read without root.
+const UNPRIVILEGED_READERS: &[Peer] = &[Larder, LarderDev, Fuse2fs, Squashfuse, Floor, FloorDev];
 /// The peers that read random pages of the image without a mount.
 const COLD_READERS: &[Peer] = &[Volume, Direct, Device, Fio];
 
-/// Defines [`Measure`] by a table: variant, name, unit, peers, targets.
+/// Returns the same target for both transports.
+const fn both(target: Target) -> [(Peer, Target); 2] {
+    transports(target, target)
+}
+
+/// Returns the targets for `io_uring` and for /dev/fuse.
+const fn transports(uring: Target, dev: Target) -> [(Peer, Target); 2] {
+    [(Larder, uring), (LarderDev, dev)]
+}
+
+/// Defines [`Measure`] by a table: variant, name, unit, peers, sides with targets.
 macro_rules! measures {
     ($($(#[$doc:meta])* $variant:ident: $name:literal, $unit:ident, $peers:expr, $targets:expr;)*) => {
         named! {
@@ -86,10 +109,10 @@ macro_rules! measures {
                 match self { $(Self::$variant => $peers,)* }
             }
 
-            /// Returns its targets; empty if it is only reported.
+            /// Returns the sides that have targets; empty if it is only reported.
             #[must_use]
-            pub const fn targets(self) -> &'static [Target] {
-                match self { $(Self::$variant => &$targets,)* }
+            pub const fn targets(self) -> &'static [(Peer, Target)] {
+                match self { $(Self::$variant => const { &$targets },)* }
             }
         }
     };
@@ -97,53 +120,66 @@ macro_rules! measures {
 
 measures! {
     /// `find` right after `find`.
-    WarmFind: "warm-find", Seconds, TREES, [AtMostTimes(1.3, Kernel)];
+    WarmFind: "warm-find", Seconds, TREES, both(AtMostTimes(1.3, Kernel));
     /// `tar` right after `tar`.
-    WarmTar: "warm-tar", Seconds, TREES, [AtMostTimes(1.3, Kernel)];
+    WarmTar: "warm-tar", Seconds, TREES, both(AtMostTimes(1.3, Kernel));
     /// `find` on a fresh mount.
-    ColdFind: "cold-find", Seconds, TREES, [AtMostTimes(2.0, Kernel)];
+    ColdFind: "cold-find", Seconds, TREES, both(AtMostTimes(2.0, Kernel));
     /// `tar` on a fresh mount.
-    ColdTar: "cold-tar", Seconds, TREES, [AtMostTimes(2.0, Kernel)];
+    ColdTar: "cold-tar", Seconds, TREES, both(AtMostTimes(2.0, Kernel));
     /// The big file from start to end, cold.
-    Sequential: "sequential", MegabytesPerSecond, READERS, [AtLeastTimes(0.8, Kernel)];
+    Sequential: "sequential", MegabytesPerSecond, READERS, both(AtLeastTimes(0.8, Kernel));
     /// The same, as a user other than root.
-    SequentialUnprivileged: "sequential-unprivileged", MegabytesPerSecond, &[Larder, Fuse2fs, Squashfuse, Floor],
-        [AtLeastTimes(2.0, Fuse2fs)];
+    SequentialUnprivileged: "sequential-unprivileged", MegabytesPerSecond, UNPRIVILEGED_READERS,
+        both(AtLeastTimes(2.0, Fuse2fs));
     /// Pages of the big file at random, cold, several at once.
-    Random: "random", PerSecond, READERS, [AtLeastTimes(0.9, Floor)];
+    Random: "random", PerSecond, READERS, transports(AtLeastTimes(0.9, Device), AtLeastTimes(0.7, Device));
     /// `tar -x` of a tree of small files.
-    Untar: "untar", Seconds, MOUNTS, [AtMostTimes(3.0, Kernel), AtMostTimes(0.2, Fuse2fs)];
+    Untar: "untar", Seconds, MOUNTS, transports(AtMostTimes(3.0, Kernel), AtMostTimes(6.0, Kernel));
+    /// `cp -a` of that tree.
+    Copy: "copy", Seconds, MOUNTS, transports(AtMostTimes(2.0, Kernel), AtMostTimes(4.0, Kernel));
+    /// `chmod -R` of that tree.
+    Chmod: "chmod", Seconds, MOUNTS, transports(AtMostTimes(3.0, Kernel), AtMostTimes(6.0, Kernel));
     /// `rm -r` of that tree.
-    Remove: "remove", Seconds, MOUNTS, [AtMostTimes(3.0, Kernel), AtMostTimes(0.2, Fuse2fs)];
-    /// A file from start to end, with one fsync.
-    WriteSequential: "write-sequential", MegabytesPerSecond, MOUNTS,
-        [AtLeastTimes(0.7, Kernel), AtLeastTimes(3.0, Fuse2fs)];
+    Remove: "remove", Seconds, MOUNTS, transports(AtMostTimes(2.5, Kernel), AtMostTimes(4.0, Kernel));
+    /// Appends of 100 bytes to a file.
+    Append: "append", Seconds, MOUNTS, both(AtMostTimes(3.0, Kernel));
+    /// A file from start to end, with one fsync. On /dev/fuse, at most 1.2 times the kernel's time.
+    WriteSequential: "write-sequential", MegabytesPerSecond, MOUNTS, [
+        (Larder, AtLeastTimes(1.0, Kernel)), (LarderDev, AtLeastTimes(0.83, Kernel)),
+        (Larder, AtLeastTimes(3.0, Fuse2fs)), (LarderDev, AtLeastTimes(3.0, Fuse2fs)),
+    ];
     /// Random writes of 4 KiB to that file, with one fsync.
-    OverwriteRandom: "overwrite-random", PerSecond, MOUNTS, [];
+    OverwriteRandom: "overwrite-random", Seconds, MOUNTS,
+        transports(AtMostTimes(1.5, Kernel), AtMostTimes(2.0, Kernel));
     /// Small files, each synced, in sequence.
-    FsyncFiles: "fsync-files-1", PerSecond, MOUNTS, [];
+    FsyncFiles: "fsync-files-1", PerSecond, MOUNTS, both(AtLeastTimes(1.0, Kernel));
     /// The same by 16 processes.
-    FsyncFiles16: "fsync-files-16", PerSecond, MOUNTS, [AtLeastTimes(0.8, Kernel)];
+    FsyncFiles16: "fsync-files-16", PerSecond, MOUNTS, both(AtLeastTimes(0.8, Kernel));
+    /// setxattr(2) by one process.
+    SetXattr: "setxattr", Seconds, MOUNTS, transports(AtMostTimes(3.0, Kernel), AtMostTimes(7.0, Kernel));
     /// Transactions of a database.
-    Database: "database", PerSecond, MOUNTS, [AtLeastTimes(0.6, Kernel)];
+    Database: "database", PerSecond, MOUNTS, both(AtLeastTimes(0.6, Kernel));
     /// Extents per file.
-    Extents: "extents", Count, MOUNTS, [AtMostTimes(1.2, Kernel)];
+    Extents: "extents", Count, MOUNTS, both(AtMostTimes(1.2, Kernel));
     /// One cached page, in process.
-    PageRead: "page-read", Nanoseconds, &[Volume, Syscall], [AtMostTimes(0.5, Syscall)];
+    PageRead: "page-read", Nanoseconds, &[Volume, Syscall], [(Volume, AtMostTimes(0.5, Syscall))];
     /// The lookup of a path of five components, including its metadata, in process.
-    Lookup: "lookup", Nanoseconds, &[Volume, Syscall], [AtMostTimes(1.0, Syscall)];
+    Lookup: "lookup", Nanoseconds, &[Volume, Syscall], [(Volume, AtMostTimes(1.0, Syscall))];
     /// The memory of the page cache that is not pages.
-    Bookkeeping: "bookkeeping", Percent, &[Volume], [AtMost(1.0)];
+    Bookkeeping: "bookkeeping", Percent, &[Volume], [(Volume, AtMost(1.0))];
     /// One decision of the `ondemand` readahead policy.
-    Decision: "decision", Nanoseconds, &[Volume], [AtMost(50.0)];
+    Decision: "decision", Nanoseconds, &[Volume], [(Volume, AtMost(50.0))];
     /// Pages of the big file at random, cold, 4 at once, in process.
-    ColdRandom4: "cold-random-4", PerSecond, COLD_READERS, [AtLeastTimes(0.95, Fio)];
+    ColdRandom4: "cold-random-4", PerSecond, COLD_READERS, [(Volume, AtLeastTimes(0.95, Fio))];
     /// The same, 64 at once.
-    ColdRandom64: "cold-random-64", PerSecond, COLD_READERS, [AtLeastTimes(0.95, Fio)];
+    ColdRandom64: "cold-random-64", PerSecond, COLD_READERS, [(Volume, AtLeastTimes(0.95, Fio))];
     /// 64 regions of the big file concurrently, each from start to end, cold, in process.
-    Interleaved64: "interleaved-64", MegabytesPerSecond, &[Volume, Direct, Kernel], [AtLeastTimes(1.0, Kernel)];
+    Interleaved64: "interleaved-64", MegabytesPerSecond, &[Volume, Direct, Kernel],
+        [(Volume, AtLeastTimes(1.0, Kernel))];
     /// The same through a mount.
-    Interleaved64Mount: "interleaved-64-mount", MegabytesPerSecond, &[Larder, Kernel], [AtLeastTimes(0.8, Kernel)];
+    Interleaved64Mount: "interleaved-64-mount", MegabytesPerSecond, &[Larder, LarderDev, Kernel],
+        transports(AtLeastTimes(0.9, Kernel), AtLeastTimes(0.8, Kernel));
     /// The big file from start to end, cold, in process.
     SequentialInProcess: "sequential-in-process", MegabytesPerSecond, &[Volume, Direct, Device], [];
     /// The time of a checkpoint of a full journal, in process.
@@ -151,26 +187,17 @@ measures! {
     /// The requests of this checkpoint.
     CheckpointRequests: "checkpoint-requests", Count, &[Volume, Direct], [];
     /// The threads of an idle mount.
-    ThreadsAtRest: "threads-at-rest", Count, &[Larder], [AtMost(12.0)];
+    ThreadsAtRest: "threads-at-rest", Count, &[Larder, LarderDev], both(AtMost(12.0));
 }
 
 impl Measure {
-    /// Returns the side to which the target applies.
+    /// Returns whether [`in_process`](crate::in_process) measures it.
     #[must_use]
-    pub const fn subject(self) -> Peer {
-        match self {
-            Self::PageRead
-            | Self::Lookup
-            | Self::Bookkeeping
-            | Self::Decision
-            | Self::ColdRandom4
-            | Self::ColdRandom64
-            | Self::Interleaved64
-            | Self::SequentialInProcess
-            | Self::Checkpoint
-            | Self::CheckpointRequests => Volume,
-            _ => Larder,
-        }
+    pub const fn is_in_process(self) -> bool {
+        matches!(
+            self,
+            Self::PageRead | Self::Lookup | Self::Bookkeeping | Self::Decision
+        )
     }
 
     /// Returns whether [`device_path`](crate::device_path) measures it.
@@ -195,7 +222,11 @@ impl Measure {
         matches!(
             self,
             Self::Untar
+                | Self::Copy
+                | Self::Chmod
                 | Self::Remove
+                | Self::Append
+                | Self::SetXattr
                 | Self::WriteSequential
                 | Self::OverwriteRandom
                 | Self::FsyncFiles
@@ -277,13 +308,10 @@ mod tests {
     #[test]
     fn target_compares_only_with_measured_peers() {
         for measure in Measure::ALL {
-            assert!(measure.peers().contains(&measure.subject()), "{measure:?}");
-            for target in measure.targets() {
-                let against = target.against();
-                assert!(
-                    against.is_none_or(|peer| measure.peers().contains(&peer)),
-                    "{measure:?}"
-                );
+            for (side, target) in measure.targets() {
+                for peer in [Some(*side), target.against()].into_iter().flatten() {
+                    assert!(measure.peers().contains(&peer), "{measure:?}");
+                }
             }
         }
     }

@@ -12,21 +12,26 @@ use crate::fio;
 use crate::named::named;
 use crate::server::Server;
 use crate::tree::Tree;
+use crate::uring::Uring;
 use crate::user::User;
 
 named! {
     /// One side of a comparison.
     Peer {
-        /// `larder mount`.
+        /// `larder mount` over `io_uring`.
         Larder: "larder",
+        /// `larder mount` over /dev/fuse.
+        LarderDev: "larder-dev",
         /// fuse2fs.
         Fuse2fs: "fuse2fs",
         /// squashfuse, which reads a squashfs archive of the same files.
         Squashfuse: "squashfuse",
         /// The kernel's ext4 on a loop device.
         Kernel: "kernel",
-        /// The FUSE server whose content is a constant.
+        /// The FUSE server without a file system, over `io_uring`.
         Floor: "floor",
+        /// The same over /dev/fuse.
+        FloorDev: "floor-dev",
         /// The image file itself, without its file system.
         Device: "device",
         /// The library `larder` in process.
@@ -46,8 +51,24 @@ impl Peer {
     pub const fn has_content(self) -> bool {
         matches!(
             self,
-            Self::Larder | Self::Fuse2fs | Self::Squashfuse | Self::Kernel
+            Self::Larder | Self::LarderDev | Self::Fuse2fs | Self::Squashfuse | Self::Kernel
         )
+    }
+
+    /// Returns the transport of Larder or of the floor, by its name.
+    #[must_use]
+    pub const fn transport(self) -> Option<&'static str> {
+        match self {
+            Self::Larder | Self::Floor => Some("uring"),
+            Self::LarderDev | Self::FloorDev => Some("dev"),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the kernel must offer `io_uring` to FUSE servers.
+    #[must_use]
+    pub const fn needs_uring(self) -> bool {
+        matches!(self, Self::Larder | Self::Floor)
     }
 
     /// Returns the image of `tree` that this peer mounts.
@@ -91,7 +112,7 @@ impl Programs {
             () => None,
         };
         match peer {
-            Peer::Larder if self.larder.is_none() => Some(
+            Peer::Larder | Peer::LarderDev if self.larder.is_none() => Some(
                 "the larder binary was not found; build it, or give its path with --larder"
                     .to_owned(),
             ),
@@ -104,7 +125,8 @@ impl Programs {
             Peer::Squashfuse if tool::find("mksquashfs").is_none() => {
                 Some("mksquashfs is not installed".to_owned())
             }
-            Peer::Larder | Peer::Fuse2fs | Peer::Squashfuse | Peer::Floor => fuse(),
+            Peer::Larder | Peer::Floor => fuse().or_else(Uring::missing),
+            Peer::LarderDev | Peer::FloorDev | Peer::Fuse2fs | Peer::Squashfuse => fuse(),
             Peer::Kernel => (!can_loop_mount()).then(|| "needs root and loop devices".to_owned()),
             Peer::Fio => fio::missing(&self.harness),
             Peer::Device | Peer::Volume | Peer::Direct | Peer::Syscall => None,
@@ -219,7 +241,7 @@ fn serve(
     fs::create_dir_all(&mountpoint)?;
     user.own(&mountpoint)?;
     let (command, unmount) = match peer {
-        Peer::Larder => {
+        Peer::Larder | Peer::LarderDev => {
             let larder = programs
                 .larder
                 .clone()
@@ -229,7 +251,8 @@ fn serve(
                 .arg("mount")
                 .arg(place.image)
                 .arg(&mountpoint)
-                .args(["--foreground", "-o", &place.options]);
+                .args(["--foreground", "-o", &place.options, "--transport"])
+                .args(peer.transport());
             (command, vec![larder, "umount".into()])
         }
         Peer::Fuse2fs | Peer::Squashfuse => {
@@ -240,20 +263,17 @@ fn serve(
                 .args(["-f", "-o", &place.options]);
             (command, vec![child::find("fusermount3")?, "-u".into()])
         }
-        Peer::Floor => {
+        Peer::Floor | Peer::FloorDev => {
             let mut command = user.command(&programs.harness);
             command
                 .arg("floor")
                 .arg(&mountpoint)
-                .arg(floor_bytes.to_string());
+                .arg(floor_bytes.to_string())
+                .args(peer.transport());
             (command, vec![child::find("fusermount3")?, "-u".into()])
         }
         _ => bail!("{} is not a FUSE server", peer.name()),
     };
     let log = place.folder.join(format!("{}.log", peer.name()));
-    let server = Server::start(command, mountpoint, unmount, user, &log)?;
-    if peer == Peer::Floor {
-        server.raise_read_ahead();
-    }
-    Ok(server)
+    Server::start(command, mountpoint, unmount, user, &log)
 }

@@ -24,6 +24,12 @@ pub struct Plan {
     pub write_bytes: u64,
     /// The number of random writes of 4 KiB.
     pub overwrites: u32,
+    /// The number of appends of 100 bytes.
+    #[serde(default)]
+    pub appends: u32,
+    /// The number of times that an extended attribute is set.
+    #[serde(default)]
+    pub attribute_sets: u32,
     /// The number of small files that are synced one by one, over all processes.
     pub fsync_files: u32,
     /// The number of rows in each of the database's four tables.
@@ -42,20 +48,22 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the run of `make bench`: 10,000 files and one of 512 MiB, five runs.
+    /// Returns the run of `make bench`: 10,000 files and one of 512 MiB, three runs.
     #[must_use]
     pub fn full() -> Self {
         Self {
             files: 10_000,
             big_file_bytes: 512 << 20,
-            runs: 5,
+            runs: 3,
             random_threads: 4,
             random_reads: 2_500,
             cached_pages: 4_096,
             in_process_calls: 400_000,
-            write_bytes: 512 << 20,
+            write_bytes: 256 << 20,
             overwrites: 20_000,
-            fsync_files: 800,
+            appends: 100_000,
+            attribute_sets: 10_000,
+            fsync_files: 500,
             table_rows: 20_000,
             database_seconds: 15,
             cold_reads: 32_768,
@@ -72,8 +80,10 @@ impl Plan {
             big_file_bytes: 128 << 20,
             runs: 2,
             random_reads: 1_000,
-            write_bytes: 128 << 20,
+            write_bytes: 64 << 20,
             overwrites: 5_000,
+            appends: 20_000,
+            attribute_sets: 2_000,
             fsync_files: 320,
             table_rows: 5_000,
             database_seconds: 5,
@@ -95,6 +105,8 @@ impl Plan {
             in_process_calls: 500,
             write_bytes: 2 << 20,
             overwrites: 50,
+            appends: 500,
+            attribute_sets: 50,
             fsync_files: 32,
             table_rows: 10,
             database_seconds: 1,

@@ -2,18 +2,20 @@
 
 use std::fmt::Write;
 
-use crate::measure::{Measure, Target, Unit};
+use crate::measure::{self, Measure, Target, Unit};
 use crate::peer::Peer;
 use crate::results::{MeasureResult, Results};
 use crate::verdict::{self, Verdict};
 
 /// The columns of values. System calls use the kernel's mount, so they share its column.
-const COLUMNS: [(&str, &[Peer]); 8] = [
+const COLUMNS: [(&str, &[Peer]); 10] = [
     ("larder", &[Peer::Larder, Peer::Volume]),
+    ("larder-dev", &[Peer::LarderDev]),
     ("fuse2fs", &[Peer::Fuse2fs]),
     ("squashfuse", &[Peer::Squashfuse]),
     ("kernel", &[Peer::Kernel, Peer::Syscall]),
     ("floor", &[Peer::Floor]),
+    ("floor-dev", &[Peer::FloorDev]),
     ("device", &[Peer::Device]),
     ("direct", &[Peer::Direct]),
     ("fio", &[Peer::Fio]),
@@ -24,6 +26,9 @@ const COLUMNS: [(&str, &[Peer]); 8] = [
 pub fn page(results: &Results) -> String {
     let measures: Vec<Measure> = results.measures.iter().map(|result| result.name).collect();
     let mut text = format!("{}\n\n{}", origin(results), table(results, &measures));
+    if let Some(ratios) = ratios(results, &measures) {
+        let _ = write!(text, "\n{ratios}");
+    }
     let verdicts = verdicts(results, &measures);
     if !verdicts.is_empty() {
         let _ = write!(text, "\n{}", verdict::table(&verdicts));
@@ -40,10 +45,21 @@ pub fn page(results: &Results) -> String {
 #[must_use]
 pub fn origin(results: &Results) -> String {
     let plan = &results.plan;
+    let measured = |peer| {
+        results
+            .measures
+            .iter()
+            .any(|row| row.medians.contains_key(&peer))
+    };
     format!(
-        "{} files, and one file of {} MiB; medians of {} on {}.",
+        "{} files, and one file of {} MiB; {}medians of {} on {}.",
         thousands(u64::from(plan.files)),
         plan.big_file_bytes >> 20,
+        if measured(Peer::LarderDev) {
+            "`larder` uses io_uring, and `larder-dev` /dev/fuse; "
+        } else {
+            ""
+        },
         counted(plan.runs, "run"),
         results.origin,
     )
@@ -74,9 +90,66 @@ pub fn table(results: &Results, measures: &[Measure]) -> String {
     text
 }
 
+/// The ratios that are printed: a peer's value divided by another's.
+const RATIOS: [(Peer, Peer); 3] = [
+    (Peer::Larder, Peer::Kernel),
+    (Peer::LarderDev, Peer::Kernel),
+    (Peer::Fuse2fs, Peer::Larder),
+];
+
+/// Returns a table of the ratios of times and of processor times, for those of `measures` that have processor
+/// times on a mount of Larder. Returns `None` if none has.
+#[must_use]
+pub fn ratios(results: &Results, measures: &[Measure]) -> Option<String> {
+    let has_processor_time = |row: &&MeasureResult| {
+        let mut larder = [Peer::Larder, Peer::LarderDev].iter();
+        larder.any(|peer| row.processor_seconds.contains_key(peer))
+    };
+    let rows = measures.iter().filter_map(|&one| results.of(one));
+    let rows: Vec<_> = rows.filter(has_processor_time).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let names = RATIOS.map(|(peer, other)| format!("{} / {}", peer.name(), other.name()));
+    let mut text = format!(
+        "| measure | time: {} | processor time: {} |\n|---|{}\n",
+        names.join(" | "),
+        names.join(" | "),
+        "---:|".repeat(2 * RATIOS.len())
+    );
+    for row in rows {
+        let _ = write!(text, "| `{}` |", row.name.name());
+        for ratio in [time_ratio, processor_ratio] {
+            for (peer, other) in RATIOS {
+                let _ = write!(text, " {} |", figure(ratio(row, peer, other), 2));
+            }
+        }
+        text.push('\n');
+    }
+    Some(text)
+}
+
+/// Returns the ratio of times, which is the inverse of the ratio of rates.
+fn time_ratio(row: &MeasureResult, peer: Peer, other: Peer) -> Option<f64> {
+    let ratio = row.medians.get(&peer)? / row.medians.get(&other)?;
+    Some(if row.unit.is_rate() {
+        1.0 / ratio
+    } else {
+        ratio
+    })
+}
+
+/// Returns the ratio of processor times, unless the divisor is shorter than their resolution.
+fn processor_ratio(row: &MeasureResult, peer: Peer, other: Peer) -> Option<f64> {
+    let seconds = |peer| measure::median(row.processor_seconds.get(&peer)?);
+    let divisor = seconds(other).filter(|&divisor| divisor > 0.0)?;
+    Some(seconds(peer)? / divisor)
+}
+
 /// The columns of the table in the README: peers, and their heads.
-const OVERVIEW_PEERS: [(Peer, &str); 4] = [
+const OVERVIEW_PEERS: [(Peer, &str); 5] = [
     (Peer::Larder, "larder"),
+    (Peer::LarderDev, "larder-dev"),
     (Peer::Kernel, "kernel, loop mount as root"),
     (Peer::Fuse2fs, "fuse2fs"),
     (Peer::Squashfuse, "squashfuse"),
@@ -99,15 +172,26 @@ const OVERVIEW: [(Measure, &str); 7] = [
 /// Returns the table of reads in the README. The best value of each row is bold.
 #[must_use]
 pub fn overview(results: &Results) -> String {
-    let heads = OVERVIEW_PEERS.map(|(_, head)| head).join(" | ");
-    let mut text = format!("| measure | {heads} |\n|---|---|---|---|---|\n");
-    for (measure, description) in OVERVIEW {
-        let row = results.of(measure);
-        let cells = OVERVIEW_PEERS.map(|(peer, _)| {
+    let rows = OVERVIEW.map(|(measure, description)| (results.of(measure), description));
+    let is_measured = |peer| {
+        let mut rows = rows.iter().filter_map(|(row, _)| *row);
+        rows.any(|row| row.medians.contains_key(&peer))
+    };
+    let columns = OVERVIEW_PEERS.into_iter();
+    let (peers, heads): (Vec<Peer>, Vec<&str>) =
+        columns.filter(|(peer, _)| is_measured(*peer)).unzip();
+    let mut text = format!(
+        "| measure | {} |\n|---|{}\n",
+        heads.join(" | "),
+        "---|".repeat(heads.len())
+    );
+    for (row, description) in rows {
+        let cells = peers.iter().map(|&peer| {
             let cell = row.and_then(|row| overview_cell(row, peer));
             cell.unwrap_or_else(|| "-".to_owned())
         });
-        let _ = writeln!(text, "| {description} | {} |", cells.join(" | "));
+        let cells = cells.collect::<Vec<_>>().join(" | ");
+        let _ = writeln!(text, "| {description} | {cells} |");
     }
     text
 }
@@ -116,11 +200,10 @@ fn overview_cell(row: &MeasureResult, peer: Peer) -> Option<String> {
     let value = *row.medians.get(&peer)?;
     let peers = OVERVIEW_PEERS.iter();
     let values = peers.filter_map(|(peer, _)| row.medians.get(peer).copied());
-    let best = match row.unit {
-        Unit::MegabytesPerSecond | Unit::PerSecond => values.max_by(f64::total_cmp),
-        Unit::Seconds | Unit::Milliseconds | Unit::Nanoseconds | Unit::Percent | Unit::Count => {
-            values.min_by(f64::total_cmp)
-        }
+    let best = if row.unit.is_rate() {
+        values.max_by(f64::total_cmp)
+    } else {
+        values.min_by(f64::total_cmp)
     };
     let text = format!("{} {}", number(value, row.unit), row.unit.symbol());
     Some(if Some(value) == best {
@@ -137,7 +220,10 @@ pub fn verdicts(results: &Results, measures: &[Measure]) -> Vec<Verdict> {
     let verdicts = rows.flat_map(|row| {
         row.targets.iter().map(|result| {
             Verdict::new(
-                &format!("`{}`", row.name.name()),
+                &match result.side.filter(|side| *side != Peer::Volume) {
+                    Some(side) => format!("`{}` of {}", row.name.name(), side.name()),
+                    None => format!("`{}`", row.name.name()),
+                },
                 &limit(result.target, row.unit),
                 result.figure,
                 |figure| result.target.is_met_by(figure),
@@ -211,6 +297,32 @@ fn grouped(digits: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn ratios_are_of_times_and_need_a_divisor() {
+        let row = |unit| MeasureResult {
+            name: Measure::WriteSequential,
+            unit,
+            runs: BTreeMap::new(),
+            medians: [(Peer::Larder, 1.0), (Peer::Kernel, 4.0)].into(),
+            processor_seconds: [
+                (Peer::Larder, vec![3.0, 1.0, 2.0]),
+                (Peer::Kernel, vec![0.5]),
+                (Peer::Fuse2fs, vec![0.0]),
+            ]
+            .into(),
+            targets: Vec::new(),
+        };
+        let (time, rate) = (row(Unit::Seconds), row(Unit::MegabytesPerSecond));
+        assert_eq!(time_ratio(&time, Peer::Larder, Peer::Kernel), Some(0.25));
+        assert_eq!(time_ratio(&rate, Peer::Larder, Peer::Kernel), Some(4.0));
+        assert_eq!(time_ratio(&rate, Peer::LarderDev, Peer::Kernel), None);
+        let processor = |peer| processor_ratio(&time, Peer::Larder, peer);
+        assert_eq!(processor(Peer::Kernel), Some(4.0));
+        assert_eq!(processor(Peer::Fuse2fs), None);
+        assert_eq!(processor(Peer::LarderDev), None);
+    }
 
     #[test]
     fn thousands_are_separated_by_commas() {

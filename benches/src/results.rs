@@ -8,6 +8,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::{Measure, Target, Unit, median};
+use crate::measured::Measured;
 use crate::origin::{Origin, first_line};
 use crate::peer::Peer;
 use crate::plan::Plan;
@@ -16,6 +17,7 @@ use crate::plan::Plan;
 #[derive(Debug, Default)]
 pub struct Samples {
     values: BTreeMap<(Measure, Peer), Vec<f64>>,
+    processor_seconds: BTreeMap<(Measure, Peer), Vec<f64>>,
     /// What could not be measured, with the reasons.
     pub skipped: Vec<String>,
     /// The failures.
@@ -24,8 +26,13 @@ pub struct Samples {
 
 impl Samples {
     /// Adds one value.
-    pub fn add(&mut self, measure: Measure, peer: Peer, value: f64) {
-        self.values.entry((measure, peer)).or_default().push(value);
+    pub fn add(&mut self, peer: Peer, measured: Measured) {
+        let key = (measured.measure, peer);
+        self.values.entry(key).or_default().push(measured.value);
+        if let Some(seconds) = measured.processor_seconds {
+            let all = self.processor_seconds.entry(key).or_default();
+            all.push(seconds);
+        }
     }
 
     /// Returns the values of one side of a measure.
@@ -34,24 +41,26 @@ impl Samples {
         self.values.get(&(measure, peer)).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns their median.
+    /// Returns the processor times of one side of a measure.
+    #[must_use]
+    pub fn processor_seconds(&self, measure: Measure, peer: Peer) -> &[f64] {
+        let seconds = self.processor_seconds.get(&(measure, peer));
+        seconds.map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the median of the values.
     #[must_use]
     pub fn median(&self, measure: Measure, peer: Peer) -> Option<f64> {
         median(self.of(measure, peer))
     }
 
-    /// Returns Larder's value divided by `peer`'s.
+    /// Returns the figure for [`Target::is_met_by`]: the ratio of the value of `side`, or the value itself.
     #[must_use]
-    pub fn ratio(&self, measure: Measure, peer: Peer) -> Option<f64> {
-        Some(self.median(measure, measure.subject())? / self.median(measure, peer)?)
-    }
-
-    /// Returns the figure for [`Target::is_met_by`]: the ratio, or Larder's own value.
-    #[must_use]
-    pub fn figure(&self, measure: Measure, target: Target) -> Option<f64> {
+    pub fn figure(&self, measure: Measure, side: Peer, target: Target) -> Option<f64> {
+        let value = self.median(measure, side)?;
         match target.against() {
-            Some(peer) => self.ratio(measure, peer),
-            None => self.median(measure, measure.subject()),
+            Some(peer) => Some(value / self.median(measure, peer)?),
+            None => Some(value),
         }
     }
 }
@@ -85,6 +94,9 @@ pub struct MeasureResult {
     pub runs: BTreeMap<Peer, Vec<f64>>,
     /// Their medians.
     pub medians: BTreeMap<Peer, f64>,
+    /// The processor times of workload and server together, in seconds, by peer.
+    #[serde(default)]
+    pub processor_seconds: BTreeMap<Peer, Vec<f64>>,
     /// The targets, and the results for them.
     pub targets: Vec<TargetResult>,
 }
@@ -92,9 +104,12 @@ pub struct MeasureResult {
 /// The result for a target.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TargetResult {
+    /// The side that has the target. It is missing in old results, where each measure had one such side.
+    #[serde(default)]
+    pub side: Option<Peer>,
     /// The target.
     pub target: Target,
-    /// Larder's value divided by that of the target's peer, or Larder's value if the target has no peer.
+    /// The value of the side divided by that of the target's peer, or the value if the target has no peer.
     pub figure: Option<f64>,
     /// Whether the target is met; `None` if there is no figure.
     pub met: Option<bool>,
@@ -132,9 +147,10 @@ impl Results {
 
 fn summary(measure: Measure, samples: &Samples) -> MeasureResult {
     let sides = || measure.peers().iter().copied();
-    let reached = |&target: &Target| {
-        let figure = samples.figure(measure, target);
+    let reached = |&(side, target): &(Peer, Target)| {
+        let figure = samples.figure(measure, side, target);
         TargetResult {
+            side: Some(side),
             target,
             figure,
             met: figure.map(|figure| target.is_met_by(figure)),
@@ -143,13 +159,20 @@ fn summary(measure: Measure, samples: &Samples) -> MeasureResult {
     MeasureResult {
         name: measure,
         unit: measure.unit(),
-        runs: sides()
-            .map(|peer| (peer, samples.of(measure, peer).to_vec()))
-            .filter(|(_, values)| !values.is_empty())
-            .collect(),
+        runs: by_peer(measure, |peer| samples.of(measure, peer)),
         medians: sides()
             .filter_map(|peer| Some((peer, samples.median(measure, peer)?)))
             .collect(),
+        processor_seconds: by_peer(measure, |peer| samples.processor_seconds(measure, peer)),
         targets: measure.targets().iter().map(reached).collect(),
     }
+}
+
+/// Returns those lists of `values` that are not empty.
+fn by_peer<'s>(measure: Measure, values: impl Fn(Peer) -> &'s [f64]) -> BTreeMap<Peer, Vec<f64>> {
+    let peers = measure.peers().iter().copied();
+    peers
+        .map(|peer| (peer, values(peer).to_vec()))
+        .filter(|(_, values)| !values.is_empty())
+        .collect()
 }

@@ -16,25 +16,34 @@ use crate::device_path::DevicePath;
 use crate::evict::make_cold;
 use crate::in_process;
 use crate::measure::{Measure, as_f64, megabytes};
+use crate::measured::Measured;
 use crate::peer::{Mounted, Peer, Programs};
 use crate::plan::Plan;
 use crate::results::Samples;
 use crate::scratch;
 use crate::tree::{BIG_FILE, PAGE_BYTES, Tree};
+use crate::uring::Uring;
 use crate::user::{OpenFuseDevice, User};
 use crate::work::{self, Reading};
 use crate::writing::{self, Writing, database};
 
 /// Groups of measures that one mount of a peer yields together.
-const GROUPS: [&[Measure]; 23] = [
+const GROUPS: [&[Measure]; 25] = [
     &[Measure::ColdFind, Measure::WarmFind],
     &[Measure::ColdTar, Measure::WarmTar],
     &[Measure::Sequential],
     &[Measure::SequentialUnprivileged],
     &[Measure::Random],
-    &[Measure::Untar, Measure::Remove],
+    &[
+        Measure::Untar,
+        Measure::Copy,
+        Measure::Chmod,
+        Measure::Remove,
+    ],
+    &[Measure::Append],
     &[Measure::WriteSequential],
     &[Measure::OverwriteRandom],
+    &[Measure::SetXattr],
     &[Measure::FsyncFiles],
     &[Measure::FsyncFiles16],
     &[Measure::Database],
@@ -104,6 +113,11 @@ impl Run {
         let _open = self
             .wants(&[Measure::SequentialUnprivileged])
             .then(OpenFuseDevice::new);
+        let _uring = self
+            .peers()
+            .iter()
+            .any(|peer| peer.needs_uring())
+            .then(Uring::enable);
         self.note_missing(&mut samples);
         for round in 0..self.plan.runs {
             for group in GROUPS {
@@ -132,14 +146,13 @@ impl Run {
         self.interrupted.load(Ordering::Relaxed)
     }
 
+    fn peers(&self) -> BTreeSet<Peer> {
+        let peers = self.measures.iter().flat_map(|measure| measure.peers());
+        peers.copied().collect()
+    }
+
     fn note_missing(&self, samples: &mut Samples) {
-        let peers: BTreeSet<Peer> = self
-            .measures
-            .iter()
-            .flat_map(|measure| measure.peers())
-            .copied()
-            .collect();
-        for peer in peers {
+        for peer in self.peers() {
             if let Some(reason) = self.programs.missing(peer) {
                 samples.skipped.push(format!("{}: {reason}", peer.name()));
             }
@@ -159,11 +172,11 @@ impl Run {
 
     fn measure_group(&mut self, group: &[Measure], round: usize, samples: &mut Samples) {
         let first = group[0];
-        if first.subject() == Peer::Volume && !first.is_of_device_path() {
+        if first.is_in_process() {
             match in_process::measure(first, &self.tree, &self.plan, &self.programs, round) {
                 Ok(values) => {
                     for (measure, peer, value) in values {
-                        samples.add(measure, peer, value);
+                        samples.add(peer, (measure, value).into());
                     }
                 }
                 Err(error) => samples
@@ -180,9 +193,9 @@ impl Run {
             }
             match self.measure_peer(first, peer, round) {
                 Ok(values) => {
-                    for (measure, value) in values {
-                        if self.measures.contains(&measure) {
-                            samples.add(measure, peer, value);
+                    for value in values {
+                        if self.measures.contains(&value.measure) {
+                            samples.add(peer, value);
                         }
                     }
                 }
@@ -195,12 +208,7 @@ impl Run {
     }
 
     /// Makes the image cold, mounts it with `peer`, and runs the workload of `first`'s group.
-    fn measure_peer(
-        &mut self,
-        first: Measure,
-        peer: Peer,
-        round: usize,
-    ) -> Result<Vec<(Measure, f64)>> {
+    fn measure_peer(&mut self, first: Measure, peer: Peer, round: usize) -> Result<Vec<Measured>> {
         let user = match first {
             Measure::SequentialUnprivileged => User::Nobody,
             _ => User::Own,
@@ -230,7 +238,8 @@ impl Run {
         make_cold(peer.image_of(&self.tree))?;
         if peer == Peer::Device {
             let image = self.tree.image.clone();
-            return Ok(vec![(first, self.read(first, peer, user, &image, round)?)]);
+            let read = || self.read(first, peer, user, &image, round);
+            return Ok(vec![Measured::with_processor_time(first, None, read)?]);
         }
         let folder = self.folder.path().join(if user == User::Own {
             "own"
@@ -239,28 +248,33 @@ impl Run {
         });
         fs::create_dir_all(&folder)?;
         let mounted = Mounted::new(&self.programs, peer, user, &self.tree, &folder)?;
-        let root = mounted.root();
         let log = self.log();
         match first {
-            Measure::ColdFind => {
-                let cold = work::find(root, &self.tree, &log)?;
-                let warm = work::find(root, &self.tree, &log)?;
-                Ok(vec![(Measure::ColdFind, cold), (Measure::WarmFind, warm)])
-            }
+            Measure::ColdFind => [Measure::ColdFind, Measure::WarmFind]
+                .map(|measure| {
+                    Measured::on(&mounted, measure, |root| work::find(root, &self.tree, &log))
+                })
+                .into_iter()
+                .collect(),
             Measure::ColdTar => {
-                let (cold, cold_bytes) = work::tar(root, &self.tree, &log)?;
-                let (warm, warm_bytes) = work::tar(root, &self.tree, &log)?;
-                let expected = *self.tar_bytes.get_or_insert(cold_bytes);
-                ensure!(
-                    cold_bytes == expected && warm_bytes == expected,
-                    "tar wrote {cold_bytes} and {warm_bytes} bytes, but {expected} bytes on another mount"
-                );
-                Ok(vec![(Measure::ColdTar, cold), (Measure::WarmTar, warm)])
+                let tree = &self.tree;
+                let mut tar = |root: &Path| {
+                    let (seconds, bytes) = work::tar(root, tree, &log)?;
+                    let expected = *self.tar_bytes.get_or_insert(bytes);
+                    ensure!(
+                        bytes == expected,
+                        "tar wrote {bytes} bytes, but {expected} bytes on another mount"
+                    );
+                    Ok(seconds)
+                };
+                [Measure::ColdTar, Measure::WarmTar]
+                    .map(|measure| Measured::on(&mounted, measure, &mut tar))
+                    .into_iter()
+                    .collect()
             }
-            _ => {
-                let file = root.join(BIG_FILE);
-                Ok(vec![(first, self.read(first, peer, user, &file, round)?)])
-            }
+            _ => Ok(vec![Measured::on(&mounted, first, |root| {
+                self.read(first, peer, user, &root.join(BIG_FILE), round)
+            })?]),
         }
     }
 

@@ -1,13 +1,13 @@
 //! A FUSE server in a separate process, and the guard that unmounts it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use larder_fuse::{MountEntry, MountOptions};
+use larder_fuse::MountEntry;
 
 use crate::child::{tail, wait_for};
 use crate::user::User;
@@ -78,21 +78,6 @@ impl Server {
             thread::sleep(Duration::from_millis(1));
         }
         Ok(())
-    }
-
-    /// Raises the kernel's readahead limit to that of `larder mount`. This requires root; otherwise the
-    /// kernel's default remains.
-    pub fn raise_read_ahead(&self) {
-        if let Some(MountEntry {
-            device_major,
-            device_minor,
-            ..
-        }) = mounted_at(&self.mountpoint)
-        {
-            let file = format!("/sys/class/bdi/{device_major}:{device_minor}/read_ahead_kb");
-            let kib = MountOptions::default().kernel_readahead_bytes >> 10;
-            let _ = fs::write(file, kib.to_string());
-        }
     }
 
     fn run_unmount(&self) -> bool {

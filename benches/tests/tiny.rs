@@ -2,8 +2,8 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use larder_benches::measure::Measure;
 use larder_benches::origin::Origin;
@@ -12,8 +12,13 @@ use larder_benches::plan::Plan;
 use larder_benches::report;
 use larder_benches::results::{Results, Samples};
 use larder_benches::run::Run;
+use larder_benches::uring::Uring;
 use larder_benches::user::User;
+use larder_fuse::Transport;
 use tempfile::TempDir;
+
+/// A run changes a setting of the kernel, so there is one at a time.
+static RUNNING: Mutex<()> = Mutex::new(());
 
 fn programs() -> Programs {
     Programs::beside(env!("CARGO_BIN_EXE_larder-benches").into())
@@ -28,6 +33,8 @@ fn run_in(folder: &TempDir, measures: &[Measure], plan: &Plan) -> Samples {
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let work = folder.path().join("work");
     let interrupted = Arc::new(AtomicBool::new(false));
+    let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let setting = uring_setting();
     let mut run = Run::new(
         plan.clone(),
         programs(),
@@ -39,6 +46,7 @@ fn run_in(folder: &TempDir, measures: &[Measure], plan: &Plan) -> Samples {
     .unwrap();
     let samples = run.measure();
     drop(run);
+    assert_eq!(uring_setting(), setting);
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(
         !mounts.contains(folder.path().to_str().unwrap()),
@@ -60,6 +68,18 @@ fn run_in(folder: &TempDir, measures: &[Measure], plan: &Plan) -> Samples {
         assert!(table.contains(measure.name()), "{table}");
     }
     samples
+}
+
+/// Returns whether the kernel offers `io_uring` to FUSE servers, as it prints it, if it can.
+fn uring_setting() -> Option<String> {
+    std::fs::read_to_string(Transport::URING_PARAMETER).ok()
+}
+
+/// Returns whether `measure` has processor times.
+fn has_processor_time(measure: Measure) -> bool {
+    !measure.is_in_process()
+        && (!measure.is_of_device_path() || measure == Measure::Interleaved64Mount)
+        && !matches!(measure, Measure::Database | Measure::Extents)
 }
 
 /// Checks that each side that can be measured here has one positive value per run, and that the others
@@ -91,11 +111,12 @@ fn assert_counts(samples: &Samples, measures: &[Measure], plan: &Plan) {
                 measure.name(),
                 peer.name()
             );
-            assert!(
-                values
-                    .iter()
-                    .all(|value| *value >= 0.0 && value.is_finite())
-            );
+            let seconds = samples.processor_seconds(*measure, *peer);
+            if has_processor_time(*measure) {
+                assert_eq!(seconds.len(), plan.runs);
+            }
+            let mut all = values.iter().chain(seconds);
+            assert!(all.all(|value| *value >= 0.0 && value.is_finite()));
         }
     }
 }
@@ -120,8 +141,13 @@ fn mounts_on_a_tiny_tree_are_measured_and_released() {
 fn writing_on_a_tiny_plan_is_measured_and_leaves_clean_images() {
     let measures = [
         Measure::Untar,
+        Measure::Copy,
+        Measure::Chmod,
         Measure::Remove,
+        Measure::Append,
+        Measure::SetXattr,
         Measure::WriteSequential,
+        Measure::OverwriteRandom,
         Measure::FsyncFiles,
         Measure::FsyncFiles16,
         Measure::Extents,
@@ -129,6 +155,19 @@ fn writing_on_a_tiny_plan_is_measured_and_leaves_clean_images() {
     let plan = Plan::tiny();
     let samples = run(&measures, &plan);
     assert_counts(&samples, &measures, &plan);
+}
+
+#[test]
+fn uring_setting_is_restored() {
+    if let Some(reason) = Uring::missing() {
+        return larder_testkit::report_skipped(reason);
+    }
+    let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let setting = uring_setting();
+    let uring = Uring::enable();
+    assert_eq!(uring_setting().as_deref(), Some("Y\n"));
+    drop(uring);
+    assert_eq!(uring_setting(), setting);
 }
 
 #[test]
@@ -171,7 +210,7 @@ fn device_path_on_a_tiny_tree_is_measured_and_its_requests_are_counted() {
             assert!((16.0..journal_blocks).contains(requests), "{requests}");
         }
     }
-    for threads in samples.of(Measure::ThreadsAtRest, Peer::Larder) {
+    for threads in samples.of(Measure::ThreadsAtRest, Peer::LarderDev) {
         assert!(*threads >= 1.0);
     }
 }

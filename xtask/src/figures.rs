@@ -124,9 +124,13 @@ fn figures(view: &str, root: &Path, up: &str) -> Result<String> {
                 ensure!(run.of(*one).is_some(), "the run did not measure {name}");
             }
             let table = report::table(&run, &measures);
+            let ratios = report::ratios(&run, &measures)
+                .map_or_else(String::new, |ratios| format!("\n{ratios}"));
             let verdicts = verdict::table(&report::verdicts(&run, &measures));
             let origin = report::origin(&run);
-            Ok(format!("{table}\n{verdicts}\n`make bench`: {origin} {raw}"))
+            Ok(format!(
+                "{table}{ratios}\n{verdicts}\n`make bench`: {origin} {raw}"
+            ))
         }
         "attributes" => {
             let (raw, run) = source.read::<xattr::results::Results>("-xattr")?;

@@ -33,6 +33,7 @@ use crate::child;
 use crate::evict::{evict, make_cold};
 use crate::fio;
 use crate::measure::{Measure, as_f64, megabytes};
+use crate::measured::Measured;
 use crate::peer::{Mounted, Peer, Programs};
 use crate::plan::Plan;
 use crate::readahead::case::INTERLEAVED_READERS;
@@ -63,12 +64,14 @@ impl DevicePath<'_> {
     ///
     /// # Errors
     /// Returns the failure, also if something was read that differs from the content of the image.
-    pub fn measure(&self, measure: Measure, peer: Peer, run: u64) -> Result<Vec<(Measure, f64)>> {
+    pub fn measure(&self, measure: Measure, peer: Peer, run: u64) -> Result<Vec<Measured>> {
         fs::create_dir_all(self.folder)?;
         let value = match measure {
             Measure::ColdRandom4 => self.cold_random(peer, run, 4)?,
             Measure::ColdRandom64 => self.cold_random(peer, run, 64)?,
-            Measure::Interleaved64 | Measure::Interleaved64Mount => self.interleaved(peer)?,
+            Measure::Interleaved64 | Measure::Interleaved64Mount => {
+                return Ok(vec![self.interleaved(measure, peer)?]);
+            }
             Measure::SequentialInProcess => self.sequential(peer)?,
             Measure::Checkpoint => return self.checkpoint(peer, run),
             Measure::ThreadsAtRest => {
@@ -77,7 +80,7 @@ impl DevicePath<'_> {
             }
             other => bail!("{} is not a measure of the device path", other.name()),
         };
-        Ok(vec![(measure, value)])
+        Ok(vec![(measure, value).into()])
     }
 
     /// Returns the reads per second.
@@ -106,34 +109,47 @@ impl DevicePath<'_> {
     }
 
     /// Returns the rate in 10^6 bytes per second.
-    fn interleaved(&self, peer: Peer) -> Result<f64> {
+    fn interleaved(&self, measure: Measure, peer: Peer) -> Result<Measured> {
         let root = self.folder.join("mnt");
         fs::create_dir_all(&root)?;
-        let reading = match peer {
+        match peer {
             Peer::Kernel => {
                 make_cold(&self.tree.image)?;
                 let device = Device::attach(&self.tree.image, READ_AHEAD_BYTES)?;
                 let _mount = KernelMount::new(&device, &root)?;
-                self.read_interleaved(&root)?
+                self.read_interleaved(measure, &root, None)
             }
-            Peer::Larder => {
+            Peer::Larder | Peer::LarderDev => {
                 make_cold(&self.tree.image)?;
                 let programs = self.programs;
                 let mounted = Mounted::new(programs, peer, User::Own, self.tree, self.folder)?;
-                self.read_interleaved(mounted.root())?
+                self.read_interleaved(measure, mounted.root(), mounted.server_pid())
             }
-            _ => self.read_image(peer, Pattern::Interleaved)?,
-        };
-        check(&reading, self.tree.big_file_bytes)?;
-        Ok(megabytes(reading.bytes) / reading.seconds)
+            _ => {
+                let reading = self.read_image(peer, Pattern::Interleaved)?;
+                Ok((measure, self.rate_of_whole_file(&reading)?).into())
+            }
+        }
     }
 
     /// Reads the regions of the big file below `root` twice, each time cold, in a separate process.
-    fn read_interleaved(&self, root: &Path) -> Result<Reading> {
+    fn read_interleaved(
+        &self,
+        measure: Measure,
+        root: &Path,
+        server: Option<u32>,
+    ) -> Result<Measured> {
         self.read_regions(root)?;
         evict(&root.join(BIG_FILE))?;
         make_cold(&self.tree.image)?;
-        self.read_regions(root)
+        Measured::with_processor_time(measure, server, || {
+            self.rate_of_whole_file(&self.read_regions(root)?)
+        })
+    }
+
+    fn rate_of_whole_file(&self, reading: &Reading) -> Result<f64> {
+        check(reading, self.tree.big_file_bytes)?;
+        Ok(megabytes(reading.bytes) / reading.seconds)
     }
 
     fn read_regions(&self, root: &Path) -> Result<Reading> {
@@ -153,8 +169,7 @@ impl DevicePath<'_> {
     /// Returns the rate in 10^6 bytes per second.
     fn sequential(&self, peer: Peer) -> Result<f64> {
         let reading = self.read_image(peer, Pattern::Sequential)?;
-        check(&reading, self.tree.big_file_bytes)?;
-        Ok(megabytes(reading.bytes) / reading.seconds)
+        self.rate_of_whole_file(&reading)
     }
 
     /// Reads the big file without a mount, in a separate process.
@@ -177,7 +192,7 @@ impl DevicePath<'_> {
     }
 
     /// Returns the time and the requests of a checkpoint.
-    fn checkpoint(&self, peer: Peer, run: u64) -> Result<Vec<(Measure, f64)>> {
+    fn checkpoint(&self, peer: Peer, run: u64) -> Result<Vec<Measured>> {
         let image = self.folder.join("checkpoint.ext4");
         if !image.exists() {
             checkpoint::make_image(&image, self.plan)?;
@@ -192,8 +207,8 @@ impl DevicePath<'_> {
         let done: checkpoint::Checkpoint = self.work(checkpoint::WORKER, &job)?;
         larder_testkit::e2fsprogs::check(&image)?;
         Ok(vec![
-            (Measure::Checkpoint, done.milliseconds),
-            (Measure::CheckpointRequests, as_f64(done.requests)),
+            (Measure::Checkpoint, done.milliseconds).into(),
+            (Measure::CheckpointRequests, as_f64(done.requests)).into(),
         ])
     }
 

@@ -132,7 +132,7 @@ impl Run {
     }
 
     fn possible_peers(&self, outcome: &mut Outcome<Sample>) -> Vec<Peer> {
-        let missing = self.programs.missing(crate::peer::Peer::Larder);
+        let missing = self.programs.missing(crate::peer::Peer::LarderDev);
         if let Some(reason) = &missing {
             outcome.skipped.push(format!("larder: {reason}"));
         }

@@ -1,8 +1,9 @@
-//! Writers in separate processes: the subcommands `write-sequential` and `write-files` of
-//! `larder-benches`.
+//! Writers in separate processes: the subcommands of `larder-benches` that begin with
+//! `write-`.
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -12,9 +13,13 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
+use crate::tree::PAGE_BYTES;
+use crate::work::shuffled;
 
 /// The size of each small file.
 const SMALL_BYTES: usize = 4096;
+/// The number of bytes that are appended at a time if many are.
+const RECORD_BYTES: usize = 100;
 /// The number of bytes by which a growing file grows at a time.
 const PIECE_BYTES: usize = 16 << 10;
 /// The number of files that grow concurrently.
@@ -48,6 +53,41 @@ pub fn write_sequential(path: &Path, bytes: u64) -> Result<Written> {
     Ok(Written {
         files: 1,
         bytes,
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+/// Appends `count` records of 100 bytes to a new file.
+pub fn append_records(path: &Path, count: u64) -> Result<Written> {
+    let started = Instant::now();
+    append(path, RECORD_BYTES, count)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let bytes = fs::metadata(path)?.len();
+    ensure!(
+        bytes == count * RECORD_BYTES as u64,
+        "the file has {bytes} bytes after {count} appends"
+    );
+    Ok(Written {
+        files: 1,
+        bytes,
+        seconds,
+    })
+}
+
+/// Overwrites at most `count` random pages of a file, no page twice, then syncs it once.
+pub fn overwrite_random(path: &Path, count: u32) -> Result<Written> {
+    let block = content(PAGE_BYTES, 4);
+    let file = File::options().write(true).open(path)?;
+    let mut pages = shuffled(file.metadata()?.len() / PAGE_BYTES as u64, 1);
+    pages.truncate(count as usize);
+    let started = Instant::now();
+    for page in &pages {
+        file.write_all_at(&block, page * PAGE_BYTES as u64)?;
+    }
+    file.sync_all()?;
+    Ok(Written {
+        files: 1,
+        bytes: (pages.len() * PAGE_BYTES) as u64,
         seconds: started.elapsed().as_secs_f64(),
     })
 }
@@ -98,7 +138,7 @@ pub(super) fn append_at_once(folder: &Path, plan: &Plan) -> Result<()> {
         let writers: Vec<_> = (0..GROWING_FILES)
             .map(|number| {
                 let path = folder.join(format!("growing-{number}"));
-                scope.spawn(move || append(&path, pieces))
+                scope.spawn(move || append(&path, PIECE_BYTES, pieces))
             })
             .collect();
         for writer in writers {
@@ -110,9 +150,9 @@ pub(super) fn append_at_once(folder: &Path, plan: &Plan) -> Result<()> {
     })
 }
 
-fn append(path: &Path, pieces: u64) -> Result<()> {
-    let piece = content(PIECE_BYTES, 3);
-    let mut file = File::create(path)?;
+fn append(path: &Path, piece_bytes: usize, pieces: u64) -> Result<()> {
+    let piece = content(piece_bytes, 3);
+    let mut file = File::options().append(true).create_new(true).open(path)?;
     for _ in 0..pieces {
         file.write_all(&piece)?;
     }

@@ -3,9 +3,11 @@
 //!
 //! | workload | what is timed or counted |
 //! |---|---|
-//! | untar, remove | `tar -xf` of the tree of small files, then `rm -r` of that tree |
+//! | untar, copy, chmod, remove | `tar -xf` of the tree of small files, then `cp -a`, `chmod -R` and `rm -r` of that tree |
+//! | append | 100 bytes at a time to a new file |
 //! | write-sequential | one file of the plan's size in requests of 1 MiB, and one fsync |
 //! | overwrite-random | 4 KiB at random in such a file, then one fsync |
+//! | setxattr | one attribute of 100 files, by one process |
 //! | fsync-files | create, write 4 KiB, fsync, close; by one process, and by 16 |
 //! | database | sysbench's `oltp_read_write` on a `MariaDB` server whose data is stored on the mount |
 //! | extents | mean extents of a file, by filefrag on the kernel's mount, after an untar concurrent with several files that grow in small pieces |
@@ -19,11 +21,15 @@ mod work;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use larder_lab::xattr_bench::{BenchConfig, Case};
 
-use crate::measure::Measure;
-use crate::peer::{Peer, Programs};
+use crate::measure::{Measure, megabytes};
+use crate::measured::Measured;
+use crate::peer::{Mounted, Peer, Programs};
 use crate::plan::Plan;
 use crate::scratch::{Scratch, Size};
+use crate::xattr;
+use work::FileWork;
 pub use work::make_archive;
 
 /// The inputs of the writing workloads, except the peer.
@@ -44,29 +50,47 @@ impl Writing<'_> {
     ///
     /// # Errors
     /// Returns the failure, also if e2fsck does not find the image clean.
-    pub fn measure(&self, first: Measure, peer: Peer) -> Result<Vec<(Measure, f64)>> {
+    pub fn measure(&self, first: Measure, peer: Peer) -> Result<Vec<Measured>> {
         let scratch = Scratch::make(self.folder, size(self.plan))?;
         let log = self.folder.join("work.log");
         let mounted = scratch.mount(self.programs, peer, &[])?;
         let root = mounted.root();
+        let write = |work| work::write(work, self.programs, root, self.plan, &log);
         let mut values = match first {
-            Measure::Untar => {
-                let untar = work::untar(root, self.archive, &log)?;
-                let remove = work::remove(root, &log)?;
-                vec![(Measure::Untar, untar), (Measure::Remove, remove)]
-            }
-            Measure::WriteSequential => {
-                let rate = work::write_sequential(self.programs, root, self.plan, &log)?;
-                vec![(first, rate)]
-            }
+            Measure::Untar => vec![
+                Measured::on(&mounted, first, |root| {
+                    work::untar(root, self.archive, &log)
+                })?,
+                Measured::on(&mounted, Measure::Copy, |root| work::copy(root, &log))?,
+                Measured::on(&mounted, Measure::Chmod, |root| work::chmod(root, &log))?,
+                Measured::on(&mounted, Measure::Remove, |root| work::remove(root, &log))?,
+            ],
+            Measure::WriteSequential => vec![Measured::on(&mounted, first, |_| {
+                let written = write(FileWork::Write)?;
+                Ok(megabytes(written.bytes) / written.seconds)
+            })?],
             Measure::OverwriteRandom => {
-                work::write_sequential(self.programs, root, self.plan, &log)?;
-                vec![(first, work::overwrite_random(root, self.plan, &log)?)]
+                write(FileWork::Write)?;
+                vec![Measured::on(&mounted, first, |_| {
+                    Ok(write(FileWork::Overwrite)?.seconds)
+                })?]
             }
-            Measure::FsyncFiles => vec![(first, self.fsync_files(root, 1, &log)?)],
-            Measure::FsyncFiles16 => vec![(first, self.fsync_files(root, 16, &log)?)],
+            Measure::Append => {
+                vec![Measured::on(&mounted, first, |_| {
+                    Ok(write(FileWork::Append)?.seconds)
+                })?]
+            }
+            Measure::SetXattr => {
+                let (case, config) = self.attributes();
+                let set = |root: &Path| xattr::run::seconds(self.programs, root, case, &config);
+                vec![Measured::on(&mounted, first, set)?]
+            }
+            Measure::FsyncFiles => vec![self.fsync_files(first, &mounted, 1, &log)?],
+            Measure::FsyncFiles16 => vec![self.fsync_files(first, &mounted, 16, &log)?],
             Measure::Database => {
-                vec![(first, database::transactions(root, self.plan, self.folder)?)]
+                // The load takes the same time everywhere, so that processor times cannot be compared.
+                let rate = database::transactions(root, self.plan, self.folder)?;
+                vec![(first, rate).into()]
             }
             Measure::Extents => {
                 work::untar(root, self.archive, &log)?;
@@ -78,14 +102,37 @@ impl Writing<'_> {
         drop(mounted);
         scratch.check()?;
         if first == Measure::Extents {
-            values.push((first, scratch.mean_extents()?));
+            values.push((first, scratch.mean_extents()?).into());
         }
         Ok(values)
     }
 
-    fn fsync_files(&self, root: &Path, processes: u32, log: &Path) -> Result<f64> {
+    fn fsync_files(
+        &self,
+        measure: Measure,
+        mounted: &Mounted,
+        processes: u32,
+        log: &Path,
+    ) -> Result<Measured> {
         let files = self.plan.fsync_files;
-        work::fsync_files(self.programs, root, processes, files, log)
+        Measured::on(mounted, measure, |root| {
+            work::fsync_files(self.programs, root, processes, files, log)
+        })
+    }
+
+    /// Returns the parameters of `setxattr`: one process, and more values than files.
+    fn attributes(&self) -> (Case, BenchConfig) {
+        let case = Case {
+            processes: 1,
+            files: 100,
+            values: 1_000,
+        };
+        let config = BenchConfig {
+            operations: self.plan.attribute_sets,
+            runs: 1,
+            seed: 1,
+        };
+        (case, config)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The workloads: the commands on a mount, and their timing.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -8,8 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::child;
-use crate::fio;
-use crate::measure::{as_f64, megabytes};
+use crate::measure::as_f64;
 use crate::peer::Programs;
 use crate::plan::Plan;
 use crate::tree;
@@ -18,10 +18,14 @@ use crate::writing::files::Written;
 
 /// The slowest peer takes minutes where others take seconds.
 const DEADLINE: Duration = Duration::from_mins(10);
-/// The directory in the archive, which `rm -r` removes.
+/// The directory in the archive.
 const TREE: &str = "tree";
+/// Its copy.
+const COPY: &str = "copy";
 /// The file that is written sequentially.
 const BIG: &str = "written.bin";
+/// The file to which records are appended.
+const RECORDS: &str = "records.bin";
 
 /// Creates the archive of the plan's tree of small files in `folder`.
 pub fn make_archive(folder: &Path, plan: &Plan) -> Result<PathBuf> {
@@ -47,54 +51,65 @@ pub(super) fn untar(root: &Path, archive: &Path, log: &Path) -> Result<f64> {
     child::run_for(DEADLINE, command, log, |_| {})
 }
 
-/// Removes the tree that [`untar`] created. Returns the time in seconds.
+/// Copies the tree that [`untar`] created. Returns the time in seconds.
+pub(super) fn copy(root: &Path, log: &Path) -> Result<f64> {
+    let mut command = Command::new(child::find("cp")?);
+    command.arg("-a").arg(root.join(TREE)).arg(root.join(COPY));
+    child::run_for(DEADLINE, command, log, |_| {})
+}
+
+/// Removes the permissions of other users from the tree. Returns the time in seconds.
+pub(super) fn chmod(root: &Path, log: &Path) -> Result<f64> {
+    let mut command = Command::new(child::find("chmod")?);
+    command.args(["-R", "go="]).arg(root.join(TREE));
+    let seconds = child::run_for(DEADLINE, command, log, |_| {})?;
+    let mode = fs::metadata(root.join(TREE))?.permissions().mode();
+    ensure!(mode & 0o077 == 0, "the tree has the mode {mode:o}");
+    Ok(seconds)
+}
+
+/// Removes the tree. Returns the time in seconds.
 pub(super) fn remove(root: &Path, log: &Path) -> Result<f64> {
     let mut command = Command::new(child::find("rm")?);
     command.arg("-r").arg(root.join(TREE));
     let seconds = child::run_for(DEADLINE, command, log, |_| {})?;
     ensure!(
-        !root.join(TREE).exists(),
-        "the tree still exists after its removal"
+        !root.join(TREE).exists() && root.join(COPY).exists(),
+        "after its removal, the tree still exists or its copy does not"
     );
     Ok(seconds)
 }
 
-/// Writes the big file and syncs it. Returns the rate in 10^6 bytes per second.
-pub(super) fn write_sequential(
+/// A workload of one file, in a separate process.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FileWork {
+    /// Writes the big file and syncs it.
+    Write,
+    /// Overwrites random pages of the big file, and syncs it.
+    Overwrite,
+    /// Appends records to a new file.
+    Append,
+}
+
+/// Runs a workload of one file.
+pub(super) fn write(
+    work: FileWork,
     programs: &Programs,
     root: &Path,
     plan: &Plan,
     log: &Path,
-) -> Result<f64> {
+) -> Result<Written> {
+    let (name, file, amount) = match work {
+        FileWork::Write => ("write-sequential", BIG, plan.write_bytes),
+        FileWork::Overwrite => ("write-random", BIG, plan.overwrites.into()),
+        FileWork::Append => ("write-records", RECORDS, plan.appends.into()),
+    };
     let mut command = Command::new(&programs.harness);
     command
-        .arg("write-sequential")
-        .arg(root.join(BIG))
-        .arg(plan.write_bytes.to_string());
-    let written: Written = result_of(DEADLINE, command, log)?;
-    Ok(megabytes(written.bytes) / written.seconds)
-}
-
-/// Overwrites the big file with fio, 4 KiB at a time in random order, and syncs once. Returns the writes
-/// per second.
-pub(super) fn overwrite_random(root: &Path, plan: &Plan, log: &Path) -> Result<f64> {
-    let bytes = u64::from(plan.overwrites) * 4096;
-    let mut command = Command::new(child::find("fio")?);
-    command
-        .args([
-            "--name=overwrite",
-            "--rw=randwrite",
-            "--bs=4096",
-            "--thread",
-        ])
-        .args(["--ioengine=psync", "--end_fsync=1", "--randseed=1"])
-        .args(["--fadvise_hint=0", "--invalidate=0", "--output-format=json"])
-        .arg(format!("--filename={}", root.join(BIG).display()))
-        .arg(format!("--size={}", plan.write_bytes))
-        .arg(format!("--io_size={bytes}"));
-    // The time of the process: fio's time excludes the fsync.
-    let (seconds, json) = child::output_of(DEADLINE, command, log)?;
-    Ok(as_f64(fio::job(&json)?.write.total_ios) / seconds)
+        .arg(name)
+        .arg(root.join(file))
+        .arg(amount.to_string());
+    result_of(DEADLINE, command, log)
 }
 
 /// Creates, writes, syncs and closes `files` files in total, in `processes` concurrent processes.

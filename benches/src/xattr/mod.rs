@@ -2,7 +2,7 @@
 //!
 //! | side | what it is |
 //! |---|---|
-//! | larder | `larder mount` with its defaults |
+//! | larder | `larder mount` over /dev/fuse |
 //! | larder-off | the same with `-o mbcache=off` |
 //! | fuse2fs | the mount over libext2fs |
 //! | kernel | the kernel's ext4 on a loop device |

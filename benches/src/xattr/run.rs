@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
-use larder_lab::xattr_bench::{Case, Target, Worker, measure};
+use larder_lab::xattr_bench::{BenchConfig, Case, Target, Worker, measure};
 use larder_testkit::requirement::Requirement;
 
 use crate::outcome::Outcome;
@@ -45,6 +45,29 @@ pub fn missing() -> Option<String> {
 #[must_use]
 pub fn name(case: Case) -> String {
     format!("values-{}-processes-{}", case.values, case.processes)
+}
+
+/// Runs `case` once below `root`, and returns the time from the start of all processes to the end of the last
+/// one.
+pub(crate) fn seconds(
+    programs: &Programs,
+    root: &Path,
+    case: Case,
+    config: &BenchConfig,
+) -> Result<f64> {
+    let target = Target::Directory {
+        path: root.to_owned(),
+        worker: Worker {
+            program: programs.harness.clone(),
+            arguments: vec![WORKER.to_owned()],
+            interrupt: None,
+        },
+    };
+    let measured = measure(&[target], case, config, &mut || {})?;
+    let seconds = measured.first().and_then(|one| one.seconds.first());
+    seconds
+        .copied()
+        .context("the benchmark returned no measurement")
 }
 
 impl Run<'_> {
@@ -95,23 +118,14 @@ impl Run<'_> {
         let config = self.plan.config(case);
         let scratch = Scratch::make(self.folder, Size::of_files(case.all_files()))?;
         let mounted = scratch.mount(self.programs, side.peer(), side.options())?;
-        let target = Target::Directory {
-            path: mounted.root().to_owned(),
-            worker: Worker {
-                program: self.programs.harness.clone(),
-                arguments: vec![WORKER.to_owned()],
-                interrupt: None,
-            },
-        };
-        let measured = measure(&[target], case, &config, &mut || {})?;
+        let seconds = seconds(self.programs, mounted.root(), case, &config)?;
         drop(mounted);
         scratch.check()?;
-        let seconds = measured.first().and_then(|one| one.seconds.first());
         Ok(Sample {
             case,
             side,
             sets: config.operations * case.processes,
-            seconds: *seconds.context("the benchmark returned no measurement")?,
+            seconds,
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::peer::Peer;
 named! {
     /// One of the compared sides.
     Side {
-        /// `larder mount`.
+        /// `larder mount` over /dev/fuse.
         Larder: "larder",
         /// The same with `-o mbcache=off`, without sharing.
         LarderOff: "larder-off",
@@ -22,7 +22,7 @@ impl Side {
     #[must_use]
     pub const fn peer(self) -> Peer {
         match self {
-            Self::Larder | Self::LarderOff => Peer::Larder,
+            Self::Larder | Self::LarderOff => Peer::LarderDev,
             Self::Fuse2fs => Peer::Fuse2fs,
             Self::Kernel => Peer::Kernel,
         }
