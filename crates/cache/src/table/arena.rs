@@ -199,10 +199,15 @@ impl<const W: usize> Arena<W> {
 
     /// Returns a slot that is free or was never used. Returns `None` if no such slot exists; the caller
     /// must then evict an entry first.
+    ///
+    /// A slot that another thread freed is used before one that was never used: the kernel has to allocate and
+    /// clear memory at its first use.
     pub fn take_free(&self) -> Option<Vacant<'_, W>> {
         loop {
             let own = self.free.own().pop(&self.slots);
-            let free = own.or_else(|| self.extend());
+            let freed = own.or_else(|| self.free.pop(&self.slots));
+            let free = freed.or_else(|| self.extend());
+            // Another thread may have added the last untouched slots to its free list.
             match free.or_else(|| self.free.pop(&self.slots)) {
                 Some(index) => return Some(self.vacant(index)),
                 None if self.grow() => {}

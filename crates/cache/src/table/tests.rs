@@ -294,6 +294,18 @@ fn slots_freed_by_another_thread_are_taken_and_returned() {
 }
 
 #[test]
+fn slots_freed_by_another_thread_are_used_before_untouched_slots() {
+    let arena: Arena<2> = Arena::new(1000, Growth::Prepaid).unwrap();
+    let take = || drop([(); 100].map(|()| arena.take_free().expect("a slot")));
+    take();
+    let touched = arena.touched();
+    std::thread::scope(|scope| {
+        scope.spawn(take);
+    });
+    assert_eq!(arena.touched(), touched);
+}
+
+#[test]
 fn arena_without_more_memory_uses_its_slots() {
     let refuse = Growth::Charged {
         chunk: 3,
