@@ -2,10 +2,10 @@
 
 use larder::{Ino, OpenOptions, Volume};
 use larder_block::{BlockDevice, CountingDevice, FileDevice, FileRange};
-use larder_instruments::RecordingDevice;
+use larder_instruments::{OverlayDevice, RecordingDevice};
 use larder_testkit::device::fill_pattern;
 use larder_testkit::image::{LargeFile, recipe};
-use larder_testkit::{Image, Random, Requirement, Seed, skip};
+use larder_testkit::{Image, Medium, Random, Requirement, Seed, skip};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
@@ -38,21 +38,14 @@ fn check_bytes(volume: &Volume, ino: Ino, start: u64, buf: &mut [u8], expected: 
     }
 }
 
-#[test]
-fn eight_threads_over_1_gib_in_2_mib_of_cache_read_every_byte_right() {
-    if tools_are_missing() {
-        return;
-    }
-    let seed = Seed::from_environment(0x57);
-    println!("seed {seed}");
-    let large = LargeFile::new(1024).unwrap();
-    let volume = Volume::open_device(large.device.clone(), &options(2 << 20, "ondemand")).unwrap();
-    let ino = volume.resolve(large.path.as_bytes()).unwrap();
-    assert_eq!(volume.metadata(ino).unwrap().size_bytes, large.size_bytes);
-    let share = large.size_bytes / THREADS;
+/// Reads all of a file of `size_bytes` with [`THREADS`] threads, and checks each byte. Meanwhile, the threads
+/// also read pages at random.
+fn read_with_threads(volume: &Volume, path: &str, size_bytes: u64, seed: Seed) {
+    let ino = volume.resolve(path.as_bytes()).unwrap();
+    assert_eq!(volume.metadata(ino).unwrap().size_bytes, size_bytes);
+    let share = size_bytes / THREADS;
     thread::scope(|scope| {
         for number in 0..THREADS {
-            let volume = &volume;
             scope.spawn(move || {
                 let mut random = Random::new(seed.part(number));
                 let (mut buf, mut expected) = (vec![0; 1 << 18], vec![0; 1 << 18]);
@@ -65,7 +58,8 @@ fn eight_threads_over_1_gib_in_2_mib_of_cache_read_every_byte_right() {
                     check_bytes(volume, ino, at, &mut buf[..len], &mut expected[..len]);
                     at += len as u64;
                     // Also read a page that others want: of a few pages, or of all.
-                    let pages = if random.below(2) == 0 { 64 } else { 1024 << 8 };
+                    let all = size_bytes / PAGE_BYTES as u64;
+                    let pages = if random.below(2) == 0 { 64 } else { all };
                     let other = random.below(pages) * PAGE_BYTES as u64;
                     check_bytes(
                         volume,
@@ -78,6 +72,37 @@ fn eight_threads_over_1_gib_in_2_mib_of_cache_read_every_byte_right() {
             });
         }
     });
+}
+
+#[test]
+fn eight_threads_over_1_gib_in_2_mib_of_cache_read_every_byte_right() {
+    if tools_are_missing() {
+        return;
+    }
+    let seed = Seed::from_environment(0x57);
+    println!("seed {seed}");
+    let large = LargeFile::new(1024).unwrap();
+    let volume = Volume::open_device(large.device.clone(), &options(2 << 20, "ondemand")).unwrap();
+    read_with_threads(&volume, large.path, large.size_bytes, seed);
+}
+
+#[test]
+fn eight_threads_read_every_byte_right_with_each_back_end() {
+    if tools_are_missing() {
+        return;
+    }
+    let seed = Seed::from_environment(0x58);
+    let large = LargeFile::new(32).unwrap();
+    let mut bytes = vec![0; usize::try_from(large.device.size_bytes()).unwrap()];
+    large.device.read_at(&mut bytes, 0).unwrap();
+    let content = OverlayDevice::new(bytes.into());
+    for medium in Medium::files() {
+        println!("{medium}, seed {seed}");
+        let stored = medium.store(&content).unwrap();
+        let volume = Volume::open_device(stored.device(), &options(1 << 20, "ondemand")).unwrap();
+        read_with_threads(&volume, large.path, large.size_bytes, seed);
+        assert!(stored.request_count() > 0, "{medium}");
+    }
 }
 
 #[test]
