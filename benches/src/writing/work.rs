@@ -64,7 +64,8 @@ pub(super) fn chmod(root: &Path, log: &Path) -> Result<f64> {
     command.args(["-R", "go="]).arg(root.join(TREE));
     let seconds = child::run_for(DEADLINE, command, log, |_| {})?;
     let mode = fs::metadata(root.join(TREE))?.permissions().mode();
-    ensure!(mode & 0o077 == 0, "the tree has the mode {mode:o}");
+    let others = mode & 0o077;
+    ensure!(others == 0, "the tree has the mode {mode:o}");
     Ok(seconds)
 }
 
