@@ -22,7 +22,7 @@ USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 MOUNT_TESTS := $(addprefix --test ,'mount*' cached_writes_full direct_writes set_id_bits \
 	visible_changes writing)
 
-.PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables figures real-use python-tools fuzz sanitize debug-symbols install install-fuse2fs record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables figures real-use python-tools fuzz sanitize debug-symbols install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,11 +56,14 @@ check: ## Check format, lints, docs, cyclic dependencies of files, wording, and 
 	$(CARGO) run --locked -p xtask -- prose
 	$(CARGO) run --locked -p xtask -- figures --check
 
-real-use: deps build ## Stress a writable mount, as root: fsx, pjdfstest, stress-ng, git, cargo, databases, rsync, overlayfs, kill -9
+test-long: crash full-images real-use ## Run the tests that take too long for `make test` (several hours, as root)
+
+real-use: deps build ## Stress a writable mount on both transports, as root: fsx, pjdfstest, stress-ng, git, cargo, databases, rsync, overlayfs, kill -9
 	@scripts/install-packages $(USE_PACKAGES)
 	test -x target/tools/bin/fsx || $(CARGO) install --locked --root target/tools fsx@^0.3
 	test -x target/tools/bin/pjdfstest || $(CARGO) install --locked --root target/tools pjdfstest@^0.2
-	LARDER=$(LARDER) scripts/real-use $(STEPS)
+	LARDER=$(LARDER) scripts/with-fuse-transport dev scripts/real-use $(STEPS)
+	LARDER=$(LARDER) scripts/with-fuse-transport uring scripts/real-use $(STEPS)
 
 bench: deps bench-deps build ## Compare with the kernel, fuse2fs, squashfuse and the FUSE floor; keeps raw results
 	$(CARGO) run --release --locked -p larder-benches -- $(BENCH_ARGS)
