@@ -6,8 +6,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device that performs the requests of [`BlockDevice::submit`] on threads, by the blocking calls of
-/// another device, which need not implement requests. All other methods are those of the other device.
+/// A device that performs the requests of [`BlockDevice::submit`] on its own threads, by the blocking calls of
+/// another device. The other device need not support such requests. Blocking calls are passed to it directly.
 #[derive(Debug)]
 pub struct ThreadedDevice {
     inner: Arc<dyn BlockDevice>,
@@ -61,7 +61,8 @@ impl BlockDevice for ThreadedDevice {
 
     fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         if timeout.is_none() {
-            // Calls of this thread are faster than those of others, but this thread could not stop waiting.
+            // It is faster to make the calls on this thread. With a timeout, that is impossible: this thread
+            // cannot return while a call blocks.
             return self.inner.perform(requests, None);
         }
         let requests = accepted(requests, |at, len, _| {

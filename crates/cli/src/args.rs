@@ -154,8 +154,8 @@ wins. If a flag contradicts a mount option, the flag wins.
         accepted because mount(8) and fstab(5) use them; no effect
 
 Tables (-o tables=): the value is a base, optionally followed by changes to
-the base. The parts are joined by +. The bases A to D are the tables of kernels
-A to D in C. Lever, \"Linux Kernel Hash Table Behavior\" (2000).
+the base. The parts are joined by +. The bases A to D are the tables that
+Lever, \"Linux Kernel Hash Table Behavior\" (2000), calls kernels A to D.
   BASE   tables to start from [default: larder]
     larder     larder's own functions, in tables sized for
                --cache-size; only these functions resist file names
@@ -180,8 +180,8 @@ A to D in C. Lever, \"Linux Kernel Hash Table Behavior\" (2000).
                sizes= [default: the size in BASE]
   +sizes=RULE              sizes of all tables
     larder     about one bucket for each object that fits in memory;
-               for buffers, one bucket for 4 to 8 frames (a frame is
-               4 KiB, or one block if that is larger)
+               for buffers, one bucket for 4 to 8 frames of memory (a
+               frame has 4 KiB, or the size of a block if it is larger)
     2.2.16     as in Linux 2.2.16: one page bucket per 4 KiB of
                --cache-size; 32768 buckets for buffers, 1024 for
                dentries, 256 for inodes
@@ -508,15 +508,15 @@ A read-write mount adds:
   writing {dirty_bytes, dirty_metadata_bytes, read_only_because}
   attributes {variant (of mbcache), blocks, inodes, shares, saved_bytes}
     blocks (the cache of attribute blocks) and inodes (the cache of inodes
-    with large values) have these keys each: entries, limit_entries, buckets,
-    entry_bytes, bytes, lookups, hits, inserted, dropped_by_limit,
+    that each contain one large attribute value, as with the feature ea_inode)
+    have these keys each: entries, limit_entries, buckets, entry_bytes, bytes, lookups, hits, inserted, dropped_by_limit,
     dropped_by_shrinker (because memory was short)
 A mount with --record adds:
   recording {file, events, lost, failure}
 
-The key shares is the number of times since the mount that a file shared an
-existing attribute block, or an existing inode with a large value, instead of
-creating a new one. saved_bytes is the space on the image that these shares
+'shares' counts how often, since the mount, a file shared an existing attribute
+block, or an existing inode with a large value, instead of creating a new one.
+'saved_bytes' is the space on the image that these shares
 currently save.
 
 JSON of a histogram:

@@ -5,9 +5,10 @@
 //! cold caches. On two processors, an untar took twice as long with eight threads as with one. Therefore, usually
 //! only one receiver waits for requests. The others are parked: they sleep here, on a condition variable.
 //!
-//! One of the receivers is the [follower](super::follower). It waits while [sharing](super::sharing) of processors
-//! is on, and another receiver waits, and [polls](Linger) before it sleeps, while it is off. If no request is left and the last ones are from one program,
-//! the follower moves to the processor of this program before it waits.
+//! One of the receivers is the [follower](super::follower). While [sharing](super::sharing) of processors is on, the
+//! follower waits for requests. While sharing is off, another receiver waits. That one [polls](Linger) briefly before
+//! it sleeps. If the last requests are from one program, and no other request is left, the follower moves to the
+//! processor of this program before it waits.
 //!
 //! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. If no receiver waits and no
 //! request has started since its last check, the request in progress probably waits for a device or a lock. The
@@ -16,8 +17,8 @@
 //! If the volume is unmounted, a parked receiver notices this itself, within [`UNMOUNT_CHECK_INTERVAL`].
 //!
 //! # Invariants
-//! 1. While sharing is off, a receiver other than the follower waits, or answers a request and is checked by the
-//!    watcher.
+//! 1. While sharing is off, at least one receiver other than the follower either waits, or answers a request while
+//!    the watcher is awake.
 //! 2. While sharing is on, the watcher does not sleep.
 //!
 //! # Cost
@@ -36,7 +37,8 @@ use std::time::Duration;
 /// longer than this for a request before it checks whether sharing is still on.
 const UNMOUNT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The follower moves to the processor of a program after this number of requests of this program alone.
+/// The follower moves to the processor of a program after this number of further requests of the program, if
+/// no other program sends one.
 const MIN_CALLER_REQUESTS: u32 = 4;
 
 /// Decides which receivers of a session wait for requests, and parks the others.
@@ -83,7 +85,7 @@ struct State {
     requests: u64,
     /// The thread that sent the last request.
     caller: u32,
-    /// The number of further requests that this thread has sent since another thread sent one.
+    /// The number of requests of `caller` since the last request of another thread, without the first one.
     caller_requests: u32,
     watcher_sleeps: bool,
     /// Whether the session has ended. If so, the watcher exits, and receivers do not park.
@@ -156,11 +158,12 @@ impl Parking {
         }
     }
 
-    /// Waits until it is the turn of the current thread to receive requests. If `has_tried`, it has just found
-    /// that there is none, and this also waits until there may be one, or the volume may be unmounted.
+    /// Waits until it is the turn of the current thread to receive requests. `has_tried` means that the thread has
+    /// just tried to receive a request and found none. The function then also waits until a request may have
+    /// arrived, or the volume may be unmounted.
     ///
-    /// A program often sends its next request before the reply to the last one is completed. Therefore a thread
-    /// tries to receive a request before it waits for one.
+    /// A program often sends its next request before the system call that replies to its last one has returned.
+    /// Therefore a thread tries to receive a request before it waits for one.
     pub(super) fn wait(&self, role: Role, has_tried: bool, connection: &Connection) {
         let state = match role {
             Role::Follower => self.shared.turn_of_follower(connection),

@@ -24,7 +24,7 @@ use std::time::Duration;
 pub(super) const TICK: Duration = Duration::from_millis(1);
 /// The number of ticks without a request after which the watcher sleeps.
 pub(super) const IDLE_TICKS: u32 = 50;
-/// From this number of requests in a tick on, a thread with `SCHED_IDLE` answers them.
+/// If a tick has at least this number of requests, a thread with `SCHED_IDLE` answers the next ones.
 const BUSY_REQUESTS: u64 = 4;
 /// The minimum and the maximum number of ticks for which normal threads answer after a delay.
 const MIN_PENALTY: u32 = 16;

@@ -29,7 +29,8 @@ use std::process::ExitCode;
 /// The command recommends a change only if the selected table is faster by more than the noise in the
 /// second half as well. In addition, it must be faster in at least 95% of the pairs of timed runs; a pair
 /// is one run of each table. For a recommended change, the command also prints the change in the number
-/// of links, with a 95% confidence interval from 1000 random samples of the second half.
+/// of links, with a 95% confidence interval. For this interval, the second half is divided into 16
+/// segments, from which 1000 random samples are drawn.
 ///
 /// The option shrink=eager of larder mount -o tables= evicts names (dentries) early: chains become
 /// shorter, but more lookups miss. To estimate this effect, the command replays the lookups of names
@@ -58,7 +59,7 @@ JSON:
                           (mean number in a lookup), chance_links (the mean that is expected if keys
                           were distributed at random), lookup_ns (time of a lookup), mad_ns (the
                           median absolute deviation of lookup_ns)}
-    today                 the current table, with the same keys as best
+    today                 the current table, which is the default, with the same keys as best
     lookups               number of lookups in the second half
     gain_links            decrease in links, relative to the current table (0.25: 25% fewer):
                           {value, low, high}, where low and high are the 95% confidence interval
@@ -74,8 +75,8 @@ JSON:
 
 These values can be null:
   lookup_ns, mad_ns, gain_time  if there were too few lookups to measure times
-  low, high                     if the second half has fewer than 10000 lookups, or if most of its 16
-                                parts have none
+  low, high                     if the second half has fewer than 10000 lookups, or if most of the 16
+                                segments have none
   saved_ns                      if the saved time is within the noise
   break_even_ns                 if shrink=eager adds no misses
   shrinking                     if the trace has no names")]
