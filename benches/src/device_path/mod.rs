@@ -19,6 +19,7 @@
 
 pub mod checkpoint;
 mod extents;
+mod passes;
 pub mod reads;
 mod threads;
 
@@ -45,10 +46,8 @@ use crate::tree::{BIG_FILE, PAGE_BYTES, Tree};
 use crate::user::User;
 use crate::work::{self, Reading};
 use extents::Extents;
+use passes::{PASSES, median_pass};
 use reads::{Pattern, Source};
-
-/// How often each side reads.
-const PASSES: usize = 5;
 
 /// The inputs of these measures, except the peer.
 #[derive(Debug)]
@@ -233,18 +232,6 @@ impl DevicePath<'_> {
     fn log(&self) -> PathBuf {
         self.folder.join("work.log")
     }
-}
-
-/// Calls `read` [`PASSES`] times. Returns the reading whose time is the median, with the wrong pages of all.
-fn median_pass(read: impl FnMut() -> Result<Reading>) -> Result<Reading> {
-    let readings: Result<Vec<_>> = std::iter::repeat_with(read).take(PASSES).collect();
-    let mut readings = readings?;
-    readings.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
-    let wrong_pages = readings.iter().map(|reading| reading.wrong_pages).sum();
-    Ok(Reading {
-        wrong_pages,
-        ..readings.swap_remove(PASSES / 2)
-    })
 }
 
 fn check(reading: &Reading, expected_bytes: u64) -> Result<()> {
