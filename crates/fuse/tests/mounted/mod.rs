@@ -8,6 +8,7 @@ use larder_testkit::image::copy_sparse;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Creates a directory with `image`, made by mke2fs, a copy of it called `kernel`, and `mnt`.
@@ -43,8 +44,14 @@ impl Mounted {
 
     /// Mounts `image` of `folder` on `mnt` in it.
     pub fn open(folder: &Path, volume: &OpenOptions, options: &MountOptions) -> Self {
-        let volume = Arc::new(Volume::open(folder.join("image"), volume).unwrap());
-        let server = Server::mount(Arc::clone(&volume), &folder.join("mnt"), options).unwrap();
+        let volume = Volume::open(folder.join("image"), volume).unwrap();
+        Self::serve(volume, &folder.join("mnt"), options)
+    }
+
+    /// Mounts `volume` on `mountpoint`.
+    pub fn serve(volume: Volume, mountpoint: &Path, options: &MountOptions) -> Self {
+        let volume = Arc::new(volume);
+        let server = Server::mount(Arc::clone(&volume), mountpoint, options).unwrap();
         let path = server.mountpoint().to_owned();
         let unmounter = server.unmounter();
         let collects_writes = server.collects_writes();
@@ -56,6 +63,12 @@ impl Mounted {
             unmounter,
             thread: Some(thread),
         }
+    }
+
+    /// Waits until the server has ended because of an unmount or an abort.
+    pub fn wait(&mut self) {
+        let thread = self.thread.take();
+        thread.unwrap().join().unwrap().unwrap();
     }
 
     /// Unmounts the volume, and returns the result of closing it.
@@ -72,7 +85,21 @@ impl Drop for Mounted {
         let served = self.thread.take().map(JoinHandle::join);
         if !std::thread::panicking() {
             unmounted.unwrap();
-            served.unwrap().unwrap().unwrap();
+            if let Some(served) = served {
+                served.unwrap().unwrap();
+            }
         }
     }
+}
+
+/// Waits until a condition holds. No test depends on the time that this takes.
+#[track_caller]
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..6000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("{what}: not within 30 seconds");
 }

@@ -1,0 +1,302 @@
+//! Requests that wait for a device which does not answer: what ends them, and what goes on meanwhile.
+
+mod mounted;
+
+use larder::{Ino, OpenOptions, Volume};
+use larder_block::MemoryDevice;
+use larder_fuse::MountOptions;
+use larder_testkit::device::{GatedDevice, Stopped};
+use larder_testkit::e2fsprogs::{check_bytes, make_image_of};
+use larder_testkit::{Requirement, skip, tool};
+use mounted::{Mounted, wait_until};
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const CONTENT_BYTES: usize = 300_000;
+
+fn can_mount() -> bool {
+    !skip(&[
+        Requirement::Tool("mke2fs"),
+        Requirement::Root,
+        Requirement::Fuse,
+    ])
+}
+
+fn content() -> Vec<u8> {
+    (0..CONTENT_BYTES)
+        .map(|at| (at >> 8).to_le_bytes()[0])
+        .collect()
+}
+
+/// A read-write mount of an image with the files `content`, `hot` and `cold/file`, on a device that can be stopped. The
+/// content of `content`, the directory `cold` and the bitmaps are not in memory.
+struct Fixture {
+    mounted: Mounted,
+    device: Arc<GatedDevice>,
+    _folder: TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["mnt", "tree", "tree/cold"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        fs::write(path("tree/content"), content()).unwrap();
+        fs::write(path("tree/hot"), "hot").unwrap();
+        fs::write(path("tree/cold/file"), "cold").unwrap();
+        make_image_of(&path("tree"), &path("image"), "-t ext4", "32M").unwrap();
+        let device = GatedDevice::new(fs::read(path("image")).unwrap());
+        let mut options = OpenOptions::default();
+        options.read_write = true;
+        let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
+        let options = MountOptions {
+            read_write: true,
+            ..MountOptions::default()
+        };
+        let mounted = Mounted::serve(volume, &path("mnt"), &options);
+        for name in ["content", "hot"] {
+            fs::metadata(mounted.path.join(name)).unwrap();
+        }
+        Self {
+            mounted,
+            device,
+            _folder: folder,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.mounted.path.join(name)
+    }
+
+    /// Checks that e2fsck finds no error, and that the file `new` has the content `new`. The server must have
+    /// ended.
+    fn check_image(self) {
+        self.mounted.volume.close().unwrap();
+        let bytes = self.device.to_bytes();
+        check_bytes(&bytes).unwrap();
+        let device = Arc::new(MemoryDevice::new(bytes));
+        let volume = Volume::open_device(device, &OpenOptions::default()).unwrap();
+        let new = volume.lookup(Ino::ROOT, b"new").unwrap();
+        let mut buf = [0; 8];
+        let len = volume.read_at(new, &mut buf, 0).unwrap();
+        assert_eq!(&buf[..len], b"new");
+    }
+}
+
+fn start(program: &str, path: &Path) -> Child {
+    Command::new(program)
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits until a program has ended. Returns its output if it was successful.
+fn output(mut program: Child) -> Option<Vec<u8>> {
+    let mut output = Vec::new();
+    program
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_end(&mut output)
+        .unwrap();
+    program.wait().unwrap().success().then_some(output)
+}
+
+/// The file system that controls FUSE connections, which is usually mounted at /sys/fs/fuse/connections.
+struct Control(TempDir);
+
+impl Control {
+    fn mount() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("fusectl", folder.path(), "fusectl", flags, None).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.0.path(), UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn killed_programs_that_wait_leave_the_mount_usable() {
+    if !can_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let stopped = fixture.device.stop(Stopped::Reads);
+    let mut reader = start("cat", &fixture.path("content"));
+    stopped.wait_for(1);
+    reader.kill().unwrap();
+    // The program itself waits only for a page of the kernel's cache.
+    wait_until("the end of the reader", || {
+        reader.try_wait().unwrap().is_some()
+    });
+    let mut finder = start("stat", &fixture.path("cold/file"));
+    stopped.wait_for(2);
+    finder.kill().unwrap();
+    let hot = fixture.path("hot");
+    fs::set_permissions(&hot, Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(fs::metadata(&hot).unwrap().mode() & 0o777, 0o640);
+    drop(stopped);
+    for mut program in [reader, finder] {
+        assert_eq!(program.wait().unwrap().signal(), Some(9));
+    }
+    assert_eq!(fs::read(fixture.path("content")).unwrap(), content());
+    assert_eq!(fs::read(fixture.path("cold/file")).unwrap(), b"cold");
+    fs::write(fixture.path("new"), "new").unwrap();
+    let mut fixture = fixture;
+    rustix::mount::unmount(&fixture.mounted.path, UnmountFlags::DETACH).unwrap();
+    fixture.mounted.wait();
+    fixture.check_image();
+}
+
+#[test]
+fn nodes_of_removed_files_are_forgotten() {
+    if !can_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let free = || fixture.mounted.volume.statfs().free_files;
+    let before = free();
+    let directory = fixture.path("directory");
+    fs::create_dir(&directory).unwrap();
+    for number in 0..200 {
+        let path = |kind: &str| directory.join(format!("{kind}-{number}"));
+        fs::write(path("file"), "content").unwrap();
+        fs::write(path("replaced"), "content").unwrap();
+        fs::hard_link(path("file"), path("link")).unwrap();
+        symlink("file", path("symlink")).unwrap();
+        fs::create_dir(path("directory")).unwrap();
+        fs::rename(path("file"), path("replaced")).unwrap();
+        assert!(!path("file").exists());
+    }
+    for _ in 0..2 {
+        let entries = fs::read_dir(&directory).unwrap();
+        assert_eq!(
+            entries
+                .map(|entry| entry.unwrap().metadata().unwrap())
+                .count(),
+            800
+        );
+    }
+    wait_until("the replaced files are forgotten", || {
+        free() == before - 601
+    });
+    let open = File::open(directory.join("link-7")).unwrap();
+    fs::remove_dir_all(&directory).unwrap();
+    // The kernel keeps the directory of the open file, too.
+    wait_until("all nodes but two are forgotten", || free() == before - 2);
+    assert_eq!(open.metadata().unwrap().nlink(), 0);
+    drop(open);
+    wait_until("the last nodes are forgotten", || free() == before);
+}
+
+#[test]
+fn attributes_are_invalidated_while_a_read_of_the_file_waits() {
+    if !can_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let path = fixture.path("content");
+    let changed = || {
+        let metadata = fs::metadata(&path).unwrap();
+        (metadata.ctime(), metadata.ctime_nsec())
+    };
+    let before = changed();
+    let stopped = fixture.device.stop(Stopped::Reads);
+    let reader = start("cat", &path);
+    stopped.wait_for(1);
+    let file = File::open(&path).unwrap();
+    let flags = ioctl_getflags(&file).unwrap();
+    ioctl_setflags(&file, flags | IFlags::NODUMP).unwrap();
+    assert_ne!(changed(), before);
+    drop(stopped);
+    assert_eq!(output(reader).unwrap(), content());
+}
+
+#[test]
+fn detached_mount_answers_the_requests_that_wait() {
+    if !can_mount() || skip(&[Requirement::Tool("fusermount3")]) {
+        return;
+    }
+    let by_call = |path: &Path| rustix::mount::unmount(path, UnmountFlags::DETACH).unwrap();
+    let by_program = |path: &Path| {
+        let fusermount = tool::find("fusermount3").unwrap();
+        let args = [OsStr::new("-u"), OsStr::new("-z"), path.as_os_str()];
+        let status = Command::new(fusermount).args(args).status();
+        assert!(status.unwrap().success());
+    };
+    for detach in [&by_call as &dyn Fn(&Path), &by_program] {
+        let mut fixture = Fixture::new();
+        fs::write(fixture.path("new"), "new").unwrap();
+        let device = Arc::clone(&fixture.device);
+        let stopped = device.stop(Stopped::Reads);
+        let reader = start("cat", &fixture.path("content"));
+        stopped.wait_for(1);
+        let finder = start("cat", &fixture.path("cold/file"));
+        stopped.wait_for(2);
+        let path = fixture.mounted.path.clone();
+        assert_eq!(
+            rustix::mount::unmount(&path, UnmountFlags::empty()),
+            Err(Errno::BUSY)
+        );
+        detach(&path);
+        assert!(larder_fuse::find_mount(&path).is_err());
+        drop(stopped);
+        assert_eq!(output(reader).unwrap(), content());
+        assert_eq!(output(finder).unwrap(), b"cold");
+        fixture.mounted.wait();
+        fixture.check_image();
+    }
+}
+
+#[test]
+fn aborted_connection_fails_the_requests_that_wait_and_ends_the_server() {
+    if !can_mount() {
+        return;
+    }
+    let mut fixture = Fixture::new();
+    let entry = larder_fuse::find_mount(&fixture.mounted.path).unwrap();
+    let control = Control::mount();
+    let abort = control
+        .0
+        .path()
+        .join(format!("{}/abort", entry.device_minor));
+    fs::write(fixture.path("new"), "new").unwrap();
+    let device = Arc::clone(&fixture.device);
+    let stopped = device.stop(Stopped::Reads);
+    let reader = start("cat", &fixture.path("content"));
+    stopped.wait_for(1);
+    let finder = start("cat", &fixture.path("cold/file"));
+    stopped.wait_for(2);
+    fs::write(abort, "1").unwrap();
+    assert_eq!(output(reader), None);
+    assert_eq!(output(finder), None);
+    let error = fs::metadata(fixture.path("absent")).unwrap_err();
+    let errno = Errno::from_io_error(&error);
+    assert!(
+        matches!(errno, Some(Errno::NOTCONN | Errno::CONNABORTED)),
+        "{error}"
+    );
+    drop(stopped);
+    fixture.mounted.wait();
+    fixture.check_image();
+}
