@@ -38,6 +38,11 @@ impl Waiting {
         Self::set(false)
     }
 
+    /// Ends the present part early, so that this thread may wait for a device.
+    pub fn end() {
+        IS_FORBIDDEN.set(false);
+    }
+
     fn set(is_forbidden: bool) -> Self {
         Self {
             was_forbidden: IS_FORBIDDEN.replace(is_forbidden),

@@ -1,5 +1,5 @@
 //! The state of attempts, which run an operation without waiting for the device. [`crate::needs`] explains
-//! how attempts are used. [`MemoryOnly`] is a similar state for operations that change nothing.
+//! how attempts are used. [`MemoryOnly`] is a similar state for whole operations.
 
 use crate::error::Place;
 use crate::{Error, FsBlock};
@@ -9,9 +9,9 @@ use std::cell::{Cell, RefCell};
 thread_local! {
     /// Whether an attempt of this thread is active.
     static IS_ACTIVE: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread is in a [`MemoryOnly`] part, in which it must not wait for metadata blocks.
+    /// Whether this thread is in a [`MemoryOnly`] part, in which it must not wait.
     static IS_MEMORY_ONLY: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread missed a block in its current or last [`MemoryOnly`] part.
+    /// Whether this thread missed a block, or would have waited, in its current or last [`MemoryOnly`] part.
     static HAS_MISSED: Cell<bool> = const { Cell::new(false) };
     /// The state of this thread's current or last attempt.
     static STATE: RefCell<State> = const { RefCell::new(State::new()) };
@@ -161,13 +161,18 @@ impl Drop for Suspended {
     }
 }
 
-/// A part of a thread's work in which reads of metadata blocks that are not in memory fail with
-/// [`Error::NotInMemory`] instead of waiting for the device. It is meant for operations that change nothing.
+/// A part of a thread's work in which an operation fails instead of waiting: a read of a metadata block that is
+/// not in memory fails with [`Error::NotInMemory`], and everything else that would wait for a device, or for a
+/// lock whose holder may wait for a device, fails with [`Error::WouldWait`].
 ///
 /// Code that tolerates an unreadable block continues after such an error, so an operation can succeed
 /// without a block that it needs. Therefore the caller must check whether the part
-/// [has missed](MemoryOnly::has_missed) a block. If it has, the caller must discard the result, and repeat the
-/// operation where it may wait. The part ends when this guard is dropped.
+/// [has missed](MemoryOnly::has_missed) anything. If it has, the operation has changed nothing. The caller must
+/// discard the result, and repeat the operation where it may wait.
+///
+/// The part ends when this guard is dropped, or with the first change that cannot be undone
+/// ([`MemoryOnly::begin_change`]): when a handle stops, or before content changes. An operation that has missed
+/// something cannot open a handle or change content. After the first change, the operation may wait.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {
@@ -200,7 +205,8 @@ impl MemoryOnly {
         IS_MEMORY_ONLY.get()
     }
 
-    /// Returns whether this thread is in a memory-only part and has missed a block in it.
+    /// Returns whether this thread is in a memory-only part and has missed a block in it, or would have
+    /// waited.
     #[must_use]
     pub fn has_missed() -> bool {
         Self::is_active() && HAS_MISSED.get()
@@ -219,6 +225,56 @@ impl MemoryOnly {
     pub(crate) fn miss(block: FsBlock) -> Error {
         HAS_MISSED.set(true);
         Error::NotInMemory(block)
+    }
+
+    /// Records that the operation would have to wait.
+    #[cold]
+    pub(crate) fn would_wait() -> Error {
+        HAS_MISSED.set(true);
+        Error::WouldWait
+    }
+
+    /// Must be called before this thread waits.
+    ///
+    /// # Errors
+    /// [`Error::WouldWait`] in a memory-only part.
+    #[inline]
+    pub fn check_may_wait() -> Result<(), Error> {
+        if Self::is_active() {
+            return Err(Self::would_wait());
+        }
+        Ok(())
+    }
+
+    /// Takes a lock whose holder may wait for a device, with `lock`, or with `try_lock` if nothing holds it.
+    ///
+    /// # Errors
+    /// [`Error::WouldWait`] in a memory-only part, if the lock is held.
+    #[inline]
+    pub fn lock<G>(
+        try_lock: impl FnOnce() -> Option<G>,
+        lock: impl FnOnce() -> G,
+    ) -> Result<G, Error> {
+        if Self::is_active() {
+            return try_lock().ok_or_else(Self::would_wait);
+        }
+        Ok(lock())
+    }
+
+    /// Ends the memory-only part of this thread, if it is in one, because the operation is about to make a
+    /// change that cannot be undone.
+    ///
+    /// # Errors
+    /// [`Error::WouldWait`] if the part has missed something. The change must then not be made.
+    pub fn begin_change() -> Result<(), Error> {
+        if Self::is_active() {
+            if HAS_MISSED.get() {
+                return Err(Error::WouldWait);
+            }
+            IS_MEMORY_ONLY.set(false);
+            Waiting::end();
+        }
+        Ok(())
     }
 }
 

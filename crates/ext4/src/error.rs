@@ -68,6 +68,10 @@ pub enum Error {
     /// after the block was read, so no caller of an operation gets this. Errno: `EAGAIN`.
     #[error("block {0} is not in memory")]
     NotInMemory(FsBlock),
+    /// The thread would have to wait, and is in a [`MemoryOnly`](crate::MemoryOnly) part. The operation has
+    /// changed nothing. Errno: `EAGAIN`.
+    #[error("the operation would wait")]
+    WouldWait,
     /// No free blocks. Errno: `ENOSPC`.
     #[error("no space left in the file system")]
     NoSpace,

@@ -36,7 +36,7 @@
 //! costs some microseconds, which is little compared with the read that follows.
 
 use crate::attempt::{self, Attempt};
-use crate::{Filesystem, FsBlock};
+use crate::{Filesystem, FsBlock, MemoryOnly};
 use parking_lot::MutexGuard;
 
 /// What earlier attempts missed. The blocks are held, and discards are excluded, until this value is
@@ -99,7 +99,7 @@ impl Filesystem {
     /// Calls `run` in an attempt, so that `run` does not wait for the device and may take a lock that a
     /// thread with an open handle also takes. If `run` needs blocks that are not in memory, they are
     /// read after it returns, and `run` is called again. If a handle is open, calls `run` once, as a
-    /// part of the handle's attempt.
+    /// part of the handle's attempt. In a [`MemoryOnly`] part, also calls `run` once.
     ///
     /// `run` must not store any conclusion that it draws from
     /// [`Error::NotInMemory`](crate::Error::NotInMemory). Its result must not be used to read blocks.
@@ -113,6 +113,10 @@ impl Filesystem {
             let result = run();
             drop(active);
             if !attempt::has_missed() {
+                return result;
+            }
+            if MemoryOnly::is_active() {
+                MemoryOnly::would_wait();
                 return result;
             }
             // The result may contain the guard of a lock.

@@ -12,6 +12,7 @@ use mounted::{Mounted, wait_until};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::Read;
@@ -38,8 +39,8 @@ fn content() -> Vec<u8> {
         .collect()
 }
 
-/// A read-write mount of an image with the files `content`, `hot` and `cold/file`, on a device that can be stopped. The
-/// content of `content`, the directory `cold` and the bitmaps are not in memory.
+/// A read-write mount of an image with the files `content`, `hot` and `cold/file` and the directory `warm`, on a
+/// device that can be stopped. The content of `content`, the directory `cold` and the bitmaps are not in memory.
 struct Fixture {
     mounted: Mounted,
     device: Arc<GatedDevice>,
@@ -50,7 +51,7 @@ impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        for name in ["mnt", "tree", "tree/cold"] {
+        for name in ["mnt", "tree", "tree/cold", "tree/warm"] {
             fs::create_dir(path(name)).unwrap();
         }
         fs::write(path("tree/content"), content()).unwrap();
@@ -69,6 +70,7 @@ impl Fixture {
         for name in ["content", "hot"] {
             fs::metadata(mounted.path.join(name)).unwrap();
         }
+        assert!(!mounted.path.join("warm/absent").exists());
         Self {
             mounted,
             device,
@@ -299,4 +301,27 @@ fn aborted_connection_fails_the_requests_that_wait_and_ends_the_server() {
     drop(stopped);
     fixture.mounted.wait();
     fixture.check_image();
+}
+
+#[test]
+fn change_that_waits_does_not_delay_requests_that_are_answered_from_memory() {
+    if !can_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    // The requests of all programs arrive in the queue of one processor.
+    let allowed = sched_getaffinity(None).unwrap();
+    let first = (0..CpuSet::MAX_CPU).find(|&processor| allowed.is_set(processor));
+    let mut one = CpuSet::new();
+    one.set(first.unwrap());
+    sched_setaffinity(None, &one).unwrap();
+    let stopped = fixture.device.stop(Stopped::Reads);
+    let maker = start("mkdir", &fixture.path("directory"));
+    stopped.wait_for(1);
+    for number in 0..50 {
+        assert!(!fixture.path(&format!("warm/absent-{number}")).exists());
+    }
+    drop(stopped);
+    assert!(output(maker).is_some());
+    assert!(fixture.path("directory").is_dir());
 }

@@ -117,7 +117,7 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         Ext4::Device(Device::Open { source, .. }) => {
             Errno::from_io_error(source).unwrap_or(Errno::IO)
         }
-        Ext4::NotInMemory(_) => Errno::AGAIN,
+        Ext4::NotInMemory(_) | Ext4::WouldWait => Errno::AGAIN,
         Ext4::NotExt | Ext4::NotSymlink(_) | Ext4::Invalid(..) => Errno::INVAL,
         Ext4::UnsupportedFeature(_) | Ext4::Casefolded(_) | Ext4::ExternalJournal => {
             Errno::OPNOTSUPP

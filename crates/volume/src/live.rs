@@ -65,7 +65,7 @@ use larder_cache::page::PageKey;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::{FileBlock, FileKind, Filesystem, Handle, Inode, MemoryOnly, Place, Tid};
-use parking_lot::{ArcRwLockReadGuard, MutexGuard, RawRwLock, RwLockWriteGuard};
+use parking_lot::{ArcRwLockReadGuard, MutexGuard, RawRwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use table::{LiveInode, Times};
@@ -226,7 +226,7 @@ impl Inodes {
             return run(&self.inode(ino)?);
         };
         let live = self.in_use(table, ino);
-        let _shared = live.rw.read();
+        let _shared = live.lock_shared()?;
         run(&live.peek()?)
     }
 
@@ -238,7 +238,8 @@ impl Inodes {
         let Error::Ext4(error @ larder_ext4::Error::Corrupt(_)) = error else {
             return;
         };
-        if !self.fs.is_writable() {
+        // An operation that has missed blocks may be wrong about the blocks that it found.
+        if !self.fs.is_writable() || MemoryOnly::has_missed() {
             return;
         }
         tracing::error!(%error, "detected corruption of the image");
@@ -318,11 +319,6 @@ impl Live<'_> {
             return Ok(state);
         }
         drop(state);
-        if MemoryOnly::is_active() {
-            let mut state = self.state();
-            self.load(&mut state)?;
-            return Ok(state);
-        }
         self.inodes.fs.without_waiting(|| {
             let mut state = self.state();
             self.load(&mut state)?;
@@ -357,22 +353,62 @@ impl Live<'_> {
     /// Calls `run` with the present state. The mapping does not change during the call. `run` must
     /// complete the pages that it fills before it returns.
     pub(crate) fn with_mapping<R>(&self, run: impl FnOnce(&Inode) -> Result<R>) -> Result<R> {
-        let _shared = self.inode.map.read();
+        let _shared = self.lock_mapping()?;
         run(&self.peek()?)
+    }
+
+    /// Locks `rw` exclusively.
+    ///
+    /// # Errors
+    /// [`WouldWait`](larder_ext4::Error::WouldWait).
+    pub(crate) fn lock(&self) -> Result<RwLockWriteGuard<'_, ()>> {
+        let rw = &self.inode.rw;
+        Ok(MemoryOnly::lock(|| rw.try_write(), || rw.write())?)
+    }
+
+    /// Locks `rw` shared.
+    ///
+    /// # Errors
+    /// [`WouldWait`](larder_ext4::Error::WouldWait).
+    pub(crate) fn lock_shared(&self) -> Result<RwLockReadGuard<'_, ()>> {
+        let rw = &self.inode.rw;
+        Ok(MemoryOnly::lock(|| rw.try_read(), || rw.read())?)
+    }
+
+    /// Locks `writeback`.
+    ///
+    /// # Errors
+    /// [`WouldWait`](larder_ext4::Error::WouldWait).
+    pub(crate) fn lock_write_back(&self) -> Result<MutexGuard<'_, ()>> {
+        let writeback = &self.inode.writeback;
+        Ok(MemoryOnly::lock(
+            || writeback.try_lock(),
+            || writeback.lock(),
+        )?)
+    }
+
+    /// Locks the mapping shared, so that it does not change.
+    ///
+    /// # Errors
+    /// [`WouldWait`](larder_ext4::Error::WouldWait).
+    pub(crate) fn lock_mapping(&self) -> Result<RwLockReadGuard<'_, ()>> {
+        let map = &self.inode.map;
+        Ok(MemoryOnly::lock(|| map.try_read(), || map.read())?)
     }
 
     /// Locks the mapping for a change. The caller must hold what the change needs besides.
     ///
     /// # Errors
-    /// [`Error::Deadline`](larder_block::Error::Deadline) if a read of the file does not end.
+    /// [`Error::Deadline`](larder_block::Error::Deadline) if a read of the file does not end, and
+    /// [`WouldWait`](larder_ext4::Error::WouldWait).
     pub(crate) fn change_mapping(&self) -> Result<RwLockWriteGuard<'_, ()>> {
         let map = &self.inode.map;
         let buffers = &self.inodes.caches.buffers;
         match buffers.timeout() {
-            None => Ok(map.write()),
-            Some(timeout) => map
+            Some(timeout) if !MemoryOnly::is_active() => map
                 .try_write_for(timeout)
                 .ok_or_else(|| buffers.timed_out().into()),
+            _ => Ok(MemoryOnly::lock(|| map.try_write(), || map.write())?),
         }
     }
 
@@ -654,13 +690,16 @@ impl Live<'_> {
 /// Locks `rw` of all `lives` exclusively, in the order of their inode numbers. Therefore no two
 /// threads can deadlock, even if the directories of a damaged image form a cycle. The same inode
 /// may occur twice. The caller must not hold `rw` of any inode.
+///
+/// # Errors
+/// [`WouldWait`](larder_ext4::Error::WouldWait).
 pub(crate) fn lock_exclusively<'l, 'r: 'l>(
     lives: impl IntoIterator<Item = &'l Live<'r>>,
-) -> Vec<RwLockWriteGuard<'l, ()>> {
+) -> Result<Vec<RwLockWriteGuard<'l, ()>>> {
     let mut lives: Vec<_> = lives.into_iter().collect();
     lives.sort_unstable_by_key(|live| live.ino());
     lives.dedup_by_key(|live| live.ino());
-    lives.into_iter().map(|live| live.rw.write()).collect()
+    lives.into_iter().map(Live::lock).collect()
 }
 
 impl Drop for Live<'_> {

@@ -42,7 +42,7 @@ use crate::inode::OrphanChanges;
 use crate::needs::Needs;
 use crate::sync::MutexGuard;
 use crate::xattr::SharingChanges;
-use crate::{Error, Filesystem, FsBlock, Ino, Result};
+use crate::{Error, Filesystem, FsBlock, Ino, MemoryOnly, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -297,6 +297,11 @@ impl<'f> Handle<'f> {
         }
         self.fs.allocator().keep(&mut self.allocation, tid);
         self.fs.sharing.keep(&mut self.sharing);
+        drop(self.attempt.take());
+        if MemoryOnly::begin_change().is_err() {
+            self.fs
+                .broken("a handle stopped in an operation that would wait");
+        }
         tid
     }
 }
@@ -307,10 +312,11 @@ impl Filesystem {
     ///
     /// The handle does not wait for the device. If `change` needs a block that is not in memory,
     /// its changes are undone and its result is dropped. Then the block is read, and `change` is
-    /// called again. Therefore `change` must not change anything that the handle does not undo.
+    /// called again. Therefore `change` must not change anything that the handle does not undo. In a
+    /// [`MemoryOnly`] part, the block is not read, and the handle fails. The part ends when the handle stops.
     ///
     /// # Errors
-    /// The error of `change`, whose changes are undone, or of [`Filesystem::start`].
+    /// The error of `change`, whose changes are undone, or of [`Filesystem::start`], or [`Error::WouldWait`].
     pub fn change<'f, R, E: From<Error>>(
         &'f self,
         credits: u32,
@@ -321,11 +327,12 @@ impl Filesystem {
             let mut handle = self.start(credits)?;
             handle.attempt = Some(needs.attempt());
             let result = change(&mut handle);
-            if !attempt::has_missed() {
+            if !attempt::has_missed() && !MemoryOnly::has_missed() {
                 return result.map(|result| (handle, result));
             }
             drop(result);
             drop(handle);
+            MemoryOnly::check_may_wait()?;
             needs.provide();
         }
     }
@@ -366,7 +373,7 @@ impl Drop for Handle<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::test_image::{assert_stopped, open};
-    use crate::{Error, FsBlock, Goal, Ino, Result};
+    use crate::{Error, FsBlock, Goal, Ino, MemoryOnly, Result};
 
     /// Blocks of the last group that are not in use, in different frames.
     const FREE: FsBlock = FsBlock(9000);
@@ -403,6 +410,38 @@ mod tests {
         assert!(fs.buffers().dirty(COLD.0).is_some());
         fs.commit(handle.stop()).unwrap();
         assert_eq!(calls, 2);
+        fs.close().unwrap();
+    }
+
+    #[test]
+    fn memory_only_part_has_no_handle_after_a_miss_and_ends_when_a_handle_stops() {
+        let fs = open();
+        let change = || {
+            fs.change(1, |handle| {
+                handle.update(COLD, Ino::ROOT, |bytes| {
+                    bytes.fill(7);
+                    Ok(())
+                })
+            })
+        };
+        let part = MemoryOnly::begin();
+        assert!(matches!(change(), Err(Error::WouldWait)));
+        assert!(MemoryOnly::has_missed());
+        assert!(matches!(fs.start(0), Err(Error::WouldWait)));
+        assert!(MemoryOnly::begin_change().is_err());
+        drop(part);
+        assert_eq!(fs.buffers().dirty(COLD.0), None);
+
+        // This undoes the change, and the block stays in memory.
+        drop(change().unwrap());
+        let part = MemoryOnly::begin();
+        let (handle, ()) = change().unwrap();
+        assert!(MemoryOnly::is_active());
+        let tid = handle.stop();
+        assert!(!MemoryOnly::is_active());
+        // The thread may wait for the device again.
+        fs.commit(tid).unwrap();
+        drop(part);
         fs.close().unwrap();
     }
 

@@ -10,7 +10,7 @@ use crate::attempt::Suspended;
 use crate::ondisk::superblock::{ErrorCode, ErrorRecord};
 use crate::ondisk::time::Timestamp;
 use crate::sync::lock_after_spinning;
-use crate::{Error, Filesystem, FsBlock, Ino, Place, Result};
+use crate::{Error, Filesystem, FsBlock, Ino, MemoryOnly, Place, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -75,9 +75,14 @@ impl Filesystem {
     ///
     /// # Errors
     /// [`Error::ReadOnly`] if the file system is not open for writing, or writing has failed;
-    /// [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks.
+    /// [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks; [`Error::WouldWait`] in a
+    /// [`MemoryOnly`] part that has missed something, or in which this function would wait for a commit or a
+    /// checkpoint.
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
         let writer = self.writer()?;
+        if MemoryOnly::has_missed() {
+            return Err(Error::WouldWait);
+        }
         loop {
             if let Some(reason) = writer.progress.failure() {
                 return Err(Error::ReadOnly(Some(Arc::clone(reason))));
@@ -95,6 +100,7 @@ impl Filesystem {
             if credits > writer.max_blocks {
                 return Err(Error::HandleTooLarge);
             }
+            MemoryOnly::check_may_wait()?;
             self.wait_for_room(writer, tid, is_full)?;
         }
     }

@@ -6,10 +6,9 @@
 //! for the next request.
 //!
 //! A request and its reply share an *entry*: memory that the server and the kernel use in turn. The queue's
-//! thread passes a request that would wait for the device to a [worker](super::workers), together with its
-//! entry. The worker writes the reply into the entry, and returns the entry to the queue's thread. Most changes
-//! are an exception. The queue's thread answers them itself, although it may have to wait: for room in the
-//! journal, for a metadata block that is not in memory, or for write-back because too much is dirty.
+//! thread passes a request that would wait to a [worker](super::workers), together with its entry: for the
+//! device, for room in the journal, for write-back because too much is dirty, or for a lock whose holder waits.
+//! The worker writes the reply into the entry, and returns the entry to the queue's thread.
 //!
 //! The kernel sends some messages (`FORGET` and `INTERRUPT`) only through /dev/fuse, so one
 //! [receiver](super::receivers) reads from it.

@@ -38,6 +38,9 @@ use std::time::Duration;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
+/// The size of the data of a write from which on it is not worth a copy, in bytes.
+const LARGE_BYTES: usize = 256 << 10;
+
 /// The size of a page in the page caches of the kernel and of Larder.
 const PAGE_BYTES: u64 = 4096;
 
@@ -59,6 +62,8 @@ pub(super) struct Requests {
     skips_opendir: bool,
     /// The flags in replies to `OPEN`.
     open_flags: u32,
+    /// Whether the data of a request is copied if it is passed to a worker.
+    copies_requests: bool,
     /// The connection on which notifications are sent.
     connection: Arc<Connection>,
 }
@@ -66,9 +71,9 @@ pub(super) struct Requests {
 /// What a request needs to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// Only memory, usually.
+    /// Only memory, or a device write that is not worth the hand-over.
     Memory,
-    /// Blocks of metadata, which may or may not be in memory. The request changes nothing.
+    /// What may or may not be in memory, and locks. The request is tried in a [`MemoryOnly`] part.
     Metadata,
     /// The device.
     Device,
@@ -126,6 +131,7 @@ impl Requests {
             } else {
                 abi::OPEN_KEEP_CACHE
             },
+            copies_requests: !agreement.io_uring,
             connection,
         }
     }
@@ -188,19 +194,15 @@ impl Requests {
                     Need::Device
                 }
             }
-            Operation::Lookup(_)
-            | Operation::GetAttr
-            | Operation::Statx
-            | Operation::ReadLink
-            | Operation::Open
-            | Operation::Statfs
-            | Operation::ReadDir(_)
-            | Operation::ReadDirPlus(_)
-            | Operation::GetXattr(..)
-            | Operation::ListXattr(_)
-            | Operation::Lseek(_) => Need::Metadata,
+            Operation::Forget(_)
+            | Operation::BatchForget(_)
+            | Operation::Release(_)
+            | Operation::OpenDir
+            | Operation::ReleaseDir
+            | Operation::Destroy
+            | Operation::Unknown => Need::Memory,
             Operation::CopyFileRange(range) if self.is_small_copy(header.node, range) => {
-                Need::Memory
+                Need::Metadata
             }
             Operation::Fsync(_) | Operation::Fallocate(_) | Operation::CopyFileRange(_) => {
                 Need::Device
@@ -223,9 +225,8 @@ impl Requests {
                 Need::Device
             }
             Operation::Ioctl(ioctl, _) => match ioctl::effect(ioctl.number) {
-                Effect::None => Need::Metadata,
                 Effect::Change if self.operations.sync => Need::Device,
-                Effect::Change => Need::Memory,
+                Effect::None | Effect::Change => Need::Metadata,
                 Effect::LongChange => Need::Device,
             },
             Operation::Write(write, data)
@@ -233,7 +234,12 @@ impl Requests {
             {
                 Need::Device
             }
-            _ => Need::Memory,
+            // The copy would take about as long as the write, and another receiver takes over if the write
+            // takes long.
+            Operation::Write(_, data) if self.copies_requests && data.len() >= LARGE_BYTES => {
+                Need::Memory
+            }
+            _ => Need::Metadata,
         }
     }
 
@@ -605,191 +611,4 @@ fn flow(is_added: bool) -> ControlFlow<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::protocol::abi::{Dirent, ReadIn, opcode};
-    use crate::protocol::handshake::{Chosen, Offer};
-    use larder::{OpenOptions, Volume};
-    use larder_testkit::e2fsprogs::make_image_of;
-    use larder_testkit::{Requirement, skip};
-    use std::collections::BTreeSet;
-    use std::path::{Path, PathBuf};
-    use zerocopy::{FromBytes, IntoBytes};
-
-    /// The number of files: enough for many directory blocks and inode blocks.
-    const FILES: usize = 2000;
-
-    fn name_of(file: usize) -> String {
-        format!("{file:0>200}")
-    }
-
-    /// Makes an image with [`FILES`] empty files in `folder`.
-    fn image_of_files(folder: &Path) -> PathBuf {
-        let (tree, image) = (folder.join("tree"), folder.join("image"));
-        std::fs::create_dir(&tree).unwrap();
-        for file in 0..FILES {
-            std::fs::write(tree.join(name_of(file)), "").unwrap();
-        }
-        make_image_of(&tree, &image, "-t ext4 -b 1024", "16M").unwrap();
-        image
-    }
-
-    /// Opens an image with [`FILES`] files in its root, and returns the handler of its requests. Only the
-    /// metadata that opening reads is in memory.
-    fn requests(image: &Path) -> (Arc<Volume>, Requests) {
-        let mut options = OpenOptions::default();
-        options.read_write = true;
-        let volume = Arc::new(Volume::open(image, &options).unwrap());
-        let options = MountOptions {
-            read_write: true,
-            ..MountOptions::default()
-        };
-        let mut init = [7_u32, 45, 0, 0].as_bytes().to_vec();
-        init.resize(64, 0);
-        let agreement = Offer::parse(&init)
-            .unwrap()
-            .unwrap()
-            .accept(&options, Chosen::default());
-        let null = std::fs::File::open("/dev/null").unwrap();
-        let connection = Arc::new(Connection::new(null.into()).unwrap());
-        let operations = Operations::new(Arc::clone(&volume), &options);
-        let requests = Requests::new(operations, connection, &agreement, &options);
-        (volume, requests)
-    }
-
-    fn request(opcode: u32, argument: &[u8]) -> Request<'_> {
-        let header = Header {
-            opcode,
-            unique: 1,
-            node: NodeId::ROOT,
-            caller: Caller {
-                uid: 0,
-                gid: 0,
-                thread: 0,
-            },
-        };
-        Request::parse(header, argument).unwrap()
-    }
-
-    /// Answers a request without waiting. If it would wait, answers it again with waiting allowed. Returns
-    /// the body, and whether the request would wait.
-    fn answer(requests: &Requests, request: &Request<'_>) -> (Vec<u8>, bool) {
-        let mut memory = vec![0; 1 << 20];
-        let mut body = Body::new(&mut memory);
-        let mut outcome =
-            requests.answer(&request.header, Ok(*request), Waiting::Refused, &mut body);
-        let would_wait = outcome == Outcome::WouldWait;
-        if would_wait {
-            assert_eq!(body.len(), 0);
-            outcome = requests.answer(&request.header, Ok(*request), Waiting::Allowed, &mut body);
-        }
-        assert_eq!(outcome, Outcome::Reply(Ok(())));
-        let len = body.len();
-        memory.truncate(len);
-        (memory, would_wait)
-    }
-
-    /// Lists the root with `opcode`. Returns the names, and the number of requests that would wait.
-    fn list(requests: &Requests, opcode: u32, size_bytes: u32) -> (BTreeSet<Vec<u8>>, usize) {
-        let (mut names, mut waits) = (BTreeSet::new(), 0);
-        let mut offset_bytes = 0;
-        loop {
-            let read = ReadIn {
-                offset_bytes,
-                size_bytes,
-                ..ReadIn::default()
-            };
-            let (body, would_wait) = answer(requests, &request(opcode, read.as_bytes()));
-            waits += usize::from(would_wait);
-            if body.is_empty() {
-                return (names, waits);
-            }
-            let mut rest = &body[..];
-            while !rest.is_empty() {
-                if opcode == opcode::READDIRPLUS {
-                    rest = &rest[size_of::<EntryOut>()..];
-                }
-                let (entry, after) = Dirent::read_from_prefix(rest).unwrap();
-                let (name, after) = after.split_at(entry.name_bytes as usize);
-                names.insert(name.to_vec());
-                offset_bytes = entry.next_cookie;
-                rest = &after[name.len().next_multiple_of(8) - name.len()..];
-            }
-        }
-    }
-
-    #[test]
-    fn write_to_an_inode_that_is_not_in_memory_would_wait() {
-        if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
-            return;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let image = image_of_files(folder.path());
-        let (volume, first) = requests(&image);
-        let last = volume.lookup(larder::Ino::ROOT, name_of(FILES - 1).as_bytes());
-        let node = NodeId::of(last.unwrap());
-        first.end();
-        drop((volume, first));
-
-        let (_volume, requests) = requests(&image);
-        let argument = WriteIn {
-            size_bytes: 3,
-            ..WriteIn::default()
-        };
-        let argument = [argument.as_bytes(), b"abc"].concat();
-        let mut write = request(opcode::WRITE, &argument);
-        write.header.node = node;
-        let mut memory = vec![0; 1 << 20];
-        let mut outcome = |waiting| {
-            let mut body = Body::new(&mut memory);
-            requests.answer(&write.header, Ok(write), waiting, &mut body)
-        };
-        assert_eq!(outcome(Waiting::Refused), Outcome::WouldWait);
-        assert_eq!(outcome(Waiting::Allowed), Outcome::Reply(Ok(())));
-        assert_eq!(outcome(Waiting::Refused), Outcome::Reply(Ok(())));
-        requests.end();
-    }
-
-    #[test]
-    fn directory_of_which_a_part_is_in_memory_is_listed_completely() {
-        if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
-            return;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let image = image_of_files(folder.path());
-        for opcode in [opcode::READDIR, opcode::READDIRPLUS] {
-            let (volume, requests) = requests(&image);
-            // The search reads the blocks of the directory up to this name.
-            let name = name_of(FILES / 4) + "\0";
-            answer(&requests, &request(opcode::LOOKUP, name.as_bytes()));
-            let (names, waits) = list(&requests, opcode, 128 << 10);
-            let files = (0..FILES).map(|file| name_of(file).into_bytes());
-            let all: BTreeSet<_> = [&b"."[..], b"..", b"lost+found"]
-                .map(<[u8]>::to_vec)
-                .into_iter()
-                .chain(files)
-                .collect();
-            let missing: Vec<_> = all
-                .difference(&names)
-                .map(|name| name.escape_ascii().to_string())
-                .collect();
-            assert!(missing.is_empty(), "{opcode}: {missing:?}");
-            assert!(waits > 0);
-            let (again, waits) = list(&requests, opcode, 4096);
-            assert_eq!((again, waits), (names, 0), "everything is in memory now");
-
-            if opcode == opcode::READDIRPLUS {
-                // Each of the two listings has counted one lookup of this file, and nothing else has.
-                let name = &*name_of(7).into_bytes();
-                let entry = requests.operations.lookup(NodeId::ROOT, name).unwrap();
-                let node = entry.unwrap().node;
-                volume.unlink(larder::Ino::ROOT, name).unwrap();
-                requests.operations.forget(node, 1);
-                assert!(requests.operations.metadata(node).is_ok(), "still in use");
-                requests.operations.forget(node, 1);
-                assert!(requests.operations.metadata(node).is_err(), "deleted");
-            }
-            requests.end();
-        }
-    }
-}
+mod tests;

@@ -2,11 +2,11 @@
 //! has a reference to it, or while it has state that must not be lost.
 
 use super::charged::ChargedCount;
-use crate::Ino;
 use crate::dirty::Dirty;
+use crate::{Ino, Result};
 use larder_cache::table::Charge;
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{Inode, Tid};
+use larder_ext4::{Inode, MemoryOnly, Tid};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -102,8 +102,12 @@ impl LiveInodes {
     }
 
     /// Locks the directory tree against renames of directories and renames between directories.
-    pub(crate) fn lock_renames(&self) -> MutexGuard<'_, ()> {
-        self.renames.lock()
+    ///
+    /// # Errors
+    /// [`WouldWait`](larder_ext4::Error::WouldWait).
+    pub(crate) fn lock_renames(&self) -> Result<MutexGuard<'_, ()>> {
+        let renames = &self.renames;
+        Ok(MemoryOnly::lock(|| renames.try_lock(), || renames.lock())?)
     }
 
     fn shard(&self, ino: Ino) -> MutexGuard<'_, Shard> {

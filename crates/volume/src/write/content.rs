@@ -85,10 +85,11 @@ impl Volume {
     pub fn truncate(&self, ino: Ino, size_bytes: u64) -> Result<()> {
         self.writer.change(|| {
             let live = self.live(ino)?;
-            let exclusive = live.rw.write();
+            let exclusive = live.lock()?;
+            let balance = self.writer.write_back.begin_balance()?;
             self.writer.truncate(&live, size_bytes)?;
             drop(exclusive);
-            self.writer.write_back.balance_dirty();
+            self.writer.write_back.balance_dirty(balance);
             Ok(())
         })
     }

@@ -121,7 +121,7 @@ impl Writer {
 
     fn try_reserve(&self, live: &Live<'_>, blocks: Range<u64>, privilege: Privilege) -> Result<()> {
         let mut not_written = NotWritten::default();
-        let _shared = live.map.read();
+        let _shared = live.lock_mapping()?;
         let (inode, covered) = {
             let mut state = live.loaded()?;
             let inode = live.present_in(&mut state)?;

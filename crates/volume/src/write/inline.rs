@@ -8,7 +8,7 @@
 use super::Writer;
 use crate::Result;
 use crate::live::Live;
-use larder_ext4::{Error, FileBlock, Privilege};
+use larder_ext4::{Error, FileBlock, MemoryOnly, Privilege};
 
 /// The credits in addition to the credits for mapping a block: for the inode, its attributes and
 /// the superblock.
@@ -65,6 +65,8 @@ impl Writer {
     /// Moves the content from the inode to a block, which is allocated with `privilege`. The caller must
     /// hold `rw` exclusively.
     pub(super) fn outgrow_inode(&self, live: &Live<'_>, privilege: Privilege) -> Result<()> {
+        // The content is written to the device.
+        MemoryOnly::check_may_wait()?;
         let clusters = u64::from(!self.fs().inline_data(&live.inode()?)?.is_empty());
         let mut reservation = self
             .write_back

@@ -50,7 +50,7 @@ impl Volume {
                 };
                 let replaced = found.filter(|old| *old != ino);
                 let replaced = replaced.map(|old| self.live(old)).transpose()?;
-                let _locked = lock_exclusively([&dir, &live].into_iter().chain(&replaced));
+                let _locked = lock_exclusively([&dir, &live].into_iter().chain(&replaced))?;
                 check_link(&dir.inode()?, name, &live.inode()?)?;
                 let present = self
                     .inodes

@@ -78,7 +78,7 @@ impl Volume {
         self.writer.change(|| {
             check_name(parent, name)?;
             let dir_live = self.live(parent)?;
-            let _names = dir_live.rw.write();
+            let _names = dir_live.lock()?;
             let dir = dir_live.inode()?;
             check_changeable(&dir, name)?;
             if self.inodes.lookup_locked(&dir, name)?.is_some() {
@@ -197,7 +197,7 @@ impl Volume {
         }
         self.writer.change(|| {
             let dir_live = self.live(parent)?;
-            let _names = dir_live.rw.read();
+            let _names = dir_live.lock_shared()?;
             let dir = dir_live.inode()?;
             check_changeable(&dir, b"")?;
             let fs = self.fs();

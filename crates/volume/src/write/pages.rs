@@ -19,7 +19,7 @@ use crate::read::check_content;
 use crate::{Ino, Result};
 use larder_cache::page::{Entry, Lock, LockedPage, NewPage, StillBusy};
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{Error, Inode, MappingKind, Privilege};
+use larder_ext4::{Error, Inode, MappingKind, MemoryOnly, Privilege};
 use std::ops::{Deref, DerefMut, Range};
 
 /// The minimum number of bytes in whole pages for which a write bypasses the page cache: about the
@@ -147,15 +147,19 @@ impl Writer {
     /// An error can occur after a part was written. `writing` records how many bytes were written.
     pub(crate) fn write(&self, ino: Ino, writing: &mut Writing<'_>) -> Result<()> {
         let live = self.inodes.live(ino)?;
-        let exclusive = live.rw.write();
-        let written = self.write_locked(&live, writing);
+        let exclusive = live.lock()?;
+        let balance = self.write_back.begin_balance()?;
         let is_replaced = live.state().is_replaced;
+        if is_replaced {
+            MemoryOnly::check_may_wait()?;
+        }
+        let written = self.write_locked(&live, writing);
         let written = match written {
             Ok(()) if is_replaced => self.write_back.write_file(&live),
             written => written,
         };
         drop(exclusive);
-        self.write_back.balance_dirty();
+        self.write_back.balance_dirty(balance);
         written
     }
 
@@ -181,6 +185,9 @@ impl Writer {
             self.zero_tail(live, inode.size_bytes())?;
         }
         let written = self.write_blocks(live, writing, end_bytes);
+        if MemoryOnly::has_missed() {
+            return written;
+        }
         live.record_write(self.clock.now());
         written
     }
@@ -207,6 +214,7 @@ impl Writer {
         let whole = writing.at().next_multiple_of(page_bytes)..end_bytes / page_bytes * page_bytes;
         let large = whole.end.saturating_sub(whole.start);
         if large >= LARGE_BYTES && !self.fs().journals_content() {
+            MemoryOnly::check_may_wait()?;
             self.write_pages(live, writing, whole.start)?;
             match self.write_past_cache(live, writing, whole.end, whole.end) {
                 // Continue below: `write_pages` writes as many of the blocks as there is space for.
@@ -265,6 +273,7 @@ impl Writer {
         let in_page = |at: u64| usize::try_from(at - start).unwrap_or(0);
         let is_whole = bytes.end - bytes.start == page_bytes;
         if let Some(mut page) = self.own_page(live, index, is_whole)? {
+            MemoryOnly::begin_change()?;
             edit(&mut page[in_page(bytes.start)..in_page(bytes.end)]);
             page.set_dirty();
             live.mark_dirty(blocks, size_bytes);
@@ -296,7 +305,7 @@ impl Writer {
         let mut rounds = 0;
         let end = self.filler.device.deadline();
         loop {
-            self.wait_written(live, index);
+            self.wait_written(live, index)?;
             match pages.lock(key, || self.is_writing(live, index)) {
                 // Write-back of the page may have begun after the call of `wait_written`, and may
                 // even have released its pin.
@@ -307,6 +316,7 @@ impl Writer {
                 Lock::Locked(page) => return Ok(Some(OwnPage::Locked(page))),
                 Lock::Pinned => continue,
                 Lock::Busy(wait) => {
+                    MemoryOnly::check_may_wait()?;
                     let waited = wait.wait(end);
                     waited.map_err(|StillBusy| self.inodes.caches.buffers.timed_out())?;
                     continue;
@@ -316,18 +326,23 @@ impl Writer {
             match pages.get_or_insert(key) {
                 Entry::Uptodate(_) => {}
                 Entry::Busy(wait) => {
+                    MemoryOnly::check_may_wait()?;
                     let waited = wait.wait(end);
                     waited.map_err(|StillBusy| self.inodes.caches.buffers.timed_out())?;
                 }
                 Entry::New(mut page) => {
                     if !is_whole {
                         let start_bytes = index * self.inodes.page_bytes();
+                        if start_bytes < live.peek()?.size_bytes() {
+                            MemoryOnly::check_may_wait()?;
+                        }
                         let single = std::slice::from_mut(&mut page);
                         live.with_mapping(|inode| self.filler.fill(inode, start_bytes, single))?;
                     }
                     return Ok(Some(OwnPage::New(page)));
                 }
                 Entry::Full if rounds < ROUNDS => {
+                    MemoryOnly::check_may_wait()?;
                     rounds += 1;
                     self.write_back.write_for_room();
                 }
@@ -337,10 +352,11 @@ impl Writer {
     }
 
     /// Waits until write-back of page `index`, if it is active, has ended.
-    fn wait_written(&self, live: &Live<'_>, index: u64) {
+    fn wait_written(&self, live: &Live<'_>, index: u64) -> Result<()> {
         if self.is_writing(live, index) {
-            drop(live.writeback.lock());
+            drop(live.lock_write_back()?);
         }
+        Ok(())
     }
 
     fn is_writing(&self, live: &Live<'_>, index: u64) -> bool {
@@ -359,7 +375,7 @@ impl Writer {
         }
         let block = bytes.start / self.inodes.block_bytes();
         let is_content = {
-            let _shared = live.map.read();
+            let _shared = live.lock_mapping()?;
             let mapping = self.inodes.mapping(&live.inode()?, block..block + 1)?;
             matches!(mapping.kind, MappingKind::Written(_))
         };

@@ -86,7 +86,9 @@ impl Volume {
         self.writer.change(|| {
             let mut may_move_directories = parent != new_parent;
             loop {
-                let tree = may_move_directories.then(|| live.lock_renames());
+                let tree = may_move_directories
+                    .then(|| live.lock_renames())
+                    .transpose()?;
                 let ancestors = if may_move_directories {
                     [self.ancestors(parent)?, self.ancestors(new_parent)?]
                 } else {
@@ -141,7 +143,7 @@ impl Rename<'_, '_> {
         let moved = volume.live(volume.lookup(self.from.dir, self.from.name)?)?;
         let other = volume.inodes.lookup(self.to.dir, self.to.name)?;
         let other = other.map(|(ino, _)| volume.live(ino)).transpose()?;
-        let _locked = lock_exclusively(self.dirs.iter().chain([&moved]).chain(&other));
+        let _locked = lock_exclusively(self.dirs.iter().chain([&moved]).chain(&other))?;
         let [from_dir, to_dir] = [&self.dirs[0], &self.dirs[self.to_index()]];
         let (from_dir, to_dir) = (from_dir.inode()?, to_dir.inode()?);
         let (moved_ino, _) = volume.inodes.existing_entry(&from_dir, self.from.name)?;

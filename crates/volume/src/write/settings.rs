@@ -161,7 +161,7 @@ impl Volume {
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.writer.change(|| {
             let live = self.live(ino)?;
-            let _exclusive = live.rw.write();
+            let _exclusive = live.lock()?;
             let inode = live.inode()?;
             check_xattr(&inode, name)?;
             if name == ACCESS_LIST || name == DEFAULT_LIST {
@@ -290,7 +290,7 @@ impl Volume {
         change: impl FnMut(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
         let live = self.live(ino)?;
-        let _exclusive = live.rw.write();
+        let _exclusive = live.lock()?;
         self.change_and_write(&live, change)
     }
 

@@ -9,7 +9,7 @@ use super::names::FIXED;
 use crate::Result;
 use crate::live::{Live, key};
 use larder_cache::page::Lock;
-use larder_ext4::{Error, FileBlocks, Handle, Inode, MappingKind};
+use larder_ext4::{Error, FileBlocks, Handle, Inode, MappingKind, MemoryOnly};
 
 /// The maximum number of blocks in a file.
 pub(super) const FILE_BLOCKS: u64 = 1 << 32;
@@ -31,6 +31,11 @@ impl Writer {
         }
         if inode.has_inline_data() && self.resize_inline(live, size_bytes)? {
             return Ok(());
+        }
+        let kept_bytes = size_bytes.min(inode.size_bytes());
+        if !kept_bytes.is_multiple_of(self.inodes.block_bytes()) {
+            // The rest of a block is set to zero. This may take a device write after the change.
+            MemoryOnly::check_may_wait()?;
         }
         if size_bytes >= inode.size_bytes() {
             return self.grow(live, size_bytes);
@@ -63,7 +68,7 @@ impl Writer {
     /// Truncates the file to `size_bytes`, which must be less than the present size. The bytes
     /// after `size_bytes` in the new last block must be zero.
     fn shrink(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
-        let _exclusive = live.writeback.lock();
+        let _exclusive = live.lock_write_back()?;
         let _map = live.change_mapping()?;
         let blocks = size_bytes.div_ceil(self.inodes.block_bytes())..FILE_BLOCKS;
         let before = live.peek()?.size_bytes();

@@ -39,7 +39,7 @@ impl Volume {
             loop {
                 // The name is looked up here without locks, and again below with the locks held.
                 let live = self.live(self.lookup(parent, name)?)?;
-                let _locked = lock_exclusively([&dir_live, &live]);
+                let _locked = lock_exclusively([&dir_live, &live])?;
                 let (ino, _) = self.inodes.existing_entry(&dir_live.inode()?, name)?;
                 if ino == live.ino() {
                     self.remove_locked(&dir_live, name, &live, directory)?;

@@ -33,7 +33,7 @@ use crate::live::{Inodes, Live, key};
 use crate::{Error, Result};
 use larder_block::BlockDevice;
 use larder_cache::page::{Entry, OwnedPage, Page, PageParts};
-use larder_ext4::{Ino, Reservation};
+use larder_ext4::{Ino, MemoryOnly, Reservation};
 use place::{Piece, Written, map_written, place};
 use retry::retry_after_commit;
 use std::collections::{BTreeMap, VecDeque, btree_map};
@@ -68,6 +68,15 @@ pub(crate) enum Times {
     Written,
     /// The times may be written later, as for fdatasync.
     Deferred,
+}
+
+/// How a writer limits the number of dirty blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Balance {
+    /// The writer writes back itself.
+    Write,
+    /// The writer must not wait. It wakes the flusher, and the next writer waits.
+    Wake,
 }
 
 /// A file, and the range of its blocks to write back. Only dirty blocks in the range are written.
@@ -119,11 +128,25 @@ impl WriteBack {
         }
     }
 
+    /// Must be called before a write. Returns what [`WriteBack::balance_dirty`] needs.
+    ///
+    /// # Errors
+    /// [`WouldWait`](larder_ext4::Error::WouldWait) if too many blocks are dirty.
+    pub(crate) fn begin_balance(&self) -> Result<Balance> {
+        if !MemoryOnly::is_active() {
+            return Ok(Balance::Write);
+        }
+        if self.inodes.dirty_files.blocks() > self.limits.writer_blocks {
+            MemoryOnly::check_may_wait()?;
+        }
+        Ok(Balance::Wake)
+    }
+
     /// Writes back, or wakes the flusher, if too many blocks are dirty. Writers call this after a
     /// write, when they hold no locks.
-    pub(crate) fn balance_dirty(&self) {
+    pub(crate) fn balance_dirty(&self, balance: Balance) {
         let dirty = self.inodes.dirty_files.blocks();
-        if dirty > self.limits.writer_blocks {
+        if dirty > self.limits.writer_blocks && balance == Balance::Write {
             self.write_for_room();
         } else if dirty > self.limits.background_blocks {
             self.wakeup.send(FlusherSignal::WriteBack);
@@ -148,6 +171,7 @@ impl WriteBack {
     ) -> Result<R> {
         match run() {
             Err(error) if error.is_no_space() => {
+                MemoryOnly::check_may_wait()?;
                 self.write_for_room();
                 retry_after_commit(&self.inodes.fs, run)
             }
@@ -218,6 +242,10 @@ impl WriteBack {
     /// Returns the first error. The other files are still written. Content that could not be
     /// written stays dirty.
     pub(crate) fn write_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
+        if lives.iter().all(|live| !live.is_dirty()) && MemoryOnly::is_active() {
+            return Ok(());
+        }
+        MemoryOnly::check_may_wait()?;
         let _exclusive: Vec<_> = lives.iter().map(|live| live.writeback.lock()).collect();
         let mut result = Ok(());
         // Skip clean inodes: they need no write-back, and may have been deleted before `writeback`

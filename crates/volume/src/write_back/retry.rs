@@ -6,7 +6,7 @@
 //! there are freed blocks to commit.
 
 use crate::{Error, Result};
-use larder_ext4::{Error as Ext4, Filesystem};
+use larder_ext4::{Error as Ext4, Filesystem, MemoryOnly};
 
 /// The maximum number of tries. Each new try follows a commit that released blocks. A try fails
 /// again if other threads allocated these blocks, or if the operation needs more space than is
@@ -22,9 +22,13 @@ pub(crate) fn retry_after_commit<R>(
 ) -> Result<R> {
     for _ in 1..MAX_TRIES {
         let since = fs.releases();
-        match run() {
-            Err(Error::Ext4(Ext4::NoSpace | Ext4::NoInodes)) if fs.commit_freed(since)? => {}
-            done => return done,
+        let done = run();
+        if !matches!(done, Err(Error::Ext4(Ext4::NoSpace | Ext4::NoInodes))) {
+            return done;
+        }
+        MemoryOnly::check_may_wait()?;
+        if !fs.commit_freed(since)? {
+            return done;
         }
     }
     run()
