@@ -120,6 +120,14 @@ impl Operations {
         made.map(entry_of)
     }
 
+    /// Creates a regular file without a name, in the file system of the directory `parent`.
+    pub(crate) fn make_unnamed(&self, parent: NodeId, new: &NewFile) -> Answer<Entry> {
+        let made = self.change("tmpfile", parent, |volume, parent| {
+            volume.make_unnamed(parent, Make::FILE, new)
+        });
+        made.map(entry_of)
+    }
+
     /// Creates a hard link to a file.
     pub(crate) fn link(&self, node: NodeId, entry_name: Name<'_>) -> Answer<Entry> {
         self.check_writable()?;

@@ -65,6 +65,8 @@ pub(crate) enum Operation<'a> {
     Link(LinkIn, &'a [u8]),
     Open,
     Create(CreateIn, &'a [u8]),
+    /// Creates and opens a file without a name.
+    Tmpfile(CreateIn),
     Release(ReleaseIn),
     Read(ReadIn),
     Write(WriteIn, &'a [u8]),
@@ -217,6 +219,7 @@ impl<'a> Request<'a> {
             opcode::LINK => Operation::Link(rest.structure()?, rest.name()?),
             opcode::OPEN => Operation::Open,
             opcode::CREATE => Operation::Create(rest.structure()?, rest.name()?),
+            opcode::TMPFILE => Operation::Tmpfile(rest.structure()?),
             opcode::RELEASE => Operation::Release(rest.structure()?),
             opcode::READ => Operation::Read(rest.structure()?),
             opcode::WRITE => {

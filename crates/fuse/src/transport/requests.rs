@@ -218,6 +218,7 @@ impl Requests {
             | Operation::Rename { .. }
             | Operation::Link(..)
             | Operation::Create(..)
+            | Operation::Tmpfile(_)
             | Operation::SetXattr { .. }
             | Operation::RemoveXattr(_)
                 if self.operations.sync =>
@@ -324,6 +325,11 @@ impl Requests {
                 add_open(body, handle, self.open_flags)
             }
             Operation::Create(create, name) => self.create(body, caller, in_node(name), create),
+            Operation::Tmpfile(create) => {
+                let new = new_file(caller, create.mode, create.umask);
+                self.add_entry(body, &operations.make_unnamed(node, &new)?)?;
+                add_open(body, Handle::NONE.0, self.open_flags)
+            }
             Operation::Release(release) => {
                 operations.release(Handle(release.handle));
                 Ok(())
