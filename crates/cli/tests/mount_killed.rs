@@ -170,12 +170,14 @@ fn append_records(directory: &Path, writer: usize, synced: &AtomicUsize) -> usiz
     unreachable!("the server is killed");
 }
 
+/// The number of programs that write at once.
+const WRITERS: usize = 8;
+
 #[test]
 fn records_that_many_writers_synced_survive_a_killed_server() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
-    const WRITERS: usize = 8;
     for round in 0..3 {
         let mut server = serve(&fixture, &mountpoint.0, "rw");
         let directory = mountpoint.0.join(format!("round-{round}"));

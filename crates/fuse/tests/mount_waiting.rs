@@ -194,7 +194,9 @@ fn nodes_of_removed_files_are_forgotten() {
         let entries = fs::read_dir(&directory).unwrap();
         assert_eq!(
             entries
-                .map(|entry| entry.unwrap().metadata().unwrap())
+                .inspect(|entry| {
+                    entry.as_ref().unwrap().metadata().unwrap();
+                })
                 .count(),
             800
         );

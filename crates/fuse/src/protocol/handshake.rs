@@ -89,8 +89,6 @@ pub(crate) struct Agreement {
     pub skips_opendir: bool,
     /// Whether the kernel collects written data.
     pub write_back: bool,
-    /// Whether requests are passed through `io_uring`.
-    pub io_uring: bool,
 }
 
 impl Offer {
@@ -173,7 +171,6 @@ impl Offer {
             skips_open: accepted & capability::NO_OPEN_SUPPORT != 0,
             skips_opendir: accepted & capability::NO_OPENDIR_SUPPORT != 0,
             write_back: accepted & capability::WRITEBACK_CACHE != 0,
-            io_uring: accepted & capability::OVER_IO_URING != 0,
         }
     }
 }

@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// The memory for the headers of a request, in bytes.
 const HEADER_BYTES: usize = 4096;
+/// The length from which on a request is not passed to a worker, in bytes.
+const LARGE_BYTES: usize = 256 << 10;
 /// The alignment of the memory for replies, which direct I/O requires.
 const ALIGN_BYTES: usize = 4096;
 
@@ -66,7 +68,9 @@ impl Receivers {
     }
 
     fn answer(&self, connection: &Arc<Connection>, header: Header, argument: &[u8]) {
-        let waiting = if self.workers.is_some() {
+        // To pass on a large write would take about as long as the write, because its data would be copied. If the
+        // write takes long, another receiver receives the next requests.
+        let waiting = if self.workers.is_some() && argument.len() < LARGE_BYTES {
             Waiting::Refused
         } else {
             Waiting::Allowed

@@ -38,9 +38,6 @@ use std::time::Duration;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
-/// The size of the data of a write from which on it is not worth a copy, in bytes.
-const LARGE_BYTES: usize = 256 << 10;
-
 /// The size of a page in the page caches of the kernel and of Larder.
 const PAGE_BYTES: u64 = 4096;
 
@@ -62,8 +59,6 @@ pub(super) struct Requests {
     skips_opendir: bool,
     /// The flags in replies to `OPEN`.
     open_flags: u32,
-    /// Whether the data of a request is copied if it is passed to a worker.
-    copies_requests: bool,
     /// The connection on which notifications are sent.
     connection: Arc<Connection>,
 }
@@ -131,7 +126,6 @@ impl Requests {
             } else {
                 abi::OPEN_KEEP_CACHE
             },
-            copies_requests: !agreement.io_uring,
             connection,
         }
     }
@@ -234,11 +228,6 @@ impl Requests {
                 if self.reads_for_write(header.node, write.offset_bytes, data.len()) =>
             {
                 Need::Device
-            }
-            // The copy would take about as long as the write, and another receiver takes over if the write
-            // takes long.
-            Operation::Write(_, data) if self.copies_requests && data.len() >= LARGE_BYTES => {
-                Need::Memory
             }
             _ => Need::Metadata,
         }
