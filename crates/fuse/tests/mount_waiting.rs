@@ -1,4 +1,4 @@
-//! Requests that wait for a device which does not answer: what ends them, and what goes on meanwhile.
+//! Requests that wait for a device that does not answer: what ends them, and which requests are answered meanwhile.
 
 mod mounted;
 

@@ -25,7 +25,9 @@ use crate::protocol::handshake::{Agreement, Chosen, DATA_BYTES, Offer, version_o
 use crate::protocol::{Header, abi};
 use crate::{Error, MountEntry, MountOptions, Result, write_back};
 use device::{Connection, Received};
-pub(crate) use handler::{Handler, Outcome, Waiting};
+pub(crate) use handler::Handler;
+#[cfg(feature = "floor")]
+pub(crate) use handler::{Outcome, Waiting};
 use larder::Volume;
 use parking::Parking;
 use queues::Queues;
