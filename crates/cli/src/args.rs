@@ -269,8 +269,9 @@ pub(crate) struct MountArgs {
 How the kernel passes requests to larder [default: auto]
 
 uring: through io_uring, which is faster. It needs Linux 6.14 or later, and root must enable it:
-echo Y > /sys/module/fuse/parameters/enable_uring. dev: through /dev/fuse. auto: through io_uring
-if it is available and --threads is not 1, otherwise through /dev/fuse."
+  echo Y > /sys/module/fuse/parameters/enable_uring
+dev: through /dev/fuse.
+auto: through io_uring if it is available and --threads is not 1, otherwise through /dev/fuse."
     )]
     pub transport: Option<Transport>,
     /// Give all users access to the mount
@@ -329,8 +330,9 @@ fn transports() -> impl TypedValueParser<Value = Transport> {
 
 /// Unmount an image, and wait until all changes are written
 ///
-/// The command returns when all changes are on the image and the image is no longer in use. If
-/// the server of the mount was killed, the command removes the mount.
+/// The command returns when all changes are on the image and the image is no longer in use. There
+/// are two exceptions. If the server of the mount was killed, the command only removes the mount.
+/// With --lazy, it does not wait for a mount that is in use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -341,7 +343,8 @@ pub(crate) struct UmountArgs {
     pub mountpoint: PathBuf,
     /// Detach a mount that is in use
     ///
-    /// The mount point is free at once. The server exits when the last open file is closed.
+    /// The command returns at once, and the mount point is free. When the last open file is closed,
+    /// the server writes all changes to the image and exits.
     #[arg(short, long)]
     pub lazy: bool,
 }

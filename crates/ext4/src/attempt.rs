@@ -1,5 +1,7 @@
-//! The state of attempts, which run an operation without waiting for the device. [`crate::needs`] explains
-//! how attempts are used. [`MemoryOnly`] is a similar state for whole operations.
+//! The state of attempts, which run an operation without waiting for the device. An attempt that misses
+//! something *gives way*: its changes are undone, its result is discarded, and the operation is attempted again
+//! after the missing blocks are read. [`crate::needs`] explains how attempts are used. [`MemoryOnly`] is a
+//! similar state for whole operations.
 
 use crate::error::Place;
 use crate::{Error, FsBlock};
@@ -78,7 +80,7 @@ pub(crate) fn expect(block: FsBlock, count: u32) {
 }
 
 /// Returns whether an attempt of this thread is active and has missed something. Such an attempt gives way,
-/// regardless of its result.
+/// even if it succeeded.
 pub(crate) fn gives_way() -> bool {
     is_attempt() && has_missed()
 }
@@ -171,8 +173,9 @@ impl Drop for Suspended {
 /// discard the result, and repeat the operation where it may wait.
 ///
 /// The part ends when this guard is dropped, or with the first change that cannot be undone
-/// ([`MemoryOnly::begin_change`]): when a handle stops, or before content changes. An operation that has missed
-/// something cannot open a handle or change content. After the first change, the operation may wait.
+/// ([`MemoryOnly::begin_change`]). Such a change is the stop of a handle, which keeps the handle's changes, or a
+/// change of cached content. An operation that has missed something can no longer open a handle or change content.
+/// After the first change, the operation may wait.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {
@@ -246,7 +249,7 @@ impl MemoryOnly {
         Ok(())
     }
 
-    /// Takes a lock whose holder may wait for a device, with `lock`, or with `try_lock` if nothing holds it.
+    /// Takes a lock whose holder may wait for a device. Calls `lock` or, in a memory-only part, `try_lock`.
     ///
     /// # Errors
     /// [`Error::WouldWait`] in a memory-only part, if the lock is held.

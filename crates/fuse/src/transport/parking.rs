@@ -17,8 +17,8 @@
 //! If the volume is unmounted, a parked receiver notices this itself, within [`UNMOUNT_CHECK_INTERVAL`].
 //!
 //! # Invariants
-//! 1. While sharing is off, at least one receiver other than the follower either waits, or answers a request while
-//!    the watcher is awake.
+//! 1. While sharing is off, a receiver other than the follower waits. If none waits, at least one of them answers a
+//!    request, and the watcher is awake, so that it can wake another.
 //! 2. While sharing is on, the watcher does not sleep.
 //!
 //! # Cost
@@ -37,8 +37,8 @@ use std::time::Duration;
 /// longer than this for a request before it checks whether sharing is still on.
 const UNMOUNT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The follower moves to the processor of a program after this number of further requests of the program, if
-/// no other program sends one.
+/// The follower moves to the processor of a thread that has sent this number of requests after its first one,
+/// without a request of another thread in between.
 const MIN_CALLER_REQUESTS: u32 = 4;
 
 /// Decides which receivers of a session wait for requests, and parks the others.

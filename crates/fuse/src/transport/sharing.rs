@@ -13,8 +13,9 @@
 //!
 //! If another program computes on the same processor, a thread with this policy is delayed considerably.
 //! Therefore a watcher, a separate thread, checks it once per [`TICK`]. If it has answered nothing since the
-//! last check, normal threads take over. If it was ready to run, the other program has delayed it. The normal
-//! threads then answer the requests for some ticks. This number doubles with each delay.
+//! last check, normal threads take over. If it was also ready to run, the other program has delayed it. In that
+//! case, sharing stays off for a number of ticks, the penalty, which doubles with each delay. Otherwise sharing
+//! can be on again after the next tick.
 
 use rustix::thread::Pid;
 use std::fs;
