@@ -1,7 +1,6 @@
 //! The processes of larder that lock an image.
 
 use larder_block::LockHolder;
-use std::fs;
 use std::path::Path;
 
 /// The program name of the commands of larder.
@@ -15,7 +14,6 @@ pub(crate) const FUSE2FS: &str = "fuse2fs";
 /// that was unmounted and still writes or waits for open files, or it is a command that does not mount.
 pub(crate) fn is_ending(image: &Path, holder: &LockHolder) -> bool {
     let names = [LARDER, MOUNT_HELPER, FUSE2FS];
-    let source = fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
     names.contains(&holder.name.as_str())
-        && larder_fuse::is_mounted(source.as_os_str()).is_ok_and(|is_mounted| !is_mounted)
+        && larder_fuse::mounts_of(image).is_ok_and(|mounts| mounts.is_empty())
 }

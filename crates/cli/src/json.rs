@@ -32,6 +32,25 @@ impl Name {
     }
 }
 
+/// What `larder info` shows of an image.
+#[derive(Debug, Serialize)]
+pub(crate) struct Image {
+    #[serde(flatten)]
+    pub(crate) info: larder::Info,
+    /// The mounts of the image in this mount namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) mounts: Vec<Mounted>,
+}
+
+/// A mount of an image.
+#[derive(Debug, Serialize)]
+pub(crate) struct Mounted {
+    pub(crate) mountpoint: String,
+    /// How the kernel passes requests: `io_uring` or `/dev/fuse`. `None` if the server cannot be queried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) transport: Option<String>,
+}
+
 /// A point in time.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Time {

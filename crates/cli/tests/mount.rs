@@ -198,6 +198,24 @@ fn stats_are_restricted_to_owner_and_root() {
         .is_ok_and(|value| value.starts_with(b"Y"));
     let transport = if is_enabled { "io_uring" } else { "/dev/fuse" };
     assert_eq!(json["transport"], transport, "{json}");
+    let info = |arguments: &[&str]| {
+        let image = fixture.image();
+        let mut command = command("larder", User::Same);
+        text(
+            &command
+                .arg("info")
+                .args(arguments)
+                .arg(image)
+                .output()
+                .unwrap()
+                .stdout,
+        )
+    };
+    let at = mountpoint.0.display();
+    assert!(info(&[]).contains(&format!("{at} (transport: {transport})")));
+    let json: serde_json::Value = serde_json::from_str(&info(&["--json"])).unwrap();
+    let mounted = serde_json::json!({ "mountpoint": at.to_string(), "transport": transport });
+    assert_eq!(json["mounts"], serde_json::json!([mounted]));
     let output = run(User::Same, &["stats".as_ref(), mountpoint.0.as_ref()]);
     let advises = text(&output.stderr).contains("io_uring: as root, echo Y > /sys/module/fuse");
     let can_enable = std::path::Path::new("/sys/module/fuse/parameters/enable_uring").exists();

@@ -31,7 +31,7 @@ mod write_back;
 pub use error::{Error, Result};
 pub use larder_block::mounts::MountEntry;
 pub use mount::attach::check_mount;
-pub use mount::info::{find_mount, is_mounted, mount_of, server_of};
+pub use mount::info::{find_mount, mount_of, mounts_of, server_of};
 pub use mount::unmount::{Unmounted, unmount};
 pub use options::{MountOptions, Transport, WriteBack};
 pub use server::{Server, Unmounter};

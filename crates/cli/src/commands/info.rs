@@ -1,23 +1,42 @@
 //! The command `larder info`: shows the label, features, sizes and journal state of an image.
 
 use crate::args::InfoArgs;
+use crate::json;
 use crate::opening::open_image;
 use larder::{Info, JournalState};
 use larder_console::{Result, name, size, write_json};
+use larder_fuse::server_of;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
     let info = open_image(&args.source)?.info();
+    let mounts = mounts_of(&args.source.image);
     if args.json {
-        write_json(&info)?;
+        write_json(&json::Image { info, mounts })?;
     } else {
-        print_text(&info)?;
+        print_text(&info, &mounts)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_text(info: &Info) -> Result<()> {
+/// Returns the mounts of `image`, or an empty list if they are unknown.
+fn mounts_of(image: &Path) -> Vec<json::Mounted> {
+    let mounts = larder_fuse::mounts_of(image).unwrap_or_default();
+    let mounted = mounts.into_iter().map(|entry| {
+        let stats = server_of(&entry)
+            .ok()
+            .and_then(|server| server.stats().ok());
+        json::Mounted {
+            mountpoint: entry.mountpoint.to_string_lossy().into_owned(),
+            transport: stats.and_then(|stats| stats.transport),
+        }
+    });
+    mounted.collect()
+}
+
+fn print_text(info: &Info, mounts: &[json::Mounted]) -> Result<()> {
     let mut out = io::stdout().lock();
     let human = |blocks: u64| size::human(blocks.saturating_mul(info.block_size_bytes.into()));
     let mut row = |key: &str, value: &str| writeln!(out, "{key:<14} {value}");
@@ -26,6 +45,14 @@ fn print_text(info: &Info) -> Result<()> {
     row("UUID", &info.uuid)?;
     row("Last mounted", or_none(&info.last_mounted).as_str())?;
     row("State", if info.clean { "clean" } else { "not clean" })?;
+    for mounted in mounts {
+        let mountpoint = name::escaped(mounted.mountpoint.as_bytes());
+        let transport = mounted.transport.as_deref().unwrap_or("unknown");
+        row(
+            "Mounted at",
+            &format!("{mountpoint} (transport: {transport})"),
+        )?;
+    }
     if let Some(repair) = &info.superblock_repair {
         row("Superblock", repair)?;
     }

@@ -6,7 +6,6 @@
 use crate::{Error, Result};
 use larder_block::mounts::{self, MountEntry};
 use larder_observe::Mount;
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,13 +42,15 @@ pub fn find_mount(mountpoint: &Path) -> Result<MountEntry> {
     mounted_at(&path)?.ok_or(Error::NotMounted(path))
 }
 
-/// Returns whether a FUSE mount of `source` exists in this mount namespace.
+/// Returns the FUSE mounts of the image `image` in this mount namespace.
 ///
 /// # Errors
 /// Returns [`Error::MountInfo`] if the list of mounts cannot be read.
-pub fn is_mounted(source: &OsStr) -> Result<bool> {
-    let is_it = |entry: &MountEntry| entry.is_fuse() && entry.source == source;
-    Ok(entries()?.iter().any(is_it))
+pub fn mounts_of(image: &Path) -> Result<Vec<MountEntry>> {
+    let source = fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
+    let mut entries = entries()?;
+    entries.retain(|entry| entry.is_fuse() && entry.source == source.as_os_str());
+    Ok(entries)
 }
 
 /// Returns the topmost mount at `path`, which must be canonical.
