@@ -243,6 +243,8 @@ impl Inodes {
             return;
         }
         tracing::error!(%error, "detected corruption of the image");
+        // The corruption is recorded on the device, and only once.
+        let _may_wait = MemoryOnly::suspend();
         match self.errors {
             ErrorsMode::Continue => {
                 if let Err(error) = self.fs.record_damage(error) {

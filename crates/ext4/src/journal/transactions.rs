@@ -242,6 +242,7 @@ impl Filesystem {
         // A thread with an open handle normally must not wait for the device, because other threads
         // may wait for the handle. Now it may: writing has stopped.
         let _may_wait = Suspended::new();
+        let _part = MemoryOnly::suspend();
         if matches!(error, Error::InUse(_)) {
             // Another host may have mounted the image, so not even the error may be written to the
             // image.

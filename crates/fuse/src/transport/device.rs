@@ -13,31 +13,30 @@ use zerocopy::IntoBytes;
 
 /// An open /dev/fuse, from which requests are read and to which replies are written.
 #[derive(Debug)]
-pub(super) struct Connection(OwnedFd);
+pub(super) struct Connection(pub(super) OwnedFd);
 
 /// The result of an attempt to receive a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
     /// A request of this length, in bytes.
     Request(usize),
-    /// No request was waiting. It may have been interrupted, or received by another thread.
+    /// No request. It may have been interrupted, or received by another thread.
     Nothing,
     /// The volume is unmounted.
     Unmounted,
 }
 
 impl Connection {
-    /// Takes the open /dev/fuse, whose reads will no longer wait for a request.
-    pub(super) fn new(device: OwnedFd) -> io::Result<Self> {
-        let flags = fcntl_getfl(&device)?;
-        fcntl_setfl(&device, flags | OFlags::NONBLOCK)?;
-        Ok(Self(device))
+    /// Makes [`Connection::receive`] return at once if no request is waiting.
+    pub(super) fn set_nonblocking(&self) -> io::Result<()> {
+        let flags = fcntl_getfl(&self.0)?;
+        Ok(fcntl_setfl(&self.0, flags | OFlags::NONBLOCK)?)
     }
 
     /// Waits until a request can be received, the volume is unmounted, `timeout` has passed, or a signal arrives.
     pub(super) fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        // If this fails, the attempt to receive a request fails too, and reports the error.
+        // An error has the same effect as a signal.
         let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], timeout.as_ref());
     }
 
@@ -47,7 +46,7 @@ impl Connection {
         !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
     }
 
-    /// Reads a request into `memory`, if one is waiting.
+    /// Reads a request into `memory`. Waits for one, unless the connection is non-blocking.
     pub(super) fn receive(&self, memory: &mut [u8]) -> io::Result<Received> {
         match read(&self.0, memory) {
             Ok(len) => Ok(Received::Request(len)),

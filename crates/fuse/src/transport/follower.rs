@@ -2,6 +2,9 @@
 //!
 //! It has the scheduling policy `SCHED_IDLE` as long as it exists, because returning to the normal policy requires
 //! a privilege. [`Parking`](super::parking) decides when it receives requests.
+//!
+//! If another program computes on the same processor, the request that the follower answers at this moment is
+//! delayed by some milliseconds, and with it the threads that need a lock which the follower holds.
 
 use super::ring::set_idle_policy;
 use super::sharing::is_ready;
@@ -9,7 +12,7 @@ use rustix::io::Errno;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 
 /// The thread of the follower, and the processors on which it runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Follower {
     thread: Pid,
     /// The processors on which the thread may run.

@@ -71,7 +71,7 @@ pub(crate) fn start(
         &handshake.agreement,
         options,
     );
-    Ok(handshake.session(Arc::new(requests), options))
+    handshake.session(Arc::new(requests), options)
 }
 
 /// Performs the handshake with the kernel over `device`, for a read-only mount whose requests `handler`
@@ -83,7 +83,7 @@ pub(crate) fn start_with(
     options: &MountOptions,
 ) -> Result<Session> {
     let handshake = Handshake::perform(device, options, || false)?;
-    Ok(handshake.session(handler, options))
+    handshake.session(handler, options)
 }
 
 /// A connection on which the kernel and the server have agreed on capabilities and on the transport.
@@ -100,7 +100,7 @@ impl Handshake {
         options: &MountOptions,
         collects_writes: impl FnOnce() -> bool,
     ) -> Result<Self> {
-        let connection = Arc::new(Connection::new(device).map_err(Error::Session)?);
+        let connection = Arc::new(Connection(device));
         let (unique, offer) = receive_offer(&connection).map_err(Error::Session)?;
         let queues = choose(&connection, &offer, options)?;
         let chosen = Chosen {
@@ -117,7 +117,7 @@ impl Handshake {
     }
 
     /// Returns the session, whose requests `handler` answers.
-    fn session(self, handler: Arc<dyn Handler>, options: &MountOptions) -> Session {
+    fn session(self, handler: Arc<dyn Handler>, options: &MountOptions) -> Result<Session> {
         let Self {
             connection,
             agreement,
@@ -129,22 +129,27 @@ impl Handshake {
             None => threads.min(RECEIVERS),
         };
         let has_workers = threads > 1 || queues.is_some();
+        // On a read-only mount, several receivers wait in the kernel, which wakes one for each request.
+        let parks = options.read_write && receiver_count > 1;
+        if parks {
+            connection.set_nonblocking().map_err(Error::Session)?;
+        }
         tracing::debug!(
             receiver_count,
             io_uring = queues.is_some(),
             "starting the FUSE session"
         );
-        Session {
+        Ok(Session {
             connection,
             receivers: Receivers {
                 handler,
                 workers: has_workers.then(|| Arc::new(Workers::new(threads))),
-                parking: (receiver_count > 1).then(Parking::start),
+                parking: parks.then(Parking::start),
             },
             receiver_count,
             queues,
             collects_writes: agreement.write_back,
-        }
+        })
     }
 }
 
@@ -153,7 +158,6 @@ fn receive_offer(connection: &Connection) -> io::Result<(u64, Offer)> {
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut memory = vec![0; DATA_BYTES as usize];
     loop {
-        connection.wait(None);
         let len = match connection.receive(&mut memory)? {
             Received::Request(len) => len,
             Received::Nothing => continue,

@@ -12,7 +12,8 @@
 //!
 //! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. If no receiver waits and no
 //! request has started since its last check, the request in progress probably waits for a device or a lock. The
-//! watcher then wakes a parked receiver.
+//! watcher then wakes a parked receiver. If all others are busy, the follower stands in for them, even though sharing
+//! is off.
 //!
 //! If the volume is unmounted, a parked receiver notices this itself, within [`UNMOUNT_CHECK_INTERVAL`].
 //!
@@ -62,8 +63,8 @@ struct Shared {
     linger: Linger,
     /// Signals to a parked receiver that it must wait for requests. Parked receivers sleep on it.
     wakeup: Condvar,
-    /// Signals to the follower that sharing is on. The follower sleeps on it while sharing is off.
-    sharing_started: Condvar,
+    /// Signals to the follower that its turn has started. The follower sleeps on it.
+    turn_of_follower_started: Condvar,
     /// Signals to the watcher that a request has started. The watcher sleeps on it while the mount is idle.
     request_started: Condvar,
 }
@@ -75,6 +76,8 @@ struct State {
     follower: Option<Follower>,
     /// Whether the follower answers a request.
     follower_is_busy: bool,
+    /// Whether the follower receives requests although sharing is off, because all other receivers are busy.
+    follower_stands_in: bool,
     /// The number of receivers that wait for a request, without the follower.
     waiting: usize,
     /// The number of parked receivers, without the follower, including those in `woken`.
@@ -98,6 +101,7 @@ impl Default for State {
             sharing: Sharing::OFF,
             follower: None,
             follower_is_busy: false,
+            follower_stands_in: false,
             waiting: 0,
             parked: 0,
             woken: 0,
@@ -111,12 +115,9 @@ impl Default for State {
 }
 
 impl State {
-    /// Wakes a parked receiver, if one exists, so that it waits for requests.
-    fn wake_one(&mut self, wakeup: &Condvar) {
-        if self.parked > self.woken {
-            self.woken += 1;
-            wakeup.notify_one();
-        }
+    /// Returns whether it is the turn of the follower to receive requests.
+    fn is_turn_of_follower(&self) -> bool {
+        self.sharing.is_on || self.follower_stands_in
     }
 }
 
@@ -193,13 +194,13 @@ impl Parking {
 }
 
 impl Shared {
-    /// Waits until sharing is on.
+    /// Waits until it is the turn of the follower.
     fn turn_of_follower(&self, connection: &Connection) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         state.follower_is_busy = false;
-        while !state.sharing.is_on && !state.is_closed {
+        while !state.is_turn_of_follower() && !state.is_closed {
             let timeout = self
-                .sharing_started
+                .turn_of_follower_started
                 .wait_for(&mut state, UNMOUNT_CHECK_INTERVAL);
             if timeout.timed_out() && connection.is_ended() {
                 break;
@@ -211,6 +212,7 @@ impl Shared {
     /// Waits until sharing is off and no other receiver waits, or until the watcher wakes this thread.
     fn turn_of_other(&self, connection: &Connection) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
+        state.follower_stands_in = false;
         state.parked += 1;
         while state.woken == 0 && (state.sharing.is_on || state.waiting > 0) && !state.is_closed {
             let timeout = self.wakeup.wait_for(&mut state, UNMOUNT_CHECK_INTERVAL);
@@ -231,7 +233,7 @@ impl Shared {
     ) {
         match role {
             Role::Follower => {
-                if state.caller_requests >= MIN_CALLER_REQUESTS {
+                if state.sharing.is_on && state.caller_requests >= MIN_CALLER_REQUESTS {
                     Self::follow(&mut state);
                 }
                 drop(state);
@@ -250,13 +252,18 @@ impl Shared {
 
     /// Moves the follower, which calls this, to the processor of the last caller.
     fn follow(state: &mut MutexGuard<'_, State>) {
-        let caller = state.caller;
-        let processor = MutexGuard::unlocked(state, || processor_of(caller));
-        if state.sharing.is_on
-            && let (Some(follower), Some(processor)) = (&mut state.follower, processor)
-        {
-            follower.move_to(processor);
+        let (caller, follower) = (state.caller, state.follower.clone());
+        let Some(mut follower) = follower else { return };
+        // The lock is not held, because the follower may have to wait until it can run on this processor.
+        MutexGuard::unlocked(state, || {
+            if let Some(processor) = processor_of(caller) {
+                follower.move_to(processor);
+            }
+        });
+        if !state.sharing.is_on {
+            follower.release();
         }
+        state.follower = Some(follower);
     }
 
     fn watch(&self) {
@@ -279,8 +286,19 @@ impl Shared {
             self.choose(&mut state, started);
             let is_stuck = started == 0 && !state.sharing.is_on;
             if is_stuck && state.waiting + state.woken == 0 {
-                state.wake_one(&self.wakeup);
+                self.wake_one(&mut state);
             }
+        }
+    }
+
+    /// Wakes a parked receiver, so that it waits for requests. If all others are busy, this is the follower.
+    fn wake_one(&self, state: &mut State) {
+        if state.parked > 0 {
+            state.woken += 1;
+            self.wakeup.notify_one();
+        } else {
+            state.follower_stands_in = true;
+            self.turn_of_follower_started.notify_one();
         }
     }
 
@@ -299,7 +317,7 @@ impl Shared {
         state.sharing = state.sharing.after_tick(started, || follower.is_ready());
         match (was_on, state.sharing.is_on) {
             (false, true) => {
-                self.sharing_started.notify_one();
+                self.turn_of_follower_started.notify_one();
             }
             (true, false) => follower.release(),
             _ => {}
@@ -329,7 +347,7 @@ mod tests {
         if has_request {
             writer.write_all(&[0]).unwrap();
         }
-        (Connection::new(OwnedFd::from(reader)).unwrap(), writer)
+        (Connection(OwnedFd::from(reader)), writer)
     }
 
     #[test]
@@ -381,6 +399,25 @@ mod tests {
         while parking.shared.state.lock().sharing.is_on {
             thread::yield_now();
         }
+    }
+
+    #[test]
+    fn follower_stands_in_while_all_other_receivers_are_busy() {
+        let parking = Parking::start();
+        let (connection, _writer) = connection(true);
+        thread::scope(|scope| {
+            let follower = scope.spawn(|| {
+                assert_eq!(parking.choose_role(), Role::Follower);
+                parking.wait(Role::Follower, false, &connection);
+            });
+            // The only other receiver does not end its request.
+            parking.begin(Role::Other, 1);
+            follower.join().unwrap();
+        });
+        let state = || parking.shared.state.lock();
+        assert!(state().follower_stands_in && !state().sharing.is_on);
+        parking.wait(Role::Other, false, &connection);
+        assert!(!state().follower_stands_in);
     }
 
     #[test]

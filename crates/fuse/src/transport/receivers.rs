@@ -34,7 +34,7 @@ pub(super) struct Receivers {
     /// Threads for requests that wait for the device. It is `None` with `threads=1`, unless the transport is
     /// `io_uring`.
     pub(super) workers: Option<Arc<Workers>>,
-    /// Decides which receivers wait for requests. It is `None` if there is only one.
+    /// Decides which receivers wait for requests. It is `None` on a read-only mount, and if there is only one.
     pub(super) parking: Option<Parking>,
 }
 
@@ -46,10 +46,8 @@ impl Receivers {
         let mut memory = vec![0; DATA_BYTES as usize + HEADER_BYTES];
         let mut has_tried = false;
         loop {
-            match parking {
-                Some((parking, role)) => parking.wait(role, has_tried, connection),
-                None if has_tried => connection.wait(None),
-                None => {}
+            if let Some((parking, role)) = parking {
+                parking.wait(role, has_tried, connection);
             }
             let received = connection.receive(&mut memory)?;
             has_tried = received == Received::Nothing;

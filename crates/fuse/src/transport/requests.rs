@@ -195,7 +195,9 @@ impl Requests {
             | Operation::ReleaseDir
             | Operation::Destroy
             | Operation::Unknown => Need::Memory,
-            Operation::CopyFileRange(range) if self.is_small_copy(header.node, range) => {
+            Operation::CopyFileRange(range)
+                if !self.operations.sync && self.is_small_copy(header.node, range) =>
+            {
                 Need::Metadata
             }
             Operation::Fsync(_) | Operation::Fallocate(_) | Operation::CopyFileRange(_) => {

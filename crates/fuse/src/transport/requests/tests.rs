@@ -63,7 +63,7 @@ fn handler(volume: Arc<Volume>) -> Requests {
         .unwrap()
         .accept(&options, Chosen::default());
     let null = std::fs::File::open("/dev/null").unwrap();
-    let connection = Arc::new(Connection::new(null.into()).unwrap());
+    let connection = Arc::new(Connection(null.into()));
     let operations = Operations::new(volume, &options);
     Requests::new(operations, connection, &agreement, &options)
 }
