@@ -12,8 +12,7 @@
 //!
 //! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. If no receiver waits and no
 //! request has started since its last check, the request in progress probably waits for a device or a lock. The
-//! watcher then wakes a parked receiver. If all others are busy, the follower stands in for them, even though sharing
-//! is off.
+//! watcher then wakes a parked receiver. If all others are busy, it wakes the follower, although sharing is off.
 //!
 //! If the volume is unmounted, a parked receiver notices this itself, within [`UNMOUNT_CHECK_INTERVAL`].
 //!
@@ -73,11 +72,7 @@ struct Shared {
 struct State {
     /// Decides whether the follower or another receiver waits.
     sharing: Sharing,
-    follower: Option<Follower>,
-    /// Whether the follower answers a request.
-    follower_is_busy: bool,
-    /// Whether the follower receives requests although sharing is off, because all other receivers are busy.
-    follower_stands_in: bool,
+    follower: FollowerState,
     /// The number of receivers that wait for a request, without the follower.
     waiting: usize,
     /// The number of parked receivers, without the follower, including those in `woken`.
@@ -95,13 +90,21 @@ struct State {
     is_closed: bool,
 }
 
+#[derive(Debug, Default)]
+struct FollowerState {
+    /// The thread of the follower, as soon as it has started.
+    thread: Option<Follower>,
+    /// Whether the follower answers a request.
+    is_busy: bool,
+    /// Whether the follower receives requests although sharing is off, because all other receivers are busy.
+    is_substitute: bool,
+}
+
 impl Default for State {
     fn default() -> Self {
         Self {
             sharing: Sharing::OFF,
-            follower: None,
-            follower_is_busy: false,
-            follower_stands_in: false,
+            follower: FollowerState::default(),
             waiting: 0,
             parked: 0,
             woken: 0,
@@ -117,7 +120,7 @@ impl Default for State {
 impl State {
     /// Returns whether it is the turn of the follower to receive requests.
     fn is_turn_of_follower(&self) -> bool {
-        self.sharing.is_on || self.follower_stands_in
+        self.sharing.is_on || self.follower.is_substitute
     }
 }
 
@@ -144,12 +147,12 @@ impl Parking {
     /// Chooses the role of the current thread: the first one that calls this becomes the follower.
     pub(super) fn choose_role(&self) -> Role {
         let mut state = self.shared.state.lock();
-        if state.follower.is_some() || self.watcher.is_none() {
+        if state.follower.thread.is_some() || self.watcher.is_none() {
             return Role::Other;
         }
         match Follower::this_thread() {
             Ok(follower) => {
-                state.follower = Some(follower);
+                state.follower.thread = Some(follower);
                 Role::Follower
             }
             Err(error) => {
@@ -178,7 +181,7 @@ impl Parking {
     /// Records the start of a request of the thread `caller`, or of the kernel if `caller` is 0.
     pub(super) fn begin(&self, role: Role, caller: u32) {
         let mut state = self.shared.state.lock();
-        state.follower_is_busy |= role == Role::Follower;
+        state.follower.is_busy |= role == Role::Follower;
         state.requests += 1;
         if caller == state.caller {
             state.caller_requests = state.caller_requests.saturating_add(1);
@@ -197,7 +200,7 @@ impl Shared {
     /// Waits until it is the turn of the follower.
     fn turn_of_follower(&self, connection: &Connection) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
-        state.follower_is_busy = false;
+        state.follower.is_busy = false;
         while !state.is_turn_of_follower() && !state.is_closed {
             let timeout = self
                 .turn_of_follower_started
@@ -212,7 +215,7 @@ impl Shared {
     /// Waits until sharing is off and no other receiver waits, or until the watcher wakes this thread.
     fn turn_of_other(&self, connection: &Connection) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
-        state.follower_stands_in = false;
+        state.follower.is_substitute = false;
         state.parked += 1;
         while state.woken == 0 && (state.sharing.is_on || state.waiting > 0) && !state.is_closed {
             let timeout = self.wakeup.wait_for(&mut state, UNMOUNT_CHECK_INTERVAL);
@@ -252,7 +255,7 @@ impl Shared {
 
     /// Moves the follower, which calls this, to the processor of the last caller.
     fn follow(state: &mut MutexGuard<'_, State>) {
-        let (caller, follower) = (state.caller, state.follower.clone());
+        let (caller, follower) = (state.caller, state.follower.thread.clone());
         let Some(mut follower) = follower else { return };
         // The lock is not held, because the follower may have to wait until it can run on this processor.
         MutexGuard::unlocked(state, || {
@@ -263,7 +266,7 @@ impl Shared {
         if !state.sharing.is_on {
             follower.release();
         }
-        state.follower = Some(follower);
+        state.follower.thread = Some(follower);
     }
 
     fn watch(&self) {
@@ -297,19 +300,19 @@ impl Shared {
             state.woken += 1;
             self.wakeup.notify_one();
         } else {
-            state.follower_stands_in = true;
+            state.follower.is_substitute = true;
             self.turn_of_follower_started.notify_one();
         }
     }
 
     /// Decides whether sharing is on, after a tick with `started` requests.
     fn choose(&self, state: &mut State, started: u64) {
-        let Some(follower) = &mut state.follower else {
+        let Some(follower) = &mut state.follower.thread else {
             return;
         };
         let was_on = state.sharing.is_on;
         // While sharing is off, a follower that is still busy cannot take over.
-        let started = if !was_on && state.follower_is_busy {
+        let started = if !was_on && state.follower.is_busy {
             0
         } else {
             started
@@ -402,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn follower_stands_in_while_all_other_receivers_are_busy() {
+    fn follower_receives_while_all_other_receivers_are_busy() {
         let parking = Parking::start();
         let (connection, _writer) = connection(true);
         thread::scope(|scope| {
@@ -415,9 +418,9 @@ mod tests {
             follower.join().unwrap();
         });
         let state = || parking.shared.state.lock();
-        assert!(state().follower_stands_in && !state().sharing.is_on);
+        assert!(state().follower.is_substitute && !state().sharing.is_on);
         parking.wait(Role::Other, false, &connection);
-        assert!(!state().follower_stands_in);
+        assert!(!state().follower.is_substitute);
     }
 
     #[test]
