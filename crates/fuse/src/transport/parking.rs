@@ -384,22 +384,25 @@ mod tests {
     }
 
     #[test]
-    fn follower_waits_only_while_there_are_many_requests() {
+    fn follower_receives_only_while_there_are_many_requests() {
         let parking = Parking::start();
         let (connection, _writer) = connection(true);
+        let state = || parking.shared.state.lock();
+        // Another receiver waits, so the follower is no substitute.
+        state().waiting = 1;
         thread::scope(|scope| {
             let follower = scope.spawn(|| {
                 assert_eq!(parking.choose_role(), Role::Follower);
                 parking.wait(Role::Follower, false, &connection);
-                parking.shared.state.lock().sharing.is_on
             });
+            // The follower can only return if sharing is on.
             while !follower.is_finished() {
                 parking.begin(Role::Other, 1);
                 thread::yield_now();
             }
-            assert!(follower.join().unwrap());
         });
-        while parking.shared.state.lock().sharing.is_on {
+        assert!(!state().follower.is_substitute);
+        while state().sharing.is_on {
             thread::yield_now();
         }
     }
