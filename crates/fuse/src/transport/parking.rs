@@ -422,6 +422,8 @@ mod tests {
         });
         let state = || parking.shared.state.lock();
         assert!(state().follower.is_substitute && !state().sharing.is_on);
+        // A receiver that waits keeps the watcher from waking the follower again.
+        (state().waiting, state().woken) = (1, 1);
         parking.wait(Role::Other, false, &connection);
         assert!(!state().follower.is_substitute);
     }
