@@ -388,7 +388,7 @@ mod tests {
         let parking = Parking::start();
         let (connection, _writer) = connection(true);
         let state = || parking.shared.state.lock();
-        // Another receiver waits, so the follower is no substitute.
+        // Another receiver waits, so that the follower does not become a substitute.
         state().waiting = 1;
         thread::scope(|scope| {
             let follower = scope.spawn(|| {
