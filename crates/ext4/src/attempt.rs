@@ -1,7 +1,8 @@
 //! The state of attempts, which run an operation without waiting for the device. An attempt that misses
 //! something *gives way*: its changes are undone, its result is discarded, and the operation is attempted again
 //! after the missing blocks are read. [`crate::needs`] explains how attempts are used. [`MemoryOnly`] is a
-//! similar state for whole operations.
+//! similar state that a caller of this crate begins, for example for a request: if something is missing, the operation
+//! fails, and the caller repeats it.
 
 use crate::error::Place;
 use crate::{Error, FsBlock};
@@ -173,9 +174,9 @@ impl Drop for Suspended {
 /// discard the result, and repeat the operation where it may wait.
 ///
 /// The part ends when this guard is dropped, or with the first change that cannot be undone
-/// ([`MemoryOnly::begin_change`]). Such a change is the stop of a handle, which keeps the handle's changes, or a
-/// change of cached content. An operation that has missed something can no longer open a handle or change content.
-/// After the first change, the operation may wait.
+/// ([`MemoryOnly::begin_change`]). There are two such changes: to stop a handle, which makes the changes of the handle
+/// permanent, and to change cached content. An operation that has missed something can do neither: the changes of an
+/// open handle are undone, and no other handle can be opened. After the first change, the operation may wait.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {

@@ -10,15 +10,16 @@
 //! it sleeps. If the last requests are from one program, and no other request is left, the follower moves to the
 //! processor of this program before it waits.
 //!
-//! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. If no receiver waits and no
-//! request has started since its last check, the request in progress probably waits for a device or a lock. The
-//! watcher then wakes a parked receiver. If all others are busy, it wakes the follower, although sharing is off.
+//! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. While it is off, the watcher also
+//! checks whether requests can be received. If no receiver waits and no request has started since the last check,
+//! the request in progress probably waits for a device or a lock. The watcher then wakes a parked receiver. If every
+//! receiver except the follower is busy, it wakes the follower instead.
 //!
 //! If the volume is unmounted, a parked receiver notices this itself, within [`UNMOUNT_CHECK_INTERVAL`].
 //!
 //! # Invariants
-//! 1. While sharing is off, a receiver other than the follower waits. If none waits, at least one of them answers a
-//!    request, and the watcher is awake, so that it can wake another.
+//! 1. While sharing is off, a receiver other than the follower waits; or at least one such receiver answers a request,
+//!    and the watcher is awake, so that it can wake another receiver.
 //! 2. While sharing is on, the watcher does not sleep.
 //!
 //! # Cost
@@ -294,7 +295,8 @@ impl Shared {
         }
     }
 
-    /// Wakes a parked receiver, so that it waits for requests. If all others are busy, this is the follower.
+    /// Wakes a parked receiver, so that it waits for requests. Wakes the follower only if all other receivers are
+    /// busy.
     fn wake_one(&self, state: &mut State) {
         if state.parked > 0 {
             state.woken += 1;
