@@ -179,9 +179,9 @@ Lever, \"Linux Kernel Hash Table Behavior\" (2000), calls kernels A to D.
     SIZE       a number N, at most 24, for 2^N buckets, or a RULE of
                sizes= [default: the size in BASE]
   +sizes=RULE              sizes of all tables
-    larder     about one bucket for each object that fits in memory;
-               for buffers, one bucket for 4 to 8 frames of memory (a
-               frame has 4 KiB, or the size of a block if it is larger)
+    larder     about one bucket for each object that fits in
+               --cache-size; for buffers, one bucket per 4 to 8 frames
+               (a frame is 4 KiB, or one block if blocks are larger)
     2.2.16     as in Linux 2.2.16: one page bucket per 4 KiB of
                --cache-size; 32768 buckets for buffers, 1024 for
                dentries, 256 for inodes

@@ -26,7 +26,7 @@ struct State {
     missing: Missing,
     /// Blocks that could not be read after an earlier attempt of the same operation.
     unreadable: Vec<(FsBlock, larder_block::Error)>,
-    /// Whether no free space can be discarded during the attempt.
+    /// Whether discards of free space are prevented during the attempt.
     excludes_discards: bool,
 }
 
@@ -137,7 +137,7 @@ impl Drop for Attempt {
 
 /// Returns what the last attempt of this thread missed, and clears the record. The attempt must have ended.
 pub(crate) fn take_missing() -> Missing {
-    debug_assert!(!is_attempt(), "the attempt has ended");
+    debug_assert!(!is_attempt(), "the attempt must have ended");
     STATE.with_borrow_mut(|state| std::mem::take(&mut state.missing))
 }
 
@@ -174,9 +174,10 @@ impl Drop for Suspended {
 /// discard the result, and repeat the operation where it may wait.
 ///
 /// The part ends when this guard is dropped, or with the first change that cannot be undone
-/// ([`MemoryOnly::begin_change`]). There are two such changes: to stop a handle, which makes the changes of the handle
-/// permanent, and to change cached content. An operation that has missed something can do neither: the changes of an
-/// open handle are undone, and no other handle can be opened. After the first change, the operation may wait.
+/// ([`MemoryOnly::begin_change`]). Two operations count as such a change: stopping a handle, because its changes then
+/// belong to the transaction, and modifying cached content. After a miss, the operation can do neither, because
+/// `begin_change` fails. An open handle is then undone instead of stopped. After the first change that cannot be undone,
+/// the operation may wait.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {

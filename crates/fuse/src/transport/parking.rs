@@ -7,8 +7,8 @@
 //!
 //! One of the receivers is the [follower](super::follower). While [sharing](super::sharing) of processors is on, the
 //! follower waits for requests. While sharing is off, another receiver waits. That one [polls](Linger) briefly before
-//! it sleeps. If the last requests are from one program, and no other request is left, the follower moves to the
-//! processor of this program before it waits.
+//! it sleeps. If the follower finds no request, and the last requests came from one program, it moves to the processor
+//! of this program before it waits.
 //!
 //! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. While it is off, the watcher also
 //! checks whether requests can be received. If no receiver waits and no request has started since the last check,
@@ -18,8 +18,8 @@
 //! If the volume is unmounted, a parked receiver notices this itself, within [`UNMOUNT_CHECK_INTERVAL`].
 //!
 //! # Invariants
-//! 1. While sharing is off, a receiver other than the follower waits; or at least one such receiver answers a request,
-//!    and the watcher is awake, so that it can wake another receiver.
+//! 1. While sharing is off, at least one receiver other than the follower waits or answers a request. If none of them
+//!    waits, the watcher is awake, so that it can wake another receiver.
 //! 2. While sharing is on, the watcher does not sleep.
 //!
 //! # Cost
@@ -38,8 +38,7 @@ use std::time::Duration;
 /// longer than this for a request before it checks whether sharing is still on.
 const UNMOUNT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The follower moves to the processor of a thread that has sent this number of requests after its first one,
-/// without a request of another thread in between.
+/// The follower moves to the processor of a thread that has sent more than this number of consecutive requests.
 const MIN_CALLER_REQUESTS: u32 = 4;
 
 /// Decides which receivers of a session wait for requests, and parks the others.
@@ -164,8 +163,8 @@ impl Parking {
     }
 
     /// Waits until it is the turn of the current thread to receive requests. `has_tried` means that the thread has
-    /// just tried to receive a request and found none. The function then also waits until a request may have
-    /// arrived, or the volume may be unmounted.
+    /// just tried to receive a request and found none. The function then also waits until there may be a request,
+    /// or the volume may have been unmounted.
     ///
     /// A program often sends its next request before the system call that replies to its last one has returned.
     /// Therefore a thread tries to receive a request before it waits for one.
