@@ -218,7 +218,7 @@ fn records_that_many_writers_synced_survive_a_killed_server() {
 
 const PROCESSES: usize = 64;
 /// The number of files that each process creates.
-const FILES: usize = 400;
+const FILES: usize = 100;
 /// The environment variable with the directory of a process that [`create_files`] runs in.
 const DIRECTORY: &str = "LARDER_TEST_DIRECTORY";
 
