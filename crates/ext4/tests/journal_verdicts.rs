@@ -47,14 +47,14 @@ fn add_to_tree(at: &Path, name: &str, tree: &mut Tree) {
     }
 }
 
-/// Returns the tree on `image`, and whether e2fsck finds no errors.
-fn tree_and_health(image: &Path) -> (Tree, bool) {
+/// Returns the tree on `image`, and what e2fsck finds wrong, if anything.
+fn tree_and_health(image: &Path) -> (Tree, Option<String>) {
     let mount = LoopMount::new(image, Access::ReadOnly, &[]).expect("mount after recovery");
     let mut tree = Tree::new();
     add_to_tree(&mount.path(), "", &mut tree);
     drop(mount);
-    let healthy = check(image).is_ok();
-    (tree, healthy)
+    let damage = check(image).err().map(|error| error.to_string());
+    (tree, damage)
 }
 
 fn read_only(bytes: &[u8]) -> Result<Filesystem> {
@@ -96,10 +96,10 @@ fn compare(dir: &Path, damaged: &[u8], refused: &mut u32) -> Option<String> {
         *refused += 1;
         return None;
     };
-    let (mut theirs, kernel_is_healthy) = tree_and_health(&image);
+    let (mut theirs, kernels_damage) = tree_and_health(&image);
     fs::write(&image, ours).expect("image");
-    let (mut ours, is_healthy) = tree_and_health(&image);
-    if !kernel_is_healthy {
+    let (mut ours, damage) = tree_and_health(&image);
+    if kernels_damage.is_some() {
         // The damage need not be the same on both sides.
         ours.remove(DAMAGED_FILE);
         theirs.remove(DAMAGED_FILE);
@@ -116,8 +116,8 @@ fn compare(dir: &Path, damaged: &[u8], refused: &mut u32) -> Option<String> {
             names(&theirs, &ours)
         ));
     }
-    (kernel_is_healthy && !is_healthy)
-        .then(|| "e2fsck finds damage after Larder's recovery".to_owned())
+    let only_ours = damage.filter(|_| kernels_damage.is_none());
+    only_ours.map(|found| format!("e2fsck finds damage after Larder's recovery only: {found}"))
 }
 
 /// Compares all cases and returns the differences.
