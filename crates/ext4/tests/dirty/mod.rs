@@ -33,7 +33,8 @@ impl Dirty {
 
     /// Returns an image in the state after a crash. It is mounted with `options`, changed by
     /// `work`, and copied without being unmounted. `work` calls its second argument to commit
-    /// everything.
+    /// everything. Without these calls the kernel commits only when a transaction is full: a commit by
+    /// time could separate the removal of a name from that of its inode.
     pub fn make(
         arguments: &str,
         size: &str,
@@ -42,10 +43,8 @@ impl Dirty {
     ) -> Self {
         let image = Self::unmounted(arguments, size);
         let crashed = image.dir.path().join("crashed");
-        let options: Vec<&str> = options
-            .split(',')
-            .filter(|option| !option.is_empty())
-            .collect();
+        let options = options.split(',').filter(|option| !option.is_empty());
+        let options: Vec<&str> = options.chain(["commit=3600"]).collect();
         {
             let mount = LoopMount::new(&image.path, Access::ReadWrite, &options).expect("mount");
             work(&mount.path(), &|| mount.sync().expect("sync"));
