@@ -34,6 +34,7 @@ pub mod measured;
 mod named;
 pub mod origin;
 pub mod outcome;
+mod passes;
 pub mod peer;
 pub mod plan;
 mod processor;

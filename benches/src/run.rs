@@ -17,6 +17,7 @@ use crate::evict::make_cold;
 use crate::in_process;
 use crate::measure::{Measure, as_f64, megabytes};
 use crate::measured::Measured;
+use crate::passes::median_by;
 use crate::peer::{Mounted, Peer, Programs};
 use crate::plan::Plan;
 use crate::results::Samples;
@@ -207,7 +208,7 @@ impl Run {
         }
     }
 
-    /// Makes the image cold, mounts it with `peer`, and runs the workload of `first`'s group.
+    /// Runs the workload of `first`'s group with `peer`, on a cold image.
     fn measure_peer(&mut self, first: Measure, peer: Peer, round: usize) -> Result<Vec<Measured>> {
         let user = match first {
             Measure::SequentialUnprivileged => User::Nobody,
@@ -235,28 +236,19 @@ impl Run {
             };
             return device_path.measure(first, peer, round as u64);
         }
-        make_cold(peer.image_of(&self.tree))?;
-        if peer == Peer::Device {
-            let image = self.tree.image.clone();
-            let read = || self.read(first, peer, user, &image, round);
-            return Ok(vec![Measured::with_processor_time(first, None, read)?]);
-        }
-        let folder = self.folder.path().join(if user == User::Own {
-            "own"
-        } else {
-            "unprivileged"
-        });
-        fs::create_dir_all(&folder)?;
-        let mounted = Mounted::new(&self.programs, peer, user, &self.tree, &folder)?;
         let log = self.log();
         match first {
-            Measure::ColdFind => [Measure::ColdFind, Measure::WarmFind]
-                .map(|measure| {
-                    Measured::on(&mounted, measure, |root| work::find(root, &self.tree, &log))
-                })
-                .into_iter()
-                .collect(),
+            Measure::ColdFind => {
+                let mounted = self.mount_cold(peer, user)?;
+                [Measure::ColdFind, Measure::WarmFind]
+                    .map(|measure| {
+                        Measured::on(&mounted, measure, |root| work::find(root, &self.tree, &log))
+                    })
+                    .into_iter()
+                    .collect()
+            }
             Measure::ColdTar => {
+                let mounted = self.mount_cold(peer, user)?;
                 let tree = &self.tree;
                 let mut tar = |root: &Path| {
                     let (seconds, bytes) = work::tar(root, tree, &log)?;
@@ -272,10 +264,44 @@ impl Run {
                     .into_iter()
                     .collect()
             }
-            _ => Ok(vec![Measured::on(&mounted, first, |root| {
-                self.read(first, peer, user, &root.join(BIG_FILE), round)
-            })?]),
+            Measure::Random => Ok(vec![self.read_cold(first, peer, user, round)?]),
+            _ => {
+                let pass = || self.read_cold(first, peer, user, round);
+                Ok(vec![median_by(pass, |read: &Measured| read.value)?])
+            }
         }
+    }
+
+    /// Makes the image cold, and mounts it with `peer` as `user`.
+    fn mount_cold(&self, peer: Peer, user: User) -> Result<Mounted> {
+        make_cold(peer.image_of(&self.tree))?;
+        let folder = self.folder.path().join(if user == User::Own {
+            "own"
+        } else {
+            "unprivileged"
+        });
+        fs::create_dir_all(&folder)?;
+        Mounted::new(&self.programs, peer, user, &self.tree, &folder)
+    }
+
+    /// Reads the cold big file according to `measure` on a new mount, or on the device.
+    fn read_cold(
+        &self,
+        measure: Measure,
+        peer: Peer,
+        user: User,
+        round: usize,
+    ) -> Result<Measured> {
+        if peer == Peer::Device {
+            let image = &self.tree.image;
+            make_cold(image)?;
+            let read = || self.read(measure, peer, user, image, round);
+            return Measured::with_processor_time(measure, None, read);
+        }
+        let mounted = self.mount_cold(peer, user)?;
+        Measured::on(&mounted, measure, |root| {
+            self.read(measure, peer, user, &root.join(BIG_FILE), round)
+        })
     }
 
     /// Reads `file` according to `measure`, in a separate process, and returns the rate.

@@ -12,14 +12,10 @@
 //! *direct* is the library with `direct_device`. Everything is read cold, in a separate process. Each
 //! reader checks its pages, except fio, which only checks that reads succeed.
 //!
-//! Each side reads everything [`PASSES`] times, each time cold, and the median counts. A virtual machine
-//! can return free memory to its host some two seconds after it was freed (`page_reporting`). Such memory
-//! takes longer to get back than to read from the device: 260 to 500 MB/s. Between two passes, a page cache
-//! is evicted and filled again within less than two seconds, so most passes do not depend on it.
+//! Each side reads everything in several [passes](crate::passes), each time cold, and the median counts.
 
 pub mod checkpoint;
 mod extents;
-mod passes;
 pub mod reads;
 mod threads;
 
@@ -36,6 +32,7 @@ use crate::evict::{evict, make_cold};
 use crate::fio;
 use crate::measure::{Measure, as_f64, megabytes};
 use crate::measured::Measured;
+use crate::passes::{PASSES, median_pass};
 use crate::peer::{Mounted, Peer, Programs};
 use crate::plan::Plan;
 use crate::readahead::case::INTERLEAVED_READERS;
@@ -46,7 +43,6 @@ use crate::tree::{BIG_FILE, PAGE_BYTES, Tree};
 use crate::user::User;
 use crate::work::{self, Reading};
 use extents::Extents;
-use passes::{PASSES, median_pass};
 use reads::{Pattern, Source};
 
 /// The inputs of these measures, except the peer.

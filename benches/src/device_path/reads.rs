@@ -10,8 +10,8 @@ use larder::{Advice, OpenFile, OpenOptions, Volume};
 use serde::{Deserialize, Serialize};
 
 use crate::device_path::extents::{Extents, StoredFile};
-use crate::device_path::passes::median_pass;
 use crate::evict::make_cold;
+use crate::passes::median_pass;
 use crate::readahead::case::INTERLEAVED_READERS;
 use crate::readahead::plan::REQUEST_BYTES;
 use crate::readahead::streams;
