@@ -4,7 +4,7 @@ mod mounted;
 
 use larder::{Ino, OpenOptions, Volume};
 use larder_block::MemoryDevice;
-use larder_fuse::MountOptions;
+use larder_fuse::{MountOptions, Transport};
 use larder_testkit::device::{GatedDevice, Stopped};
 use larder_testkit::e2fsprogs::{check_bytes, make_image_of};
 use larder_testkit::{Requirement, skip, tool};
@@ -169,6 +169,46 @@ fn killed_programs_that_wait_leave_the_mount_usable() {
     rustix::mount::unmount(&fixture.mounted.path, UnmountFlags::DETACH).unwrap();
     fixture.mounted.wait();
     fixture.check_image();
+}
+
+#[test]
+fn reads_that_wait_leave_a_receiver_on_a_read_only_mount() {
+    /// More than there are receivers.
+    const READERS: usize = 8;
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["mnt", "tree"] {
+        fs::create_dir(path(name)).unwrap();
+    }
+    let names: Vec<String> = (0..READERS)
+        .map(|number| format!("file-{number}"))
+        .collect();
+    for name in &names {
+        fs::write(path("tree").join(name), content()).unwrap();
+    }
+    make_image_of(&path("tree"), &path("image"), "-t ext4", "32M").unwrap();
+    let device = GatedDevice::new(fs::read(path("image")).unwrap());
+    let volume = Volume::open_device(Arc::clone(&device) as _, &OpenOptions::default()).unwrap();
+    let options = MountOptions {
+        transport: Transport::Device,
+        ..MountOptions::default()
+    };
+    let mounted = Mounted::serve(volume, &path("mnt"), &options);
+    let paths: Vec<PathBuf> = names.iter().map(|name| mounted.path.join(name)).collect();
+    for path in &paths {
+        fs::metadata(path).unwrap();
+    }
+    let stopped = device.stop(Stopped::Reads);
+    let readers: Vec<Child> = paths.iter().map(|path| start("cat", path)).collect();
+    stopped.wait_for(READERS);
+    rustix::fs::statvfs(&mounted.path).unwrap();
+    drop(stopped);
+    for reader in readers {
+        assert_eq!(output(reader), Some(content()));
+    }
 }
 
 #[test]

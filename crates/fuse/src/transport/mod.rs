@@ -37,6 +37,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::thread;
 use workers::Workers;
 use zerocopy::IntoBytes;
@@ -129,8 +130,10 @@ impl Handshake {
             None => threads.min(RECEIVERS),
         };
         let has_workers = threads > 1 || queues.is_some();
-        // On a read-only mount, several receivers wait in the kernel, which wakes one for each request.
+        // On a read-only mount, several receivers wait in the kernel, which wakes one for each request. All but
+        // one of them may wait for the device.
         let parks = options.read_write && receiver_count > 1;
+        let waiting_receivers = if parks { 0 } else { receiver_count - 1 };
         if parks {
             connection.set_nonblocking().map_err(Error::Session)?;
         }
@@ -143,8 +146,9 @@ impl Handshake {
             connection,
             receivers: Receivers {
                 handler,
-                workers: has_workers.then(|| Arc::new(Workers::new(threads))),
+                workers: has_workers.then(|| Arc::new(Workers::new(threads - waiting_receivers))),
                 parking: parks.then(Parking::start),
+                idle: AtomicUsize::new(0),
             },
             receiver_count,
             queues,
