@@ -99,17 +99,20 @@ fuzz: deps ## Fuzz the parsers of untrusted input, and writable volumes (nightly
 		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) $(FUZZ_LIMITS); done
 
 SANITIZERS ?= address thread
-SANITIZED := $(CARGO) +nightly test --locked --no-fail-fast -Zbuild-std --target x86_64-unknown-linux-gnu
+# With rustix_use_libc, system calls are calls of the C library, which the sanitizers intercept.
+SANITIZE_FLAGS := --cfg rustix_use_libc
+# All units, and the tests with threads. One command, so that no library is built twice.
+SANITIZED := -p larder-block -p larder-cache -p larder -p larder-fuse --lib $(addprefix --test ,requests \
+	buffers pages tape attribute_threads flusher in_flight silent_device stress write_threads)
 # The sanitizers' own memory is resident too.
 SANITIZE_SKIP := --skip resident
 sanitize: deps ## Run unit tests and tests with threads with the address and thread sanitizers (nightly toolchain)
 	cargo +nightly --version >/dev/null || rustup toolchain install nightly --profile minimal
 	rustup component add --toolchain nightly rust-src
 	for sanitizer in $(SANITIZERS); do \
-		export RUSTFLAGS="-Zsanitizer=$$sanitizer" CARGO_TARGET_DIR=target/sanitize/$$sanitizer; \
-		$(SANITIZED) -p larder-block -p larder-cache --tests -- $(SANITIZE_SKIP); \
-		$(SANITIZED) -p larder -p larder-fuse --lib -- $(SANITIZE_SKIP); \
-		$(SANITIZED) -p larder --test in_flight --test write_threads --test attribute_threads --test stress; done
+		RUSTFLAGS="-Zsanitizer=$$sanitizer $(SANITIZE_FLAGS)" CARGO_TARGET_DIR=target/sanitize/$$sanitizer \
+		$(CARGO) +nightly test --locked --no-fail-fast -Zbuild-std --target host-tuple \
+			$(SANITIZED) -- $(SANITIZE_SKIP); done
 
 debug-symbols: build ## Write the debug information of the release programs to target/debug-symbols
 	@scripts/install-packages binutils
