@@ -3,9 +3,9 @@ use crate::protocol::abi::{
     Dirent, IoctlIn, LinkIn, MkdirIn, MknodIn, ReadIn, Rename2In, SetAttrIn, SetXattrIn, opcode,
 };
 use crate::protocol::handshake::{Chosen, Offer};
-use larder::{OpenOptions, Volume};
+use larder::{ErrorsMode, OpenOptions, Volume};
 use larder_testkit::device::{GatedDevice, Stopped};
-use larder_testkit::e2fsprogs::{make_image_of, new_image};
+use larder_testkit::e2fsprogs::{make_image_of, new_image, on_file, superblock};
 use larder_testkit::{Requirement, skip};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,15 @@ fn image_of_files(folder: &Path) -> PathBuf {
     }
     make_image_of(&tree, &image, "-t ext4 -b 1024", "16M").unwrap();
     image
+}
+
+/// Returns the image of [`image_of_files`], or `None` if this test is skipped.
+fn bytes_of_image_of_files() -> Option<Vec<u8>> {
+    if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    Some(std::fs::read(image_of_files(folder.path())).unwrap())
 }
 
 fn read_write() -> OpenOptions {
@@ -201,15 +210,17 @@ fn directory_of_which_a_part_is_in_memory_is_listed_completely() {
         assert_eq!((again, waits), (names, 0), "everything is in memory now");
 
         if opcode == opcode::READDIRPLUS {
-            // Each of the two listings has counted one lookup of this file, and nothing else has.
-            let name = &*name_of(7).into_bytes();
-            let entry = requests.operations.lookup(NodeId::ROOT, name).unwrap();
-            let node = entry.unwrap().node;
-            volume.unlink(larder::Ino::ROOT, name).unwrap();
-            requests.operations.forget(node, 1);
-            assert!(requests.operations.metadata(node).is_ok(), "still in use");
-            requests.operations.forget(node, 1);
-            assert!(requests.operations.metadata(node).is_err(), "deleted");
+            // Each of the two listings has counted one lookup of each file, and nothing else has.
+            for file in (0..FILES).filter(|&file| file != FILES / 4) {
+                let name = name_of(file).into_bytes();
+                let entry = requests.operations.lookup(NodeId::ROOT, &name).unwrap();
+                let node = entry.unwrap().node;
+                volume.unlink(larder::Ino::ROOT, &name).unwrap();
+                requests.operations.forget(node, 1);
+                assert!(requests.operations.metadata(node).is_ok(), "{file} in use");
+                requests.operations.forget(node, 1);
+                assert!(requests.operations.metadata(node).is_err(), "{file} exists");
+            }
         }
         requests.end();
     }
@@ -278,11 +289,9 @@ fn changes(node: NodeId, old: &str) -> Vec<(u32, NodeId, Vec<u8>)> {
 
 #[test]
 fn change_that_needs_a_block_that_is_not_in_memory_would_wait() {
-    if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
+    let Some(image) = bytes_of_image_of_files() else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let image = std::fs::read(image_of_files(folder.path())).unwrap();
+    };
     let old = name_of(FILES - 1);
     let open = || requests_on(GatedDevice::new(image.clone()), 16 << 20);
     let (volume, requests) = open();
@@ -311,11 +320,9 @@ fn change_that_needs_a_block_that_is_not_in_memory_would_wait() {
 
 #[test]
 fn change_of_a_directory_that_a_waiting_change_has_locked_would_wait() {
-    if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
+    let Some(image) = bytes_of_image_of_files() else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let image = std::fs::read(image_of_files(folder.path())).unwrap();
+    };
     let device = GatedDevice::new(image);
     let (volume, requests) = requests_on(Arc::clone(&device), 16 << 20);
     let argument = permissions(0o755);
@@ -343,11 +350,9 @@ fn change_of_a_directory_that_a_waiting_change_has_locked_would_wait() {
 
 #[test]
 fn change_that_does_not_fit_into_the_transaction_would_wait() {
-    if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
+    let Some(image) = bytes_of_image_of_files() else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let image = std::fs::read(image_of_files(folder.path())).unwrap();
+    };
     let device = GatedDevice::new(image);
     let (volume, requests) = requests_on(Arc::clone(&device), 16 << 20);
     let argument = permissions(0o600);
@@ -424,4 +429,103 @@ fn write_when_too_much_is_dirty_would_wait() {
     );
     requests.end();
     volume.close().unwrap();
+}
+
+const NEW: NewFile = NewFile {
+    permissions: 0o755,
+    umask: 0,
+    uid: 0,
+    gid: 0,
+};
+
+#[test]
+fn write_that_reads_only_after_its_first_page_would_wait() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let device = GatedDevice::new(new_image("-t ext4", "64M").unwrap());
+    let open = || requests_on(Arc::clone(&device), 16 << 20);
+    let (volume, _) = open();
+    let ino = volume.create(larder::Ino::ROOT, b"file", &NEW).unwrap().ino;
+    volume.write_at(ino, &[1; 3 * 4096], 0).unwrap();
+    volume.close().unwrap();
+    drop(volume);
+
+    let (volume, requests) = open();
+    let outcome = |offset_bytes: u64, len: u32, waiting| {
+        let argument = WriteIn {
+            offset_bytes,
+            size_bytes: len,
+            ..WriteIn::default()
+        };
+        let argument = [argument.as_bytes(), &vec![2; len as usize]].concat();
+        let mut write = request(opcode::WRITE, &argument);
+        write.header.node = NodeId::of(ino);
+        outcome(&requests, &write, waiting)
+    };
+    assert_eq!(outcome(0, 4096, Waiting::Allowed), Outcome::Reply(Ok(())));
+    assert_eq!(outcome(96, 4000, Waiting::Refused), Outcome::Reply(Ok(())));
+    assert_eq!(outcome(96, 8192, Waiting::Refused), Outcome::WouldWait);
+    requests.end();
+    volume.close().unwrap();
+}
+
+#[test]
+fn damage_that_is_found_without_waiting_is_recorded_on_the_device() {
+    if skip(&["mke2fs", "dumpe2fs"].map(Requirement::Tool)) {
+        return;
+    }
+    let device = GatedDevice::new(new_image("-t ext4 -O ^metadata_csum", "64M").unwrap());
+    let (volume, _) = requests_on(Arc::clone(&device), 16 << 20);
+    let directory = volume.make_dir(larder::Ino::ROOT, b"directory", &NEW);
+    let directory = directory.unwrap().ino;
+    let name = b"name-in-the-damaged-directory";
+    volume.create(directory, name, &NEW).unwrap();
+    volume.close().unwrap();
+    drop(volume);
+    let mut image = device.to_bytes();
+    let is_entry = |at: &usize| image[*at..].starts_with(name);
+    let entries: Vec<_> = (0..image.len()).filter(is_entry).collect();
+    for at in entries {
+        // The length of the entry.
+        image[at - 4..at - 2].copy_from_slice(&[3, 0]);
+    }
+
+    for errors in [ErrorsMode::Continue, ErrorsMode::RemountReadOnly] {
+        let device = GatedDevice::new(image.clone());
+        let mut options = read_write();
+        options.background = false;
+        options.errors = Some(errors);
+        let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
+        let volume = Arc::new(volume);
+        let requests = handler(Arc::clone(&volume));
+        let make = MknodIn {
+            mode: 0o100_644,
+            ..MknodIn::default()
+        };
+        let make = [make.as_bytes(), b"new\0"].concat();
+        let mut make = request(opcode::MKNOD, &make);
+        answer(&requests, &make);
+        make.header.node = NodeId::of(directory);
+        let mut lookup = request(opcode::LOOKUP, b"new\0");
+        lookup.header.node = make.header.node;
+        let damaged = Outcome::Reply(Err(Errno::UCLEAN));
+        // This reads the directory, and is not a change.
+        assert_eq!(outcome(&requests, &lookup, Waiting::Allowed), damaged);
+        assert_eq!(outcome(&requests, &make, Waiting::Refused), damaged);
+        requests.end();
+        let _ = volume.close();
+        let superblock = on_file(&device.to_bytes(), superblock).unwrap();
+        let count = superblock
+            .lines()
+            .find(|line| line.starts_with("FS Error count"));
+        assert!(
+            count.is_some_and(|count| count.ends_with(" 1")),
+            "{superblock}"
+        );
+        assert!(
+            superblock.contains("Last error function:      change"),
+            "{superblock}"
+        );
+    }
 }
