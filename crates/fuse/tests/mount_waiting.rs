@@ -5,7 +5,8 @@ mod mounted;
 use larder::{Ino, OpenOptions, Volume};
 use larder_block::MemoryDevice;
 use larder_fuse::{MountOptions, Transport};
-use larder_testkit::device::{GatedDevice, Stopped};
+use larder_instruments::ReorderingDevice;
+use larder_testkit::device::{GatedDevice, Stopped, StoppedDevice};
 use larder_testkit::e2fsprogs::{check_bytes, make_image_of};
 use larder_testkit::{Requirement, skip, tool};
 use mounted::{Mounted, wait_until};
@@ -16,12 +17,14 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::Read;
+use std::num::NonZeroUsize;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const CONTENT_BYTES: usize = 300_000;
@@ -40,7 +43,23 @@ fn content() -> Vec<u8> {
         .collect()
 }
 
-/// A read-write mount of an image with the files `content`, `hot` and `cold/file` and the directory `warm`, on a
+/// Creates a directory with the directory `mnt` and an image with files.
+fn image_folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["mnt", "tree", "tree/cold", "tree/warm"] {
+        fs::create_dir(path(name)).unwrap();
+    }
+    fs::write(path("tree/content"), content()).unwrap();
+    fs::write(path("tree/hot"), "hot").unwrap();
+    for name in ["file", "other"] {
+        fs::write(path("tree/cold").join(name), "cold").unwrap();
+    }
+    make_image_of(&path("tree"), &path("image"), "-t ext4", "32M").unwrap();
+    folder
+}
+
+/// A read-write mount of an image with the files `content`, `hot`, `cold/file` and `cold/other` and the directory `warm`, on a
 /// device that can be stopped. The content of `content`, the directory `cold` and the bitmaps are not in memory.
 struct Fixture {
     mounted: Mounted,
@@ -50,22 +69,19 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::with(MountOptions::default())
+    }
+
+    fn with(options: MountOptions) -> Self {
+        let folder = image_folder();
         let path = |name: &str| folder.path().join(name);
-        for name in ["mnt", "tree", "tree/cold", "tree/warm"] {
-            fs::create_dir(path(name)).unwrap();
-        }
-        fs::write(path("tree/content"), content()).unwrap();
-        fs::write(path("tree/hot"), "hot").unwrap();
-        fs::write(path("tree/cold/file"), "cold").unwrap();
-        make_image_of(&path("tree"), &path("image"), "-t ext4", "32M").unwrap();
         let device = GatedDevice::new(fs::read(path("image")).unwrap());
-        let mut options = OpenOptions::default();
-        options.read_write = true;
-        let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
+        let mut opening = OpenOptions::default();
+        opening.read_write = true;
+        let volume = Volume::open_device(Arc::clone(&device) as _, &opening).unwrap();
         let options = MountOptions {
             read_write: true,
-            ..MountOptions::default()
+            ..options
         };
         let mounted = Mounted::serve(volume, &path("mnt"), &options);
         for name in ["content", "hot"] {
@@ -106,6 +122,15 @@ fn start(program: &str, path: &Path) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap()
+}
+
+/// Starts programs that read `content` and `cold/file`, and waits until both wait for the device.
+fn start_two(fixture: &Fixture, stopped: &StoppedDevice<'_>) -> [Child; 2] {
+    let reader = start("cat", &fixture.path("content"));
+    stopped.wait_for(1);
+    let finder = start("cat", &fixture.path("cold/file"));
+    stopped.wait_for(2);
+    [reader, finder]
 }
 
 /// Waits until a program has ended. Returns its output if it was successful.
@@ -294,10 +319,7 @@ fn detached_mount_answers_the_requests_that_wait() {
         fs::write(fixture.path("new"), "new").unwrap();
         let device = Arc::clone(&fixture.device);
         let stopped = device.stop(Stopped::Reads);
-        let reader = start("cat", &fixture.path("content"));
-        stopped.wait_for(1);
-        let finder = start("cat", &fixture.path("cold/file"));
-        stopped.wait_for(2);
+        let [reader, finder] = start_two(&fixture, &stopped);
         let path = fixture.mounted.path.clone();
         assert_eq!(
             rustix::mount::unmount(&path, UnmountFlags::empty()),
@@ -328,10 +350,7 @@ fn aborted_connection_fails_the_requests_that_wait_and_ends_the_server() {
     fs::write(fixture.path("new"), "new").unwrap();
     let device = Arc::clone(&fixture.device);
     let stopped = device.stop(Stopped::Reads);
-    let reader = start("cat", &fixture.path("content"));
-    stopped.wait_for(1);
-    let finder = start("cat", &fixture.path("cold/file"));
-    stopped.wait_for(2);
+    let [reader, finder] = start_two(&fixture, &stopped);
     fs::write(abort, "1").unwrap();
     assert_eq!(output(reader), None);
     assert_eq!(output(finder), None);
@@ -347,13 +366,17 @@ fn aborted_connection_fails_the_requests_that_wait_and_ends_the_server() {
 }
 
 #[test]
-fn change_that_waits_does_not_delay_requests_that_are_answered_from_memory() {
+fn requests_that_wait_do_not_delay_requests_that_are_answered_from_memory() {
     if !can_mount() {
         return;
     }
     // A thread of its own: the processor of other tests is not restricted.
     thread::spawn(|| {
-        let fixture = Fixture::new();
+        // As many requests wait as there are receivers.
+        let fixture = Fixture::with(MountOptions {
+            threads: NonZeroUsize::new(2),
+            ..MountOptions::default()
+        });
         // The requests of all programs arrive in the queue of one processor.
         let allowed = sched_getaffinity(None).unwrap();
         let first = (0..CpuSet::MAX_CPU).find(|&processor| allowed.is_set(processor));
@@ -361,15 +384,45 @@ fn change_that_waits_does_not_delay_requests_that_are_answered_from_memory() {
         one.set(first.unwrap());
         sched_setaffinity(None, &one).unwrap();
         let stopped = fixture.device.stop(Stopped::Reads);
-        let maker = start("mkdir", &fixture.path("directory"));
+        let maker = start("mkdir", &fixture.path("warm/directory"));
         stopped.wait_for(1);
+        let finder = start("stat", &fixture.path("cold/file"));
+        stopped.wait_for(2);
         for number in 0..50 {
-            assert!(!fixture.path(&format!("warm/absent-{number}")).exists());
+            assert!(!fixture.path(&format!("absent-{number}")).exists());
         }
         drop(stopped);
-        assert!(output(maker).is_some());
-        assert!(fixture.path("directory").is_dir());
+        assert!(output(maker).is_some() && output(finder).is_some());
+        assert!(fixture.path("warm/directory").is_dir());
     })
     .join()
     .unwrap();
+}
+
+#[test]
+fn request_that_a_device_never_answers_fails_after_the_timeout() {
+    if !can_mount() {
+        return;
+    }
+    let folder = image_folder();
+    let bytes = fs::read(folder.path().join("image")).unwrap();
+    let device = ReorderingDevice::new(Arc::new(MemoryDevice::new(bytes)), 1);
+    let device = Arc::new(device);
+    let mut options = OpenOptions::default();
+    options.device_timeout = Some(Duration::from_millis(500));
+    let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
+    let mounted = Mounted::serve(volume, &folder.path().join("mnt"), &MountOptions::default());
+    let path = |name: &str| mounted.path.join(name);
+    fs::metadata(path("content")).unwrap();
+    device.silence(0..u64::MAX);
+    let errors = [
+        fs::metadata(path("cold/file")).unwrap_err(),
+        fs::read(path("content")).unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
+    }
+    device.answer();
+    assert_eq!(fs::read(path("cold/file")).unwrap(), b"cold");
+    assert_eq!(fs::read(path("content")).unwrap(), content());
 }
