@@ -13,8 +13,9 @@ use mounted::{Mounted, wait_until};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+use rustix::process::{Pid, Signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::Read;
 use std::num::NonZeroUsize;
@@ -115,8 +116,12 @@ impl Fixture {
 }
 
 fn start(program: &str, path: &Path) -> Child {
+    start_with(program, &[path.as_os_str()])
+}
+
+fn start_with(program: &str, args: &[&OsStr]) -> Child {
     Command::new(program)
-        .arg(path)
+        .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -145,6 +150,21 @@ fn output(mut program: Child) -> Option<Vec<u8>> {
     program.wait().unwrap().success().then_some(output)
 }
 
+fn signal(program: &Child, signal: Signal) {
+    rustix::process::kill_process(Pid::from_child(program), signal).unwrap();
+}
+
+/// Waits until a program has been ended by a signal.
+#[track_caller]
+fn wait_for_end_by(program: &mut Child, signal: Signal) {
+    let mut status = None;
+    wait_until("the end of the program", || {
+        status = program.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().signal(), Some(signal.as_raw()));
+}
+
 /// The file system that controls FUSE connections, which is usually mounted at /sys/fs/fuse/connections.
 struct Control(TempDir);
 
@@ -154,6 +174,17 @@ impl Control {
         let flags = rustix::mount::MountFlags::empty();
         rustix::mount::mount("fusectl", folder.path(), "fusectl", flags, None).unwrap();
         Self(folder)
+    }
+
+    /// Waits until `count` requests of a mount are not answered.
+    #[track_caller]
+    fn wait_for(&self, mounted: &Mounted, count: usize) {
+        let entry = larder_fuse::find_mount(&mounted.path).unwrap();
+        let waiting = format!("{}/waiting", entry.device_minor);
+        wait_until("the requests", || {
+            let waiting = fs::read_to_string(self.0.path().join(&waiting)).unwrap();
+            waiting.trim().parse::<usize>().unwrap() >= count
+        });
     }
 }
 
@@ -194,6 +225,109 @@ fn killed_programs_that_wait_leave_the_mount_usable() {
     rustix::mount::unmount(&fixture.mounted.path, UnmountFlags::DETACH).unwrap();
     fixture.mounted.wait();
     fixture.check_image();
+}
+
+/// Starts a program that waits for the device.
+type Start = fn(&Fixture) -> Child;
+
+#[test]
+fn killed_program_ends_although_the_device_does_not_answer() {
+    if !can_mount() {
+        return;
+    }
+    let lookup: Start = |fixture| start("stat", &fixture.path("cold/file"));
+    let list: Start = |fixture| start("ls", &fixture.path("cold"));
+    let read: Start = |fixture| {
+        let mut input = OsString::from("if=");
+        input.push(fixture.path("content"));
+        let args = ["iflag=direct", "bs=4096", "of=/dev/null"].map(OsStr::new);
+        start_with("dd", &[&input, args[0], args[1], args[2]])
+    };
+    let sync: Start = |fixture| start("sync", &fixture.path("hot"));
+    for (start, stopped) in [
+        (lookup, Stopped::Reads),
+        (list, Stopped::Reads),
+        (read, Stopped::Reads),
+        (sync, Stopped::Writes),
+    ] {
+        for killed_by in [Signal::KILL, Signal::TERM] {
+            let fixture = Fixture::new();
+            let free = || fixture.mounted.volume.statfs().free_files;
+            let before = free();
+            let stopped = fixture.device.stop(stopped);
+            let mut program = start(&fixture);
+            stopped.wait_for(1);
+            signal(&program, killed_by);
+            wait_for_end_by(&mut program, killed_by);
+            drop(stopped);
+            assert_eq!(fs::read(fixture.path("content")).unwrap(), content());
+            // The answer that was not sent counts no lookup.
+            fs::remove_file(fixture.path("cold/file")).unwrap();
+            wait_until("the removed file is forgotten", || free() == before + 1);
+        }
+    }
+}
+
+#[test]
+fn signal_that_does_not_kill_ends_no_request() {
+    if !can_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let control = Control::mount();
+    let stopped = fixture.device.stop(Stopped::Reads);
+    let start_shell = |name: &str| {
+        let script = "trap 'echo signal' USR1; echo ready; test -e \"$1\" && echo found";
+        let path = fixture.path(name);
+        let args = ["-c", script, "sh"].map(OsStr::new);
+        let mut shell = start_with("sh", &[args[0], args[1], args[2], path.as_os_str()]);
+        let mut ready = [0; 6];
+        let output = shell.stdout.as_mut().unwrap();
+        output.read_exact(&mut ready).unwrap();
+        shell
+    };
+    let other = start_shell("cold/file");
+    stopped.wait_for(1);
+    let mut killed = start_shell("cold/other");
+    control.wait_for(&fixture.mounted, 2);
+    for shell in [&other, &killed] {
+        signal(shell, Signal::USR1);
+    }
+    // The kernel sends one message for the signals of a request.
+    signal(&killed, Signal::KILL);
+    wait_for_end_by(&mut killed, Signal::KILL);
+    drop(stopped);
+    assert_eq!(output(other).unwrap(), b"signal\nfound\n");
+}
+
+#[test]
+fn change_of_a_killed_program_is_made_if_a_worker_has_begun_it() {
+    if !can_mount() {
+        return;
+    }
+    let fixture = Fixture::with(MountOptions {
+        threads: NonZeroUsize::new(2),
+        ..MountOptions::default()
+    });
+    let stopped = fixture.device.stop(Stopped::Reads);
+    let mut begun = start("mkdir", &fixture.path("warm/begun"));
+    stopped.wait_for(1);
+    signal(&begun, Signal::KILL);
+    let finder = start("stat", &fixture.path("cold/file"));
+    stopped.wait_for(2);
+    // Both workers are busy.
+    let size = ["-s", "0"].map(OsStr::new);
+    let content_path = fixture.path("content");
+    let mut queued = start_with("truncate", &[size[0], size[1], content_path.as_os_str()]);
+    Control::mount().wait_for(&fixture.mounted, 3);
+    signal(&queued, Signal::KILL);
+    wait_for_end_by(&mut queued, Signal::KILL);
+    assert!(begun.try_wait().unwrap().is_none());
+    drop(stopped);
+    wait_for_end_by(&mut begun, Signal::KILL);
+    assert!(output(finder).is_some());
+    assert!(fixture.path("warm/begun").is_dir());
+    assert_eq!(fs::read(fixture.path("content")).unwrap(), content());
 }
 
 #[test]

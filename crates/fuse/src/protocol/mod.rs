@@ -14,5 +14,5 @@ pub(crate) mod handshake;
 mod reply;
 mod request;
 
-pub(crate) use reply::{Body, type_bits};
+pub(crate) use reply::{Body, nodes_in_reply, type_bits};
 pub(crate) use request::{Header, Malformed, Operation, Request};

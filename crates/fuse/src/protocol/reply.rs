@@ -1,9 +1,10 @@
 //! Builds the bodies of replies.
 
-use super::abi::{Dirent, EntryOut};
+use super::abi::{Dirent, EntryOut, opcode};
+use crate::node::NodeId;
 use larder::FileKind;
 use rustix::io::Errno;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Directory entries are padded to a multiple of this number of bytes.
 const DIRENT_ALIGN_BYTES: usize = 8;
@@ -99,6 +100,26 @@ impl<'a> Body<'a> {
     }
 }
 
+/// Returns the nodes whose lookup counts a reply increases in the kernel: those in the body of a `LOOKUP` or
+/// `READDIRPLUS` that are not 0.
+pub(crate) fn nodes_in_reply(opcode: u32, body: &[u8]) -> Vec<NodeId> {
+    let mut nodes = Vec::new();
+    let mut rest = match opcode {
+        opcode::LOOKUP | opcode::READDIRPLUS => body,
+        _ => &[],
+    };
+    while let Ok((entry, after)) = EntryOut::read_from_prefix(rest) {
+        if entry.node != 0 {
+            nodes.push(NodeId(entry.node));
+        }
+        let padded = Dirent::read_from_prefix(after).map_or(0, |(dirent, _)| {
+            (size_of::<Dirent>() + dirent.name_bytes as usize).next_multiple_of(DIRENT_ALIGN_BYTES)
+        });
+        rest = after.get(padded..).unwrap_or_default();
+    }
+    nodes
+}
+
 /// Returns the type of a file as mode bits (`S_IFMT`).
 pub(crate) fn type_bits(kind: FileKind) -> u32 {
     let kind = match kind {
@@ -138,6 +159,25 @@ mod tests {
         assert!(!body.add_entry(64, None, &entry(b"x"), FileKind::Regular));
         assert_eq!(memory[16..32], *b"\x03\0\0\0\x08\0\0\0abc\0\0\0\0\0");
         assert_eq!(memory[52..56], 4u32.to_ne_bytes());
+    }
+
+    #[test]
+    fn nodes_of_lookups_and_listings_are_found() {
+        let of = |node| EntryOut {
+            node,
+            ..EntryOut::default()
+        };
+        let mut memory = [0; 1000];
+        let mut body = Body::new(&mut memory);
+        for (node, name) in [(0, &b"."[..]), (12, b"abc"), (0, b"12345678"), (13, b"x")] {
+            body.add_entry(1000, Some(&of(node)), &entry(name), FileKind::Regular);
+        }
+        let len = body.len();
+        let listed = [12, 13].map(NodeId).to_vec();
+        assert_eq!(nodes_in_reply(opcode::READDIRPLUS, &memory[..len]), listed);
+        let found = |node: u64| nodes_in_reply(opcode::LOOKUP, of(node).as_bytes());
+        assert_eq!((found(7), found(0)), (vec![NodeId(7)], Vec::new()));
+        assert_eq!(nodes_in_reply(opcode::READ, &memory[..len]), Vec::new());
     }
 
     #[test]

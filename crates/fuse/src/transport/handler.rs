@@ -23,6 +23,17 @@ pub(crate) enum Outcome {
     WouldWait,
 }
 
+/// When the reply to a request that was passed to a worker is `EINTR` because the program is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Never: other programs can wait for the same content, or the request is not repeated.
+    Never,
+    /// Until a worker begins the request: it changes something, and the kernel must know the result.
+    UntilBegun,
+    /// Until it is answered. The answer is then [discarded](Handler::discard).
+    Always,
+}
+
 /// Answers the requests of a session.
 pub(crate) trait Handler: Debug + Send + Sync {
     /// Answers a parsed request: writes the body of the reply to `body`, which must be empty.
@@ -33,6 +44,14 @@ pub(crate) trait Handler: Debug + Send + Sync {
         waiting: Waiting,
         body: &mut Body<'_>,
     ) -> Outcome;
+
+    /// Returns when a request that would wait may end if its program is killed.
+    fn ending(&self, _request: &Request<'_>) -> Ending {
+        Ending::Never
+    }
+
+    /// Undoes what an answered request has counted. `body` is the body of its reply, which is not sent.
+    fn discard(&self, _header: &Header, _body: &[u8]) {}
 
     /// Releases what the kernel refers to. This is called when the connection has ended.
     fn end(&self) {}

@@ -11,6 +11,7 @@ mod handler;
 mod ioctl;
 mod linger;
 mod parking;
+mod passing;
 mod policy;
 mod queues;
 mod receivers;
@@ -30,6 +31,7 @@ pub(crate) use handler::Handler;
 pub(crate) use handler::{Outcome, Waiting};
 use larder::Volume;
 use parking::Parking;
+use passing::Passing;
 use queues::Queues;
 use receivers::Receivers;
 use requests::Requests;
@@ -39,10 +41,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread;
-use workers::Workers;
 use zerocopy::IntoBytes;
 
-/// The maximum number of threads that receive requests from /dev/fuse. [`Workers`] answer the requests that wait
+/// The maximum number of threads that receive requests from /dev/fuse. [Workers](workers) answer the requests that wait
 /// for the device.
 const RECEIVERS: usize = 6;
 
@@ -145,8 +146,9 @@ impl Handshake {
         Ok(Session {
             connection,
             receivers: Receivers {
+                passing: has_workers
+                    .then(|| Arc::new(Passing::new(&handler, threads - waiting_receivers))),
                 handler,
-                workers: has_workers.then(|| Arc::new(Workers::new(threads - waiting_receivers))),
                 parking: parks.then(Parking::start),
                 idle: AtomicUsize::new(0),
             },
@@ -237,8 +239,8 @@ impl Session {
             ..
         } = self;
         let mut queue_threads = Vec::new();
-        if let (Some(queues), Some(workers)) = (queues, &receivers.workers) {
-            queue_threads = queues.into_threads(&receivers.handler, workers);
+        if let (Some(queues), Some(passing)) = (queues, &receivers.passing) {
+            queue_threads = queues.into_threads(&receivers.handler, passing);
         }
         let ended = |result: thread::Result<io::Result<()>>| {
             let result = result.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));

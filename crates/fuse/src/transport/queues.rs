@@ -6,7 +6,7 @@
 //! for the next request.
 //!
 //! A request and its reply share an *entry*: memory that the server and the kernel use in turn. The queue's
-//! thread passes a request that would wait to a [worker](super::workers), together with its entry: for the
+//! thread [passes](super::passing) a request that would wait to a worker, together with its entry: for the
 //! device, for room in the journal, for write-back because too much is dirty, or for a lock whose holder waits.
 //! The worker writes the reply into the entry, and returns the entry to the queue's thread.
 //!
@@ -15,11 +15,13 @@
 
 use super::device::Connection;
 use super::handler::{Handler, Outcome, Waiting};
+use super::passing::{Copied, Passed, Passing};
 use super::policy::{Answered, Watcher};
 use super::ring::{Entry, Ring, Waker};
-use super::workers::Workers;
+use crate::operations::Answer;
+use crate::protocol::abi::RingHeader;
 use crate::protocol::handshake::DATA_BYTES;
-use crate::protocol::{Body, Header, Request};
+use crate::protocol::{Body, Header, Malformed, Request};
 use parking_lot::Mutex;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::RefCell;
@@ -103,15 +105,15 @@ impl Queues {
     pub(super) fn into_threads(
         self,
         handler: &Arc<dyn Handler>,
-        workers: &Arc<Workers>,
+        passing: &Arc<Passing>,
     ) -> Vec<impl FnOnce() -> io::Result<()> + Send + 'static> {
         let watcher = Arc::new(Watcher::start());
         let thread = |queue: Queue| {
-            let (handler, workers) = (Arc::clone(handler), Arc::clone(workers));
+            let (handler, passing) = (Arc::clone(handler), Arc::clone(passing));
             let watcher = Arc::clone(&watcher);
             move || {
                 let answered = (*watcher).as_ref().map(Watcher::add_this_thread);
-                queue.serve(&handler, &workers, answered.as_ref())
+                queue.serve(&*handler, &passing, answered.as_ref())
             }
         };
         self.0.into_iter().map(thread).collect()
@@ -122,8 +124,8 @@ impl Queue {
     /// Answers requests until the volume is unmounted.
     fn serve(
         mut self,
-        handler: &Arc<dyn Handler>,
-        workers: &Arc<Workers>,
+        handler: &dyn Handler,
+        passing: &Passing,
         answered: Option<&Answered>,
     ) -> io::Result<()> {
         self.run_on_its_processors();
@@ -138,18 +140,15 @@ impl Queue {
             }
             self.ring.wait(&mut received)?;
             for mut entry in received.drain(..) {
-                if answer(&**handler, &mut entry, Waiting::Refused) {
+                if answer(handler, &mut entry, Waiting::Refused) {
                     if let Some(answered) = answered {
                         answered.count_one();
                     }
                     self.ring.give(entry);
                     continue;
                 }
-                let (handler, returned) = (Arc::clone(handler), Arc::clone(&returned));
-                workers.run(move || {
-                    answer(&*handler, &mut entry, Waiting::Allowed);
-                    returned.push(entry);
-                });
+                let returned = Arc::clone(&returned);
+                passing.pass(Box::new(FromRing { entry, returned }));
             }
         }
         Ok(())
@@ -176,13 +175,78 @@ impl Queue {
     }
 }
 
+/// A request in an entry of a ring.
+#[derive(Debug)]
+struct FromRing {
+    entry: Entry,
+    returned: Arc<Returned>,
+}
+
+impl Passed for FromRing {
+    fn header(&mut self) -> Header {
+        request(&mut self.entry).0
+    }
+
+    fn request(&mut self) -> Result<Request<'_>, Malformed> {
+        let (header, structure, rest) = request(&mut self.entry);
+        Request::parse_split(header, structure, rest)
+    }
+
+    fn copy(&mut self) -> Copied {
+        let (header, structure, rest) = request(&mut self.entry);
+        Copied {
+            header,
+            structure: Some(*structure),
+            rest: rest.to_vec(),
+        }
+    }
+
+    fn answer(self: Box<Self>, handler: &dyn Handler) {
+        let Self {
+            mut entry,
+            returned,
+        } = *self;
+        answer(handler, &mut entry, Waiting::Allowed);
+        returned.push(entry);
+    }
+
+    fn reply(self: Box<Self>, answer: Answer<&[u8]>) {
+        let Self {
+            mut entry,
+            returned,
+        } = *self;
+        let (header, _, _) = request(&mut entry);
+        let (_, data) = entry.parts();
+        let answer = answer.map(|body| {
+            data[..body.len()].copy_from_slice(body);
+            body.len()
+        });
+        entry.set_reply(header.unique, answer);
+        returned.push(entry);
+    }
+}
+
+fn header(ring_header: &RingHeader) -> Header {
+    let Ok((header, _)) = Header::parse(&ring_header.header) else {
+        unreachable!("the array has the size of the header");
+    };
+    header
+}
+
+/// Returns the request in `entry`: its header, its structure, and its names and data.
+fn request(entry: &mut Entry) -> (Header, &[u8; 128], &[u8]) {
+    let (ring_header, data) = entry.parts();
+    let header = header(ring_header);
+    let data_bytes = ring_header.data_bytes as usize;
+    let names_and_data = data.get(..data_bytes).unwrap_or_default();
+    (header, &ring_header.structure, names_and_data)
+}
+
 /// Answers the request in `entry`, and sets the reply. Returns false if the request would wait and `waiting`
 /// is [`Waiting::Refused`].
 fn answer(handler: &dyn Handler, entry: &mut Entry, waiting: Waiting) -> bool {
     let (ring_header, data) = entry.parts();
-    let Ok((header, _)) = Header::parse(&ring_header.header) else {
-        unreachable!("the array has the size of the header");
-    };
+    let header = header(ring_header);
     let structure = &ring_header.structure;
     let (outcome, len) = if header.wants_data() {
         // The request has no data, so the reply can use the entry's memory for data.

@@ -1,21 +1,21 @@
 //! Threads that receive requests from /dev/fuse.
 //!
 //! Model: each receiver answers the requests that it receives, one after the other. A request that would wait
-//! for the device is passed to a [worker](super::workers). On a read-only mount, this is done only if no other
-//! receiver waits for requests: otherwise the receiver itself waits, and no thread has to be woken.
+//! for the device is [passed](super::passing) to a worker. On a read-only mount, a receiver itself waits if another
+//! one waits for requests, and if the request cannot be ended when its program is killed: no thread has to be woken.
 //!
 //! # Invariants
 //! 1. On a mount with several receivers or workers, at least one receiver does not wait for the device. A receiver
 //!    waits only if another one is in `idle`. The last one to leave `idle` finds it empty.
 
 use super::device::{Connection, Received};
-use super::handler::{Handler, Outcome, Waiting};
+use super::handler::{Ending, Handler, Outcome, Waiting};
 use super::parking::Parking;
-use super::workers::Workers;
+use super::passing::{Copied, Passed, Passing, with_reply_memory};
+use crate::operations::Answer;
+use crate::protocol::abi::opcode;
 use crate::protocol::handshake::DATA_BYTES;
-use crate::protocol::{Body, Header, Request};
-use larder_block::AlignedBytes;
-use std::cell::RefCell;
+use crate::protocol::{Body, Header, Malformed, Request};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -24,22 +24,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const HEADER_BYTES: usize = 4096;
 /// The length from which on a request is not passed to a worker, in bytes.
 const LARGE_BYTES: usize = 256 << 10;
-/// The alignment of the memory for replies, which direct I/O requires.
-const ALIGN_BYTES: usize = 4096;
-
-thread_local! {
-    /// The memory for the bodies of replies. Its pages are allocated when they are first used.
-    static REPLY: RefCell<AlignedBytes> =
-        RefCell::new(AlignedBytes::zeroed(DATA_BYTES as usize, ALIGN_BYTES));
-}
 
 /// What the receivers of a session share.
 #[derive(Debug)]
 pub(super) struct Receivers {
     pub(super) handler: Arc<dyn Handler>,
-    /// Threads for requests that wait for the device. It is `None` with `threads=1`, unless the transport is
+    /// Passes requests that wait for the device to workers. It is `None` with `threads=1`, unless the transport is
     /// `io_uring`.
-    pub(super) workers: Option<Arc<Workers>>,
+    pub(super) passing: Option<Arc<Passing>>,
     /// Decides which receivers wait for requests. It is `None` on a read-only mount, and if there is only one.
     pub(super) parking: Option<Parking>,
     /// The number of receivers that receive a request, or wait for one in the kernel.
@@ -76,14 +68,20 @@ impl Receivers {
         }
     }
 
-    /// Returns whether the calling receiver may wait for the device, to answer a request with an argument of
-    /// `argument_bytes`.
-    fn waiting(&self, argument_bytes: usize) -> Waiting {
+    /// Returns whether the calling receiver may wait for the device, to answer this request.
+    fn waiting(&self, header: Header, argument: &[u8]) -> Waiting {
         // On a writable mount, usually only one receiver receives requests. The others are parked.
         let is_replaced = self.parking.is_none() && self.idle.load(Relaxed) > 0;
+        let cannot_be_ended = || {
+            let request = Request::parse(header, argument);
+            request.is_ok_and(|request| self.handler.ending(&request) == Ending::Never)
+        };
         // To pass on a large write would take about as long as the write, because its data would be copied. If the
         // write takes long, another receiver receives the next requests.
-        if self.workers.is_none() || argument_bytes >= LARGE_BYTES || is_replaced {
+        if self.passing.is_none()
+            || argument.len() >= LARGE_BYTES
+            || is_replaced && cannot_be_ended()
+        {
             Waiting::Allowed
         } else {
             Waiting::Refused
@@ -91,15 +89,59 @@ impl Receivers {
     }
 
     fn answer(&self, connection: &Arc<Connection>, header: Header, argument: &[u8]) {
-        let waiting = self.waiting(argument.len());
-        let is_answered = answer(&*self.handler, connection, header, argument, waiting);
-        if let (false, Some(workers)) = (is_answered, &self.workers) {
-            let (handler, connection) = (Arc::clone(&self.handler), Arc::clone(connection));
-            let argument = argument.to_vec();
-            workers.run(move || {
-                answer(&*handler, &connection, header, &argument, Waiting::Allowed);
-            });
+        if let (opcode::INTERRUPT, Some(passing)) = (header.opcode, &self.passing) {
+            return passing.interrupted();
         }
+        let waiting = self.waiting(header, argument);
+        let is_answered = answer(&*self.handler, connection, header, argument, waiting);
+        if let (false, Some(passing)) = (is_answered, &self.passing) {
+            passing.pass(Box::new(FromDevice {
+                connection: Arc::clone(connection),
+                header,
+                argument: argument.to_vec(),
+            }));
+        }
+    }
+}
+
+/// A request that was received from /dev/fuse.
+#[derive(Debug)]
+struct FromDevice {
+    connection: Arc<Connection>,
+    header: Header,
+    argument: Vec<u8>,
+}
+
+impl Passed for FromDevice {
+    fn header(&mut self) -> Header {
+        self.header
+    }
+
+    fn request(&mut self) -> Result<Request<'_>, Malformed> {
+        Request::parse(self.header, &self.argument)
+    }
+
+    fn copy(&mut self) -> Copied {
+        Copied {
+            header: self.header,
+            structure: None,
+            rest: std::mem::take(&mut self.argument),
+        }
+    }
+
+    fn answer(self: Box<Self>, handler: &dyn Handler) {
+        let (connection, header) = (&self.connection, self.header);
+        answer(
+            handler,
+            connection,
+            header,
+            &self.argument,
+            Waiting::Allowed,
+        );
+    }
+
+    fn reply(self: Box<Self>, answer: Answer<&[u8]>) {
+        self.connection.reply(self.header.unique, answer);
     }
 }
 
@@ -112,7 +154,7 @@ fn answer(
     argument: &[u8],
     waiting: Waiting,
 ) -> bool {
-    REPLY.with_borrow_mut(|memory| {
+    with_reply_memory(|memory| {
         let mut body = Body::new(memory);
         let request = Request::parse(header, argument);
         let outcome = handler.answer(&header, request, waiting, &mut body);
@@ -131,8 +173,11 @@ fn answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Malformed;
+    use crate::changes::Caller;
+    use crate::node::NodeId;
+    use crate::protocol::Operation;
 
+    /// Requests for statistics end if their program is killed.
     #[derive(Debug)]
     struct NoHandler;
 
@@ -146,30 +191,63 @@ mod tests {
         ) -> Outcome {
             unreachable!("no request is received")
         }
+
+        fn ending(&self, request: &Request<'_>) -> Ending {
+            match request.operation {
+                Operation::Statfs => Ending::Always,
+                _ => Ending::Never,
+            }
+        }
     }
 
     fn receivers(parking: Option<Parking>) -> Receivers {
+        let handler: Arc<dyn Handler> = Arc::new(NoHandler);
         Receivers {
-            handler: Arc::new(NoHandler),
-            workers: Some(Arc::new(Workers::new(1))),
+            passing: Some(Arc::new(Passing::new(&handler, 1))),
+            handler,
             parking,
             idle: AtomicUsize::new(0),
         }
     }
 
+    fn waiting(receivers: &Receivers, opcode: u32, argument: &[u8]) -> Waiting {
+        let header = Header {
+            opcode,
+            unique: 1,
+            node: NodeId::ROOT,
+            caller: Caller {
+                uid: 0,
+                gid: 0,
+                thread: 1,
+            },
+        };
+        receivers.waiting(header, argument)
+    }
+
     #[test]
     fn receiver_waits_only_while_another_one_receives() {
         let receivers = receivers(None);
-        assert_eq!(receivers.waiting(0), Waiting::Refused);
+        assert_eq!(waiting(&receivers, opcode::READLINK, b""), Waiting::Refused);
         receivers.idle.store(1, Relaxed);
-        assert_eq!(receivers.waiting(0), Waiting::Allowed);
+        assert_eq!(waiting(&receivers, opcode::READLINK, b""), Waiting::Allowed);
+    }
+
+    #[test]
+    fn receiver_does_not_wait_for_a_request_that_can_be_ended() {
+        let receivers = receivers(None);
+        receivers.idle.store(1, Relaxed);
+        assert_eq!(waiting(&receivers, opcode::STATFS, b""), Waiting::Refused);
     }
 
     #[test]
     fn parked_receivers_do_not_replace_one_that_waits() {
         let receivers = receivers(Some(Parking::start()));
         receivers.idle.store(1, Relaxed);
-        assert_eq!(receivers.waiting(0), Waiting::Refused);
-        assert_eq!(receivers.waiting(LARGE_BYTES), Waiting::Allowed);
+        assert_eq!(waiting(&receivers, opcode::READLINK, b""), Waiting::Refused);
+        let large = vec![0; LARGE_BYTES];
+        assert_eq!(
+            waiting(&receivers, opcode::READLINK, &large),
+            Waiting::Allowed
+        );
     }
 }

@@ -14,7 +14,7 @@
 
 use super::attributes;
 use super::device::Connection;
-use super::handler::{Handler, Outcome, Waiting};
+use super::handler::{Ending, Handler, Outcome, Waiting};
 use super::ioctl::{self, Effect};
 use crate::MountOptions;
 use crate::changes::{Caller, Count, Name};
@@ -26,8 +26,9 @@ use crate::protocol::abi::{
     LseekIn, LseekOut, OpenOut, ReadIn, StatfsOut, WriteIn, WriteOut,
 };
 use crate::protocol::handshake::Agreement;
-use crate::protocol::{Body, Header, Malformed, Operation, Request};
+use crate::protocol::{Body, Header, Malformed, Operation, Request, nodes_in_reply};
 use larder::{FileKind, Make, MemoryOnly, Metadata, NewFile};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -91,6 +92,40 @@ impl Handler for Requests {
                 tracing::warn!("operation {}: {error}", header.opcode);
                 Outcome::Reply(Err(Errno::INVAL))
             }
+        }
+    }
+
+    fn ending(&self, request: &Request<'_>) -> Ending {
+        match request.operation {
+            Operation::Lookup(_)
+            | Operation::GetAttr
+            | Operation::Statx
+            | Operation::ReadLink
+            | Operation::Statfs
+            | Operation::Fsync(_)
+            | Operation::GetXattr(..)
+            | Operation::ListXattr(_)
+            | Operation::ReadDir(_)
+            | Operation::ReadDirPlus(_)
+            | Operation::Lseek(_) => Ending::Always,
+            Operation::Read(read) if self.is_direct(&read) => Ending::Always,
+            Operation::Write(write, _) if write.flags & abi::WRITE_CACHE != 0 => Ending::Never,
+            Operation::Read(_)
+            | Operation::Forget(_)
+            | Operation::BatchForget(_)
+            | Operation::Release(_)
+            | Operation::OpenDir
+            | Operation::ReleaseDir
+            | Operation::Destroy
+            | Operation::Unknown => Ending::Never,
+            _ => Ending::UntilBegun,
+        }
+    }
+
+    /// Subtracts the lookups that the reply would have added in the kernel.
+    fn discard(&self, header: &Header, body: &[u8]) {
+        for node in nodes_in_reply(header.opcode, body) {
+            self.operations.forget(node, 1);
         }
     }
 
@@ -163,6 +198,12 @@ impl Requests {
                 Outcome::Reply(answer)
             }
         }
+    }
+
+    /// Returns whether the kernel reads for one program, not for its page cache.
+    fn is_direct(&self, read: &ReadIn) -> bool {
+        self.open_flags & abi::OPEN_DIRECT_IO != 0
+            || OFlags::from_bits_retain(read.open_flags).contains(OFlags::DIRECT)
     }
 
     /// Returns whether the caller has access.

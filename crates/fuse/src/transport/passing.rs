@@ -1,0 +1,239 @@
+//! Passes requests to [workers](super::workers), and ends requests whose programs are killed.
+//!
+//! # Model
+//! On a file system of the kernel, a thread that waits for a page ends if a fatal signal arrives (`SIGKILL`, or
+//! Ctrl-C for most programs), and ignores other signals. On a FUSE mount, it waits for the reply, whatever the
+//! signal. The kernel only notifies the server of a signal, by `INTERRUPT`. Therefore the reply to a passed request
+//! is `EINTR` as soon as a fatal signal is pending for its thread. For other signals, the request continues: programs
+//! do not expect `EINTR` for a file, and `SA_RESTART` has no effect on it.
+//!
+//! Which requests end this way is decided by [`Ending`]. If a worker has already begun a request, it continues, and
+//! its answer is discarded: most waits for a device cannot be interrupted.
+//!
+//! `INTERRUPT` can arrive before its request is passed, and a request has only one, which can be for another signal.
+//! Therefore its number is not used. It starts a thread that checks all passed requests, once per
+//! [`CHECK_INTERVAL`]. The thread ends when no request has been passed for [`IDLE_CHECKS`] checks.
+//!
+//! # Locking
+//! One lock, which is not held while a request is answered or /proc is read.
+
+use super::handler::{Ending, Handler, Outcome, Waiting};
+use super::workers::Workers;
+use crate::operations::Answer;
+use crate::protocol::handshake::DATA_BYTES;
+use crate::protocol::{Body, Header, Malformed, Request};
+use larder_block::AlignedBytes;
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt::{self, Debug, Formatter};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// The interval between two checks of the passed requests.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// The number of checks without a passed request after which checking ends.
+const IDLE_CHECKS: u32 = 20;
+/// The alignment of the memory for replies, which direct I/O requires.
+const ALIGN_BYTES: usize = 4096;
+/// The bit of `SIGKILL` in a set of signals. A fatal signal makes it pending for all threads of the process.
+const KILL_BIT: u64 = 1 << 8;
+
+thread_local! {
+    /// The memory for the bodies of replies. Its pages are allocated when they are first used.
+    static REPLY: RefCell<AlignedBytes> =
+        RefCell::new(AlignedBytes::zeroed(DATA_BYTES as usize, ALIGN_BYTES));
+}
+
+/// Calls `run` with this thread's memory for the body of a reply.
+pub(super) fn with_reply_memory<R>(run: impl FnOnce(&mut AlignedBytes) -> R) -> R {
+    REPLY.with_borrow_mut(run)
+}
+
+/// A request that is passed to a worker.
+pub(super) trait Passed: Send {
+    /// Returns the header of the request.
+    fn header(&mut self) -> Header;
+
+    /// Parses the request.
+    fn request(&mut self) -> Result<Request<'_>, Malformed>;
+
+    /// Returns a copy of the request, which the worker answers. `self` then only sends the reply.
+    fn copy(&mut self) -> Copied;
+
+    /// Answers the request, and sends the reply.
+    fn answer(self: Box<Self>, handler: &dyn Handler);
+
+    /// Sends the reply.
+    fn reply(self: Box<Self>, answer: Answer<&[u8]>);
+}
+
+/// A copy of a request that has no data.
+#[derive(Debug)]
+pub(super) struct Copied {
+    pub(super) header: Header,
+    /// The structure of the operation, if it is not at the start of `rest`.
+    pub(super) structure: Option<[u8; 128]>,
+    pub(super) rest: Vec<u8>,
+}
+
+impl Copied {
+    fn request(&self) -> Result<Request<'_>, Malformed> {
+        match &self.structure {
+            Some(structure) => Request::parse_split(self.header, structure, &self.rest),
+            None => Request::parse(self.header, &self.rest),
+        }
+    }
+}
+
+/// Passes the requests of a session to workers. Dropping this waits until all requests are answered.
+#[derive(Debug)]
+pub(super) struct Passing {
+    workers: Workers,
+    handler: Arc<dyn Handler>,
+    pending: Arc<Mutex<Pending>>,
+}
+
+/// The passed requests that can end before they are answered.
+#[derive(Default)]
+struct Pending {
+    /// The requests by number, each with the thread of its program. The thread is 0 if the request cannot end.
+    requests: HashMap<u64, (u32, Box<dyn Passed>)>,
+    /// Whether a thread checks the requests.
+    is_checked: bool,
+    /// The number of checks since a request was passed.
+    idle_checks: u32,
+}
+
+impl Passing {
+    /// Creates a pool of at most `threads` workers, which answer requests by `handler`.
+    pub(super) fn new(handler: &Arc<dyn Handler>, threads: usize) -> Self {
+        Self {
+            workers: Workers::new(threads),
+            handler: Arc::clone(handler),
+            pending: Arc::default(),
+        }
+    }
+
+    /// Passes a request to a worker.
+    pub(super) fn pass(&self, mut passed: Box<dyn Passed>) {
+        let Header { unique, caller, .. } = passed.header();
+        let request = passed.request();
+        let ending = request.map_or(Ending::Never, |request| self.handler.ending(&request));
+        let copy = (ending == Ending::Always).then(|| passed.copy());
+        let thread = if ending == Ending::Never {
+            0
+        } else {
+            caller.thread
+        };
+        self.pending
+            .lock()
+            .requests
+            .insert(unique, (thread, passed));
+        let (handler, pending) = (Arc::clone(&self.handler), Arc::clone(&self.pending));
+        self.workers.run(move || match copy {
+            Some(copy) => answer_copy(&*handler, &pending, &copy),
+            None => {
+                if let Some(passed) = take(&pending, unique) {
+                    passed.answer(&*handler);
+                }
+            }
+        });
+    }
+
+    /// Must be called when a program that waits for a request gets a signal.
+    pub(super) fn interrupted(&self) {
+        let mut pending = self.pending.lock();
+        pending.idle_checks = 0;
+        if pending.is_checked {
+            return;
+        }
+        // The thread does not keep the connection open when the session has ended.
+        let weak = Arc::downgrade(&self.pending);
+        let check = move || {
+            while weak.upgrade().is_some_and(|pending| check(&pending)) {
+                thread::sleep(CHECK_INTERVAL);
+            }
+        };
+        let name = "larder-killed".to_owned();
+        match thread::Builder::new().name(name).spawn(check) {
+            Ok(_) => pending.is_checked = true,
+            Err(error) => tracing::debug!(%error, "cannot check which programs are killed"),
+        }
+    }
+}
+
+/// Takes a request that has not ended.
+fn take(pending: &Mutex<Pending>, unique: u64) -> Option<Box<dyn Passed>> {
+    let request = pending.lock().requests.remove(&unique);
+    request.map(|(_, passed)| passed)
+}
+
+/// Answers a request that can end meanwhile.
+fn answer_copy(handler: &dyn Handler, pending: &Mutex<Pending>, copy: &Copied) {
+    let unique = copy.header.unique;
+    if !pending.lock().requests.contains_key(&unique) {
+        return;
+    }
+    with_reply_memory(|memory| {
+        let mut body = Body::new(memory);
+        let outcome = handler.answer(&copy.header, copy.request(), Waiting::Allowed, &mut body);
+        let len = body.len();
+        let body = &memory[..len];
+        let Outcome::Reply(answer) = outcome else {
+            unreachable!("only requests that have a reply are copied");
+        };
+        match take(pending, unique) {
+            Some(passed) => passed.reply(answer.map(|()| body)),
+            None if answer.is_ok() => handler.discard(&copy.header, body),
+            None => {}
+        }
+    });
+}
+
+/// Ends the requests of killed programs. Returns whether another check is due.
+fn check(pending: &Mutex<Pending>) -> bool {
+    let requests: Vec<_> = {
+        let pending = pending.lock();
+        let requests = pending.requests.iter();
+        requests
+            .map(|(&unique, &(thread, _))| (unique, thread))
+            .collect()
+    };
+    for (unique, thread) in &requests {
+        if is_killed(*thread)
+            && let Some(passed) = take(pending, *unique)
+        {
+            passed.reply(Err(Errno::INTR));
+        }
+    }
+    let mut pending = pending.lock();
+    if requests.is_empty() {
+        pending.idle_checks += 1;
+    } else {
+        pending.idle_checks = 0;
+    }
+    pending.is_checked = pending.idle_checks < IDLE_CHECKS;
+    pending.is_checked
+}
+
+/// Returns whether a fatal signal is pending for a thread. Returns false if the thread is not in /proc.
+fn is_killed(thread: u32) -> bool {
+    thread != 0
+        && std::fs::read_to_string(format!("/proc/{thread}/status")).is_ok_and(|status| {
+            let signals = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+            let signals = signals.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+            signals.is_some_and(|signals| signals & KILL_BIT != 0)
+        })
+}
+
+impl Debug for Pending {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending")
+            .field("requests", &self.requests.len())
+            .field("is_checked", &self.is_checked)
+            .finish_non_exhaustive()
+    }
+}
