@@ -389,8 +389,13 @@ mod tests {
         let parking = Parking::start();
         let (connection, _writer) = connection(true);
         let state = || parking.shared.state.lock();
-        // Another receiver waits, so that the follower does not become a substitute.
-        state().waiting = 1;
+        // Another receiver waits, so that the follower does not become a substitute. It may be one already, since
+        // the watcher has started.
+        {
+            let mut state = state();
+            state.waiting = 1;
+            state.follower.is_substitute = false;
+        }
         thread::scope(|scope| {
             let follower = scope.spawn(|| {
                 assert_eq!(parking.choose_role(), Role::Follower);
