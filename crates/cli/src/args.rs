@@ -136,8 +136,9 @@ wins. If a flag contradicts a mount option, the flag wins.
         writeback_cache: the kernel collects writes before it sends
         them to larder. This is faster for small writes, but errors
         such as ENOSPC are reported by close(2) or fsync(2).
-        nowriteback_cache: the kernel sends each write. By default,
-        it collects writes if larder can set aside space for them
+        nowriteback_cache: the kernel sends each write at once.
+        [default: writeback_cache if larder can reserve space for the
+        writes and sync is not set, otherwise nowriteback_cache]
   fakeroot
         skip permission checks: every user with access to the mount
         can do everything
@@ -191,8 +192,8 @@ Lever, \"Linux Kernel Hash Table Behavior\" (2000), calls kernels A to D.
                one bucket per 4 KiB each
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
-    normal     after pages and buffers: only if a scan of a quarter
-               of them freed too little memory
+    normal     after a scan of a quarter of the pages and buffers has
+               freed too little memory
     eager      before all other objects
 
 Examples:
@@ -257,7 +258,7 @@ pub(crate) struct MountArgs {
     /// Maximum number of requests waiting for the device [default: 16]
     ///
     /// Each such request occupies a thread. Threads start on demand and exit when idle. With 1, a
-    /// single thread receives and answers all requests.
+    /// single thread receives and answers all requests, unless --transport is uring.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
     #[arg(
@@ -507,20 +508,23 @@ JSON:
   device {back_end (io_uring, threads or calls), reads, bytes (read), writes,
     written_bytes, flushes}
   transport (io_uring or /dev/fuse)
+  collects_writes (whether the kernel collects writes before it sends them)
 A read-write mount adds:
   writing {dirty_bytes, dirty_metadata_bytes, read_only_because}
   attributes {variant (of mbcache), blocks, inodes, shares, saved_bytes}
-    blocks (the cache of attribute blocks) and inodes (the cache of inodes
-    that each contain one large attribute value, as with the feature ea_inode)
-    have these keys each: entries, limit_entries, buckets, entry_bytes, bytes, lookups, hits, inserted, dropped_by_limit,
-    dropped_by_shrinker (because memory was short)
+    blocks is the cache of attribute blocks. inodes is the cache of inodes
+    that contain one large attribute value each (feature ea_inode). Each cache
+    has these keys: entries, limit_entries, buckets, entry_bytes (size of one
+    entry), bytes (size of all entries and buckets), lookups, hits, inserted,
+    dropped_by_limit, dropped_by_shrinker (because memory was short)
 A mount with --record adds:
   recording {file, events, lost, failure}
 
 'shares' counts how often, since the mount, a file shared an existing attribute
 block, or an existing inode with a large value, instead of creating a new one.
-'saved_bytes' is the space on the image that these shares
-currently save.
+'saved_bytes' is the space on the image that sharing has saved since the mount.
+The value decreases, but not below 0, when a file stops sharing, even if the
+sharing began before the mount.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,
@@ -533,8 +537,8 @@ The last row has the length null and counts all longer chains. For red-black
 trees, the top-level rows are empty, and trees.rows has the depths.
 
 Prometheus metrics are named after the JSON keys: page.lookups is
-larder_cache_lookups_total{cache=\"page\"}. With --prometheus, each metric has
-a label with the mount point.")]
+larder_cache_lookups_total{cache=\"page\"}. --prometheus also labels each metric
+with the mount point; larder mount --metrics does not.")]
 pub(crate) struct StatsArgs {
     /// Mount point
     pub mountpoint: PathBuf,

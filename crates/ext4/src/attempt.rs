@@ -1,8 +1,8 @@
 //! The state of attempts, which run an operation without waiting for the device. An attempt that misses
 //! something *gives way*: its changes are undone, its result is discarded, and the operation is attempted again
 //! after the missing blocks are read. [`crate::needs`] explains how attempts are used. [`MemoryOnly`] is a
-//! similar state that a caller of this crate begins, for example for a request: if something is missing, the operation
-//! fails, and the caller repeats it.
+//! similar state for callers of this crate. A FUSE server, for example, begins it for a request. If something is
+//! missing, the operation fails, and the caller repeats it outside this state.
 
 use crate::error::Place;
 use crate::{Error, FsBlock};
@@ -174,10 +174,9 @@ impl Drop for Suspended {
 /// discard the result, and repeat the operation where it may wait.
 ///
 /// The part ends when this guard is dropped, or with the first change that cannot be undone
-/// ([`MemoryOnly::begin_change`]). Two operations count as such a change: stopping a handle, because its changes then
-/// belong to the transaction, and modifying cached content. After a miss, the operation can do neither, because
-/// `begin_change` fails. An open handle is then undone instead of stopped. After the first change that cannot be undone,
-/// the operation may wait.
+/// ([`MemoryOnly::begin_change`]). There are two kinds of such changes: a handle is stopped, so that its changes belong
+/// to the transaction, or cached content is modified. After such a change, the operation may wait. After a miss, the
+/// operation cannot make such a change, because `begin_change` fails: an open handle is undone instead of stopped.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {

@@ -125,9 +125,9 @@ pub(crate) struct Segment {
 /// Blocks whose contents in memory are newer than on the device, because no checkpoint has written
 /// them to their final location yet. Only `data=journal` leaves content in this state.
 ///
-/// They must be found before the device is read. A checkpoint can write newer contents to the
-/// device, and drop them from memory, at any time. If the device was read first, and a checkpoint
-/// followed, they would be found in neither place.
+/// They must be found before the device is read. At any time, a checkpoint can write the newer
+/// contents to the device and drop them from memory. If that happened between a read of the device
+/// and a later search in memory, the newer contents would be missed in both places.
 #[derive(Debug)]
 pub(crate) struct Newer {
     /// The contents of each block, and the offset of its first byte in the pages.

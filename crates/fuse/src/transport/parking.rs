@@ -5,13 +5,13 @@
 //! cold caches. On two processors, an untar took twice as long with eight threads as with one. Therefore, usually
 //! only one receiver waits for requests. The others are parked: they sleep here, on a condition variable.
 //!
-//! One of the receivers is the [follower](super::follower). While [sharing](super::sharing) of processors is on, the
-//! follower waits for requests. While sharing is off, another receiver waits. That one [polls](Linger) briefly before
-//! it sleeps. If the follower finds no request, and the last requests came from one program, it moves to the processor
-//! of this program before it waits.
+//! One of the receivers is the [follower](super::follower). While [sharing](super::sharing) is on, the follower waits
+//! for requests, and shares a processor with the program that sends them: if the follower finds no request, and one
+//! thread sent the last requests, the follower moves to the processor of this thread before it waits. While sharing
+//! is off, another receiver waits, and [polls](Linger) briefly before it sleeps.
 //!
-//! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. While it is off, the watcher also
-//! checks whether requests can be received. If no receiver waits and no request has started since the last check,
+//! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. While sharing is off, the watcher
+//! also checks whether a receiver is available. If no receiver waits and no request has started since the last check,
 //! the request in progress probably waits for a device or a lock. The watcher then wakes a parked receiver. If every
 //! receiver except the follower is busy, it wakes the follower instead.
 //!
@@ -73,9 +73,9 @@ struct State {
     /// Decides whether the follower or another receiver waits.
     sharing: Sharing,
     follower: FollowerState,
-    /// The number of receivers that wait for a request, without the follower.
+    /// The number of receivers that wait for a request. The follower is not counted.
     waiting: usize,
-    /// The number of parked receivers, without the follower, including those in `woken`.
+    /// The number of parked receivers, including those in `woken`. The follower is not counted.
     parked: usize,
     /// The number of receivers that were woken and still count as parked.
     woken: usize,
@@ -83,7 +83,7 @@ struct State {
     requests: u64,
     /// The thread that sent the last request.
     caller: u32,
-    /// The number of requests of `caller` since the last request of another thread, without the first one.
+    /// The number of consecutive requests of `caller` after its first one. Requests of the kernel are ignored.
     caller_requests: u32,
     watcher_sleeps: bool,
     /// Whether the session has ended. If so, the watcher exits, and receivers do not park.
@@ -389,8 +389,8 @@ mod tests {
         let parking = Parking::start();
         let (connection, _writer) = connection(true);
         let state = || parking.shared.state.lock();
-        // Another receiver waits, so that the follower does not become a substitute. It may be one already, since
-        // the watcher has started.
+        // Another receiver waits, so that the follower does not become a substitute. The watcher, which has
+        // already started, may have made it one.
         {
             let mut state = state();
             state.waiting = 1;

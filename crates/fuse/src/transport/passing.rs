@@ -2,17 +2,19 @@
 //!
 //! # Model
 //! On a file system of the kernel, a thread that waits for a page ends if a fatal signal arrives (`SIGKILL`, or
-//! Ctrl-C for most programs), and ignores other signals. On a FUSE mount, it waits for the reply, whatever the
-//! signal. The kernel only notifies the server of a signal, by `INTERRUPT`. Therefore the reply to a passed request
-//! is `EINTR` as soon as a fatal signal is pending for its thread. For other signals, the request continues: programs
-//! do not expect `EINTR` for a file, and `SA_RESTART` has no effect on it.
+//! Ctrl-C for most programs), and ignores other signals. On a FUSE mount, the thread waits for the reply, whatever
+//! the signal. The kernel only notifies the server of a signal, by `INTERRUPT`.
 //!
-//! Which requests end this way is decided by [`Ending`]. If a worker has already begun a request, it continues, and
-//! its answer is discarded: most waits for a device cannot be interrupted.
+//! Therefore, if a fatal signal is pending for the thread that waits for a passed request, the server replies with
+//! `EINTR`: the request *ends*. [`Ending`] decides which requests can end. If a worker has already begun to answer a
+//! request that ends, the worker continues, because most waits for a device cannot be interrupted. Its answer is
+//! discarded. Other signals do not end a request: programs do not expect `EINTR` from operations on a file, and
+//! `SA_RESTART` does not restart a system call for which the server replied with `EINTR`.
 //!
-//! `INTERRUPT` can arrive before its request is passed, and a request has only one, which can be for another signal.
-//! Therefore its number is not used. It starts a thread that checks all passed requests, once per
-//! [`CHECK_INTERVAL`]. The thread ends when no request has been passed for [`IDLE_CHECKS`] checks.
+//! The number of the request in an `INTERRUPT` is not used, for two reasons. The `INTERRUPT` can arrive before the
+//! request is passed. And the kernel sends only one for each request, perhaps for a signal that is not fatal.
+//! Instead, an `INTERRUPT` starts a thread that checks all passed requests, once per [`CHECK_INTERVAL`]. The thread
+//! ends after [`IDLE_CHECKS`] consecutive checks that found no passed request.
 //!
 //! # Locking
 //! One lock, which is not held while a request is answered or /proc is read.
@@ -34,11 +36,12 @@ use std::time::Duration;
 
 /// The interval between two checks of the passed requests.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// The number of checks without a passed request after which checking ends.
+/// The number of consecutive checks without a passed request after which the checking thread ends.
 const IDLE_CHECKS: u32 = 20;
 /// The alignment of the memory for replies, which direct I/O requires.
 const ALIGN_BYTES: usize = 4096;
-/// The bit of `SIGKILL` in a set of signals. A fatal signal makes it pending for all threads of the process.
+/// The bit of `SIGKILL` in a set of signals. If a signal is fatal for a process, the kernel makes `SIGKILL` pending
+/// for each of its threads.
 const KILL_BIT: u64 = 1 << 8;
 
 thread_local! {
@@ -70,7 +73,7 @@ pub(super) trait Passed: Send {
     fn reply(self: Box<Self>, answer: Answer<&[u8]>);
 }
 
-/// A copy of a request that has no data.
+/// A copy of a request. Only requests without data are copied.
 #[derive(Debug)]
 pub(super) struct Copied {
     pub(super) header: Header,
@@ -96,19 +99,19 @@ pub(super) struct Passing {
     pending: Arc<Mutex<Pending>>,
 }
 
-/// The passed requests that can end before they are answered.
+/// The passed requests that no worker has begun, and those that can end while a worker answers them.
 #[derive(Default)]
 struct Pending {
-    /// The requests by number, each with the thread of its program. The thread is 0 if the request cannot end.
+    /// The requests by number, each with the thread that waits for the reply, or with 0 if the request cannot end.
     requests: HashMap<u64, (u32, Box<dyn Passed>)>,
     /// Whether a thread checks the requests.
     is_checked: bool,
-    /// The number of checks since a request was passed.
+    /// The number of consecutive checks that found no request.
     idle_checks: u32,
 }
 
 impl Passing {
-    /// Creates a pool of at most `threads` workers, which answer requests by `handler`.
+    /// Creates a pool of at most `threads` workers, which answer requests with `handler`.
     pub(super) fn new(handler: &Arc<dyn Handler>, threads: usize) -> Self {
         Self {
             workers: Workers::new(threads),
@@ -143,14 +146,14 @@ impl Passing {
         });
     }
 
-    /// Must be called when a program that waits for a request gets a signal.
+    /// Handles an `INTERRUPT`: starts the thread that checks the passed requests, unless it runs already.
     pub(super) fn interrupted(&self) {
         let mut pending = self.pending.lock();
         pending.idle_checks = 0;
         if pending.is_checked {
             return;
         }
-        // The thread does not keep the connection open when the session has ended.
+        // A weak reference, so that the thread does not keep the connection open after the session has ended.
         let weak = Arc::downgrade(&self.pending);
         let check = move || {
             while weak.upgrade().is_some_and(|pending| check(&pending)) {
@@ -165,13 +168,13 @@ impl Passing {
     }
 }
 
-/// Takes a request that has not ended.
+/// Removes a request from `pending`, and returns it. Returns `None` if it has ended.
 fn take(pending: &Mutex<Pending>, unique: u64) -> Option<Box<dyn Passed>> {
     let request = pending.lock().requests.remove(&unique);
     request.map(|(_, passed)| passed)
 }
 
-/// Answers a request that can end meanwhile.
+/// Answers a copied request. If the request ends meanwhile, discards the answer.
 fn answer_copy(handler: &dyn Handler, pending: &Mutex<Pending>, copy: &Copied) {
     let unique = copy.header.unique;
     if !pending.lock().requests.contains_key(&unique) {

@@ -1,12 +1,13 @@
 //! Threads that receive requests from /dev/fuse.
 //!
 //! Model: each receiver answers the requests that it receives, one after the other. A request that would wait
-//! for the device is [passed](super::passing) to a worker. On a read-only mount, a receiver itself waits if another
-//! one waits for requests, and if the request cannot be ended when its program is killed: no thread has to be woken.
+//! for the device is [passed](super::passing) to a worker, with two exceptions. Large requests are not passed. On a
+//! read-only mount, a receiver waits for the device itself, which saves waking a worker, if another receiver is
+//! idle and the request does not end when its program is killed ([`Ending::Never`]).
 //!
 //! # Invariants
-//! 1. On a mount with several receivers or workers, at least one receiver does not wait for the device. A receiver
-//!    waits only if another one is in `idle`. The last one to leave `idle` finds it empty.
+//! 1. On a read-only mount with several receivers or workers, at least one receiver does not wait for the device. A
+//!    receiver waits only if `idle` counts another one. The last receiver that leaves `idle` finds a count of 0.
 
 use super::device::{Connection, Received};
 use super::handler::{Ending, Handler, Outcome, Waiting};
@@ -22,17 +23,17 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The memory for the headers of a request, in bytes.
 const HEADER_BYTES: usize = 4096;
-/// The length from which on a request is not passed to a worker, in bytes.
+/// The minimum length of a request that is never passed to a worker, in bytes.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// What the receivers of a session share.
 #[derive(Debug)]
 pub(super) struct Receivers {
     pub(super) handler: Arc<dyn Handler>,
-    /// Passes requests that wait for the device to workers. It is `None` with `threads=1`, unless the transport is
-    /// `io_uring`.
+    /// Passes to workers the requests that would wait for the device. It is `None` with `threads=1`, unless the
+    /// transport is `io_uring`.
     pub(super) passing: Option<Arc<Passing>>,
-    /// Decides which receivers wait for requests. It is `None` on a read-only mount, and if there is only one.
+    /// Decides which receivers wait for requests. It is `None` on a read-only mount, or with a single receiver.
     pub(super) parking: Option<Parking>,
     /// The number of receivers that receive a request, or wait for one in the kernel.
     pub(super) idle: AtomicUsize,
@@ -76,8 +77,8 @@ impl Receivers {
             let request = Request::parse(header, argument);
             request.is_ok_and(|request| self.handler.ending(&request) == Ending::Never)
         };
-        // To pass on a large write would take about as long as the write, because its data would be copied. If the
-        // write takes long, another receiver receives the next requests.
+        // Passing a large write would copy its data, which takes about as long as the write itself. If the write
+        // waits for long, the watcher of `parking` wakes another receiver for the next requests.
         if self.passing.is_none()
             || argument.len() >= LARGE_BYTES
             || is_replaced && cannot_be_ended()
