@@ -1,5 +1,11 @@
 //! Statistics over several runs.
 
+mod bootstrap;
+mod interval;
+
+pub(crate) use bootstrap::percentile_range;
+pub use interval::Interval;
+
 use crate::run_report::as_f64;
 use serde::Serialize;
 use std::cmp::Ordering;

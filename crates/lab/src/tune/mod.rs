@@ -37,7 +37,6 @@ mod report;
 mod shrinking;
 mod summary;
 
-use bootstrap::Interval;
 use pairs::{MIN_FASTER_SHARE, faster_share};
 use shrinking::ShrinkingAdvice;
 
@@ -46,6 +45,7 @@ use crate::hash::{
     Wanted, capacity_of, replay, segment_end, survey, survey_from,
 };
 use crate::run_report::{as_f64, quotient, ratio};
+use crate::statistics::Interval;
 use crate::trace::Losses;
 use bootstrap::bootstrap;
 use candidates::{candidates, current_table, division, select};

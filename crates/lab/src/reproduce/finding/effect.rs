@@ -1,0 +1,176 @@
+//! Effects, which a criterion computes from results.
+
+use super::verdict::Verdict;
+use crate::statistics::Interval;
+use serde::Serialize;
+
+/// The bound that an effect must exceed or stay below. The bound itself is not within it, so that a ratio of 1
+/// is neither above nor below 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// The effect must be larger.
+    Above(f64),
+    /// The effect must be smaller.
+    Below(f64),
+}
+
+impl Bound {
+    /// Returns whether the whole interval is within the bound, outside of it, or neither.
+    pub fn verdict(self, estimate: Interval) -> Verdict {
+        let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
+            return Verdict::TooFewRuns;
+        };
+        let (all, some) = match self {
+            Self::Above(bound) => (low > bound, high > bound),
+            Self::Below(bound) => (high < bound, low < bound),
+        };
+        // An estimate that is not a number is within no bound.
+        match (all, some) {
+            (true, _) => Verdict::Holds,
+            (false, true) => Verdict::WithinNoise,
+            (false, false) => Verdict::DoesNotHold,
+        }
+    }
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Above(bound) => write!(f, "above {bound}"),
+            Self::Below(bound) => write!(f, "below {bound}"),
+        }
+    }
+}
+
+/// A number that a finding is about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// What is compared, such as "scripts per hour, 12 bit / reference".
+    pub label: String,
+    /// Its size.
+    pub estimate: Interval,
+    /// The value if nothing differs: 1 for a ratio, 0 for a share of changed cases.
+    pub no_effect: f64,
+    /// The bound within which the finding holds.
+    pub bound: Bound,
+}
+
+impl Effect {
+    /// Creates a ratio of two figures.
+    pub fn ratio(label: impl Into<String>, estimate: Interval, bound: Bound) -> Self {
+        Self {
+            label: label.into(),
+            estimate,
+            no_effect: 1.0,
+            bound,
+        }
+    }
+
+    /// Creates a share of cases, or another difference.
+    pub fn share(label: impl Into<String>, estimate: Interval, bound: Bound) -> Self {
+        Self {
+            no_effect: 0.0,
+            ..Self::ratio(label, estimate, bound)
+        }
+    }
+
+    /// Returns whether the effect is within its bound.
+    pub fn verdict(&self) -> Verdict {
+        self.bound.verdict(self.estimate)
+    }
+}
+
+/// What a finding shows in one set of results.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Observed {
+    /// The decisive figures as text.
+    pub figures: String,
+    /// All conditions of the finding.
+    pub effects: Vec<Effect>,
+}
+
+impl Observed {
+    /// Returns the observation of a finding whose figures were not measured.
+    pub fn missing() -> Self {
+        Self {
+            figures: "-".to_owned(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Returns the verdict: whether all effects are within their bounds.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::all(self.effects.iter().map(Effect::verdict))
+    }
+
+    /// Adds figures to the text that do not decide the verdict.
+    #[must_use]
+    pub fn with_figures(mut self, figures: &str) -> Self {
+        self.figures = format!("{}; {figures}", self.figures);
+        self
+    }
+}
+
+impl From<Vec<Effect>> for Observed {
+    /// Creates the observation of these effects, which the text lists.
+    fn from(effects: Vec<Effect>) -> Self {
+        let figures = effects
+            .iter()
+            .map(|effect| format!("{} {}", effect.label, effect.estimate));
+        Self {
+            figures: figures.collect::<Vec<_>>().join("; "),
+            effects,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(low: f64, high: f64) -> Interval {
+        Interval {
+            value: low.midpoint(high),
+            low: Some(low),
+            high: Some(high),
+        }
+    }
+
+    #[test]
+    fn bound_is_decided_by_the_whole_interval() {
+        let above = Bound::Above(1.0);
+        assert_eq!(above.verdict(interval(1.01, 1.2)), Verdict::Holds);
+        assert_eq!(above.verdict(interval(0.9, 1.2)), Verdict::WithinNoise);
+        assert_eq!(above.verdict(interval(0.8, 0.9)), Verdict::DoesNotHold);
+        let below = Bound::Below(1.0);
+        assert_eq!(below.verdict(interval(0.8, 0.9)), Verdict::Holds);
+        assert_eq!(below.verdict(interval(0.9, 1.2)), Verdict::WithinNoise);
+        assert_eq!(below.verdict(interval(1.01, 1.2)), Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn equal_undefined_and_single_figures_are_within_no_bound() {
+        for bound in [Bound::Above(1.0), Bound::Below(1.0)] {
+            assert_eq!(bound.verdict(Interval::exact(1.0)), Verdict::DoesNotHold);
+            let undefined = Interval::exact(0.0 / 0.0);
+            assert_eq!(bound.verdict(undefined), Verdict::DoesNotHold);
+            assert_eq!(bound.verdict(Interval::unknown(9.0)), Verdict::TooFewRuns);
+        }
+    }
+
+    #[test]
+    fn observation_lists_its_effects() {
+        let observed = Observed::from(vec![
+            Effect::ratio("links", interval(1.5, 2.5), Bound::Above(1.0)),
+            Effect::share("slower cases", Interval::exact(0.25), Bound::Below(0.1)),
+        ])
+        .with_figures("12 objects");
+        assert_eq!(
+            observed.figures,
+            "links 2.000 (1.500 to 2.500); slower cases 0.250; 12 objects"
+        );
+        assert_eq!(observed.verdict(), Verdict::DoesNotHold);
+        assert_eq!(Observed::missing().verdict(), Verdict::NotMeasured);
+    }
+}

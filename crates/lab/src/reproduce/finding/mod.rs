@@ -1,0 +1,225 @@
+//! The findings of a document: their criteria, their results, and how criteria are tested.
+//!
+//! # Model
+//! A [`Finding`] is a claim with a criterion. The criterion computes [`Effect`]s from results, such as the
+//! ratio of two throughputs, and each effect has a [`Bound`]. The claim holds if the 95% interval of each effect
+//! is within its bound; it does not hold if an interval is outside; otherwise the results do not decide it.
+//!
+//! A criterion that passes on any results proves nothing. Therefore each finding is also judged on results that
+//! are changed by a [`Mutation`]: first of all on results in which nothing differs. Each report prints this
+//! verdict beside the actual one. A claim may hold on them only if it states that something is *not worse*
+//! ([`Finding::is_non_inferiority`]).
+//!
+//! # Tests
+//! The tests of each document judge all findings on the results of all mutations.
+
+mod effect;
+mod mutation;
+mod report;
+mod verdict;
+
+pub use effect::{Bound, Effect, Observed};
+#[cfg(test)]
+pub(crate) use mutation::expect;
+pub use mutation::{Mutable, Mutation};
+pub use report::{described, null_text, printed, summary_table};
+use serde::Serialize;
+pub use verdict::Verdict;
+
+/// A finding, judged on results of type `R`.
+#[derive(Debug, Serialize)]
+#[serde(bound = "")]
+pub struct Finding<R: 'static> {
+    /// Its short name.
+    pub name: &'static str,
+    /// The document's finding or question, as a claim.
+    pub claim: &'static str,
+    /// The published figures or words; `None` if the published table is judged like the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<&'static str>,
+    /// The criterion in words.
+    pub criterion: &'static str,
+    /// Whether the claim is that something is not worse, so that it holds if nothing differs.
+    pub is_non_inferiority: bool,
+    /// The verdict before the criterion or the workload was changed, if it was.
+    pub previous: Option<Previous>,
+    /// Computes the effects; `None` if the necessary figures were not measured.
+    #[serde(skip)]
+    pub observe: fn(&R) -> Option<Observed>,
+}
+
+/// The last verdict before a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Previous {
+    /// The verdict then.
+    pub verdict: Verdict,
+    /// What was changed, and why.
+    pub reason: &'static str,
+}
+
+impl<R: Mutable> Finding<R> {
+    /// Returns the verdict for `results`.
+    pub fn verdict(&self, results: &R) -> Verdict {
+        let observed = (self.observe)(results);
+        observed.map_or(Verdict::NotMeasured, |observed| observed.verdict())
+    }
+
+    /// Returns the verdict for the same results if nothing differed in them.
+    pub fn if_nothing_changed(&self, results: &R) -> Verdict {
+        self.verdict(&results.mutated(Mutation::Equal))
+    }
+}
+
+impl Previous {
+    /// Describes the change in a sentence, given the current verdict.
+    pub fn described(self, current: Verdict) -> String {
+        let [before, now] = [self.verdict, current].map(Verdict::as_str);
+        let outcome = if self.verdict == current {
+            format!("The verdict was \"{before}\", as it is now.")
+        } else {
+            format!("The verdict was \"{before}\"; now it is \"{now}\".")
+        };
+        format!("{}. {outcome}", self.reason)
+    }
+}
+
+/// A finding and its result.
+#[derive(Debug, Serialize)]
+#[serde(bound = "")]
+pub struct Judged<R: 'static> {
+    /// The finding.
+    #[serde(flatten)]
+    pub finding: &'static Finding<R>,
+    /// The effects in the published figures.
+    pub published_effects: Vec<Effect>,
+    /// The effects in the results.
+    #[serde(flatten)]
+    pub observed: Observed,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// The verdict if nothing differed in the results.
+    pub if_nothing_changed: Verdict,
+}
+
+impl<R> Clone for Judged<R> {
+    fn clone(&self) -> Self {
+        Self {
+            finding: self.finding,
+            published_effects: self.published_effects.clone(),
+            observed: self.observed.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<R: Mutable> Judged<R> {
+    /// Judges `finding` on `results`.
+    pub fn new(finding: &'static Finding<R>, published_effects: Vec<Effect>, results: &R) -> Self {
+        let observed = (finding.observe)(results);
+        Self {
+            finding,
+            published_effects,
+            verdict: Verdict::of(observed.as_ref()),
+            observed: observed.unwrap_or_else(Observed::missing),
+            if_nothing_changed: finding.if_nothing_changed(results),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The time of a kernel beside that of the reference.
+    #[derive(Clone)]
+    struct Times {
+        reference: f64,
+        kernel: f64,
+    }
+
+    impl Mutable for Times {
+        fn mutated(&self, mutation: Mutation) -> Self {
+            Self {
+                kernel: mutation.apply(self.reference, self.kernel, 1),
+                ..*self
+            }
+        }
+    }
+
+    static FASTER: Finding<Times> = Finding {
+        name: "faster",
+        claim: "the kernel is faster",
+        published: None,
+        criterion: "its time is below that of the reference",
+        is_non_inferiority: false,
+        previous: Some(Previous {
+            verdict: Verdict::WithinNoise,
+            reason: "The first rule had no bound",
+        }),
+        observe: |times| {
+            let ratio = crate::statistics::Interval::exact(times.kernel / times.reference);
+            Some(Observed::from(vec![Effect::ratio(
+                "time",
+                ratio,
+                Bound::Below(1.0),
+            )]))
+        },
+    };
+
+    #[test]
+    #[should_panic(expected = "faster holds with noise alone")]
+    fn finding_without_a_margin_for_noise_is_rejected() {
+        expect::noise(&[&FASTER], &TIMES);
+    }
+
+    const TIMES: Times = Times {
+        reference: 4.0,
+        kernel: 2.0,
+    };
+
+    #[test]
+    fn finding_is_judged_beside_results_in_which_nothing_differs() {
+        let judged = Judged::new(&FASTER, Vec::new(), &TIMES);
+        assert_eq!(judged.verdict, Verdict::Holds);
+        assert_eq!(judged.if_nothing_changed, Verdict::DoesNotHold);
+        assert_eq!(
+            null_text(&FASTER, judged.if_nothing_changed),
+            "does not hold"
+        );
+        assert_eq!(null_text(&FASTER, Verdict::Holds), "**holds**");
+        let verdicts = [
+            Verdict::Holds,
+            Verdict::DoesNotHold,
+            Verdict::DoesNotHold,
+            Verdict::Holds,
+        ];
+        expect::verdicts(&[&FASTER], &TIMES, &[("faster", verdicts)]);
+    }
+
+    #[test]
+    fn changed_verdict_is_printed_with_the_previous_one() {
+        let previous = FASTER.previous.unwrap();
+        assert_eq!(
+            previous.described(Verdict::Holds),
+            "The first rule had no bound. The verdict was \"within the noise\"; now it is \"holds\"."
+        );
+        assert!(
+            previous
+                .described(Verdict::WithinNoise)
+                .ends_with("as it is now.")
+        );
+    }
+
+    #[test]
+    fn judged_finding_has_its_claim_and_its_effects_in_json() {
+        let judged = Judged::new(&FASTER, Vec::new(), &TIMES);
+        let json = serde_json::to_value(&judged).unwrap();
+        assert_eq!(json["name"], "faster");
+        assert_eq!(json["verdict"], "holds");
+        assert_eq!(json["if_nothing_changed"], "does-not-hold");
+        assert_eq!(json["figures"], "time 0.500");
+        assert_eq!(json["effects"][0]["bound"]["below"], 1.0);
+        assert_eq!(json["effects"][0]["estimate"]["value"], 0.5);
+        assert_eq!(json.get("published"), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Changed results, on which criteria are tested.
+
+use crate::run_report::as_f64;
+use crate::workload::chance::mix;
+
+/// A change of results. A figure is changed relative to that of the reference: an effect is the ratio of both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// Nothing differs: each figure is that of the reference.
+    Equal,
+    /// Each effect is inverted: what was faster is slower by the same factor.
+    Inverted,
+    /// Each effect is halved: its ratio is the square root.
+    Halved,
+    /// Nothing differs except for noise, which depends on this seed.
+    Noise(u64),
+}
+
+/// Relative size of the noise of single figures that [`Mutation::Noise`] adds.
+const NOISE: f64 = 0.01;
+
+impl Mutation {
+    /// Returns the changed figure. Each figure of the results needs its own `index`, for different noise.
+    pub fn apply(self, reference: f64, figure: f64, index: u64) -> f64 {
+        let power = match self {
+            Self::Equal => return reference,
+            Self::Noise(seed) => {
+                let random = mix(seed ^ mix(index)) >> 11;
+                let uniform = as_f64(random) / as_f64(1 << 53);
+                return reference * (1.0 + NOISE * (2.0 * uniform - 1.0));
+            }
+            Self::Inverted => -1.0,
+            Self::Halved => 0.5,
+        };
+        // Without a ratio, the difference is changed.
+        if reference <= 0.0 || figure <= 0.0 {
+            return (reference + power * (figure - reference)).max(0.0);
+        }
+        reference * (figure / reference).powf(power)
+    }
+}
+
+/// Results that can be changed.
+pub trait Mutable {
+    /// Returns the changed results.
+    #[must_use]
+    fn mutated(&self, mutation: Mutation) -> Self;
+}
+
+/// Tests of findings, which each document applies to its own.
+#[cfg(test)]
+pub(crate) mod expect {
+    use super::{Mutable, Mutation};
+    use crate::reproduce::finding::{Finding, Verdict};
+
+    /// The expected verdicts on a finding for the unchanged results, and for each mutation except noise.
+    pub(crate) type Expected = (&'static str, [Verdict; 4]);
+
+    /// Asserts that each finding has the expected verdicts, and that none holds if nothing differs or if effects
+    /// are inverted, unless it is a claim of non-inferiority.
+    pub(crate) fn verdicts<R: Mutable>(
+        findings: &[&'static Finding<R>],
+        results: &R,
+        expected: &[Expected],
+    ) {
+        let mutations = [Mutation::Equal, Mutation::Inverted, Mutation::Halved];
+        let changed = mutations.map(|mutation| results.mutated(mutation));
+        let actual: Vec<Expected> = findings
+            .iter()
+            .map(|finding| {
+                let of = |results: &R| finding.verdict(results);
+                let [equal, inverted, halved] = &changed;
+                (
+                    finding.name,
+                    [of(results), of(equal), of(inverted), of(halved)],
+                )
+            })
+            .collect();
+        for (finding, (name, [_, equal, inverted, _])) in findings.iter().zip(&actual) {
+            let may_hold = finding.is_non_inferiority;
+            for (verdict, changed) in [
+                (equal, "nothing differs"),
+                (inverted, "effects are inverted"),
+            ] {
+                assert!(
+                    may_hold || *verdict != Verdict::Holds,
+                    "{name} holds if {changed}"
+                );
+            }
+        }
+        assert_eq!(actual, expected);
+    }
+
+    /// Asserts that noise alone lets no finding hold more often than an interval of 95% errs, unless it is a
+    /// claim of non-inferiority.
+    pub(crate) fn noise<R: Mutable>(findings: &[&'static Finding<R>], results: &R) {
+        const SEEDS: u64 = 40;
+        let noisy: Vec<R> = (0..SEEDS)
+            .map(|seed| results.mutated(Mutation::Noise(seed)))
+            .collect();
+        for finding in findings
+            .iter()
+            .filter(|finding| !finding.is_non_inferiority)
+        {
+            let held = noisy
+                .iter()
+                .filter(|results| finding.verdict(results) == Verdict::Holds);
+            let held = held.count();
+            assert!(
+                held <= 3,
+                "{} holds with noise alone in {held} of {SEEDS}",
+                finding.name
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effect_is_removed_inverted_or_halved() {
+        for (mutation, changed) in [
+            (Mutation::Equal, 4.0),
+            (Mutation::Inverted, 16.0),
+            (Mutation::Halved, 2.0),
+        ] {
+            let figure = mutation.apply(4.0, 1.0, 0);
+            assert!((figure - changed).abs() < 1e-9, "{mutation:?}: {figure}");
+        }
+        assert!((Mutation::Inverted.apply(4.0, 0.0, 0) - 8.0).abs() < 1e-9);
+        assert!((Mutation::Halved.apply(4.0, 0.0, 0) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn noise_is_small_and_differs_by_figure_and_seed() {
+        let noisy = |seed, index| Mutation::Noise(seed).apply(100.0, 5.0, index);
+        let figures = [noisy(1, 1), noisy(1, 2), noisy(2, 1)];
+        assert!(
+            figures.iter().all(|figure| (99.0..101.0).contains(figure)),
+            "{figures:?}"
+        );
+        assert!(figures[0] != figures[1] && figures[0] != figures[2]);
+    }
+}

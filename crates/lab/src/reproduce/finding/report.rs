@@ -1,0 +1,68 @@
+//! Findings as text.
+
+use super::{Finding, Judged, Verdict};
+use crate::output::{Table, text_or};
+use std::fmt::Write as _;
+
+/// Describes the verdict if nothing differed. A claim of no loss may hold then; another finding that does is
+/// emphasized.
+pub fn null_text<R>(finding: &Finding<R>, if_nothing_changed: Verdict) -> String {
+    match (if_nothing_changed, finding.is_non_inferiority) {
+        (Verdict::Holds, true) => "holds (claim of no loss)".to_owned(),
+        (Verdict::Holds, false) => "**holds**".to_owned(),
+        (verdict, _) => verdict.as_str().to_owned(),
+    }
+}
+
+/// Returns the table of all findings with their verdicts.
+pub fn summary_table<R>(findings: &[Judged<R>]) -> Table {
+    let mut table = Table::new("finding | verdict | verdict if nothing had changed");
+    for judged in findings {
+        table.push([
+            judged.finding.claim.to_owned(),
+            judged.verdict.as_str().to_owned(),
+            null_text(judged.finding, judged.if_nothing_changed),
+        ]);
+    }
+    table
+}
+
+/// Returns a section on a finding in Markdown.
+pub fn described<R>(judged: &Judged<R>) -> String {
+    let finding = judged.finding;
+    let mut text = format!(
+        "### {}: {}\n\nClaim: {}.\n\n- published: {}\n- measured: {}\n- holds if: {}\n- if nothing had changed: {}\n",
+        finding.name,
+        judged.verdict.as_str(),
+        finding.claim,
+        text_or(finding.published, "-"),
+        judged.observed.figures,
+        finding.criterion,
+        null_text(finding, judged.if_nothing_changed),
+    );
+    if let Some(previous) = finding.previous {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "- changed: {}", previous.described(judged.verdict));
+    }
+    text.push('\n');
+    text
+}
+
+/// Returns the findings for a terminal: a block for each, since the figures need its width.
+pub fn printed<R>(findings: &[Judged<R>]) -> String {
+    let mut text = String::new();
+    for judged in findings {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{}\n  published  {}\n  measured   {}\n  rule       {}\n  verdict    {}\n  unchanged  {}",
+            judged.finding.claim,
+            text_or(judged.finding.published, "-"),
+            judged.observed.figures,
+            judged.finding.criterion,
+            judged.verdict.as_str(),
+            null_text(judged.finding, judged.if_nothing_changed),
+        );
+    }
+    text
+}
