@@ -4,7 +4,8 @@ use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
 use serde::{Serialize, Serializer};
 
 use crate::published::kara2016::xattr_bench;
-use crate::statistics::median;
+use crate::reproduce::finding::{Mutable, Mutation};
+use crate::statistics::{Interval, median};
 use crate::xattr_bench::Case;
 
 /// The variants in the order of the columns: those of the letter, then Larder's own.
@@ -20,7 +21,13 @@ pub struct Grid {
     pub rows: Vec<GridRow>,
     /// The largest relative difference between two times that may be due to noise.
     pub noise: f64,
+    /// One table for each run or seed, if all cases have equally many; empty for averages alone.
+    #[serde(skip)]
+    pub repetitions: Vec<Self>,
 }
+
+/// Minimum number of repetitions for an interval over them.
+const MIN_REPETITIONS: usize = 6;
 
 /// The times of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -86,7 +93,11 @@ impl Grid {
                 spread(off.collect())
             });
         let noise = median(&spreads.collect::<Vec<_>>()).max(LEAST_NOISE);
-        Self { rows, noise }
+        Self {
+            rows,
+            noise,
+            repetitions: Vec::new(),
+        }
     }
 
     /// Returns a table of measured times. Each time is the median of its runs, scaled from `operations` to
@@ -96,25 +107,49 @@ impl Grid {
     /// cases and variants is used.
     pub fn measured(measured: &[Timed], operations: u32) -> Self {
         let scale = f64::from(crate::published::kara2016::OPERATIONS) / f64::from(operations);
-        let mut rows: Vec<GridRow> = Vec::new();
-        for one in measured {
-            let at = rows.iter().position(|row| row.case == one.case);
-            let at = at.unwrap_or_else(|| {
-                rows.push(GridRow {
-                    case: one.case,
-                    seconds: Default::default(),
-                });
-                rows.len() - 1
-            });
-            for (variant, seconds) in ORDER.iter().zip(&mut rows[at].seconds) {
-                if one.variant == *variant {
-                    *seconds = Some(median(&one.seconds) * scale);
-                }
-            }
-        }
         let spreads = measured.iter().map(|one| spread(one.seconds.clone()));
         let noise = median(&spreads.collect::<Vec<_>>()).max(LEAST_NOISE);
-        Self { rows, noise }
+        let rows = |figure: &dyn Fn(&Timed) -> f64| rows(measured, |one| figure(one) * scale);
+        let least = measured.iter().map(|one| one.seconds.len()).min();
+        let repetitions = (0..least.unwrap_or(0)).map(|run| Self {
+            rows: rows(&|one| one.seconds[run]),
+            noise,
+            repetitions: Vec::new(),
+        });
+        Self {
+            rows: rows(&|one| median(&one.seconds)),
+            noise,
+            repetitions: repetitions.collect(),
+        }
+    }
+
+    /// Returns a statistic with its interval. With at least six repetitions, it is the median over them.
+    /// Otherwise the interval is that of the mean of `figures` figures, each of which may differ by the noise.
+    pub(super) fn estimate(
+        &self,
+        figures: usize,
+        statistic: impl Fn(&Self) -> Option<f64>,
+    ) -> Option<Interval> {
+        let mut estimate = self.estimate_exact(statistic)?;
+        if self.repetitions.len() < MIN_REPETITIONS {
+            let count = u32::try_from(figures).ok()?;
+            let factor = 1.0 + self.noise / f64::from(count).sqrt();
+            estimate.low = Some(estimate.value / factor);
+            estimate.high = Some(estimate.value * factor);
+        }
+        Some(estimate)
+    }
+
+    /// Returns a statistic without noise in itself. With at least six repetitions, it is the median over them.
+    pub(super) fn estimate_exact(
+        &self,
+        statistic: impl Fn(&Self) -> Option<f64>,
+    ) -> Option<Interval> {
+        if self.repetitions.len() < MIN_REPETITIONS {
+            return Some(Interval::exact(statistic(self)?));
+        }
+        let figures = self.repetitions.iter().map(statistic);
+        Some(Interval::of_median(&figures.collect::<Option<Vec<_>>>()?))
     }
 
     /// Returns the time of `slow` divided by the time of `fast` in each of the selected cases that
@@ -165,6 +200,53 @@ impl Grid {
     pub fn row(&self, case: Case) -> Option<&GridRow> {
         self.rows.iter().find(|row| row.case == case)
     }
+}
+
+/// In each case, the time under each variant is changed relative to that under `referenced`.
+impl Mutable for Grid {
+    fn mutated(&self, mutation: Mutation) -> Self {
+        let rows = self.rows.iter().zip(0_u64..).map(|(row, number)| {
+            let reference = row.of(Referenced);
+            let mut row = *row;
+            for (seconds, variant) in row.seconds.iter_mut().zip(0..) {
+                let index = number * ORDER.len() as u64 + variant;
+                *seconds = seconds
+                    .zip(reference)
+                    .map(|(seconds, reference)| mutation.apply(reference, seconds, index));
+            }
+            row
+        });
+        Self {
+            rows: rows.collect(),
+            noise: self.noise,
+            repetitions: self
+                .repetitions
+                .iter()
+                .map(|one| one.mutated(mutation))
+                .collect(),
+        }
+    }
+}
+
+/// Returns the rows of all cases with a figure of their runs.
+fn rows(measured: &[Timed], figure: impl Fn(&Timed) -> f64) -> Vec<GridRow> {
+    let mut rows: Vec<GridRow> = Vec::new();
+    for one in measured {
+        let at = rows.iter().position(|row| row.case == one.case);
+        let at = at.unwrap_or_else(|| {
+            rows.push(GridRow {
+                case: one.case,
+                seconds: Default::default(),
+            });
+            rows.len() - 1
+        });
+        for (variant, seconds) in ORDER.iter().zip(&mut rows[at].seconds) {
+            if one.variant == *variant {
+                *seconds = Some(figure(one));
+            }
+        }
+    }
+    rows
 }
 
 /// Returns the geometric mean, so that the mean of 1/2 and 2 is 1. Returns `None` if there are no ratios.
@@ -232,6 +314,30 @@ mod tests {
         let growth = grid.growth(MbCacheVariant::Old, 64, 10).unwrap();
         assert!((growth - 10.0).abs() < 1e-9, "{growth}");
         assert_eq!(grid.growth(MbCacheVariant::Off, 64, 10), None);
+    }
+
+    #[test]
+    fn estimate_is_the_median_over_repetitions_or_has_the_noise_of_the_table() {
+        let growth = |runs: &[f64]| {
+            let measured = [
+                timed(MbCacheVariant::Old, 1, &[1.0; 10][..runs.len()]),
+                timed(MbCacheVariant::Old, 64, runs),
+            ];
+            let grid = Grid::measured(&measured, 50_000);
+            let estimate = grid.estimate(4, |grid| grid.growth(MbCacheVariant::Old, 64, 10));
+            (estimate.unwrap(), grid.noise)
+        };
+        let (seeds, _) = growth(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
+        assert!((seeds.value - 5.5).abs() < 1e-9);
+        let ends = [seeds.low.unwrap(), seeds.high.unwrap()];
+        assert!(
+            (ends[0] - 2.0).abs() < 1e-9 && (ends[1] - 9.0).abs() < 1e-9,
+            "{seeds:?}"
+        );
+        let (few, noise) = growth(&[4.0, 6.0, 5.0]);
+        // The spreads are 0% and 50%.
+        assert!((noise - 0.25).abs() < 1e-9 && (few.value - 5.0).abs() < 1e-9);
+        assert!((few.high.unwrap() - 5.0 * 1.125).abs() < 1e-9, "{few:?}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::thread::available_parallelism;
 use serde::Serialize;
 
 use crate::xattr_bench::{EntrySize, Error, Worker};
-use findings::{FINDINGS, Source};
+use findings::{RULES, Source};
 use grid::Grid;
 pub use measure::Size;
 use measure::{Shares, measure};
@@ -97,9 +97,9 @@ pub fn reproduce(
 impl Kara2016 {
     fn judge(&mut self) {
         let processors = self.size.is_full().then_some(self.processors);
-        let judged = FINDINGS
+        let judged = RULES
             .iter()
-            .map(|finding| judge(finding, &self.published, &self.ours, processors));
+            .map(|rule| judge(rule, &self.published, &self.ours, processors));
         self.findings = judged.collect();
     }
 

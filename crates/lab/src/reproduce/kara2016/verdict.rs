@@ -1,56 +1,34 @@
 //! Decides whether the letter's findings hold in the measurements.
 //!
-//! A table that shows a finding agrees. A table that does not show it differs. There is one exception: if
-//! the finding concerns contention between processors, and the table was measured on fewer processors than
-//! the letter's machine had, the table cannot refute the finding. A finding lists its tables in order. The
-//! verdict on the finding is that of the first table that agrees or differs, which may be the simulated
-//! table.
+//! A finding lists its tables in order. The verdict on the finding is that of the first table that decides it. If the
+//! finding concerns contention between processors, a table that was measured on fewer processors than the
+//! letter's machine had decides nothing: it can neither show nor refute the finding. The simulated table has as many
+//! processors as that machine.
 
 use serde::Serialize;
 
-use super::findings::{Finding, Observed, Source};
+use super::findings::{Rule, Source};
 use super::grid::Grid;
 use crate::published::kara2016::PROCESSORS;
-
-/// Whether a finding holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The finding holds.
-    Agrees,
-    /// The finding does not hold.
-    Differs,
-    /// The machine has too few processors to refute the finding, or nothing was measured.
-    CannotBeShown,
-    /// There are too few measurements for a verdict.
-    NotJudged,
-}
-
-impl Verdict {
-    /// Returns the name used in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Agrees => "agrees",
-            Self::Differs => "differs",
-            Self::CannotBeShown => "cannot be shown here",
-            Self::NotJudged => "not judged",
-        }
-    }
-}
+use crate::reproduce::finding::{Finding, Observed, Verdict};
 
 /// A finding, with the results of all tables.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
     #[serde(flatten)]
-    pub finding: &'static Finding,
+    pub finding: &'static Finding<Grid>,
     /// The result for the published table.
     pub published: Option<Observed>,
+    /// The verdict for the published table.
+    pub published_verdict: Verdict,
     /// The result for each measured or simulated table.
     pub ours: Vec<Answer>,
     /// Whether the finding holds.
     pub verdict: Verdict,
     /// The table that determined the verdict.
     pub decided_by: Option<Source>,
+    /// The verdict for the published table if all its times were equal.
+    pub if_nothing_changed: Verdict,
 }
 
 /// The result for a measured or simulated table.
@@ -62,6 +40,8 @@ pub struct Answer {
     pub observed: Option<Observed>,
     /// The verdict from these figures.
     pub verdict: Verdict,
+    /// The verdict if all times of this table were equal.
+    pub if_nothing_changed: Verdict,
 }
 
 impl Judged {
@@ -76,56 +56,60 @@ impl Judged {
 /// which tables were measured. `None` means that there were too few sets for verdicts, so that only the
 /// simulated table is judged.
 pub fn judge(
-    finding: &'static Finding,
+    rule: &'static Rule,
     published: &Grid,
     ours: &[(Source, Grid)],
     processors: Option<u32>,
 ) -> Judged {
-    let answers = finding.sources.iter().map(|&source| {
+    let finding = &rule.finding;
+    let answers = rule.sources.iter().map(|&source| {
         let grid = ours.iter().find(|(of, _)| *of == source);
-        let observed = grid.and_then(|(_, grid)| (finding.observe)(grid));
+        let grid = grid.map(|(_, grid)| grid);
+        let observed = grid.and_then(finding.observe);
         let processors = match source {
             Source::Simulated => Some(PROCESSORS),
             Source::Volume | Source::Engine | Source::Kernel => processors,
         };
         let verdict = match (&observed, processors) {
-            (None, _) => Verdict::CannotBeShown,
-            (Some(_), None) => Verdict::NotJudged,
-            (Some(observed), _) if observed.holds => Verdict::Agrees,
-            (Some(_), Some(few)) if finding.needs_processors && few < PROCESSORS => {
+            (None, _) => Verdict::NotMeasured,
+            (Some(_), None) => Verdict::QuickRun,
+            (Some(_), Some(few)) if rule.needs_processors && few < PROCESSORS => {
                 Verdict::CannotBeShown
             }
-            (Some(_), Some(_)) => Verdict::Differs,
+            (Some(observed), Some(_)) => observed.verdict(),
         };
         Answer {
             source,
             observed,
             verdict,
+            if_nothing_changed: grid.map_or(Verdict::NotMeasured, |grid| {
+                finding.if_nothing_changed(grid)
+            }),
         }
     });
     let answers: Vec<Answer> = answers.collect();
-    let decisive = answers
-        .iter()
-        .find(|answer| matches!(answer.verdict, Verdict::Agrees | Verdict::Differs));
-    let undecided = match processors {
-        Some(_) => Verdict::CannotBeShown,
-        None => Verdict::NotJudged,
-    };
+    let decisive = answers.iter().find(|answer| answer.verdict.is_decided());
+    let undecided = Verdict::all(answers.iter().map(|answer| answer.verdict));
+    let observed = (finding.observe)(published);
     Judged {
         finding,
-        published: (finding.observe)(published),
+        published_verdict: Verdict::of(observed.as_ref()),
+        published: observed,
         verdict: decisive.map_or(undecided, |answer| answer.verdict),
         decided_by: decisive.map(|answer| answer.source),
+        if_nothing_changed: finding.if_nothing_changed(published),
         ours: answers,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::findings::FINDINGS;
+    use super::super::findings::RULES;
     use super::super::grid::{GridRow, ORDER};
     use super::*;
-    use larder::MbCacheVariant;
+    use crate::reproduce::finding::Verdict::{DoesNotHold, Holds, WithinNoise};
+    use crate::reproduce::finding::expect;
+    use larder::MbCacheVariant::{self, ListLru, Off, Old, Referenced};
 
     /// Returns the published table, with the times of the selected cases under `variant` multiplied by
     /// `factor`.
@@ -140,25 +124,59 @@ mod tests {
         grid
     }
 
-    fn named(name: &str) -> &'static Finding {
-        FINDINGS
-            .iter()
-            .find(|finding| finding.name == name)
-            .unwrap()
+    fn named(name: &str) -> &'static Rule {
+        RULES.iter().find(|rule| rule.finding.name == name).unwrap()
+    }
+
+    fn findings() -> Vec<&'static Finding<Grid>> {
+        RULES.iter().map(|rule| &rule.finding).collect()
+    }
+
+    /// The verdicts for the published table, all times equal, effects inverted, and effects halved.
+    #[test]
+    fn findings_are_judged_on_changed_tables() {
+        expect::verdicts(
+            &findings(),
+            &Grid::published(),
+            &[
+                ("never slower", [Holds, Holds, DoesNotHold, Holds]),
+                (
+                    "many processes",
+                    [Holds, DoesNotHold, DoesNotHold, DoesNotHold],
+                ),
+                ("collapse", [Holds, DoesNotHold, DoesNotHold, WithinNoise]),
+                (
+                    "referenced or lru",
+                    [Holds, WithinNoise, DoesNotHold, Holds],
+                ),
+                (
+                    "list-lru, contended",
+                    [Holds, DoesNotHold, DoesNotHold, DoesNotHold],
+                ),
+                ("list-lru, mostly", [Holds, DoesNotHold, DoesNotHold, Holds]),
+                (
+                    "off, unique values",
+                    [Holds, DoesNotHold, DoesNotHold, WithinNoise],
+                ),
+                (
+                    "off, repeated values",
+                    [Holds, DoesNotHold, DoesNotHold, Holds],
+                ),
+                (
+                    "referenced bit",
+                    [Holds, DoesNotHold, DoesNotHold, WithinNoise],
+                ),
+            ],
+        );
     }
 
     #[test]
-    fn published_table_shows_every_finding() {
-        let published = Grid::published();
-        for finding in &FINDINGS {
-            let observed = (finding.observe)(&published).unwrap();
-            assert!(observed.holds, "{}: {}", finding.name, observed.figures);
-        }
+    fn no_finding_holds_with_noise_alone() {
+        expect::noise(&findings(), &Grid::published());
     }
 
     #[test]
     fn finding_fails_on_a_table_that_lacks_it() {
-        use MbCacheVariant::{ListLru, Off, Old, Referenced};
         let as_referenced = |variant| {
             changed(variant, move |row| {
                 row.of(Referenced).unwrap() / row.of(variant).unwrap_or(1.0)
@@ -175,37 +193,36 @@ mod tests {
             ("off, repeated values", as_referenced(Off)),
             ("referenced bit", changed(Referenced, |_| 1.3)),
         ] {
-            let observed = (named(name).observe)(&grid).unwrap();
-            assert!(!observed.holds, "{name}: {}", observed.figures);
+            assert_eq!(named(name).finding.verdict(&grid), DoesNotHold, "{name}");
         }
     }
 
     #[test]
-    fn few_processors_let_the_simulation_decide() {
+    fn few_processors_neither_show_nor_refute_contention() {
         let published = Grid::published();
-        let without = changed(MbCacheVariant::Old, |row| {
-            let referenced = row.of(MbCacheVariant::Referenced).unwrap();
-            referenced / row.of(MbCacheVariant::Old).unwrap_or(1.0)
+        let without = changed(Old, |row| {
+            row.of(Referenced).unwrap() / row.of(Old).unwrap_or(1.0)
         });
-        let both = |simulated: &Grid| {
-            vec![
-                (Source::Volume, without.clone()),
+        let rule = named("collapse");
+        for (engine, simulated, verdict) in [
+            (&without, &published, Holds),
+            (&published, &without, DoesNotHold),
+        ] {
+            let both = [
+                (Source::Engine, engine.clone()),
                 (Source::Simulated, simulated.clone()),
-            ]
-        };
-        let finding = named("collapse");
-        let judged = judge(finding, &published, &both(&published), Some(2));
-        assert_eq!(judged.ours[0].verdict, Verdict::CannotBeShown);
-        assert_eq!(judged.verdict, Verdict::Agrees);
-        assert_eq!(judged.decided_by, Some(Source::Simulated));
-        let judged = judge(finding, &published, &both(&without), Some(2));
-        assert_eq!(judged.verdict, Verdict::Differs);
-        // With all processors, the measurement decides.
-        let judged = judge(finding, &published, &both(&published), Some(PROCESSORS));
-        assert_eq!(judged.verdict, Verdict::Differs);
-        assert_eq!(judged.decided_by, Some(Source::Volume));
-        let judged = judge(finding, &published, &[], Some(2));
-        assert_eq!(judged.verdict, Verdict::CannotBeShown);
+            ];
+            let judged = judge(rule, &published, &both, Some(2));
+            assert_eq!(judged.ours[1].verdict, Verdict::CannotBeShown);
+            assert_eq!(judged.verdict, verdict);
+            assert_eq!(judged.decided_by, Some(Source::Simulated));
+            // With all processors, the measurement decides.
+            let judged = judge(rule, &published, &both, Some(PROCESSORS));
+            assert_eq!(judged.decided_by, Some(Source::Engine));
+            assert_ne!(judged.verdict, verdict);
+        }
+        let judged = judge(rule, &published, &[], Some(2));
+        assert_eq!(judged.verdict, Verdict::NotMeasured);
         assert_eq!(judged.decided_by, None);
     }
 
@@ -214,20 +231,21 @@ mod tests {
         let published = Grid::published();
         let ours = [Source::Volume, Source::Simulated].map(|source| (source, published.clone()));
         let judged = judge(named("never slower"), &published, &ours, None);
-        assert_eq!(judged.ours[0].verdict, Verdict::NotJudged);
-        assert_eq!(judged.verdict, Verdict::Agrees);
+        assert_eq!(judged.ours[0].verdict, Verdict::QuickRun);
+        assert_eq!(judged.verdict, Holds);
+        assert_eq!(judged.if_nothing_changed, Holds);
         assert_eq!(judged.decisive().unwrap().source, Source::Simulated);
         let judged = judge(named("off, repeated values"), &published, &ours, None);
-        assert_eq!(judged.verdict, Verdict::NotJudged);
+        assert!(!judged.verdict.is_decided());
         assert!(judged.decisive().is_none());
     }
 
     #[test]
-    fn finding_without_contention_differs_on_few_processors() {
+    fn finding_without_contention_is_refuted_on_few_processors() {
         let published = Grid::published();
-        let slower = changed(MbCacheVariant::Referenced, |_| 2.0);
+        let slower = changed(Referenced, |_| 2.0);
         let ours = [(Source::Volume, slower)];
         let judged = judge(named("never slower"), &published, &ours, Some(2));
-        assert_eq!(judged.verdict, Verdict::Differs);
+        assert_eq!(judged.verdict, DoesNotHold);
     }
 }

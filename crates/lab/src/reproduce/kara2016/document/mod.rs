@@ -7,11 +7,12 @@ use std::io;
 
 use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
 
-use super::findings::{Observed, Source, beyond_noise};
-use super::verdict::{Judged, Verdict};
+use super::findings::{Source, beyond_noise};
+use super::verdict::Judged;
 use super::{Kara2016, plots};
 use crate::output::{Report, ReportFile, Table, significant, text_or};
 use crate::published::kara2016::{OPERATIONS, PROCESSORS};
+use crate::reproduce::finding::{Observed, Verdict, null_text};
 
 /// Disclaimer of a quick reproduction.
 const NO_REPRODUCTION: &str = "Quick run with few cases and few sets: this is not a reproduction.\n\
@@ -70,12 +71,13 @@ impl Kara2016 {
             let by = finding.decided_by.map(Source::as_str);
             let _ = writeln!(
                 text,
-                "{}\n  published  {}\n  result     {}\n  verdict    {}{}",
+                "{}\n  published  {}\n  result     {}\n  verdict    {}{}\n  unchanged  {}",
                 finding.finding.claim,
                 figures(finding.published.as_ref()),
                 decisive_figures(finding),
                 finding.verdict.as_str(),
                 by.map(|by| format!(" ({by} table)")).unwrap_or_default(),
+                null_text(finding.finding, finding.if_nothing_changed),
             );
         }
         for (source, reason) in &self.not_measured {
@@ -127,13 +129,16 @@ impl Kara2016 {
     }
 
     fn findings_table(&self) -> Table {
-        let mut table = Table::new("finding | published | result | verdict | deciding table");
+        let mut table = Table::new(
+            "finding | published | result | verdict | verdict if nothing had changed | deciding table",
+        );
         for finding in &self.findings {
             table.push([
                 finding.finding.claim.to_owned(),
                 figures(finding.published.as_ref()),
                 decisive_figures(finding),
                 finding.verdict.as_str().to_owned(),
+                null_text(finding.finding, finding.if_nothing_changed),
                 text_or(finding.decided_by.map(Source::as_str), ""),
             ]);
         }
@@ -143,15 +148,23 @@ impl Kara2016 {
     fn criterion(&self) -> String {
         let mut text = format!(
             "## How findings are judged\n\n\
-             The rules were fixed before any result of this reproduction was known. Each finding has a \
-             criterion, which the published table meets. A ratio such as `old / referenced` divides the \
-             times under two variants; a mean of ratios is their geometric mean.\n\n\
-             A measured or simulated table agrees with a finding if it meets the criterion, and differs if \
-             it does not. There is one exception: a table measured on fewer than {PROCESSORS} processors \
-             can agree with a finding about contention between processors, but cannot refute it. Its \
-             verdict is then \"cannot be shown here\". The verdict on a finding is that of the first \
-             table that agrees or differs, in the order volume, engine, kernel, simulated.\n\n\
-             The noise of a table is the difference between two figures that can occur by chance. For \
+             Each finding has a criterion, which the published table meets. A ratio such as \
+             `old / referenced` divides the times under two variants; a mean of ratios is their geometric \
+             mean. A finding holds in a table if the whole interval of each of its effects is within the \
+             bound of the criterion, and does not hold if an interval is outside; otherwise the effect is \
+             within the noise.\n\n\
+             The column \"verdict if nothing had changed\" is the verdict for the published table if its \
+             times were equal under all variants. Only a claim of no loss may hold then. Tests also judge \
+             each finding on tables with inverted effects, with halved effects, and with noise alone.\n\n\
+             A table measured on fewer than {PROCESSORS} processors can neither show nor refute a finding \
+             about contention between processors. Its verdict is then \"cannot be shown here\". The verdict \
+             on a finding is that of the first table that decides it, in the order volume, engine, kernel, \
+             simulated. The criteria were fixed before any result was known, except where a change is \
+             stated below the criterion.\n\n\
+             With at least six runs or seeds, an effect is the median over them, with an interval that \
+             contains the median of their distribution with a probability of 95%. Otherwise the interval of \
+             a mean is that of figures which may differ by the noise of the table: the \
+             difference between two figures that can occur by chance. For \
              the published table it is the difference between the largest and the smallest figure of \
              `off` with the same P and F, because V does not affect `off` ({}). For the other tables \
              it is the difference between the longest and the shortest run of a case. Both are \
@@ -208,7 +221,7 @@ impl Kara2016 {
             row.push(if is_judged {
                 slower.to_string()
             } else {
-                Verdict::NotJudged.as_str().to_owned()
+                Verdict::QuickRun.as_str().to_owned()
             });
             row.extend([Clock, Referenced].map(|variant| self.shares_of(*source, variant)));
             table.push(row);
@@ -233,21 +246,32 @@ impl Kara2016 {
 }
 
 fn described(judged: &Judged) -> String {
-    let mut table = Table::new("table | figures | verdict");
+    let mut table = Table::new("table | figures | verdict | verdict if nothing had changed");
     let published = figures(judged.published.as_ref());
-    table.push(["published".to_owned(), published, String::new()]);
+    table.push([
+        "published".to_owned(),
+        published,
+        judged.published_verdict.as_str().to_owned(),
+        null_text(judged.finding, judged.if_nothing_changed),
+    ]);
     for answer in &judged.ours {
         table.push([
             answer.source.as_str().to_owned(),
             figures(answer.observed.as_ref()),
             answer.verdict.as_str().to_owned(),
+            null_text(judged.finding, answer.if_nothing_changed),
         ]);
     }
+    let changed = judged
+        .finding
+        .previous
+        .map(|previous| format!("Changed: {}\n\n", previous.described(judged.verdict)));
     format!(
-        "### {}\n\nFinding of the letter: {}.\n\nCriterion: {}.\n\n{}\n",
+        "### {}\n\nFinding of the letter: {}.\n\nCriterion: {}.\n\n{}{}\n",
         capitalised(judged.finding.name),
         judged.finding.claim,
         judged.finding.criterion,
+        changed.unwrap_or_default(),
         table.to_markdown()
     )
 }
