@@ -5,7 +5,8 @@ use larder_block::MemoryDevice;
 use larder_instruments::mke2fs;
 use larder_lab::operations::{Error, Operations, UserHomes, create_shared_files};
 use larder_lab::output::Report as _;
-use larder_lab::reproduce::lever2000::{self, Lever2000, Size, Verdict};
+use larder_lab::reproduce::finding::Verdict;
+use larder_lab::reproduce::lever2000::{self, Lever2000, Size};
 use larder_lab::sdm;
 use larder_testkit::report_skipped;
 use std::fs;
@@ -112,7 +113,11 @@ fn verdict_on_64_bits_uses_the_figures_of_lab_constant() {
         "{:.2} times the links of a random distribution",
         constants.published
     );
-    assert!(finding.figures.contains(&published), "{}", finding.figures);
+    assert!(
+        finding.observed.figures.contains(&published),
+        "{}",
+        finding.observed.figures
+    );
 }
 
 #[test]
@@ -139,7 +144,7 @@ fn quick_reproduction_gives_no_verdict_that_requires_all_scripts() {
             "64 bits" | "shift-add or multiply" | "inlined or stand-alone" | "swap-like keys"
         );
         assert_eq!(
-            finding.verdict == Verdict::TooFewScripts,
+            finding.verdict == Verdict::QuickRun,
             needs_all,
             "{}",
             finding.finding.name

@@ -2,6 +2,7 @@
 //! deviation.
 
 use super::table::rows;
+use larder_cache::table::Histogram as ChainLengths;
 use larder_cache::tape::CacheKind;
 use serde::{Deserialize, Serialize};
 
@@ -131,6 +132,28 @@ pub struct Histogram {
     pub chains: Vec<Chains>,
 }
 
+impl Histogram {
+    /// Returns the chain lengths. Of the chains of more than 15, only the number, the sum and the maximum were
+    /// published: the others are assumed to be equally long.
+    pub fn chain_lengths(&self) -> ChainLengths {
+        let mut lengths = ChainLengths::default();
+        for row in &self.chains {
+            match row.length {
+                Some(length) => (0..row.buckets).for_each(|_| lengths.add(length)),
+                None if row.buckets > 0 => {
+                    lengths.add(self.largest_bucket);
+                    let (others, left) = (row.buckets - 1, row.objects - self.largest_bucket);
+                    for chain in 0..others {
+                        lengths.add(left / others + u64::from(chain < left % others));
+                    }
+                }
+                None => {}
+            }
+        }
+        lengths
+    }
+}
+
 #[derive(Debug, Deserialize)]
 struct ChainsRow {
     #[serde(rename = "print_order")]
@@ -169,6 +192,30 @@ pub fn table_5() -> Vec<KernelRow> {
 /// Returns Table 6: all four caches together.
 pub fn table_6() -> Vec<KernelRow> {
     rows(include_str!("lever2000-table6-combinations.csv"))
+}
+
+/// Throughput of all runs of a row, and of all except the first.
+pub type Throughputs = (Option<Throughput>, Option<Throughput>);
+
+/// Returns the throughputs of the rows of a table, from 1, under load number `at`.
+pub fn throughputs(table: u32, at: usize) -> Vec<Throughputs> {
+    let of = |rows: Vec<KernelRow>| {
+        let rows = rows.into_iter();
+        rows.map(|row| (Some(row.throughput()), row.without_first()))
+            .collect()
+    };
+    match table {
+        1 => {
+            let rows = table_1().into_iter();
+            rows.map(|row| (row.throughputs().get(at).copied(), None))
+                .collect()
+        }
+        2 => of(table_2()),
+        3 => of(table_3()),
+        4 => of(table_4()),
+        5 => of(table_5()),
+        _ => of(table_6()),
+    }
 }
 
 /// Returns Histograms 1 to 5.
@@ -228,6 +275,16 @@ mod tests {
                 Some(length) => assert_eq!(length, histogram.largest_bucket),
                 None => assert!(histogram.largest_bucket > 15),
             }
+        }
+    }
+
+    #[test]
+    fn chain_lengths_have_the_published_sums() {
+        for histogram in histograms() {
+            let lengths = histogram.chain_lengths();
+            assert_eq!(lengths.buckets(), histogram.buckets);
+            assert_eq!(lengths.objects(), histogram.objects);
+            assert_eq!(lengths.longest_chain(), histogram.largest_bucket);
         }
     }
 

@@ -7,7 +7,7 @@ use larder_cache::hash::Function;
 use serde::Serialize;
 
 /// Number of rounds. Each function is measured once in each round.
-const ROUNDS: usize = 9;
+pub(super) const ROUNDS: usize = 9;
 
 /// Size of the tables for which buckets are computed, as log2 of the number of buckets.
 const BITS: u32 = 14;

@@ -11,7 +11,7 @@ use super::error::Error;
 use super::image::Image;
 use super::kernels::{Kernel, Memory};
 use crate::operations::Name;
-use crate::statistics::median;
+use crate::statistics::{Interval, median};
 use larder::Volume;
 use serde::Serialize;
 use std::time::Instant;
@@ -20,8 +20,7 @@ use std::time::Instant;
 const USERS: u32 = 64;
 
 /// Times of one miss and of one hit, in nanoseconds: medians of several rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Misses {
     /// A lookup of a name that is not in the dentry cache.
     pub dentry_miss_ns: f64,
@@ -29,6 +28,8 @@ pub struct Misses {
     /// A read of a page that is not in the page cache.
     pub page_miss_ns: f64,
     pub page_hit_ns: f64,
+    /// The four times of each round, in the same order.
+    pub rounds: Vec<[f64; 4]>,
 }
 
 impl Misses {
@@ -38,26 +39,33 @@ impl Misses {
             tables: "larder",
             is_published: false,
         };
-        let mut figures = [const { Vec::new() }; 4];
-        for _ in 0..rounds {
+        let rounds = (0..rounds).map(|_| {
             let (volume, homes) = image.with_homes(&kernel, Memory::Large.bytes(), USERS)?;
-            for (figures, figure) in figures.iter_mut().zip(round(&volume, &homes)?) {
-                figures.push(figure);
-            }
-        }
-        let [dentry_miss_ns, dentry_hit_ns, page_miss_ns, page_hit_ns] =
-            figures.map(|figures| median(&figures));
-        Ok(Self {
-            dentry_miss_ns,
-            dentry_hit_ns,
-            page_miss_ns,
-            page_hit_ns,
-        })
+            round(&volume, &homes)
+        });
+        Ok(Self::of(rounds.collect::<Result<_, Error>>()?))
     }
 
-    /// Returns the number of dentry misses that take as long as one page miss.
-    pub fn dentries_per_page(&self) -> f64 {
-        self.page_miss_ns / self.dentry_miss_ns
+    /// Computes the medians of `rounds`.
+    pub(super) fn of(rounds: Vec<[f64; 4]>) -> Self {
+        let median = |at: usize| {
+            let figures: Vec<f64> = rounds.iter().map(|round| round[at]).collect();
+            median(&figures)
+        };
+        Self {
+            dentry_miss_ns: median(0),
+            dentry_hit_ns: median(1),
+            page_miss_ns: median(2),
+            page_hit_ns: median(3),
+            rounds,
+        }
+    }
+
+    /// Returns the time of a dentry miss divided by that of a page miss in the same round.
+    pub(super) fn dentry_per_page(&self) -> Interval {
+        let rounds = self.rounds.iter();
+        let pairs: Vec<_> = rounds.map(|&[dentry, _, page, _]| (dentry, page)).collect();
+        Interval::of_paired_ratio(&pairs)
     }
 }
 

@@ -19,17 +19,18 @@ mod plots;
 mod results;
 mod size;
 mod spool;
+mod swap;
 
 use crate::hash::constant::{Constants, KeySet, Study};
 use crate::operations::Operations;
 use crate::published::lever2000::SCRIPTS;
 pub use error::Error;
-pub use findings::Verdict;
 use image::Image;
 use kernels::TABLES;
 use misses::Misses;
 pub use results::Lever2000;
 pub use size::Size;
+use swap::SwapKeys;
 
 /// Measures all tables, and evaluates the findings. `progress` is called with the number of finished runs and
 /// the total number of runs.
@@ -53,6 +54,7 @@ pub fn reproduce(size: Size, mut progress: impl FnMut(usize, usize)) -> Result<L
         misses: Misses::measure(&image, size.runs)?,
         costs: costs::measure(),
         constants: constants()?,
+        swap: SwapKeys::measure(),
         findings: Vec::new(),
         size,
     };

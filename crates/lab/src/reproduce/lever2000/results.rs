@@ -1,11 +1,12 @@
 //! The results of a reproduction.
 
 use super::costs::FunctionCost;
-use super::findings::Judged;
 use super::measure::{Load, Row};
 use super::misses::Misses;
 use super::size::Size;
+use super::swap::SwapKeys;
 use crate::hash::constant::Constants;
+use crate::reproduce::finding::Judged;
 use larder_cache::hash::Function;
 use serde::Serialize;
 
@@ -25,8 +26,10 @@ pub struct Lever2000 {
     pub costs: Vec<FunctionCost>,
     /// The measurements of `larder lab constant --bits 64`.
     pub constants: Option<Constants>,
+    /// The longest chains of keys like those of the swap cache.
+    pub swap: SwapKeys,
     /// The result of each finding.
-    pub findings: Vec<Judged>,
+    pub findings: Vec<Judged<Self>>,
 }
 
 impl Lever2000 {

@@ -1,7 +1,7 @@
 //! Tables 1 to 6, next to the published ones.
 
 use crate::output::{Table, text_or};
-use crate::published::lever2000::{self as published, KernelRow, Throughput};
+use crate::published::lever2000::{Throughput, throughputs};
 use crate::reproduce::lever2000::findings::steady;
 use crate::reproduce::lever2000::kernels::PublishedTable;
 use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
@@ -16,7 +16,7 @@ pub(super) fn described(table: &PublishedTable, rows: &[Row]) -> String {
         table.memory.bytes() >> 20
     );
     for (at, users) in table.loads.iter().enumerate() {
-        let published = published_throughputs(table.number, at);
+        let published = throughputs(table.number, at);
         let mut shown = Table::new(
             "kernel | published: | published, without first run: | measured: \
              | measured, without first run: | measured, best run: | links per lookup: | links per miss: \
@@ -31,7 +31,7 @@ pub(super) fn described(table: &PublishedTable, rows: &[Row]) -> String {
                 let text = figures.map(|Throughput { mean, s }| format!("{mean:.1} s={s:.2}"));
                 text_or(text, "-")
             };
-            let throughputs = [
+            let figures = [
                 row.kernel.to_owned(),
                 published(all),
                 published(rest),
@@ -39,11 +39,7 @@ pub(super) fn described(table: &PublishedTable, rows: &[Row]) -> String {
                 steady(load).to_string(),
                 format!("{:.1}", load.runs.best()),
             ];
-            shown.push(
-                throughputs
-                    .into_iter()
-                    .chain(cache_cells(load, table.cache)),
-            );
+            shown.push(figures.into_iter().chain(cache_cells(load, table.cache)));
         }
         let _ = writeln!(
             text,
@@ -84,29 +80,5 @@ fn of_chains(figures: &CacheFigures, figure: String) -> String {
     match figures.full.histogram.buckets() {
         0 => "-".to_owned(),
         _ => figure,
-    }
-}
-
-/// Throughput of all runs of a published row, and of all except the first.
-type Pair = (Option<Throughput>, Option<Throughput>);
-
-/// Returns the throughputs of a published table's rows under load number `at`.
-fn published_throughputs(table: u32, at: usize) -> Vec<Pair> {
-    let of = |rows: Vec<KernelRow>| {
-        let rows = rows.into_iter();
-        rows.map(|row| (Some(row.throughput()), row.without_first()))
-            .collect()
-    };
-    match table {
-        1 => {
-            let rows = published::table_1().into_iter();
-            rows.map(|row| (row.throughputs().get(at).copied(), None))
-                .collect()
-        }
-        2 => of(published::table_2()),
-        3 => of(published::table_3()),
-        4 => of(published::table_4()),
-        5 => of(published::table_5()),
-        _ => of(published::table_6()),
     }
 }

@@ -1,11 +1,9 @@
-//! Findings that compare throughputs, and the scatter of the throughputs.
+//! Comparisons of throughputs, and the scatter of the throughputs.
 
-use super::finding::{Observed, Verdict};
+use crate::reproduce::finding::{Bound, Effect, Observed};
 use crate::reproduce::lever2000::measure::Load;
 use crate::reproduce::lever2000::results::Lever2000;
-use crate::statistics::{Figures, median};
-use larder::CacheKind;
-use std::cmp::Ordering;
+use crate::statistics::{Figures, Interval, median};
 
 /// Returns the figures without the first run, or of all runs if the first run is the only one.
 pub(in crate::reproduce::lever2000) fn steady(load: &Load) -> Figures {
@@ -37,107 +35,100 @@ impl Scatter {
             most: parts.iter().copied().fold(0.0, f64::max),
         })
     }
-
-    /// Returns the smallest significant difference between two rows with the median scatter, in
-    /// percent.
-    pub(in crate::reproduce::lever2000) fn shown(&self) -> f64 {
-        4.0 * self.median
-    }
 }
 
-pub(super) fn inode_bits(results: &Lever2000) -> Option<Observed> {
-    let (twelve, eight) = (
-        results.last_load(5, "12 bit")?,
-        results.last_load(5, "reference")?,
-    );
-    Some(higher(twelve, eight))
+/// Two kernels of a table, and the bound of the figure of `one` divided by that of `other`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Comparison {
+    /// Number of the table, from 1.
+    pub table: usize,
+    pub one: &'static str,
+    pub other: &'static str,
+    pub bound: Bound,
 }
 
-pub(super) fn kernel_d(results: &Lever2000) -> Option<Observed> {
-    let at = |kernel| results.last_load(6, kernel);
-    let d = at("D")?;
-    let mut parts = Vec::new();
-    let mut least = f64::INFINITY;
-    let mut against = Vec::new();
-    for kernel in ["A", "B", "C", "D"] {
-        let other = at(kernel)?;
-        least = least.min(other.links_per_script());
-        against.push(steady(other).beyond_noise(steady(d)));
-        parts.push(format!(
-            "{kernel} {:.0}, {}",
-            other.links_per_script(),
-            steady(other)
-        ));
-    }
-    let text = format!(
-        "links per script, and scripts per hour: {}; D walks {:.1}% more links than the kernel with the fewest",
-        parts.join("; "),
-        100.0 * (d.links_per_script() / least - 1.0)
-    );
-    let walks_more = d.links_per_script() > 1.05 * least;
-    let verdict = if walks_more || against.contains(&Some(Ordering::Greater)) {
-        Verdict::DoesNotHold
-    } else if against.contains(&None) {
-        Verdict::OneRun
-    } else {
-        Verdict::Holds
-    };
-    Some((text, verdict))
-}
-
-pub(super) fn shrinking(results: &Lever2000) -> Option<Observed> {
-    let (eager, normal) = (
-        results.last_load(4, "shrink + mult 11")?,
-        results.last_load(4, "mult shift 11")?,
-    );
-    let (text, verdict) = higher(eager, normal);
-    let dentries = |load: &Load| load.cache(CacheKind::Dentry).full.histogram.objects();
-    let text = format!(
-        "{text}; dentries at the end: {} and {}",
-        dentries(eager),
-        dentries(normal)
-    );
-    Some((text, verdict))
-}
-
-/// Compares the throughput under `one` with that under `other`.
-fn higher(one: &Load, other: &Load) -> Observed {
-    let (one, other) = (steady(one), steady(other));
-    let verdict = match one.beyond_noise(other) {
-        Some(Ordering::Greater) => Verdict::Holds,
-        Some(Ordering::Equal) => Verdict::WithinNoise,
-        Some(Ordering::Less) => Verdict::DoesNotHold,
-        None => Verdict::OneRun,
-    };
-    (format!("scripts per hour: {one} and {other}"), verdict)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sdm::Runs;
-
-    fn load(elapsed_s: &[f64]) -> Load {
-        Load {
-            runs: Runs {
-                users: 1,
-                elapsed_s: elapsed_s.to_vec(),
-            },
-            caches: Vec::new(),
-            device_reads: 0,
+impl Comparison {
+    pub(super) const fn above(
+        table: usize,
+        one: &'static str,
+        other: &'static str,
+        bound: f64,
+    ) -> Self {
+        Self {
+            table,
+            one,
+            other,
+            bound: Bound::Above(bound),
         }
     }
 
-    #[test]
-    fn throughputs_of_one_run_without_the_first_are_not_judged() {
-        let (fast, slow) = (load(&[9.0, 1.0]), load(&[9.0, 2.0]));
-        let (text, verdict) = higher(&fast, &slow);
-        assert_eq!(verdict, Verdict::OneRun);
-        assert_eq!(text, "scripts per hour: 3600.0 and 1800.0");
-        let (fast, slow) = (load(&[9.0, 1.0, 1.0]), load(&[9.0, 2.0, 2.0]));
-        assert_eq!(higher(&fast, &slow).1, Verdict::Holds);
-        assert_eq!(higher(&slow, &fast).1, Verdict::DoesNotHold);
-        let scattered = load(&[9.0, 0.5, 2.0]);
-        assert_eq!(higher(&scattered, &slow).1, Verdict::WithinNoise);
+    pub(super) const fn below(
+        table: usize,
+        one: &'static str,
+        other: &'static str,
+        bound: f64,
+    ) -> Self {
+        Self {
+            table,
+            one,
+            other,
+            bound: Bound::Below(bound),
+        }
     }
+
+    /// Returns the effect on the throughput.
+    pub(super) fn throughput(&self, ratio: Interval) -> Effect {
+        self.effect("scripts per hour", ratio)
+    }
+
+    /// Returns the effect on the deviation of the throughput.
+    pub(super) fn deviation(&self, ratio: Interval) -> Effect {
+        self.effect("deviation of scripts per hour", ratio)
+    }
+
+    fn effect(&self, what: &str, ratio: Interval) -> Effect {
+        let label = format!("{what}, {} / {}", self.one, self.other);
+        Effect::ratio(label, ratio, self.bound)
+    }
+
+    fn loads<'r>(&self, results: &'r Lever2000) -> Option<impl Iterator<Item = [&'r Load; 2]>> {
+        let [one, other] = [self.one, self.other].map(|kernel| results.row(self.table, kernel));
+        let loads = one?.loads.iter().zip(&other?.loads);
+        Some(loads.map(|(one, other)| [one, other]))
+    }
+}
+
+/// Compares throughputs over all loads of a table. The runs of both kernels in one round are a pair.
+pub(super) fn throughputs(results: &Lever2000, comparisons: &[Comparison]) -> Option<Observed> {
+    let effects = comparisons.iter().map(|comparison| {
+        let loads = comparison.loads(results)?;
+        let pairs: Vec<(f64, f64)> = loads
+            .flat_map(|[one, other]| {
+                let [one, other] = [one, other].map(steady_throughputs);
+                one.into_iter().zip(other)
+            })
+            .collect();
+        Some(comparison.throughput(Interval::of_paired_ratio(&pairs)))
+    });
+    Some(effects.collect::<Option<Vec<_>>>()?.into())
+}
+
+/// Compares the deviations of throughputs, relative to their means, under the last load of a table.
+pub(super) fn deviations(results: &Lever2000, comparisons: &[Comparison]) -> Option<Vec<Effect>> {
+    let effects = comparisons.iter().map(|comparison| {
+        let [one, other] = comparison.loads(results)?.last()?;
+        let runs = steady_throughputs(one).len();
+        let ratio = Interval::of_deviation_ratio(steady(one), steady(other), runs);
+        Some(comparison.deviation(ratio))
+    });
+    effects.collect()
+}
+
+/// Returns the throughputs of all runs except the first, which warms the caches, if there are others.
+fn steady_throughputs(load: &Load) -> Vec<f64> {
+    let mut throughputs = load.runs.throughputs();
+    if throughputs.len() > 1 {
+        throughputs.remove(0);
+    }
+    throughputs
 }

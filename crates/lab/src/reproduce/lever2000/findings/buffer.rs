@@ -1,0 +1,218 @@
+//! Findings about the buffer cache: its function, and Histograms 1 to 4.
+
+use super::Rule;
+use crate::published::lever2000 as published;
+use crate::reproduce::finding::{Bound, Effect, Finding, Observed};
+use crate::reproduce::lever2000::measure::CacheFigures;
+use crate::reproduce::lever2000::results::Lever2000;
+use crate::run_report::{as_f64, quotient};
+use crate::statistics::Interval;
+use larder::CacheKind;
+use larder_cache::table::Histogram;
+
+/// The kernels with 16384 buckets, whose histograms the document shows.
+const XOR: &str = "reference, 16384";
+const MULT: &str = "mult shift 11, 16384";
+
+pub(super) static RULES: [Rule; 4] = [
+    Rule {
+        finding: Finding {
+            name: "buffer cache, xor",
+            claim: "the buffer cache's function, which does not mix bits, is terrible, and any mixing function fixes it",
+            published: Some(
+                "2.155 iterations per lookup with xor, 0.242 with mult shift 11; longest chains 116 and 11; 37,256 \
+                 objects, 296,481 lookups",
+            ),
+            criterion: "with 16384 buckets, lookups with xor walk more than twice as many links after the first as \
+                        with each mixing function, and the longest chain is more than four times as long",
+            is_non_inferiority: false,
+            previous: None,
+            observe: xor,
+        },
+        published: published_xor,
+        is_counted_alone: false,
+    },
+    Rule {
+        finding: Finding {
+            name: "buffer cache, Histogram 2",
+            claim: "with xor, most buffers that remain after the run are in long chains",
+            published: Some(
+                "85% of 2644 buffers are in chains of more than 15, with 16384 buckets",
+            ),
+            criterion: "after the run, when most buffers were freed, the share of the buffers in chains of more than \
+                        15 is greater with xor than with mult shift 11, by more than 0.5",
+            is_non_inferiority: false,
+            previous: None,
+            observe: |results| {
+                let [xor, mult] = after(results)?;
+                Some(vec![long_chains(&xor, &mult, 0.5)].into())
+            },
+        },
+        published: || {
+            published_histograms([2, 4])
+                .map_or_else(Vec::new, |[xor, mult]| vec![long_chains(&xor, &mult, 0.5)])
+        },
+        is_counted_alone: false,
+    },
+    Rule {
+        finding: Finding {
+            name: "buffer cache, Histogram 3",
+            claim: "mult shift 11 distributes a full cache like a random function",
+            published: Some("12.4% of the buckets are empty, 10.3% by chance; with xor, 73.5%"),
+            criterion: "in the full cache, mult shift 11 leaves less than 1.5 times as many buckets empty as a random \
+                        distribution, and the share of the buffers in chains of more than 15 is greater with xor, \
+                        by more than 0.25",
+            is_non_inferiority: false,
+            previous: None,
+            observe: |results| {
+                let [xor, mult] = [XOR, MULT].map(|kernel| buffers(results, kernel));
+                let [xor, mult] = [&xor?.full.histogram, &mult?.full.histogram];
+                Some(spread(xor, mult).into())
+            },
+        },
+        published: || {
+            published_histograms([1, 3]).map_or_else(Vec::new, |[xor, mult]| spread(&xor, &mult))
+        },
+        is_counted_alone: false,
+    },
+    Rule {
+        finding: Finding {
+            name: "buffer cache, Histogram 4",
+            claim: "with mult shift 11, the distribution remains good as buffers are freed",
+            published: Some(
+                "after the run, the longest chain is 6 with mult shift 11, and 80 with xor",
+            ),
+            criterion: "after the run, when most buffers were freed, mult shift 11 leaves less than 1.5 times as many \
+                        buckets empty as a random distribution, and the longest chain with xor is more than four \
+                        times as long",
+            is_non_inferiority: false,
+            previous: None,
+            observe: |results| {
+                let [xor, mult] = after(results)?;
+                Some(remaining(&xor, &mult).into())
+            },
+        },
+        published: || {
+            published_histograms([2, 4]).map_or_else(Vec::new, |[xor, mult]| remaining(&xor, &mult))
+        },
+        is_counted_alone: false,
+    },
+];
+
+fn xor(results: &Lever2000) -> Option<Observed> {
+    let xor = buffers(results, XOR)?;
+    let beyond_first = |figures: &CacheFigures| (figures.links_per_lookup() - 1.0).max(0.0);
+    let mut effects = Vec::new();
+    for kernel in [MULT, "mult shift 17, 16384", "shift-add, 16384"] {
+        let mixed = buffers(results, kernel)?;
+        let links = beyond_first(xor) / beyond_first(mixed);
+        effects.push(Effect::ratio(
+            format!("links after the first, xor / {kernel}"),
+            Interval::exact(links),
+            Bound::Above(2.0),
+        ));
+        effects.push(longest(kernel, xor.longest_chain, mixed.longest_chain));
+    }
+    let figures = format!(
+        "with xor, {:.3} links per lookup, longest chain {}, {} objects and {} lookups",
+        xor.links_per_lookup(),
+        xor.longest_chain,
+        xor.full.histogram.objects(),
+        xor.lookups,
+    );
+    Some(Observed::from(effects).with_figures(&figures))
+}
+
+fn published_xor() -> Vec<Effect> {
+    let histograms = published::histograms();
+    let of = |number| {
+        histograms
+            .iter()
+            .find(|histogram| histogram.number == number)
+    };
+    let (Some(xor), Some(mult)) = (of(1), of(3)) else {
+        return Vec::new();
+    };
+    let links = quotient(
+        xor.iterations_per_1000_lookups,
+        mult.iterations_per_1000_lookups,
+    );
+    vec![
+        Effect::ratio(
+            format!("links after the first, xor / {MULT}"),
+            Interval::exact(links),
+            Bound::Above(2.0),
+        ),
+        longest(MULT, xor.largest_bucket, mult.largest_bucket),
+    ]
+}
+
+/// Returns the longest chain with xor divided by that of `kernel`.
+fn longest(kernel: &str, xor: u64, mixed: u64) -> Effect {
+    Effect::ratio(
+        format!("longest chain, xor / {kernel}"),
+        Interval::exact(quotient(xor, mixed)),
+        Bound::Above(4.0),
+    )
+}
+
+/// Returns how much greater the share of buffers in chains of more than 15 is with xor than with mult shift 11.
+fn long_chains(xor: &Histogram, mult: &Histogram, bound: f64) -> Effect {
+    let share = |histogram: &Histogram| {
+        let long = histogram.rows().filter(|(length, ..)| length.is_none());
+        quotient(long.map(|(.., objects)| objects).sum(), histogram.objects())
+    };
+    Effect::share(
+        "share of buffers in chains of more than 15, xor - mult shift 11",
+        Interval::exact(share(xor) - share(mult)),
+        Bound::Above(bound),
+    )
+}
+
+fn spread(xor: &Histogram, mult: &Histogram) -> Vec<Effect> {
+    vec![empty(mult), long_chains(xor, mult, 0.25)]
+}
+
+fn remaining(xor: &Histogram, mult: &Histogram) -> Vec<Effect> {
+    vec![
+        empty(mult),
+        longest("mult shift 11", xor.longest_chain(), mult.longest_chain()),
+    ]
+}
+
+/// Returns the number of empty buckets divided by that of a random distribution.
+fn empty(mult: &Histogram) -> Effect {
+    let ratio = as_f64(mult.empty_buckets()) / mult.poisson()[0];
+    Effect::ratio(
+        "empty buckets with mult shift 11 / by chance",
+        Interval::exact(ratio),
+        Bound::Below(1.5),
+    )
+}
+
+/// Returns the histograms with xor and with mult shift 11 after the run; `None` if buffers were not freed.
+fn after(results: &Lever2000) -> Option<[Histogram; 2]> {
+    let [xor, mult] = [XOR, MULT].map(|kernel| {
+        let figures = buffers(results, kernel)?;
+        let [full, after] =
+            [&figures.full, &figures.after].map(|report| report.histogram.objects());
+        (2 * after < full).then(|| figures.after.histogram.clone())
+    });
+    Some([xor?, mult?])
+}
+
+fn buffers<'r>(results: &'r Lever2000, kernel: &str) -> Option<&'r CacheFigures> {
+    Some(results.last_load(3, kernel)?.cache(CacheKind::Buffer))
+}
+
+/// Returns published histograms.
+fn published_histograms(numbers: [u32; 2]) -> Option<[Histogram; 2]> {
+    let histograms = published::histograms();
+    let [xor, mult] = numbers.map(|number| {
+        let mut histograms = histograms.iter();
+        histograms
+            .find(|histogram| histogram.number == number)
+            .map(published::Histogram::chain_lengths)
+    });
+    Some([xor?, mult?])
+}

@@ -1,0 +1,147 @@
+//! Findings about the inode cache.
+
+use super::published::throughputs as published_throughputs;
+use super::throughput::{Comparison, throughputs};
+use super::{Rule, links_share, no_figures};
+use crate::reproduce::finding::{Bound, Effect, Finding, Observed, Previous, Verdict};
+use crate::reproduce::lever2000::measure::CacheFigures;
+use crate::reproduce::lever2000::results::Lever2000;
+use crate::statistics::Interval;
+use larder::CacheKind;
+
+pub(super) static RULES: [Rule; 4] = [
+    Rule {
+        finding: Finding {
+            name: "inode table, size",
+            claim: "the inode cache's table of 256 buckets is a bottleneck",
+            published: Some("38.978 iterations per lookup, and 97% of lookups miss"),
+            criterion: "lookups that miss walk more than four times as many links with 8 bits as with 14 bits, both \
+                        with the reference function and with Larder's",
+            is_non_inferiority: false,
+            previous: None,
+            observe: size,
+        },
+        published: no_figures,
+        is_counted_alone: false,
+    },
+    Rule {
+        finding: Finding {
+            name: "inode table, function",
+            claim: "the inode cache gains from a larger table, not from another function",
+            published: Some(
+                "scripts per hour: 4282.8 with 8 bits, 4361.3 with 12 bits, 4346.0 with 12 bits and mult",
+            ),
+            criterion: "over all lookups, and over those that miss, a lookup walks more than 1.25 times as many links \
+                        with 8 bits as with 12 bits, and mult saves less than a fifth of what these bits save",
+            is_non_inferiority: false,
+            previous: Some(Previous {
+                verdict: Verdict::Holds,
+                reason: "The first rule judged only the 1.1% of the lookups that missed, and had no lower bound for \
+                         the effect of the size, so that it held if all kernels were equal",
+            }),
+            observe: function,
+        },
+        published: no_figures,
+        is_counted_alone: false,
+    },
+    Rule {
+        finding: Finding {
+            name: "inode table, throughput",
+            claim: "the inode cache's table of 256 buckets reduces throughput",
+            published: Some("1.8% less than with 12 bits"),
+            criterion: "in Table 5, the throughput with 12 bits is above that with 8 bits",
+            is_non_inferiority: false,
+            previous: Some(Previous {
+                verdict: Verdict::WithinNoise,
+                reason: "The first rule compared means with twice the sum of both deviations; runs are now compared \
+                         in pairs",
+            }),
+            observe: |results| throughputs(results, &SIZE),
+        },
+        published: || published_throughputs(&SIZE),
+        is_counted_alone: false,
+    },
+    Rule {
+        finding: Finding {
+            name: "inode table, 12 bits",
+            claim: "12 bits suffice for the inode cache",
+            published: Some(
+                "scripts per hour: 4282.8 with 8 bits, 4361.3 with 12 bits, 4368.3 with 14 bits",
+            ),
+            criterion: "in Table 5, the throughput with 12 bits is above that with 8 bits, and above 0.99 times that \
+                        with 14 bits",
+            is_non_inferiority: false,
+            previous: None,
+            observe: |results| throughputs(results, &SUFFICIENT),
+        },
+        published: || published_throughputs(&SUFFICIENT),
+        is_counted_alone: false,
+    },
+];
+
+const SIZE: [Comparison; 1] = [Comparison::above(5, "12 bit", "reference", 1.0)];
+
+const SUFFICIENT: [Comparison; 2] = [
+    Comparison::above(5, "12 bit", "reference", 1.0),
+    Comparison::above(5, "12 bit", "14 bit", 0.99),
+];
+
+fn size(results: &Lever2000) -> Option<Observed> {
+    let mut effects = Vec::new();
+    let mut figures = Vec::new();
+    for (name, small, large) in [
+        ("reference", "reference", "14 bit"),
+        ("larder's", "larder's, 8 bit", "larder's, 14 bit"),
+    ] {
+        let [small, large] = [inodes(results, small)?, inodes(results, large)?];
+        let ratio = small.links_per_miss() / large.links_per_miss();
+        effects.push(Effect::ratio(
+            format!("links per miss, {name}, 8 bits / 14 bits"),
+            Interval::exact(ratio),
+            Bound::Above(4.0),
+        ));
+        figures.push(format!(
+            "{name}: {:.2} links per miss with 8 bits, {:.2} with 14 bits ({:.2} and {:.2} links per lookup; \
+             with 8 bits, {:.1}% of lookups hit)",
+            small.links_per_miss(),
+            large.links_per_miss(),
+            small.links_per_lookup(),
+            large.links_per_lookup(),
+            small.hit_rate_pct(),
+        ));
+    }
+    Some(Observed::from(effects).with_figures(&figures.join("; ")))
+}
+
+fn function(results: &Lever2000) -> Option<Observed> {
+    let [small, large, mult] =
+        ["reference", "12 bit", "mult"].map(|kernel| inodes(results, kernel));
+    let kernels = [small?, large?, mult?];
+    let mut effects = Vec::new();
+    let mut figures = Vec::new();
+    for (lookups, links) in [
+        (
+            "lookup",
+            CacheFigures::links_per_lookup as fn(&CacheFigures) -> f64,
+        ),
+        ("miss", CacheFigures::links_per_miss),
+    ] {
+        let [small, large, mult] = kernels.map(links);
+        effects.push(Effect::ratio(
+            format!("links per {lookups}, 8 bits / 12 bits"),
+            Interval::exact(small / large),
+            Bound::Above(1.25),
+        ));
+        let label =
+            format!("links per {lookups} saved by mult, as a share of those saved by 12 bits");
+        effects.push(links_share(label, [small, large, mult]));
+        figures.push(format!(
+            "links per {lookups}: {small:.2} with 8 bits, {large:.2} with 12 bits, {mult:.2} with 12 bits and mult"
+        ));
+    }
+    Some(Observed::from(effects).with_figures(&figures.join("; ")))
+}
+
+fn inodes<'r>(results: &'r Lever2000, kernel: &str) -> Option<&'r CacheFigures> {
+    Some(results.last_load(5, kernel)?.cache(CacheKind::Inode))
+}

@@ -1,0 +1,170 @@
+//! Changed results, for tests of the findings.
+//!
+//! In each table, the reference is the kernel of the first row. Durations of runs are changed round by round, so
+//! that the noise that all kernels have in common remains. Histograms cannot be halved: they are those of the
+//! reference if nothing differs, and those with xor and with a mixing function are exchanged if effects are
+//! inverted.
+
+use crate::reproduce::finding::{Mutable, Mutation};
+use crate::reproduce::lever2000::costs::FunctionCost;
+use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
+use crate::reproduce::lever2000::misses::Misses;
+use crate::reproduce::lever2000::results::Lever2000;
+use crate::run_report::as_f64;
+use crate::statistics::Figures;
+use larder_cache::hash::Function;
+
+impl Mutable for Lever2000 {
+    fn mutated(&self, mutation: Mutation) -> Self {
+        let mut index = 0;
+        let mut change = |reference, figure| {
+            index += 1;
+            mutation.apply(reference, figure, index)
+        };
+        let tables = self
+            .tables
+            .iter()
+            .map(|rows| table(rows, mutation, &mut change));
+        let mut mutated = Self {
+            tables: tables.collect(),
+            misses: misses(&self.misses, &mut change),
+            costs: costs(&self.costs, &mut change),
+            findings: Vec::new(),
+            ..self.clone()
+        };
+        if let Some(constants) = &mut mutated.constants {
+            constants.published = change(constants.prime, constants.published);
+        }
+        let swap = &mut mutated.swap;
+        swap.longest_offset = counted(&mut change, swap.longest_reference, swap.longest_offset);
+        mutated
+    }
+}
+
+/// Changes a figure, given that of the reference.
+type Change<'a> = &'a mut dyn FnMut(f64, f64) -> f64;
+
+fn table(rows: &[Row], mutation: Mutation, change: Change) -> Vec<Row> {
+    let Some(reference) = rows.first() else {
+        return Vec::new();
+    };
+    let changed = rows.iter().map(|row| {
+        let loads = row.loads.iter().zip(&reference.loads).enumerate();
+        let loads = loads.map(|(at, (load, of_reference))| {
+            let histograms = histograms(rows, row, mutation).and_then(|row| row.loads.get(at));
+            changed_load(load, of_reference, histograms.unwrap_or(load), change)
+        });
+        Row {
+            loads: loads.collect(),
+            ..row.clone()
+        }
+    });
+    changed.collect()
+}
+
+/// Returns the row whose histograms `row` has in the changed table.
+fn histograms<'r>(rows: &'r [Row], row: &'r Row, mutation: Mutation) -> Option<&'r Row> {
+    let named = |name| rows.iter().find(|row| row.kernel == name);
+    match mutation {
+        Mutation::Halved => Some(row),
+        Mutation::Equal | Mutation::Noise(_) => rows.first(),
+        Mutation::Inverted if row.kernel.starts_with("reference") => named("mult shift 11, 16384"),
+        Mutation::Inverted => named("reference, 16384"),
+    }
+}
+
+fn changed_load(load: &Load, reference: &Load, histograms: &Load, change: Change) -> Load {
+    let mut changed = load.clone();
+    let runs = changed
+        .runs
+        .elapsed_s
+        .iter_mut()
+        .zip(&reference.runs.elapsed_s);
+    for (elapsed_s, of_reference) in runs {
+        *elapsed_s = change(*of_reference, *elapsed_s);
+    }
+    for figures in &mut changed.caches {
+        let cache = figures.cache;
+        let histograms = histograms.cache(cache);
+        *figures = CacheFigures {
+            full: histograms.full.clone(),
+            after: histograms.after.clone(),
+            ..changed_cache(figures, reference.cache(cache), change)
+        };
+    }
+    changed
+}
+
+/// Changes the counts of a cache. The number of lookups and their hits remain.
+fn changed_cache(figures: &CacheFigures, reference: &CacheFigures, change: Change) -> CacheFigures {
+    let per = |links: u64, count: u64| as_f64(links) / as_f64(count.max(1));
+    let misses = |figures: &CacheFigures| figures.lookups - figures.hits;
+    let mut links = |of: fn(&CacheFigures) -> u64, count: &dyn Fn(&CacheFigures) -> u64| {
+        let [reference, own] = [reference, figures].map(|figures| per(of(figures), count(figures)));
+        whole(change(reference, own) * as_f64(count(figures)))
+    };
+    CacheFigures {
+        links: links(|figures| figures.links, &|figures| figures.lookups),
+        links_on_misses: links(|figures| figures.links_on_misses, &misses),
+        longest_chain: counted(change, reference.longest_chain, figures.longest_chain),
+        long_share: change(reference.long_share, figures.long_share),
+        ..figures.clone()
+    }
+}
+
+fn counted(change: Change, reference: u64, figure: u64) -> u64 {
+    whole(change(as_f64(reference), as_f64(figure)))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts are positive, and few"
+)]
+fn whole(count: f64) -> u64 {
+    count.round() as u64
+}
+
+/// Changes the times of the dentry cache, relative to those of the page cache.
+fn misses(misses: &Misses, change: Change) -> Misses {
+    let rounds = misses
+        .rounds
+        .iter()
+        .map(|&[dentry_miss, dentry_hit, page_miss, page_hit]| {
+            [
+                change(page_miss, dentry_miss),
+                change(page_hit, dentry_hit),
+                page_miss,
+                page_hit,
+            ]
+        });
+    Misses::of(rounds.collect())
+}
+
+/// Changes latencies: inlined, relative to the multiplication, and called, relative to inlined.
+fn costs(costs: &[FunctionCost], change: Change) -> Vec<FunctionCost> {
+    let multiply = costs
+        .iter()
+        .find(|cost| cost.function == Function::BufferMult11);
+    let Some(multiply) = multiply.map(|cost| cost.inlined.latency.mean) else {
+        return costs.to_vec();
+    };
+    let changed = costs.iter().map(|cost| {
+        let mut changed = cost.clone();
+        let [inlined, called] = [cost.inlined, cost.stand_alone].map(|cost| cost.latency.mean);
+        let now = change(multiply, inlined);
+        scale(&mut changed.inlined.latency, now);
+        scale(
+            &mut changed.stand_alone.latency,
+            now / inlined * change(inlined, called),
+        );
+        changed
+    });
+    changed.collect()
+}
+
+/// Changes the mean to `mean`, and the deviation in proportion.
+fn scale(figures: &mut Figures, mean: f64) {
+    figures.s = figures.s.map(|s| s / figures.mean * mean);
+    figures.mean = mean;
+}

@@ -1,0 +1,238 @@
+//! Judges all findings on results with the published figures, and on changed ones.
+//!
+//! The document contains throughputs, histograms and few counts of links. The other counts are assumed to be those
+//! of a random distribution.
+
+use super::rules;
+use crate::hash::constant::Constants;
+use crate::published::lever2000::{self as published, Throughput, throughputs};
+use crate::reproduce::finding::Verdict::{self, DoesNotHold, Holds, WithinNoise};
+use crate::reproduce::finding::{Finding, expect};
+use crate::reproduce::lever2000::costs::{CycleFigures, FunctionCost};
+use crate::reproduce::lever2000::kernels::{Kernel, PublishedTable, TABLES};
+use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
+use crate::reproduce::lever2000::misses::Misses;
+use crate::reproduce::lever2000::results::Lever2000;
+use crate::reproduce::lever2000::size::Size;
+use crate::reproduce::lever2000::swap::SwapKeys;
+use crate::sdm::Runs;
+use crate::statistics::Figures;
+use larder::CacheKind;
+use larder_cache::hash::Function;
+use larder_cache::table::Histogram;
+use larder_cache::table::histogram::Report;
+use std::f64::consts::PI;
+
+/// Number of runs after the first one.
+const STEADY_RUNS: u32 = 8;
+
+/// Number of lookups of each cache.
+const LOOKUPS: u64 = 100_000;
+
+/// Returns results with the published throughputs and histograms.
+fn as_published() -> Lever2000 {
+    let tables = TABLES.iter().map(|table| {
+        let kernels = table.kernels.iter().enumerate();
+        kernels.map(|(at, kernel)| row(table, at, kernel)).collect()
+    });
+    let cost = |function, latency: f64| {
+        let figures = |mean| CycleFigures {
+            latency: Figures {
+                mean,
+                s: Some(0.05),
+            },
+            throughput: Figures {
+                mean: 1.0,
+                s: Some(0.05),
+            },
+        };
+        FunctionCost {
+            function,
+            inlined: figures(latency),
+            stand_alone: figures(latency + 2.0),
+            instruction_bytes: None,
+        }
+    };
+    Lever2000 {
+        size: Size::full(2000),
+        processors: 2,
+        tables: tables.collect(),
+        misses: Misses::of(
+            (1..=5)
+                .map(|round| [600.0 + f64::from(round), 200.0, 1200.0, 300.0])
+                .collect(),
+        ),
+        costs: vec![
+            cost(Function::BufferMult11, 5.0),
+            cost(Function::BufferSteiner, 4.5),
+            cost(Function::Golden, 5.0),
+        ],
+        constants: Some(Constants {
+            published: 100.0,
+            prime: 1.2,
+        }),
+        swap: SwapKeys::measure(),
+        findings: Vec::new(),
+    }
+}
+
+fn row(table: &PublishedTable, at: usize, kernel: &Kernel) -> Row {
+    let loads = table.loads.iter().enumerate().map(|(load, users)| {
+        let published = throughputs(table.number, load);
+        // Kernels that the document does not have are like the reference.
+        let published = published.get(at).or(published.first());
+        let throughput = published.and_then(|(all, _)| *all).unwrap();
+        Load {
+            runs: runs(*users, throughput, at),
+            caches: CacheKind::ALL
+                .map(|cache| figures(table.number, kernel.name, cache))
+                .to_vec(),
+            device_reads: 0,
+        }
+    });
+    Row {
+        kernel: kernel.name,
+        tables: kernel.tables,
+        is_published: kernel.is_published,
+        loads: loads.collect(),
+    }
+}
+
+/// Returns a slow first run, and others with the published mean and deviation. Runs of different kernels are not
+/// correlated.
+fn runs(users: u32, published: Throughput, kernel: usize) -> Runs {
+    let Throughput { mean, s } = published;
+    let runs = f64::from(STEADY_RUNS);
+    let cycles = f64::from(u32::try_from(kernel).unwrap() % (STEADY_RUNS - 1) + 1);
+    let steady = (0..STEADY_RUNS).map(|run| {
+        // Cosines with different numbers of half cycles are not correlated; their sum is 0, and the sum of their
+        // squares is half the number of runs.
+        let wave = (PI * cycles * (f64::from(run) + 0.5) / runs).cos();
+        let scale = s * ((runs - 1.0) / (runs / 2.0)).sqrt();
+        mean + scale * wave
+    });
+    let throughputs = std::iter::once(0.9 * mean).chain(steady);
+    Runs {
+        users,
+        elapsed_s: throughputs
+            .map(|throughput| f64::from(users) * 3600.0 / throughput)
+            .collect(),
+    }
+}
+
+fn figures(table: u32, kernel: &str, cache: CacheKind) -> CacheFigures {
+    let links_per_1000 = match (table, cache, kernel) {
+        (1, CacheKind::Page, "reference") => 3000,
+        (1, CacheKind::Page, "offset" | "mult") => 1200,
+        (1, CacheKind::Page, _) => 1250,
+        (3, CacheKind::Buffer, "reference, 16384" | "reference, 32768") => 3155,
+        (3, CacheKind::Buffer, _) => 1242,
+        (5, CacheKind::Inode, "reference" | "larder's, 8 bit") => 39_000,
+        (5, CacheKind::Inode, "12 bit") => 3400,
+        (5, CacheKind::Inode, "mult") => 3300,
+        (5, CacheKind::Inode, _) => 1600,
+        _ => 2000,
+    };
+    let [full, after] = histograms(table, kernel, cache).map(|histogram| Report {
+        histogram,
+        ..Report::of(cache, [])
+    });
+    CacheFigures {
+        cache,
+        lookups: LOOKUPS,
+        hits: LOOKUPS / 2,
+        links: links_per_1000 * LOOKUPS / 1000,
+        links_on_misses: links_per_1000 * LOOKUPS / 2000,
+        longest_chain: full.histogram.longest_chain(),
+        long_share: 0.0,
+        full,
+        after,
+    }
+}
+
+/// Returns the histograms of a full cache and after the run.
+fn histograms(table: u32, kernel: &str, cache: CacheKind) -> [Histogram; 2] {
+    let numbers = match (table, cache) {
+        (3, CacheKind::Buffer) if kernel.starts_with("reference") => [1, 2],
+        (3, CacheKind::Buffer) => [3, 4],
+        _ => return Default::default(),
+    };
+    let histograms = published::histograms();
+    numbers.map(|number| {
+        let mut histograms = histograms.iter();
+        let histogram = histograms.find(|histogram| histogram.number == number);
+        histogram.unwrap().chain_lengths()
+    })
+}
+
+fn findings() -> Vec<&'static Finding<Lever2000>> {
+    rules().map(|rule| &rule.finding).collect()
+}
+
+/// The verdicts for the published figures, all kernels equal, effects inverted, and effects halved.
+#[test]
+fn findings_are_judged_on_changed_results() {
+    // Whether inverted or halved, most effects remain beyond the noise of eight runs.
+    let clear = [Holds, DoesNotHold, DoesNotHold, Holds];
+    expect::verdicts(
+        &findings(),
+        &as_published(),
+        &[
+            (
+                "buffer cache, xor",
+                [Holds, DoesNotHold, DoesNotHold, DoesNotHold],
+            ),
+            ("buffer cache, Histogram 2", clear),
+            ("buffer cache, Histogram 3", clear),
+            ("buffer cache, Histogram 4", clear),
+            ("inode table, size", clear),
+            ("inode table, function", clear),
+            ("inode table, throughput", clear),
+            ("inode table, 12 bits", clear),
+            ("page cache, size", clear),
+            ("page cache, throughput", clear),
+            ("page cache, trees", clear),
+            ("page cache, smaller", clear),
+            (
+                "page cache, variance",
+                [Holds, WithinNoise, WithinNoise, WithinNoise],
+            ),
+            ("miss of the dentry cache", clear),
+            (
+                "eager shrinking",
+                [WithinNoise, DoesNotHold, WithinNoise, WithinNoise],
+            ),
+            ("kernels A to D", clear),
+            (
+                "kernel D",
+                [WithinNoise, DoesNotHold, DoesNotHold, WithinNoise],
+            ),
+            ("kernel D, variance", [WithinNoise; 4]),
+            ("64 bits", clear),
+            ("shift-add or multiply", [Holds, Holds, Holds, Holds]),
+            ("inlined or stand-alone", clear),
+            ("swap-like keys", clear),
+        ],
+    );
+}
+
+#[test]
+fn no_finding_holds_with_noise_alone() {
+    expect::noise(&findings(), &as_published());
+}
+
+/// The throughputs of the document itself do not show these findings.
+#[test]
+fn published_figures_show_all_findings_except_three() {
+    let undecided = rules().filter_map(|rule| {
+        let effects = (rule.published)();
+        let verdict = Verdict::all(effects.iter().map(super::Effect::verdict));
+        (!effects.is_empty() && verdict != Holds).then_some((rule.finding.name, verdict))
+    });
+    let expected = [
+        ("eager shrinking", WithinNoise),
+        ("kernel D", WithinNoise),
+        ("kernel D, variance", WithinNoise),
+    ];
+    assert_eq!(undecided.collect::<Vec<_>>(), expected);
+}
