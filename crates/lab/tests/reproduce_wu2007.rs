@@ -13,7 +13,7 @@ const SMALL: Size = Size {
 };
 
 /// Thrashing is not scaled in it: its streams and its memory always have the document's sizes.
-static RESULTS: LazyLock<Wu2007> = LazyLock::new(|| reproduce(SMALL, |_, _| {}).unwrap());
+static RESULTS: LazyLock<Wu2007> = LazyLock::new(|| reproduce(SMALL, 1, |_, _| {}).unwrap());
 
 /// The committed report.
 static PUBLISHED: LazyLock<Value> = LazyLock::new(|| {
@@ -27,9 +27,9 @@ const OUTDATED_REPORT: &str =
 #[test]
 fn reproduction_is_deterministic_for_one_seed() {
     let results = &RESULTS;
-    let again = reproduce(SMALL, |_, _| {}).unwrap();
+    let again = reproduce(SMALL, 1, |_, _| {}).unwrap();
     assert_eq!(results.report().unwrap(), again.report().unwrap());
-    let other = reproduce(Size { seed: 1, ..SMALL }, |_, _| {});
+    let other = reproduce(Size { seed: 1, ..SMALL }, 1, |_, _| {});
     assert_ne!(results.report().unwrap(), other.unwrap().report().unwrap());
 }
 
@@ -56,7 +56,7 @@ fn progress_ends_with_the_total_of_runs() {
         let mut last = last.lock().unwrap();
         *last = (*last).max((done, total));
     };
-    reproduce(SMALL, progress).unwrap();
+    reproduce(SMALL, 1, progress).unwrap();
     let (done, total) = *last.lock().unwrap();
     assert!(total > 90 && done == total, "{done} of {total}");
 }

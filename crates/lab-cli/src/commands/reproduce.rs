@@ -101,7 +101,8 @@ fn wu2007(args: &ReproduceArgs) -> Result<Report> {
     };
     let failed = |error: larder_lab::simulator::Error| Failure::new(error.to_string());
     let bar = progress(0);
-    let results = wu2007::reproduce(size, |_, total| advance(&bar, total));
+    let seeds = if args.quick { 1 } else { wu2007::SEEDS };
+    let results = wu2007::reproduce(size, seeds, |_, total| advance(&bar, total));
     bar.finish_and_clear();
     let results = results.map_err(failed)?;
     let mut files = results.report()?;

@@ -58,6 +58,8 @@ pub struct Judgement {
     pub published: Direction,
     /// Whether both directions agree.
     pub direction_agrees: bool,
+    /// Whether the direction would agree if the simulated figures had not changed.
+    pub agrees_if_nothing_changed: bool,
     /// Whether the rough sizes agree; `None` if the figures are of different kinds.
     pub size_agrees: Option<bool>,
     /// Whether the noise is so large that agreement is weak evidence.
@@ -88,6 +90,7 @@ pub fn judge(published_pct: f64, ours_pct: f64, noise_pct: f64) -> Judgement {
         ours_pct: ours_pct.is_finite().then_some(ours_pct),
         published,
         direction_agrees: ours == Some(published),
+        agrees_if_nothing_changed: published == Direction::of(0.0, noise_pct),
         size_agrees: Some(both_same || near || (0.5..=2.0).contains(&ratio)),
         loose: noise_pct > LOOSE_NOISE_PCT,
     }

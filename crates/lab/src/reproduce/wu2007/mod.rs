@@ -11,6 +11,7 @@ mod cpu;
 mod criterion;
 mod document;
 mod fileio;
+mod findings;
 mod gain;
 mod iozone;
 mod machine;
@@ -27,6 +28,7 @@ use rayon::prelude::*;
 
 use crate::published::{self, Pair};
 use crate::simulator::Error;
+use crate::statistics::median;
 pub use cpu::measure as cpu_counts;
 use criterion::judge_direction;
 pub use machine::Size;
@@ -35,25 +37,33 @@ pub use results::Wu2007;
 use results::{ByPolicy, CpuCounts, CpuResult, Row, Simulated, TableResult, ThrashingCourse};
 pub use timed::timed_report;
 
-/// Measures every table of Wu 2007. `progress` is called with the number of finished runs and the
-/// total.
+/// Number of seeds of a reproduction.
+pub const SEEDS: u32 = 10;
+
+/// Measures every table of Wu 2007 with `seeds` seeds, from that of `size` on. `progress` is called with the number
+/// of finished runs and the total.
 ///
 /// # Errors
 /// Returns an error if a simulated machine cannot be created.
-pub fn reproduce(size: Size, progress: impl Fn(usize, usize) + Sync) -> Result<Wu2007, Error> {
+pub fn reproduce(
+    size: Size,
+    seeds: u32,
+    progress: impl Fn(usize, usize) + Sync,
+) -> Result<Wu2007, Error> {
     let plans = plans();
     let done = AtomicUsize::new(0);
-    let tasks = tasks(&plans);
+    let tasks = tasks(&plans, seeds);
     let total = tasks.len();
     let outcomes: Vec<Outcome> = tasks
         .into_par_iter()
-        .map(|task| {
-            let outcome = task.run(&plans, size)?;
+        .map(|(seed, task)| {
+            let seed = size.seed.wrapping_add(seed.into());
+            let outcome = task.run(&plans, Size { seed, ..size })?;
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
             Ok(outcome)
         })
         .collect::<Result<_, Error>>()?;
-    Ok(assemble(plans, size, outcomes))
+    Ok(assemble(plans, size, seeds, outcomes))
 }
 
 /// An independent run.
@@ -114,8 +124,18 @@ impl Task {
     }
 }
 
-/// Returns all tasks, the longest first.
-fn tasks(plans: &[Plan]) -> Vec<Task> {
+/// Returns all tasks of all seeds, each with the number of its seed. Those of one seed follow each other, the longest
+/// first. Variants of thrashing are run with the first seed alone.
+fn tasks(plans: &[Plan], seeds: u32) -> Vec<(u32, Task)> {
+    (0..seeds)
+        .flat_map(|seed| {
+            let tasks = tasks_of_seed(plans, seed == 0);
+            tasks.into_iter().map(move |task| (seed, task))
+        })
+        .collect()
+}
+
+fn tasks_of_seed(plans: &[Plan], is_first: bool) -> Vec<Task> {
     let policies = 0..Simulated::POLICIES.len();
     let tables = plans.iter().enumerate().flat_map(|(plan, of)| {
         let policies = policies.clone();
@@ -125,7 +145,8 @@ fn tasks(plans: &[Plan]) -> Vec<Task> {
         })
     });
     let thrashing = policies.clone().map(|policy| Task::Thrashing { policy });
-    let variants = (0..gain::VARIANTS.len()).flat_map(|variant| {
+    let variants = if is_first { gain::VARIANTS.len() } else { 0 };
+    let variants = (0..variants).flat_map(|variant| {
         let policies = 0..gain::POLICIES.len();
         policies.map(move |policy| Task::Variant { variant, policy })
     });
@@ -133,11 +154,14 @@ fn tasks(plans: &[Plan]) -> Vec<Task> {
     tables.chain(thrashing).chain(variants).chain(cpu).collect()
 }
 
+/// The figures of a row under each policy, in the order of the seeds.
+type Cell = [Vec<f64>; Simulated::POLICIES.len()];
+
 /// Assigns the outcomes to the rows of the tables. `outcomes` must be in the order of the tasks.
-fn assemble(plans: Vec<Plan>, size: Size, outcomes: Vec<Outcome>) -> Wu2007 {
-    let mut grids: Vec<Vec<[f64; 3]>> = plans
+fn assemble(plans: Vec<Plan>, size: Size, seeds: u32, outcomes: Vec<Outcome>) -> Wu2007 {
+    let mut grids: Vec<Vec<Cell>> = plans
         .iter()
-        .map(|plan| vec![[f64::NAN; 3]; plan.rows.len()])
+        .map(|plan| vec![Cell::default(); plan.rows.len()])
         .collect();
     let mut courses = Vec::new();
     let mut variants = Vec::new();
@@ -151,7 +175,7 @@ fn assemble(plans: Vec<Plan>, size: Size, outcomes: Vec<Outcome>) -> Wu2007 {
                 figures,
             } => {
                 for (row, figure) in grids[plan][first_row..].iter_mut().zip(figures) {
-                    row[policy] = figure;
+                    row[policy].push(figure);
                 }
             }
             Outcome::Thrashing(course) => courses.push(course),
@@ -171,37 +195,49 @@ fn assemble(plans: Vec<Plan>, size: Size, outcomes: Vec<Outcome>) -> Wu2007 {
                 .rows
                 .into_iter()
                 .zip(grid)
-                .map(|(row, figures)| {
-                    let ours = Simulated::from(figures);
-                    Row::new(row.label, row.published, ours, row.noise_pct)
+                .map(|(row, cell)| {
+                    let seeds = 0..cell[0].len();
+                    let seeds = seeds.map(|seed| {
+                        Simulated::from(std::array::from_fn(|policy| cell[policy][seed]))
+                    });
+                    Row::new(row.label, row.published, seeds.collect(), row.noise_pct)
                 })
                 .collect(),
         })
         .collect();
     tables.push(thrashing_table(&courses));
+    courses.truncate(Simulated::POLICIES.len());
     let modelled = [&courses[0], &courses[1]];
-    Wu2007 {
+    let mut results = Wu2007 {
         thrashing_variants: gain::variants(modelled, &variants),
         thrashing_gain: gain::at_equal_streams(modelled),
         seed: size.seed,
+        seeds,
         divisor: size.divisor,
         tables,
         cpu: cpu_results(&counts),
         thrashing: courses,
-    }
+        findings: Vec::new(),
+    };
+    results.findings = findings::judge(&results);
+    results
 }
 
+/// Returns the table of thrashing. `courses` are ordered by seed, then by policy.
 fn thrashing_table(courses: &[ThrashingCourse]) -> TableResult {
     let published = published::thrashing();
     let pair = |of: fn(&published::ThrashingRow) -> f64| Pair {
         legacy: of(&published[0]),
         ondemand: of(&published[1]),
     };
-    let ours = |of: fn(&ThrashingCourse) -> f64| {
-        Simulated::from(std::array::from_fn(|at| of(&courses[at])))
+    let seeds = |of: fn(&ThrashingCourse) -> f64| {
+        let seeds = courses.chunks_exact(Simulated::POLICIES.len());
+        let seeds =
+            seeds.map(|of_seed| Simulated::from(std::array::from_fn(|at| of(&of_seed[at]))));
+        seeds.collect()
     };
-    let row = |label: &str, published, ours| {
-        Row::new(label.to_owned(), published, ours, read_noise_pct())
+    let row = |label: &str, published, seeds| {
+        Row::new(label.to_owned(), published, seeds, read_noise_pct())
     };
     TableResult {
         name: "thrashing",
@@ -212,31 +248,38 @@ fn thrashing_table(courses: &[ThrashingCourse]) -> TableResult {
             row(
                 "max throughput, MB/s",
                 pair(|row| row.max_throughput_mb_s),
-                ours(ThrashingCourse::max_throughput_mb_s),
+                seeds(ThrashingCourse::max_throughput_mb_s),
             ),
             row(
                 "min avg I/O size, KB",
                 pair(|row| row.min_avg_io_kb),
-                ours(ThrashingCourse::min_mean_read_kb),
+                seeds(ThrashingCourse::min_mean_read_kb),
             ),
         ],
     }
 }
 
-/// Combines `counts`, which are ordered by policy, then by case.
+/// Combines `counts`, which are ordered by seed, then by policy, then by case.
 fn cpu_results(counts: &[Vec<CpuCounts>]) -> Vec<CpuResult> {
     let published = published::cpu();
     published
         .into_iter()
         .enumerate()
         .map(|(case, row)| {
-            let counts = ByPolicy::from(std::array::from_fn(|policy| counts[policy][case]));
-            let fewer_pct = fewer_pct(counts.legacy, counts.ondemand);
+            let seeds = counts.chunks_exact(Simulated::POLICIES.len());
+            let seeds = seeds
+                .map(|of_seed| ByPolicy::from(std::array::from_fn(|policy| of_seed[policy][case])));
+            let seeds: Vec<ByPolicy<CpuCounts>> = seeds.collect();
+            let fewer_pct: Vec<f64> = seeds
+                .iter()
+                .map(|counts| fewer_pct(counts.legacy, counts.ondemand))
+                .collect();
             CpuResult {
-                judgement: judge_direction(row.change_pct, fewer_pct, 0.0),
+                judgement: judge_direction(row.change_pct, median(&fewer_pct), 0.0),
                 case: row.case,
                 published_pct: row.change_pct,
-                counts,
+                counts: seeds.first().copied().unwrap_or_default(),
+                seeds,
             }
         })
         .collect()
@@ -264,19 +307,20 @@ mod tests {
             let last = plan.runs.last().expect("a table has a run").0;
             assert!(last < plan.rows.len(), "{}", plan.name);
         }
-        let outcomes = tasks(&plans)
+        let outcomes = tasks(&plans, 2)
             .into_iter()
-            .map(|task| generated_outcome(task, &plans))
+            .map(|(_, task)| generated_outcome(task, &plans))
             .collect();
         let size = Size {
             divisor: 1,
             seed: 1,
         };
-        let results = assemble(plans, size, outcomes);
+        let results = assemble(plans, size, 2, outcomes);
         assert_eq!(results.tables.len(), 5);
         assert_eq!(results.cpu.len(), 5);
         for row in results.tables.iter().flat_map(|table| &table.rows) {
             assert!(row.ours.modern.is_finite(), "{}", row.label);
+            assert_eq!(row.seeds.len(), 2, "{}", row.label);
             assert_eq!(row.judgement.ours_pct, Some(100.0), "{}", row.label);
         }
         let files = results.report().unwrap();

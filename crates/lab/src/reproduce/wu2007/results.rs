@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use super::criterion::{Direction, Judgement, judge};
 use crate::published::Pair;
+use crate::reproduce::finding::Judged;
+use crate::run_report::as_f64;
+use crate::statistics::{Interval, median};
 
 /// A simulated figure under each policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -23,13 +26,25 @@ impl Simulated {
     pub const POLICIES: [PolicyName; 3] =
         [PolicyName::Legacy, PolicyName::OnDemand, PolicyName::Modern];
 
-    /// Returns the change from `legacy` to `ondemand`, which the published tables show.
-    fn change_pct(self) -> f64 {
-        let pair = Pair {
+    /// Returns the figures of the policies that the published tables compare.
+    pub(super) fn pair(self) -> Pair {
+        Pair {
             legacy: self.legacy,
             ondemand: self.ondemand,
+        }
+    }
+
+    /// Returns the median of each policy over all seeds.
+    fn median(seeds: &[Self]) -> Self {
+        let of = |figure: fn(&Self) -> f64| {
+            let figures: Vec<f64> = seeds.iter().map(figure).collect();
+            median(&figures)
         };
-        pair.change_pct()
+        Self {
+            legacy: of(|figures| figures.legacy),
+            ondemand: of(|figures| figures.ondemand),
+            modern: of(|figures| figures.modern),
+        }
     }
 }
 
@@ -61,8 +76,12 @@ pub struct Row {
     pub label: String,
     /// The published figures.
     pub published: Pair,
-    /// The simulated figures, in the same unit.
+    /// The simulated figures, in the same unit: medians over all seeds.
     pub ours: Simulated,
+    /// The simulated figures for each seed.
+    pub seeds: Vec<Simulated>,
+    /// The simulated change, in percent of `legacy` with the same seed: the median over all seeds.
+    pub change_pct: Interval,
     /// The result of the criterion.
     pub judgement: Judgement,
     /// The noise used in the criterion, in percent.
@@ -70,13 +89,20 @@ pub struct Row {
 }
 
 impl Row {
-    /// Compares `ours` with `published`.
-    pub fn new(label: String, published: Pair, ours: Simulated, noise_pct: f64) -> Self {
+    /// Compares the figures of all seeds with `published`.
+    pub fn new(label: String, published: Pair, seeds: Vec<Simulated>, noise_pct: f64) -> Self {
+        let changes: Vec<f64> = seeds
+            .iter()
+            .map(|figures| figures.pair().change_pct())
+            .collect();
+        let change_pct = Interval::of_median(&changes);
         Self {
             label,
             published,
-            ours,
-            judgement: judge(published.change_pct(), ours.change_pct(), noise_pct),
+            ours: Simulated::median(&seeds),
+            judgement: judge(published.change_pct(), change_pct.value, noise_pct),
+            seeds,
+            change_pct,
             noise_pct,
         }
     }
@@ -113,6 +139,21 @@ impl CpuCounts {
     pub fn total(self) -> u64 {
         self.readahead_calls + self.page_lookups + self.insert_lookups
     }
+
+    /// Returns the counts multiplied by `factor`, and rounded.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "counts are positive, and few"
+    )]
+    pub(super) fn scaled(self, factor: f64) -> Self {
+        let scaled = |count: u64| (as_f64(count) * factor).round() as u64;
+        Self {
+            readahead_calls: scaled(self.readahead_calls),
+            page_lookups: scaled(self.page_lookups),
+            insert_lookups: scaled(self.insert_lookups),
+        }
+    }
 }
 
 /// One of the document's five cases of processor time.
@@ -122,9 +163,12 @@ pub struct CpuResult {
     pub case: String,
     /// The published speed-up in percent.
     pub published_pct: f64,
+    /// The counts for the first seed.
     #[serde(flatten)]
     pub counts: ByPolicy<CpuCounts>,
-    /// Judged by direction only, since counts are not times.
+    /// The counts for each seed.
+    pub seeds: Vec<ByPolicy<CpuCounts>>,
+    /// The median over all seeds, judged by direction only, since counts are not times.
     pub judgement: Judgement,
 }
 
@@ -215,6 +259,8 @@ pub struct Tally {
     pub rows: usize,
     /// Rows whose direction agrees.
     pub direction_agrees: usize,
+    /// Rows whose direction would agree if nothing had changed in the simulation.
+    pub agrees_if_nothing_changed: usize,
     /// Rows whose size was judged.
     pub size_judged: usize,
     /// Of those, rows whose rough size agrees.
@@ -235,6 +281,7 @@ impl Tally {
             let changed = judgement.published != Direction::Same;
             tally.rows += 1;
             tally.direction_agrees += usize::from(judgement.direction_agrees);
+            tally.agrees_if_nothing_changed += usize::from(judgement.agrees_if_nothing_changed);
             tally.size_judged += usize::from(judgement.size_agrees.is_some());
             tally.size_agrees += usize::from(judgement.size_agrees == Some(true));
             tally.changed += usize::from(changed);
@@ -243,18 +290,15 @@ impl Tally {
         }
         tally
     }
-
-    /// Returns the number of rows whose direction would agree in a system without any changes.
-    pub fn agrees_if_nothing_changed(&self) -> usize {
-        self.rows - self.changed
-    }
 }
 
 /// A whole reproduction of Wu 2007.
 #[derive(Clone, Debug, Serialize)]
 pub struct Wu2007 {
-    /// Seed of all random numbers.
+    /// The first seed of all random numbers.
     pub seed: u64,
+    /// Number of seeds. The course of thrashing and its variants are those of the first one.
+    pub seeds: u32,
     /// Divisor of the sizes; 1 is the document's own scale.
     pub divisor: u64,
     /// The tables of figures.
@@ -267,6 +311,8 @@ pub struct Wu2007 {
     pub thrashing_variants: Vec<ThrashingVariant>,
     /// The gain at equal numbers of streams; `None` for a course of a few seconds.
     pub thrashing_gain: Option<GainAtEqualStreams>,
+    /// The result of each finding.
+    pub findings: Vec<Judged<Self>>,
 }
 
 #[cfg(test)]
@@ -288,6 +334,7 @@ mod tests {
             Tally {
                 rows: 5,
                 direction_agrees: 4,
+                agrees_if_nothing_changed: 2,
                 size_judged: 4,
                 size_agrees: 3,
                 changed: 3,
@@ -295,6 +342,5 @@ mod tests {
                 loose: 1,
             }
         );
-        assert_eq!(tally.agrees_if_nothing_changed(), 2);
     }
 }

@@ -13,6 +13,7 @@ use super::plan::read_noise_pct;
 use super::plots;
 use super::results::{TableResult, Tally, Wu2007};
 use crate::output::{Report, ReportFile, Table, change, ratio, significant};
+use crate::reproduce::finding::{described as described_finding, printed, summary_table};
 
 const LIMITS: &str = include_str!("../limits.md");
 
@@ -24,6 +25,7 @@ impl Report for Wu2007 {
         let mut text = self.head();
         text.push_str(&self.short());
         text.push_str(&criterion());
+        text.extend(self.findings.iter().map(described_finding));
         text.extend(self.tables.iter().map(described));
         text.extend([
             self.course(),
@@ -47,7 +49,12 @@ impl Wu2007 {
     /// Returns the printed summary, which only contains the verdicts.
     #[must_use]
     pub fn summary(&self) -> String {
-        format!("{}\n{}", self.tally_table().to_text(), self.gain())
+        format!(
+            "{}\n{}\n{}",
+            printed(&self.findings),
+            self.tally_table().to_text(),
+            self.gain()
+        )
     }
 
     fn head(&self) -> String {
@@ -65,20 +72,22 @@ impl Wu2007 {
              and a model of the document's disk. `legacy` is the readahead of Linux 2.6.20, and `ondemand` \
              is the readahead that the document introduces. `modern` is the readahead of current Linux, \
              which is newer than the document.\n\n\
-             Printed by `larder lab reproduce wu2007`, {scale}, with seed {}. The same command \
-             prints the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and \
+             Printed by `larder lab reproduce wu2007`, {scale}, with {} from {} on. Figures are medians over \
+             the seeds. The same command prints the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and \
              [wu2007.json](wu2007.json).\n\n",
+            counted(self.seeds),
             self.seed
         )
     }
 
     fn short(&self) -> String {
         let mut text = format!(
-            "## Summary\n\n{}\n{}\n\
+            "## Summary\n\n{}\n{}\n{}\n\
              \"Direction agrees if nothing changes\" is the baseline: the rows that agree in direction \
              with a system in which all changes are zero. Changed rows are those whose published change \
              is larger than the noise. Loose rows are from tests whose published noise is above \
              {LOOSE_NOISE_PCT}%, so that agreement is weak evidence.\n\n",
+            summary_table(&self.findings).to_markdown(),
             self.gain(),
             self.tally_table().to_markdown()
         );
@@ -108,7 +117,7 @@ impl Wu2007 {
                 name.to_owned(),
                 tally.rows.to_string(),
                 tally.direction_agrees.to_string(),
-                tally.agrees_if_nothing_changed().to_string(),
+                tally.agrees_if_nothing_changed.to_string(),
                 format!("{} of {}", tally.size_agrees, tally.size_judged),
                 tally.changed.to_string(),
                 tally.changed_agrees.to_string(),
@@ -171,9 +180,27 @@ impl Wu2007 {
     }
 }
 
+/// Returns the number of seeds in words.
+fn counted(seeds: u32) -> String {
+    match seeds {
+        1 => "one seed".to_owned(),
+        _ => format!("{seeds} seeds"),
+    }
+}
+
 fn criterion() -> String {
     format!(
-        "## How rows are judged\n\n\
+        "## How findings are judged\n\n\
+         A finding is about the ratio of a figure under `ondemand` to that under `legacy`, as the median over all \
+         seeds. Its interval contains the median of the distribution over seeds with a probability of 95%; fewer \
+         than six seeds have none, and decide nothing. A finding holds if the whole interval is within the bound of \
+         its criterion, and does not hold if it is outside. The criteria of the findings were fixed after the figures \
+         of one seed were known, from the published figures alone: half of a published gain, or the noise of the \
+         document's own tables.\n\n\
+         \"If nothing had changed\" is the verdict for these results if each figure under `ondemand` were that under \
+         `legacy`. Only a claim of no loss may hold then. Tests also judge each finding on results with inverted \
+         changes, with halved changes, and with noise alone.\n\n\
+         Rows are judged as well. \
          The rule was fixed before any result was known. A change is that from `legacy` to `ondemand` of \
          a figure in the unit of its table, in percent of `legacy`, rounded to one decimal.\n\n\
          1. A change counts as **none** if it is not larger than the noise of its row. The noise is the \
