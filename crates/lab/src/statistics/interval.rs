@@ -217,16 +217,12 @@ mod tests {
     use super::*;
     use rand_distr::{Distribution, Normal};
 
-    fn ends(interval: Interval) -> [f64; 2] {
-        [interval.low.unwrap(), interval.high.unwrap()]
-    }
-
     #[test]
     fn median_of_ten_seeds_lies_between_the_second_and_the_ninth() {
         let figures: Vec<f64> = (1..=10).rev().map(f64::from).collect();
         let interval = Interval::of_median(&figures);
         assert!((interval.value - 5.5).abs() < 1e-12);
-        assert_eq!(ends(interval), [2.0, 9.0]);
+        assert_eq!((interval.low, interval.high), (Some(2.0), Some(9.0)));
     }
 
     #[test]
@@ -277,10 +273,10 @@ mod tests {
     /// The share of intervals that contain the true ratio, for several numbers of pairs.
     #[test]
     fn interval_of_pairs_contains_the_ratio_in_95_of_100_samples() {
+        const SAMPLES: u32 = 1000;
         let noise = Normal::new(0.0_f64, 0.1).unwrap();
         for count in [5, 7, 10, 20] {
             let mut random = generator(7, count as u64);
-            const SAMPLES: u32 = 1000;
             let hits = (0..SAMPLES).filter(|_| {
                 let pairs: Vec<(f64, f64)> = (0..count)
                     .map(|_| (1.5 * noise.sample(&mut random).exp(), 1.0))

@@ -88,6 +88,8 @@ pub struct Observed {
     pub figures: String,
     /// All conditions of the finding.
     pub effects: Vec<Effect>,
+    /// Whether all effects are within their bounds.
+    pub holds: bool,
 }
 
 impl Observed {
@@ -96,6 +98,7 @@ impl Observed {
         Self {
             figures: "-".to_owned(),
             effects: Vec::new(),
+            holds: false,
         }
     }
 
@@ -120,6 +123,7 @@ impl From<Vec<Effect>> for Observed {
             .map(|effect| format!("{} {}", effect.label, effect.estimate));
         Self {
             figures: figures.collect::<Vec<_>>().join("; "),
+            holds: Verdict::all(effects.iter().map(Effect::verdict)) == Verdict::Holds,
             effects,
         }
     }
@@ -153,7 +157,7 @@ mod tests {
     fn equal_undefined_and_single_figures_are_within_no_bound() {
         for bound in [Bound::Above(1.0), Bound::Below(1.0)] {
             assert_eq!(bound.verdict(Interval::exact(1.0)), Verdict::DoesNotHold);
-            let undefined = Interval::exact(0.0 / 0.0);
+            let undefined = Interval::exact(f64::NAN);
             assert_eq!(bound.verdict(undefined), Verdict::DoesNotHold);
             assert_eq!(bound.verdict(Interval::unknown(9.0)), Verdict::TooFewRuns);
         }

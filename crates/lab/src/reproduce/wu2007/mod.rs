@@ -4,7 +4,7 @@
 //! Each table has a module that describes and implements its measurement. The results are deterministic for a
 //! given seed. Independent runs are executed in parallel.
 //!
-//! Cost: at the document's own size, about a hundred million page accesses.
+//! Cost: at the document's own size, about a hundred million page accesses for each seed.
 
 mod aio_stress;
 mod cpu;
