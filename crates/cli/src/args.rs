@@ -510,7 +510,8 @@ JSON:
   transport (io_uring or /dev/fuse)
   collects_writes (whether the kernel collects writes before it sends them)
 A read-write mount adds:
-  writing {dirty_bytes, dirty_metadata_bytes, read_only_because}
+  writing {dirty_bytes, dirty_metadata_bytes, commits, committed_blocks,
+    commit_ns (total time of the commits), read_only_because}
   attributes {variant (of mbcache), blocks, inodes, shares, saved_bytes}
     blocks is the cache of attribute blocks. inodes is the cache of inodes
     that contain one large attribute value each (feature ea_inode). Each cache

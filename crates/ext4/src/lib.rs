@@ -43,7 +43,7 @@ pub use error::{Corrupt, Error, Place, Result};
 pub use fs::{Filesystem, InodeBytes, Statfs};
 pub use inode::write::NewInode;
 pub use inode::{DeviceNumber, FileKind, INODE_BYTES, INODE_WORDS, Inode};
-pub use journal::{Handle, Tid, WriteOptions};
+pub use journal::{CommitCounts, Handle, Tid, WriteOptions};
 pub use map::write::MappingLevel;
 pub use map::{FileBlocks, Mapping, MappingKind};
 pub use mmp::{Mmp, MmpHost};

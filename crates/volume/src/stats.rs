@@ -53,6 +53,16 @@ pub struct WritingStats {
     /// in addition to the caches. The limit is about a quarter of the size of the caches.
     #[serde(default)]
     pub dirty_metadata_bytes: u64,
+    /// The number of transactions that were committed. Without a journal, a commit writes the blocks
+    /// to their final locations.
+    #[serde(default)]
+    pub commits: u64,
+    /// The number of metadata blocks in these transactions.
+    #[serde(default)]
+    pub committed_blocks: u64,
+    /// The total duration of the commits in nanoseconds, until the transactions were durable.
+    #[serde(default)]
+    pub commit_ns: u64,
     /// The reason why all writing stopped, if the volume became read-only because of an error.
     pub read_only_because: Option<String>,
 }

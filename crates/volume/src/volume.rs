@@ -473,10 +473,16 @@ impl Volume {
                     saved_bytes: counts.saved_bytes,
                 }
             }),
-            writing: is_writable.then(|| WritingStats {
-                dirty_bytes: self.inodes.dirty_files.blocks() * block_bytes,
-                dirty_metadata_bytes: caches.buffers.dirty_count() * block_bytes,
-                read_only_because: fs.failure().map(|why| why.to_string()),
+            writing: is_writable.then(|| {
+                let commits = fs.commit_counts();
+                WritingStats {
+                    dirty_bytes: self.inodes.dirty_files.blocks() * block_bytes,
+                    dirty_metadata_bytes: caches.buffers.dirty_count() * block_bytes,
+                    commits: commits.transactions,
+                    committed_blocks: commits.blocks,
+                    commit_ns: u64::try_from(commits.duration.as_nanos()).unwrap_or(u64::MAX),
+                    read_only_because: fs.failure().map(|why| why.to_string()),
+                }
             }),
             recording: self.origin.tape.as_ref().and_then(|tape| tape.stats()),
             // The server of a mount sets it.

@@ -116,3 +116,26 @@ fn content_of_large_clusters_is_journaled_with_a_small_cache() {
         "the content differs from what was written"
     );
 }
+
+#[test]
+fn commit_of_changed_blocks_is_counted_once() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let volume = Volume::open(image(directory.path()), &options()).unwrap();
+    let writing = || volume.stats().writing.unwrap();
+    let before = writing();
+    let ino = volume.create(Ino::ROOT, b"file", &NEW).unwrap().ino;
+    volume.sync_file(ino, false).unwrap();
+    let after = writing();
+    assert_eq!(after.commits, before.commits + 1);
+    assert!(after.committed_blocks > before.committed_blocks);
+    assert!(after.commit_ns > before.commit_ns);
+    volume.sync_file(ino, false).unwrap();
+    let again = writing();
+    assert_eq!(
+        (again.commits, again.committed_blocks),
+        (after.commits, after.committed_blocks)
+    );
+}

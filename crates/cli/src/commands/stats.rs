@@ -388,6 +388,7 @@ recording  12 events to disk.trace, 3 lost
             dirty_bytes: 5 << 20,
             dirty_metadata_bytes: 3 << 20,
             read_only_because: Some("the disk is full".to_owned()),
+            ..WritingStats::default()
         });
         let text = shown(&stats);
         assert!(

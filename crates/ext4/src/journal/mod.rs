@@ -76,8 +76,8 @@ mod writer;
 pub use handle::Handle;
 pub use log::RecoveryCounts;
 pub use running::Tid;
-pub use writer::WriteOptions;
 pub(crate) use writer::Writer;
+pub use writer::{CommitCounts, WriteOptions};
 
 pub use overlay::{Overlay, OverlayEntry};
 

@@ -4,7 +4,7 @@
 use super::handle::Handle;
 use super::log::RecoveryCounts;
 use super::running::Tid;
-use super::writer::{Journal, Writer};
+use super::writer::{CommitCounts, Journal, Writer};
 use crate::alloc::Space;
 use crate::attempt::Suspended;
 use crate::ondisk::superblock::{ErrorCode, ErrorRecord};
@@ -36,6 +36,13 @@ impl Filesystem {
     #[must_use]
     pub fn recovered(&self) -> RecoveryCounts {
         self.recovered
+    }
+
+    /// Returns the numbers and the duration of commits since the file system was opened for writing.
+    #[must_use]
+    pub fn commit_counts(&self) -> CommitCounts {
+        let writer = self.writer.as_ref();
+        writer.map_or_else(CommitCounts::default, Writer::commit_counts)
     }
 
     fn writer(&self) -> Result<&Writer> {

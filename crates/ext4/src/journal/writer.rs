@@ -35,6 +35,8 @@ use larder_block::BlockDevice;
 use larder_cache::buffer::BufferCache;
 use larder_cache::mbcache::AttributeCaches;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// A transaction may use at most the size of the log divided by this number.
 const LOG_PART: u32 = 4;
@@ -61,6 +63,7 @@ pub(crate) struct Writer {
     pub(super) max_dirty_blocks: u64,
     pub(super) journals_content: bool,
     homes: Homes,
+    commits: CommitCounters,
     pub(super) guard: Guard,
     pub(super) allocator: Arc<Space>,
 }
@@ -70,6 +73,25 @@ pub(crate) struct Writer {
 pub(super) struct Journal {
     pub(super) log: LogWriter,
     pub(super) logged: Logged,
+}
+
+/// Counters of commits.
+#[derive(Debug, Default)]
+struct CommitCounters {
+    transactions: AtomicU64,
+    blocks: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+/// The commits since a file system was opened. A transaction without changed blocks is not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitCounts {
+    /// The number of committed transactions.
+    pub transactions: u64,
+    /// The number of metadata blocks in these transactions.
+    pub blocks: u64,
+    /// The total duration of the commits, from the end of the running transaction until it is durable.
+    pub duration: Duration,
 }
 
 impl Writer {
@@ -105,6 +127,7 @@ impl Writer {
             max_dirty_blocks: u64::MAX,
             journals_content: false,
             homes: Homes::default(),
+            commits: CommitCounters::default(),
             guard,
             allocator: Arc::new(allocator),
         };
@@ -168,6 +191,7 @@ impl Writer {
 
     /// Commits the running transaction. Only one call may be active at a time.
     pub(super) fn commit_running(&self, buffers: &BufferCache) -> Result<()> {
+        let start = Instant::now();
         let Some(mut transaction) = self.take_snapshot(buffers) else {
             return Ok(());
         };
@@ -179,11 +203,20 @@ impl Writer {
             None => self.commit_home(buffers, &mut transaction)?,
         }
         self.allocator.committed(transaction.tid);
+        self.commits.add(transaction.blocks.len(), start.elapsed());
         self.progress.set_committed(transaction.tid);
         if self.journal.is_some() {
             self.set_limit(&mut self.running.lock());
         }
         Ok(())
+    }
+
+    pub(super) fn commit_counts(&self) -> CommitCounts {
+        CommitCounts {
+            transactions: self.commits.transactions.load(Relaxed),
+            blocks: self.commits.blocks.load(Relaxed),
+            duration: Duration::from_nanos(self.commits.nanoseconds.load(Relaxed)),
+        }
     }
 
     fn commit_to_log(&self, journal: &Journal, transaction: &mut Snapshot) -> Result<()> {
@@ -260,6 +293,16 @@ impl Writer {
         drop(batch);
         self.homes.clean(buffers, blocks.into_iter());
         Ok(())
+    }
+}
+
+impl CommitCounters {
+    /// Counts a commit of `blocks` blocks.
+    fn add(&self, blocks: usize, duration: Duration) {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.transactions.fetch_add(1, Relaxed);
+        self.blocks.fetch_add(blocks as u64, Relaxed);
+        self.nanoseconds.fetch_add(nanoseconds, Relaxed);
     }
 }
 

@@ -71,6 +71,9 @@ const DEVICE: &[Metric<DeviceStats>] = metrics! { "larder_device_"
 const WRITING: &[Metric<WritingStats>] = metrics! { "larder_writing_"
     gauge dirty_bytes, "Dirty content, in bytes.";
     gauge dirty_metadata_bytes, "Dirty metadata, in bytes.";
+    counter commits, "Committed transactions.";
+    counter committed_blocks, "Metadata blocks in committed transactions.";
+    counter commit_ns, "Total time of the commits, in nanoseconds.";
     gauge read_only = |of| Some(of.read_only_because.is_some().into()),
         "1 if the mount became read-only after an error.";
 };
