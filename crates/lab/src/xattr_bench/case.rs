@@ -1,5 +1,6 @@
 //! The cases of a bench, its parameters, and the result of a run.
 
+use super::Commits;
 use larder::AttributeStats;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -68,4 +69,6 @@ pub struct BenchConfig {
 pub(super) struct Run {
     pub(super) elapsed: Duration,
     pub(super) stats: Option<AttributeStats>,
+    /// The commits during the run; `None` if the target has no journal, or does not report commits.
+    pub(super) commits: Option<Commits>,
 }

@@ -6,6 +6,7 @@
 //! each of them to the pipe, and the measured time begins. It ends when the last child has reported that it
 //! is done. A child exits if the pipe is closed before the start, and is killed when the parent dies.
 
+use super::commits::KernelJournal;
 use super::draws::{Draws, bytes_of, last_values};
 use super::{ATTRIBUTE, BenchConfig, Case, Error, Run, VALUE_BYTES};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -128,6 +129,8 @@ pub(super) fn run(
     }
     let interrupt = worker.interrupt.as_deref();
     processes.expect(&Answer::Ready, interrupt)?;
+    let journal = KernelJournal::of(&dir.0);
+    let before = journal.as_ref().and_then(KernelJournal::info);
     let start = Instant::now();
     let lines = "\n".repeat(case.processes as usize);
     start_pipe
@@ -135,6 +138,7 @@ pub(super) fn run(
         .map_err(|source| process_error("start", source))?;
     processes.expect(&Answer::Done, interrupt)?;
     let elapsed = start.elapsed();
+    let after = journal.as_ref().and_then(KernelJournal::info);
     drop(processes);
     for process in 0..case.processes {
         check(&dir.0, case, config, process)?;
@@ -143,6 +147,7 @@ pub(super) fn run(
     Ok(Run {
         elapsed,
         stats: None,
+        commits: after.zip(before).map(|(after, before)| after.since(before)),
     })
 }
 

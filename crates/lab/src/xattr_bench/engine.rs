@@ -215,6 +215,16 @@ impl<'b> Process<'b> {
         (before != value).then(|| (self.blocks.key(before), block as u64))
     }
 
+    /// Returns the file of the next set, if any.
+    pub fn next_file(&self) -> Option<usize> {
+        self.draws.clone().next().map(|draw| draw.file as usize)
+    }
+
+    /// Returns the block of a file.
+    pub fn block(&self, file: usize) -> Option<usize> {
+        self.files[file]
+    }
+
     /// Returns the value of a file.
     pub fn value(&self, file: usize) -> Option<u32> {
         self.files[file].map(|block| self.blocks.word(block).value)
@@ -302,5 +312,6 @@ pub(super) fn run(variant: MbCacheVariant, case: Case, config: &BenchConfig) -> 
             shares,
             saved_bytes: saved_blocks.sum::<u64>() * BLOCK_BYTES,
         }),
+        commits: None,
     })
 }

@@ -14,13 +14,19 @@ const BLOCK_BYTES: u64 = 4096;
 /// Space for one file, in bytes: an inode, its name in a directory, and two attribute blocks, since freed
 /// blocks are not reused immediately.
 const FILE_BYTES: u64 = 256 + 64 + 2 * BLOCK_BYTES;
-/// Space for all other data, in bytes: bitmaps, tables, and the blocks that mke2fs reserves for growth.
-const BASE_BYTES: u64 = 32 << 20;
+/// Size of the journal in MiB: 16,384 blocks, of which Linux gave a transaction a quarter until 2024.
+const JOURNAL_MIB: u64 = 64;
+/// Space for all other data, in bytes: the journal, bitmaps, tables, and the blocks that mke2fs reserves for
+/// growth.
+const BASE_BYTES: u64 = (JOURNAL_MIB + 32) << 20;
+/// The minimum size of the caches in bytes, with which dirty metadata limits no transaction: a quarter of the
+/// caches may be dirty, and a quarter of this in a transaction.
+const MIN_CACHE_BYTES: u64 = 16 * (JOURNAL_MIB / 4) << 20;
 /// Number of inodes in addition to the files and the directory of each process: the reserved inodes, and the
 /// root.
 const BASE_INODES: u64 = 16;
 
-/// An ext4 file system without a journal, with the files of a case, which have no attributes yet.
+/// An ext4 file system with a journal, with the files of a case, which have no attributes yet.
 #[derive(Debug)]
 pub(super) struct Image {
     bytes: Vec<u8>,
@@ -58,7 +64,7 @@ fn options(mbcache: Variant, device: &MemoryDevice) -> OpenOptions {
     let mut options = OpenOptions::default();
     options.read_write = true;
     options.mbcache = mbcache;
-    options.cache_size_bytes = options.cache_size_bytes.max(2 * device.size_bytes());
+    options.cache_size_bytes = MIN_CACHE_BYTES.max(2 * device.size_bytes());
     options
 }
 
@@ -68,13 +74,13 @@ fn make_files(volume: &Volume, process: u32, files: u32) -> larder::Result<Vec<I
     (0..files).map(|file| Ok(make(file)?.ino)).collect()
 }
 
-/// Formats an ext4 file system without a journal, with room for the files of a case, in an unnamed file in
-/// memory.
+/// Formats an ext4 file system with a journal of 64 MiB and room for the files of a case, in an unnamed file
+/// in memory.
 pub(crate) fn formatted(case: Case) -> Result<File, Error> {
     let files = case.all_files();
     let size_bytes = (files * FILE_BYTES + BASE_BYTES).next_multiple_of(BLOCK_BYTES);
     let inodes = files + u64::from(case.processes) + BASE_INODES;
-    let options = format!("-t ext4 -O ^has_journal -m 0 -I 256 -b {BLOCK_BYTES} -N {inodes}");
+    let options = format!("-t ext4 -J size={JOURNAL_MIB} -m 0 -I 256 -b {BLOCK_BYTES} -N {inodes}");
     Ok(mke2fs::formatted(size_bytes, &options)?)
 }
 

@@ -1,6 +1,7 @@
 //! The measurements of xattr-bench, and statistics of them.
 
-use super::{BenchConfig, Case, Run, engine};
+use super::commits::MeanCommits;
+use super::{BenchConfig, Case, Commits, Run, engine};
 use crate::run_report::as_f64;
 use crate::statistics::{deviation, mean, median};
 use larder::{AttributeStats, MbCacheVariant};
@@ -20,6 +21,8 @@ pub struct Measured {
     pub seconds: Vec<f64>,
     /// Statistics of the cache in the last run, for Larder's caches.
     pub stats: Option<AttributeStats>,
+    /// The commits during each run; empty if the target has no journal, or does not report commits.
+    pub commits: Vec<Commits>,
 }
 
 /// Measurements of several cases on one kind of target.
@@ -55,12 +58,20 @@ impl Measured {
             variant,
             seconds: Vec::new(),
             stats: None,
+            commits: Vec::new(),
         }
     }
 
     pub(super) fn push(&mut self, run: &Run) {
         self.seconds.push(run.elapsed.as_secs_f64());
         self.stats = run.stats;
+        self.commits.extend(run.commits);
+    }
+
+    /// Returns the mean commits of a run; `None` if the target reports no commits.
+    #[must_use]
+    pub fn mean_commits(&self) -> Option<MeanCommits> {
+        MeanCommits::of(&self.commits)
     }
 
     /// Returns the mean duration of the runs in seconds.
@@ -125,6 +136,8 @@ impl Serialize for Measured {
             sets_s: f64,
             seconds: &'m [f64],
             stats: Option<AttributeStats>,
+            #[serde(skip_serializing_if = "<[Commits]>::is_empty")]
+            commits: &'m [Commits],
         }
         let figures = Figures {
             case: self.case,
@@ -134,6 +147,7 @@ impl Serialize for Measured {
             sets_s: self.sets_s(),
             seconds: &self.seconds,
             stats: self.stats,
+            commits: &self.commits,
         };
         figures.serialize(to)
     }
@@ -154,6 +168,7 @@ mod tests {
             variant: Some(MbCacheVariant::Off),
             seconds: seconds.to_vec(),
             stats: None,
+            commits: Vec::new(),
         }
     }
 

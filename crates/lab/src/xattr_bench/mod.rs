@@ -14,6 +14,7 @@
 //!    last.
 
 mod case;
+mod commits;
 mod directory;
 mod draws;
 pub(crate) mod engine;
@@ -26,6 +27,7 @@ mod tests;
 mod volume;
 
 pub use case::{ATTRIBUTE, BenchConfig, Case, VALUE_BYTES};
+pub use commits::{Commits, MeanCommits};
 pub use directory::{Worker, work};
 pub use error::Error;
 pub(crate) use image::formatted;
@@ -42,7 +44,7 @@ use std::path::PathBuf;
 pub enum Target {
     /// The cache alone, used by threads: see [`engine`].
     Engine(MbCacheVariant),
-    /// A volume in this process, on an in-memory device with an ext4 file system without a journal, used by
+    /// A volume in this process, on an in-memory device with an ext4 file system with a journal, used by
     /// threads.
     Volume(MbCacheVariant),
     /// A directory of a mounted file system, on which processes call setxattr(2).

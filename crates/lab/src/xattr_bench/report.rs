@@ -20,7 +20,8 @@ const COLUMNS: [Option<MbCacheVariant>; 7] = [
 ];
 
 const CSV_HEAD: &str = "target,processes,files,values,operations,seed,variant,mean_s,deviation_s,sets_s,\
-                        shares,saved_bytes,lookups,hits,inserted,dropped_by_limit,entries,entry_bytes,bytes";
+                        shares,saved_bytes,lookups,hits,inserted,dropped_by_limit,entries,entry_bytes,bytes,\
+                        commits,blocks_per_commit,seconds_per_commit";
 
 const LONG_BYTES: u64 = 8;
 
@@ -56,8 +57,15 @@ impl XattrBench {
         let counts = ["shares", "lookups", "hits", "dropped_by_limit"];
         // Other file systems do not report these counts.
         let counts = if self.has_stats() { &counts[..] } else { &[] };
+        let commits = ["commits", "blocks/commit", "ms/commit"];
+        let commits = if self.has_commits() {
+            &commits[..]
+        } else {
+            &[]
+        };
         let mut table = Table::new("variant | P: | F: | V: | seconds: | deviation: | sets/s:")
-            .with_numbers(counts);
+            .with_numbers(counts)
+            .with_numbers(commits);
         for measured in &self.measured {
             table.push(self.row(measured));
         }
@@ -80,7 +88,16 @@ impl XattrBench {
             ];
             row.extend(counts.map(|count| count.to_string()));
         }
+        if let Some(commits) = measured.mean_commits() {
+            row.extend(commits.cells());
+        }
         row
+    }
+
+    /// Returns whether the target reports the commits of a journal.
+    fn has_commits(&self) -> bool {
+        let mut measured = self.measured.iter();
+        measured.any(|measured| !measured.commits.is_empty())
     }
 
     /// Returns whether the measurements have statistics. Measurements of Larder's caches have them;
@@ -230,6 +247,13 @@ impl XattrBench {
             .map(|count| count.to_string()),
             None => [const { String::new() }; 9],
         });
+        let commits = measured.mean_commits();
+        let commits = commits.map(|of| [Some(of.transactions), of.blocks, of.seconds]);
+        line.extend(
+            commits
+                .unwrap_or_default()
+                .map(|figure| text_or(figure, "")),
+        );
         line.extend(measured.seconds.iter().map(f64::to_string));
         line
     }

@@ -2,7 +2,7 @@
 
 use super::draws::{Draws, bytes_of, last_values};
 use super::image::Image;
-use super::{ATTRIBUTE, BenchConfig, Case, Error, Run};
+use super::{ATTRIBUTE, BenchConfig, Case, Commits, Error, Run};
 use crate::concurrent::run_concurrently;
 use larder::{Ino, MbCacheVariant, Volume, XattrMode};
 
@@ -20,6 +20,7 @@ pub(super) fn run(
         move || set_all(volume, files, draws, config.seed)
     });
     done.into_iter().collect::<larder::Result<()>>()?;
+    let commits = volume.stats().writing.map(|writing| Commits::of(&writing));
     for (process, files) in (0..).zip(&image.files) {
         check(
             &volume,
@@ -31,7 +32,11 @@ pub(super) fn run(
     }
     let stats = volume.stats().attributes;
     volume.close()?;
-    Ok(Run { elapsed, stats })
+    Ok(Run {
+        elapsed,
+        stats,
+        commits,
+    })
 }
 
 fn set_all(volume: &Volume, files: &[Ino], draws: Draws, seed: u64) -> larder::Result<()> {
