@@ -55,7 +55,7 @@ pub fn build<P: Probe>(
         Variant::Old => Ok(Box::new(old::Old::new(config, growth, probe)?)),
         Variant::Lru => Ok(Box::new(Rewrite::new(Lru::one(), config, growth, probe)?)),
         Variant::ListLru => {
-            let order = Lru::for_each_of(probe.processors());
+            let order = Lru::for_each_of(probe.nodes());
             Ok(Box::new(Rewrite::new(order, config, growth, probe)?))
         }
         Variant::Referenced => {

@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | [`old`](Variant::Old) | in two indexes with one lock; a lookup by key and value holds the entry exclusively | an LRU list of the entries that are not held |
 //! | [`lru`](Variant::Lru) | in buckets, each with a lock | one LRU list with a lock |
-//! | [`list-lru`](Variant::ListLru) | in buckets, each with a lock | an LRU list for each processor |
+//! | [`list-lru`](Variant::ListLru) | in buckets, each with a lock | an LRU list for each NUMA node; in a mount, for each processor |
 //! | [`referenced`](Variant::Referenced) | in buckets, each with a lock | a list, and a referenced bit that spares an entry once |
 //! | [`clock`](Variant::Clock) | in the [`table`](crate::table), without a lock | a clock hand over the arena, and a referenced bit |
 //! | [`off`](Variant::Off) | not at all | none |

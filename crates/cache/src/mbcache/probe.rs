@@ -61,6 +61,18 @@ pub trait Probe: Clone + Debug + Send + Sync + 'static {
     fn processor(&self) -> usize {
         thread_number()
     }
+
+    /// Returns the number of NUMA nodes. By default each processor is regarded as a node, because most
+    /// machines that mount images have a single one.
+    fn nodes(&self) -> usize {
+        self.processors()
+    }
+
+    /// Returns the number of the node that runs the caller.
+    #[inline]
+    fn node(&self) -> usize {
+        self.processor()
+    }
 }
 
 impl Probe for () {}

@@ -39,7 +39,7 @@ use std::sync::Arc;
 Targets:
   engine  only the cache, in memory: entries contain block numbers, but no blocks exist; runs
           threads
-  volume  a larder volume in memory, without a journal; runs threads; needs mke2fs
+  volume  a larder volume in memory, with a journal of 64 MiB; runs threads; needs mke2fs
   DIR     a directory of any mounted file system; processes call setxattr(2). --variant cannot be
           used with a directory: select the variant when mounting, with larder mount -o
           mbcache=NAME, or with mount -o no_mbcache for the kernel's ext4. Each file needs two free

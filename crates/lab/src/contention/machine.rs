@@ -2,12 +2,14 @@
 //!
 //! # Invariants
 //! 1. A processor runs at most one worker. A worker is running, ready, parked or done.
-//! 2. A lock has at most one owner. If it has no owner, no worker waits in its queue. 3. An entry is held
-//!    exclusively by one worker, held shared by any number of workers, or not held.
+//! 2. A lock has at most one owner. If it has no owner, no worker waits in its queue.
+//! 3. An entry is held exclusively by one worker, held shared by any number of workers, or not held.
+//! 4. The running transaction has at most its limit of blocks.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
+use super::journal::{Journal, JournalSize};
 use larder_cache::mbcache::Touch;
 use serde::Serialize;
 
@@ -19,6 +21,8 @@ pub enum Step {
     Work(u64),
     /// An access to a lock, a cache line or an entry.
     Touch(Touch),
+    /// The addition of a block to the running transaction of the journal.
+    Dirty(u64),
 }
 
 /// Cost of each step, in nanoseconds.
@@ -29,6 +33,8 @@ pub struct Prices {
     pub own_ns: u64,
     /// Access to a lock or line that another processor used last.
     pub transfer_ns: u64,
+    /// Additional cost of this access for each worker that waits for the lock or line.
+    pub waiter_ns: u64,
     /// Cost of waking a worker, paid by the worker that wakes it.
     pub wake_ns: u64,
     /// Delay until a worker continues on a processor after it was woken or after another worker parked there.
@@ -41,12 +47,14 @@ pub struct Machine {
     pub processors: usize,
     /// Cost of each step.
     pub prices: Prices,
+    pub journal: JournalSize,
 }
 
 /// Results of a simulated run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// Time from the start to the end of the last worker, in nanoseconds.
+    /// Time from the start to the end of the last worker, in nanoseconds. If at least two commits began, the
+    /// time is extrapolated from that between the first and the last of them.
     pub elapsed_ns: u64,
     /// Number of operations of all workers.
     pub operations: u64,
@@ -58,6 +66,8 @@ pub struct Outcome {
     pub lock_waits: u64,
     /// Number of times that a worker parked.
     pub parks: u64,
+    /// Number of commits that began.
+    pub commits: u64,
 }
 
 impl Machine {
@@ -76,7 +86,7 @@ impl Machine {
         }
         let done = simulation.workers.iter().filter(|worker| worker.is_done());
         assert_eq!(done.count(), workers.len(), "a worker waits forever");
-        simulation.outcome
+        simulation.outcome()
     }
 }
 
@@ -90,6 +100,9 @@ struct Simulation<'o> {
     entries: HashMap<u64, Entry>,
     /// Workers that wait for the release of an entry, with the entry.
     parked: Vec<(usize, u64)>,
+    journal: Journal,
+    /// The times at which the first and the last commit began, each with the number of operations until then.
+    commits_began: Option<((u64, u64), (u64, u64))>,
     /// The time at which each worker continues. The second number orders events of the same time.
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
     scheduled: u64,
@@ -148,7 +161,8 @@ struct Lock {
 #[derive(Default)]
 struct Line {
     last: Option<usize>,
-    free_at_ns: u64,
+    /// The times at which the writes that are in progress or wait end.
+    ends_ns: VecDeque<u64>,
 }
 
 #[derive(Default)]
@@ -184,10 +198,27 @@ impl<'o> Simulation<'o> {
             lines: HashMap::new(),
             entries: HashMap::new(),
             parked: Vec::new(),
+            journal: Journal::new(machine.journal),
+            commits_began: None,
             events: BinaryHeap::new(),
             scheduled: 0,
             outcome: Outcome::default(),
         }
+    }
+
+    /// Returns the results. If commits limit the speed, the time is that between the first and the last
+    /// commit, extrapolated to all operations: the commit of the last transaction has not begun, and
+    /// the first transaction did not wait for another one.
+    fn outcome(&self) -> Outcome {
+        let mut outcome = self.outcome;
+        if let Some(((first_ns, before), (last_ns, until))) = self.commits_began
+            && until > before
+        {
+            let elapsed_ns = u128::from(last_ns - first_ns) * u128::from(outcome.operations)
+                / u128::from(until - before);
+            outcome.elapsed_ns = u64::try_from(elapsed_ns).unwrap_or(u64::MAX);
+        }
+        outcome
     }
 
     fn schedule(&mut self, worker: usize, at_ns: u64) {
@@ -218,6 +249,7 @@ impl<'o> Simulation<'o> {
             Some(None) => self.end_operation(number, now),
             Some(Some(&Step::Work(ns))) => self.continue_at(number, now + ns),
             Some(Some(&Step::Touch(touch))) => self.touch(number, touch, now),
+            Some(Some(&Step::Dirty(block))) => self.dirty(number, block, now),
         }
     }
 
@@ -291,7 +323,8 @@ impl<'o> Simulation<'o> {
         let before = lock.last.replace(processor);
         let is_handover = before.is_some_and(|before| before != processor);
         self.outcome.lock_handovers += u64::from(is_handover);
-        self.continue_at(number, now + self.machine.prices.of(is_handover));
+        let cost_ns = self.machine.prices.of(is_handover, lock.queue.len());
+        self.continue_at(number, now + cost_ns);
     }
 
     /// Releases the lock and grants it to the first worker in its queue.
@@ -309,8 +342,12 @@ impl<'o> Simulation<'o> {
         let line = self.lines.entry(place).or_default();
         let before = line.last.replace(processor);
         let is_handover = before.is_some_and(|before| before != processor);
-        let end_ns = now.max(line.free_at_ns) + self.machine.prices.of(is_handover);
-        line.free_at_ns = end_ns;
+        while line.ends_ns.front().is_some_and(|end_ns| *end_ns <= now) {
+            line.ends_ns.pop_front();
+        }
+        let cost_ns = self.machine.prices.of(is_handover, line.ends_ns.len());
+        let end_ns = line.ends_ns.back().copied().unwrap_or(now) + cost_ns;
+        line.ends_ns.push_back(end_ns);
         self.outcome.line_handovers += u64::from(is_handover);
         self.continue_at(number, end_ns);
     }
@@ -326,6 +363,22 @@ impl<'o> Simulation<'o> {
         self.parked.push((number, entry));
         let processor = self.workers[number].processor;
         self.next_worker(processor, now + self.machine.prices.switch_ns);
+    }
+
+    /// Adds the block to the running transaction. If the transaction has no room for it, and an earlier one is
+    /// being committed, the worker and its processor wait for the end of that commit, and try again.
+    fn dirty(&mut self, number: usize, block: u64, now: u64) {
+        let before = self.journal.commits();
+        match self.journal.add(block, now) {
+            Ok(()) => self.continue_at(number, now + self.machine.prices.own_ns),
+            Err(ready_ns) => self.schedule(number, ready_ns),
+        }
+        if self.journal.commits() > before {
+            self.outcome.commits = self.journal.commits();
+            let at = (now, self.outcome.operations);
+            let (first, _) = self.commits_began.unwrap_or((at, at));
+            self.commits_began = Some((first, at));
+        }
     }
 
     /// Releases the entry, and wakes all parked workers if one of them waits for it.
@@ -360,9 +413,9 @@ impl<'o> Simulation<'o> {
 }
 
 impl Prices {
-    fn of(&self, is_handover: bool) -> u64 {
+    fn of(&self, is_handover: bool, waiters: usize) -> u64 {
         if is_handover {
-            self.transfer_ns
+            self.transfer_ns + self.waiter_ns * waiters as u64
         } else {
             self.own_ns
         }
@@ -377,6 +430,7 @@ mod tests {
     const PRICES: Prices = Prices {
         own_ns: 1,
         transfer_ns: 100,
+        waiter_ns: 0,
         wake_ns: 10,
         switch_ns: 1000,
     };
@@ -385,6 +439,10 @@ mod tests {
         Machine {
             processors,
             prices: PRICES,
+            journal: JournalSize {
+                limit_blocks: 3,
+                block_ns: 1000,
+            },
         }
     }
 
@@ -503,5 +561,31 @@ mod tests {
     fn worker_without_operations_delays_no_other() {
         let outcome = machine(1).simulate(&[vec![], vec![critical(50)]]);
         assert_eq!((outcome.elapsed_ns, outcome.operations), (52, 1));
+    }
+
+    #[test]
+    fn handover_costs_more_for_each_waiting_worker() {
+        let mut machine = machine(4);
+        machine.prices.waiter_ns = 7;
+        let workers = vec![vec![critical(50)]; 4];
+        // The lock is handed over three times, while two, one and no workers wait.
+        let outcome = machine.simulate(&workers);
+        assert_eq!(outcome.elapsed_ns, 51 + 3 * 150 + 7 * (2 + 1) + 1);
+        let write = vec![Step::Touch(Write(3))];
+        let outcome = machine.simulate(&vec![vec![write]; 4]);
+        // The second, third and fourth write wait for one, two and three others.
+        assert_eq!(outcome.elapsed_ns, 1 + 3 * 100 + 7 * (1 + 2 + 3));
+    }
+
+    #[test]
+    fn commits_determine_the_time_if_transactions_become_full() {
+        let sets: Vec<Vec<Step>> = (0..30).map(|block| vec![Step::Dirty(block)]).collect();
+        let outcome = machine(1).simulate(std::slice::from_ref(&sets));
+        assert_eq!((outcome.operations, outcome.commits), (30, 9));
+        // A commit of three blocks takes 3000 ns.
+        assert_eq!(outcome.elapsed_ns, 30 * 1000);
+        let few: Vec<Vec<Step>> = (0..30).map(|set| vec![Step::Dirty(set % 3)]).collect();
+        let outcome = machine(1).simulate(&[few]);
+        assert_eq!((outcome.elapsed_ns, outcome.commits), (30, 0));
     }
 }

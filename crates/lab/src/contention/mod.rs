@@ -9,25 +9,31 @@
 //!
 //! - If another processor last used a lock or line, it must be **transferred** before it can be used. A
 //!   transfer is counted as a handover. A worker that accesses a lock or line that is in use waits in a queue
-//!   and keeps its processor, as with a spinlock.
+//!   and keeps its processor, as with a spinlock. Each worker that waits makes the transfer more expensive,
+//!   because the processors of waiting workers read the line too.
 //! - A worker that needs an entry that another worker holds **parks**: it releases its lock and sleeps. The
 //!   worker that releases the entry wakes all parked workers, including those that wait for other entries. It
 //!   spends the time for this after it releases its own lock. Each woken worker acquires its lock again and
 //!   checks its entry.
+//! - A worker that changes a block adds it to the running transaction of a **journal**. If the transaction has
+//!   its maximum number of blocks, it is committed, and a new one begins. If the previous commit has not
+//!   ended, all workers that add a block wait for its end first.
 //! - If there are more workers than processors, a processor runs its next worker after each operation, or
 //!   when its worker parks.
 //!
 //! # Limitations
 //! Operations are recorded one after the other. If an operation does additional work when another one is in
-//! progress, this work is not simulated. Accesses that the cache does not report (to the file system's own
-//! locks, to the memory allocator) cost nothing. Every transfer costs the same, whatever the distance. No
-//! worker is preempted during an operation.
+//! progress, this work is not simulated. The file system is simulated by a number of lines that all operations
+//! write, and by the journal; its other locks and the memory allocator cost nothing. A transfer costs the same
+//! whatever the distance. No worker is preempted during an operation.
 //!
 //! # Cost
 //! The time is proportional to the number of steps, times the logarithm of the number of processors. The time
 //! of waking all workers is proportional to their number.
 
+mod journal;
 mod machine;
 pub mod record;
 
+pub use journal::JournalSize;
 pub use machine::{Machine, Outcome, Prices, Step};

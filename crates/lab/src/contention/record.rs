@@ -3,9 +3,13 @@
 //!
 //! # Model
 //! One thread executes one set of each process in turn, so the same seed always records the same steps. For
-//! variants with per-processor lists, the thread pretends to run on a different processor for each process.
+//! variants with lists for each node, the thread pretends to run on a different processor for each process.
 //! The cache has room for all files. Evictions, and the thread that evicts entries in the background, are not
 //! recorded.
+//!
+//! Each set writes the lines that all sets of the file system share, and changes blocks: the block of the
+//! inode, the attribute block that the file stops using, and the one that it uses afterwards. A block that is
+//! freed remains in the running transaction.
 //!
 //! `old` is recorded as ext4 used it until 2016. Before a set changed or copied the block of a file, it
 //! looked up the block's entry by the number of the block, which holds the entry exclusively. It repeated
@@ -28,7 +32,7 @@ use crate::workload::chance::generator;
 use crate::xattr_bench::engine::{Blocks, Process};
 use crate::xattr_bench::{BenchConfig, Case, Error};
 
-/// Time that the file system spends in a set, in nanoseconds, excluding the cache.
+/// The work of the file system in a set, excluding the cache. Times are in nanoseconds.
 ///
 /// Each set takes a random time from half to one and a half times these values. With constant times,
 /// the sets would run in lockstep.
@@ -39,6 +43,8 @@ pub struct FileSystemWork {
     /// Time during which an entry is held, to compare contents and count users. If a set holds several
     /// entries one after the other, the time is divided evenly among them.
     pub held_ns: u64,
+    /// Number of cache lines that all sets write, such as the counts of handles and blocks in a transaction.
+    pub shared_lines: u32,
 }
 
 /// Parameters of a recording.
@@ -46,27 +52,35 @@ pub struct FileSystemWork {
 pub struct Recording {
     /// Number of processors on which the processes run.
     pub processors: usize,
+    /// Number of NUMA nodes, among which the processors are distributed in turn.
+    pub nodes: usize,
     /// Number of recorded sets of each process, after one unrecorded set of each file.
     pub operations: u32,
     /// Time that the file system spends.
     pub work: FileSystemWork,
+    /// Whether the entries of full blocks are marked as not reusable.
+    pub has_reusable_flag: bool,
     /// Seed of the random numbers.
     pub seed: u64,
 }
 
 impl Recording {
     /// Returns the operations of each process of `case` under `variant`.
+    ///
     /// # Errors
     /// Returns [`Error::Cache`] if the cache cannot be created.
     pub fn of(&self, variant: MbCacheVariant, case: Case) -> Result<Vec<Vec<Vec<Step>>>, Error> {
-        let recorder = Recorder::new(self.processors);
+        let recorder = Recorder::new(self.processors, self.nodes);
         let cache = cache(variant, case, recorder.clone())?;
         let config = BenchConfig {
             operations: case.files + self.operations,
             runs: 1,
             seed: self.seed,
         };
-        let blocks = Blocks::new(case, &config);
+        let mut blocks = Blocks::new(case, &config);
+        if !self.has_reusable_flag {
+            blocks = blocks.without_reusable_flag();
+        }
         let mut processes: Vec<Recorded<'_>> = (0..case.processes)
             .map(|number| Recorded {
                 process: Process::new(number, &blocks, &*cache, case, &config),
@@ -77,9 +91,13 @@ impl Recording {
         for turn in 0..config.operations {
             for (number, recorded) in processes.iter_mut().enumerate() {
                 recorder.move_to(number % self.processors);
-                let touches = recorded.set(&*cache, &recorder);
+                let (touches, dirty) = recorded.set(&*cache, &recorder);
                 if turn >= case.files {
-                    let steps = self.work.around(&touches, &mut recorded.random);
+                    let inode =
+                        u64::from(turn % case.files) + number as u64 * u64::from(case.files);
+                    let mut steps = self.work.around(&touches, &mut recorded.random);
+                    steps.extend(dirty.map(|block| Step::Dirty(place::attribute_block(block))));
+                    steps.push(Step::Dirty(place::inode_block(inode)));
                     recorded.operations.push(steps);
                 }
             }
@@ -96,8 +114,12 @@ struct Recorded<'c> {
 }
 
 impl Recorded<'_> {
-    /// Executes the next set, and returns its accesses.
-    fn set(&mut self, cache: &dyn MbCache, recorder: &Recorder) -> Vec<Touched> {
+    /// Executes the next set. Returns its accesses, and the attribute blocks that it changes.
+    fn set(
+        &mut self,
+        cache: &dyn MbCache,
+        recorder: &Recorder,
+    ) -> (Vec<Touched>, impl Iterator<Item = usize> + use<>) {
         let is_old = cache.variant() == MbCacheVariant::Old;
         let left = self.process.next_left().filter(|_| is_old);
         let look_up_left = || {
@@ -110,10 +132,17 @@ impl Recorded<'_> {
             })
         };
         let mut touched: Vec<Touched> = look_up_left().collect();
+        let file = self.process.next_file();
+        let block = |process: &Process<'_>| file.and_then(|file| process.block(file));
+        let before = block(&self.process);
+        let is_changed = self.process.next_left().is_some() || before.is_none();
         self.process.step();
+        let after = block(&self.process).filter(|_| is_changed);
         touched.extend(found_and_inserted(recorder.take()));
         touched.extend(look_up_left());
-        touched
+        // A block that is changed in place is both.
+        let left = before.filter(|before| is_changed && Some(*before) != after);
+        (touched, left.into_iter().chain(after))
     }
 }
 
@@ -160,6 +189,8 @@ impl FileSystemWork {
         let worked = touched.iter().filter(|touched| touched.is_worked).count();
         let held_ns = self.held_ns / (worked as u64).max(1);
         let mut steps = vec![some(self.before_ns)];
+        let shared = (0..self.shared_lines).map(place::shared_line);
+        steps.extend(shared.map(|line| Step::Touch(Touch::Write(line))));
         for Touched { touch, is_worked } in touched {
             if *is_worked {
                 let ends_locking = matches!(steps.last(), Some(Step::Touch(Touch::Lock(_))));
@@ -174,10 +205,29 @@ impl FileSystemWork {
     }
 }
 
+/// The numbers of lines and blocks of the file system. Lines have other numbers than those of the cache.
+mod place {
+    /// Number of inodes in a block of the inode table.
+    const INODES_IN_BLOCK: u64 = 16;
+
+    pub(super) fn shared_line(line: u32) -> u64 {
+        1 << 63 | u64::from(line)
+    }
+
+    pub(super) fn attribute_block(block: usize) -> u64 {
+        block as u64
+    }
+
+    pub(super) fn inode_block(inode: u64) -> u64 {
+        1 << 63 | inode / INODES_IN_BLOCK
+    }
+}
+
 /// A probe that records the accesses that the cache reports.
 #[derive(Clone, Debug)]
 struct Recorder {
     processors: usize,
+    nodes: usize,
     record: Arc<Mutex<Record>>,
 }
 
@@ -188,9 +238,10 @@ struct Record {
 }
 
 impl Recorder {
-    fn new(processors: usize) -> Self {
+    fn new(processors: usize, nodes: usize) -> Self {
         Self {
             processors,
+            nodes,
             record: Arc::default(),
         }
     }
@@ -223,6 +274,14 @@ impl Probe for Recorder {
     fn processor(&self) -> usize {
         self.record().processor
     }
+
+    fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    fn node(&self) -> usize {
+        self.processor() % self.nodes
+    }
 }
 
 #[cfg(test)]
@@ -240,11 +299,14 @@ mod tests {
     fn record(variant: MbCacheVariant) -> Vec<Vec<Vec<Step>>> {
         let recording = Recording {
             processors: 2,
+            nodes: 2,
             operations: 20,
             work: FileSystemWork {
                 before_ns: 1000,
                 held_ns: 200,
+                shared_lines: 1,
             },
+            has_reusable_flag: true,
             seed: Seed::from_environment(1).0,
         };
         recording.of(variant, CASE).unwrap()
@@ -305,6 +367,7 @@ mod tests {
         let work = FileSystemWork {
             before_ns: 0,
             held_ns: 0,
+            shared_lines: 0,
         };
         let steps = work.around(&touched, &mut generator(1, 0));
         let work = Step::Work(0);

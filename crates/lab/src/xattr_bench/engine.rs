@@ -14,7 +14,7 @@
 //! 1. A block's count of users equals the number of files that use it.
 //! 2. A block's entry is deleted before its contents change, and before it is freed.
 //! 3. An entry is reusable while its block has fewer than [`MAX_USERS`] users, once all threads that
-//!    change the count are done.
+//!    change the count are done; always, with [`Blocks::without_reusable_flag`].
 //!
 //! # Locking
 //! No locks are used: a block is one word, which is changed atomically.
@@ -49,6 +49,8 @@ pub fn cache<P: Probe>(variant: MbCacheVariant, probe: P) -> Result<Box<dyn MbCa
 pub struct Blocks {
     words: Vec<Padded>,
     seed: u64,
+    /// Whether the entry of a block that has [`MAX_USERS`] users is marked as not reusable.
+    is_marking: bool,
 }
 
 /// The word of a block. Each is in a separate cache line, so that only users of the same block contend for
@@ -97,6 +99,16 @@ impl Blocks {
         Self {
             words: (0..2 * case.all_files()).map(|_| free()).collect(),
             seed: config.seed,
+            is_marking: true,
+        }
+    }
+
+    /// Leaves all entries reusable, as before the last patch of the rewrite: a search then examines full blocks
+    /// too.
+    pub fn without_reusable_flag(self) -> Self {
+        Self {
+            is_marking: false,
+            ..self
         }
     }
 
@@ -135,6 +147,9 @@ impl Blocks {
 
     /// Marks an entry as reusable or not, according to the present state of its block.
     fn mark(&self, entry: &Held<'_>, block: usize) {
+        if !self.is_marking {
+            return;
+        }
         let is_full = || self.word(block).users == MAX_USERS;
         loop {
             let was_full = is_full();
@@ -283,12 +298,16 @@ impl<'b> Process<'b> {
     }
 }
 
-/// Runs all processes, as threads.
-pub(super) fn run(variant: MbCacheVariant, case: Case, config: &BenchConfig) -> Result<Run, Error> {
+/// Runs all processes, as threads, on `blocks`, which must be free.
+pub(super) fn run(
+    variant: MbCacheVariant,
+    case: Case,
+    config: &BenchConfig,
+    blocks: &Blocks,
+) -> Result<Run, Error> {
     let cache = cache(variant, ())?;
-    let blocks = Blocks::new(case, config);
     let (elapsed, processes) = run_concurrently(case.processes, |number| {
-        let mut process = Process::new(number, &blocks, &*cache, case, config);
+        let mut process = Process::new(number, blocks, &*cache, case, config);
         move || {
             while process.step() {}
             process

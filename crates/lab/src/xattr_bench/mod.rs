@@ -35,6 +35,7 @@ pub(crate) use measured::EntrySize;
 pub use measured::{Measured, XattrBench};
 
 use case::Run;
+use engine::Blocks;
 use image::Image;
 use larder::MbCacheVariant;
 use std::path::PathBuf;
@@ -44,6 +45,8 @@ use std::path::PathBuf;
 pub enum Target {
     /// The cache alone, used by threads: see [`engine`].
     Engine(MbCacheVariant),
+    /// As [`Target::Engine`], but no entry is marked as not reusable when its block is full.
+    EngineWithoutFlag(MbCacheVariant),
     /// A volume in this process, on an in-memory device with an ext4 file system with a journal, used by
     /// threads.
     Volume(MbCacheVariant),
@@ -61,7 +64,9 @@ impl Target {
     #[must_use]
     pub fn variant(&self) -> Option<MbCacheVariant> {
         match self {
-            Self::Engine(variant) | Self::Volume(variant) => Some(*variant),
+            Self::Engine(variant) | Self::EngineWithoutFlag(variant) | Self::Volume(variant) => {
+                Some(*variant)
+            }
             Self::Directory { .. } => None,
         }
     }
@@ -84,7 +89,13 @@ pub fn measure(
     for _ in 0..config.runs {
         for (target, measured) in targets.iter().zip(&mut measured) {
             let run = match target {
-                Target::Engine(variant) => engine::run(*variant, case, config)?,
+                Target::Engine(variant) => {
+                    engine::run(*variant, case, config, &Blocks::new(case, config))?
+                }
+                Target::EngineWithoutFlag(variant) => {
+                    let blocks = Blocks::new(case, config).without_reusable_flag();
+                    engine::run(*variant, case, config, &blocks)?
+                }
                 Target::Volume(variant) => {
                     let image = match &mut image {
                         Some(image) => image,

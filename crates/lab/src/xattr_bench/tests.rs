@@ -158,6 +158,38 @@ fn block_is_shared_by_at_most_1024_files() {
 }
 
 #[test]
+fn search_examines_full_blocks_only_without_the_reusable_flag() {
+    let case = Case {
+        processes: 1,
+        files: 2 * MAX_USERS + 1,
+        values: 1,
+    };
+    let config = BenchConfig {
+        operations: case.files,
+        ..CONFIG
+    };
+    let key = super::draws::key_of(0, config.seed);
+    for (blocks, expected) in [
+        (Blocks::new(case, &config), 1),
+        (Blocks::new(case, &config).without_reusable_flag(), 3),
+    ] {
+        let cache = cache(MbCacheVariant::Referenced, ()).unwrap();
+        let mut process = Process::new(0, &blocks, &*cache, case, &config);
+        while process.step() {}
+        let mut users = blocks.users();
+        users.sort_unstable();
+        assert_eq!(users, [1, MAX_USERS, MAX_USERS]);
+        let mut found = cache.find_first(key);
+        let mut examined = 0;
+        while let Some(entry) = found {
+            examined += 1;
+            found = cache.find_next(entry);
+        }
+        assert_eq!(examined, expected);
+    }
+}
+
+#[test]
 fn counts_of_block_users_are_correct_with_concurrent_processes() {
     let case = Case {
         processes: 4,

@@ -7,7 +7,9 @@
 //! | variant | lists |
 //! |---|---|
 //! | `lru` | one |
-//! | `list-lru` | one for each processor; an entry is on the list of the processor that inserted it |
+//! | `list-lru` | one for each NUMA node, as Linux's `list_lru`; an entry is on the list of the node that inserted it |
+//!
+//! A cache of a mount regards each processor as a node ([`Probe::nodes`]).
 //!
 //! # Invariants
 //! 1. A live entry that is not held is on the list whose number is in its second word.
@@ -42,9 +44,9 @@ impl Lru {
         Self::new(Variant::Lru, 1)
     }
 
-    /// Creates the order of `list-lru`: a list for each processor.
-    pub fn for_each_of(processors: usize) -> Self {
-        Self::new(Variant::ListLru, processors.clamp(1, LISTS_MAX))
+    /// Creates the order of `list-lru`: a list for each node.
+    pub fn for_each_of(nodes: usize) -> Self {
+        Self::new(Variant::ListLru, nodes.clamp(1, LISTS_MAX))
     }
 
     fn new(variant: Variant, lists: usize) -> Self {
@@ -113,7 +115,7 @@ impl<P: Probe> Order<P> for Lru {
     }
 
     fn add(&self, entries: &Entries<P, 2>, index: u32) {
-        let own = entries.probe.processor() % self.lists.len();
+        let own = entries.probe.node() % self.lists.len();
         let mut list = self.lock(entries, own);
         list.append(&entries.arena, index);
         self.count.fetch_add(1, Relaxed);

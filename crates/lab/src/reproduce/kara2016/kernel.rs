@@ -29,7 +29,7 @@ pub(super) struct KernelMount {
 }
 
 impl KernelMount {
-    /// Mounts an ext4 without a journal that has room for the files of `case`. Returns the reason if it
+    /// Mounts an ext4 with a journal that has room for the files of `case`. Returns the reason if it
     /// cannot be mounted.
     pub fn new(case: Case, option: Option<&str>) -> Result<Self, String> {
         let roomy = Case {

@@ -7,7 +7,7 @@ use super::grid::{Grid, ORDER, Timed};
 use super::kernel::KernelMount;
 use crate::run_report::as_f64;
 use crate::xattr_bench::{
-    BenchConfig, Case, EntrySize, Error, Measured, Target, Worker, XattrBench,
+    BenchConfig, Case, Commits, EntrySize, Error, Measured, Target, Worker, XattrBench,
     measure as measure_case, measure_all,
 };
 
@@ -19,8 +19,12 @@ pub struct Size {
     /// Number of sets by each process, and of runs.
     #[serde(flatten)]
     pub config: BenchConfig,
-    /// Number of simulated sets by each process.
-    pub simulated_operations: u32,
+    /// Number of simulated sets of all processes together.
+    pub simulated_sets: u32,
+    /// Number of seeds with which each case is simulated.
+    pub simulated_seeds: u32,
+    /// Number of files of each process with and without the reusable flag.
+    pub flagged_files: u32,
     /// Number of files of each process in the plots and the tables of handovers.
     pub pictured_files: u32,
 }
@@ -36,7 +40,9 @@ impl Size {
                 runs: 3,
                 seed,
             },
-            simulated_operations: 200,
+            simulated_sets: 24_000,
+            simulated_seeds: 10,
+            flagged_files: 20_000,
             pictured_files: 100,
         }
     }
@@ -51,7 +57,9 @@ impl Size {
                 runs: 1,
                 seed,
             },
-            simulated_operations: 20,
+            simulated_sets: 1280,
+            simulated_seeds: 2,
+            flagged_files: 2000,
             pictured_files: 10,
         }
     }
@@ -70,13 +78,13 @@ impl Size {
     }
 
     /// Returns the cases that the findings about the kernel need: cases in which values hardly repeat, and
-    /// cases with many processes in which they repeat most.
+    /// cases with many processes or files in which they repeat most.
     fn kernel_cases(&self) -> impl Iterator<Item = Case> {
         let cases = self.cases.iter().copied();
         cases.filter(|case| {
             let is_unique = case.values == 100_000;
             let is_repeated = case.values <= 100 && case.files >= 100 && case.processes == 64;
-            is_unique || is_repeated
+            is_unique || is_repeated || (case.values == 10 && case.files == 1000)
         })
     }
 }
@@ -93,6 +101,29 @@ pub(super) struct Table {
     /// The figures, or the reason why they are missing.
     pub grid: Result<Grid, String>,
     pub shares: Vec<Shares>,
+    pub commits: Vec<Committed>,
+}
+
+/// The commits of a journal in a case.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Committed {
+    /// The table.
+    pub source: Source,
+    pub case: Case,
+    pub variant: MbCacheVariant,
+    /// The commits in each run.
+    pub runs: Vec<Commits>,
+}
+
+impl Committed {
+    fn of(source: Source, measured: &Measured, variant: MbCacheVariant) -> Option<Self> {
+        (!measured.commits.is_empty()).then(|| Self {
+            source,
+            case: measured.case,
+            variant,
+            runs: measured.commits.clone(),
+        })
+    }
 }
 
 /// How often a variant finds a block to share.
@@ -118,17 +149,15 @@ pub(super) fn measure(
             source: Source::Volume,
             grid: Ok(grid(&volume)),
             shares: shares(Source::Volume, &volume),
+            commits: commits(Source::Volume, &volume),
         },
         Table {
             source: Source::Engine,
             grid: Ok(grid(&engine)),
             shares: shares(Source::Engine, &engine),
+            commits: Vec::new(),
         },
-        Table {
-            source: Source::Kernel,
-            grid: kernel(size, worker, run_done),
-            shares: Vec::new(),
-        },
+        kernel(size, worker, run_done),
     ];
     let size_of = |variant| {
         let mut measured = engine.measured.iter().rev();
@@ -154,6 +183,12 @@ fn grid(bench: &XattrBench) -> Grid {
         Some(Timed::of(measured, variant))
     });
     Grid::measured(&timed.collect::<Vec<_>>(), bench.config.operations)
+}
+
+fn commits(source: Source, bench: &XattrBench) -> Vec<Committed> {
+    let measured = bench.measured.iter();
+    let commits = measured.filter_map(|one| Committed::of(source, one, one.variant?));
+    commits.collect()
 }
 
 fn shares(source: Source, bench: &XattrBench) -> Vec<Shares> {
@@ -185,23 +220,45 @@ impl Timed {
     }
 }
 
-/// Returns the kernel's table, or the reason why it is missing. Each case has its own mounts.
-fn kernel(size: &Size, worker: &Worker, run_done: &mut dyn FnMut()) -> Result<Grid, String> {
+/// Returns the kernel's table. Each case has its own mounts.
+fn kernel(size: &Size, worker: &Worker, run_done: &mut dyn FnMut()) -> Table {
     let mut timed = Vec::new();
-    for case in size.kernel_cases() {
-        let mut mounts = Vec::new();
-        for (_, option) in KERNEL {
-            mounts.push(KernelMount::new(case, option)?);
+    let mut commits = Vec::new();
+    let mut each = |case| {
+        for (measured, variant) in kernel_case(size, case, worker, run_done)? {
+            timed.push(Timed::of(&measured, variant));
+            commits.extend(Committed::of(Source::Kernel, &measured, variant));
         }
-        let targets = mounts.iter().map(|mount| Target::Directory {
-            path: mount.path(),
-            worker: worker.clone(),
-        });
-        let measured = measure_case(&targets.collect::<Vec<_>>(), case, &size.config, run_done)
-            .map_err(|error| error.to_string())?;
-        for (measured, (variant, _)) in measured.iter().zip(KERNEL) {
-            timed.push(Timed::of(measured, variant));
-        }
+        Ok::<(), String>(())
+    };
+    let done = size.kernel_cases().try_for_each(&mut each);
+    Table {
+        source: Source::Kernel,
+        grid: done.map(|()| Grid::measured(&timed, size.config.operations)),
+        shares: Vec::new(),
+        commits,
     }
-    Ok(Grid::measured(&timed, size.config.operations))
+}
+
+/// Measures a case on the kernel's ext4 under each of its variants.
+fn kernel_case(
+    size: &Size,
+    case: Case,
+    worker: &Worker,
+    run_done: &mut dyn FnMut(),
+) -> Result<Vec<(Measured, MbCacheVariant)>, String> {
+    let mut mounts = Vec::new();
+    for (_, option) in KERNEL {
+        mounts.push(KernelMount::new(case, option)?);
+    }
+    let targets = mounts.iter().map(|mount| Target::Directory {
+        path: mount.path(),
+        worker: worker.clone(),
+    });
+    let measured = measure_case(&targets.collect::<Vec<_>>(), case, &size.config, run_done)
+        .map_err(|error| error.to_string())?;
+    Ok(measured
+        .into_iter()
+        .zip(KERNEL.map(|(variant, _)| variant))
+        .collect())
 }

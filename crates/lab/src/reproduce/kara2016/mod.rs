@@ -7,10 +7,12 @@
 
 mod document;
 mod findings;
+mod fit;
 mod grid;
 mod kernel;
 mod measure;
 mod plots;
+mod reusable;
 mod simulate;
 mod verdict;
 
@@ -21,9 +23,11 @@ use serde::Serialize;
 
 use crate::xattr_bench::{EntrySize, Error, Worker};
 use findings::{RULES, Source};
+use fit::{Fit, fit};
 use grid::Grid;
 pub use measure::Size;
-use measure::{Shares, measure};
+use measure::{Committed, Shares, measure};
+use reusable::{Flagged, flagged};
 use simulate::{Contended, Sensitivity, sensitivity, simulate};
 use verdict::{Judged, judge};
 
@@ -41,14 +45,20 @@ pub struct Kara2016 {
     pub ours: Vec<(Source, Grid)>,
     /// How often blocks were shared in the measurements of these tables.
     pub shares: Vec<Shares>,
+    /// The commits of the journals in the measurements of these tables.
+    pub commits: Vec<Committed>,
     /// Tables that could not be measured, with the reasons.
     pub not_measured: Vec<(Source, String)>,
     /// The results of all findings about times.
     pub findings: Vec<Judged>,
     /// The memory for an entry.
     pub entries: Vec<EntrySize>,
+    /// The costs of the simulation.
+    pub fit: Fit,
     /// The simulated cases.
     pub contended: Vec<Contended>,
+    /// The gain of the reusable flag.
+    pub flagged: Vec<Flagged>,
     /// How the simulated growth of times with the number of processes depends on the assumed costs.
     pub sensitivity: Vec<Sensitivity>,
 }
@@ -66,25 +76,31 @@ pub fn reproduce(
     progress: impl Fn(usize, usize) + Sync,
 ) -> Result<Kara2016, Error> {
     let done = AtomicUsize::new(0);
-    let total = size.runs() + simulate::runs(&size);
+    let total = size.runs() + simulate::runs(&size) + reusable::runs(&size);
     let one_done = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
-    let contended = simulate(&size, &one_done)?;
+    let published = Grid::published();
+    let fit = fit(&size, &published)?;
+    let contended = simulate(&size, fit.costs, &one_done)?;
     let (tables, entries) = measure(&size, worker, &mut || one_done())?;
     let processors = available_parallelism().map_or(1, usize::from);
     let mut results = Kara2016 {
         processors: u32::try_from(processors).unwrap_or(u32::MAX),
-        published: Grid::published(),
-        ours: vec![(Source::Simulated, simulate::grid(&size, &contended))],
+        published,
+        ours: vec![(Source::Simulated, simulate::grid(&contended))],
         shares: Vec::new(),
+        commits: Vec::new(),
         not_measured: Vec::new(),
         findings: Vec::new(),
         entries,
-        sensitivity: sensitivity(&size)?,
+        flagged: flagged(&size, fit.costs, &mut || one_done())?,
+        sensitivity: sensitivity(&size, fit.costs)?,
+        fit,
         contended,
         size,
     };
     for table in tables {
         results.shares.extend(table.shares);
+        results.commits.extend(table.commits);
         match table.grid {
             Ok(grid) => results.ours.push((table.source, grid)),
             Err(reason) => results.not_measured.push((table.source, reason)),

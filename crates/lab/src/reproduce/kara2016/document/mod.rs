@@ -37,6 +37,8 @@ impl Report for Kara2016 {
         text.extend([
             self.entries_text(),
             self.clock_text(),
+            self.commits_text(),
+            self.flag_text(),
             self.contention_text(),
             self.tables_text(),
             LIMITS.to_owned(),
@@ -105,10 +107,10 @@ impl Kara2016 {
              all times are scaled to {OPERATIONS} sets. Figures are {}. All figures are in \
              [kara2016.csv](kara2016.csv) and [kara2016.json](kara2016.json).\n\n\
              | table | what sets attributes |\n|-------|------|\n\
-             | volume | threads, in Larder's file system with ext4 without a journal, on a device in \
-             memory |\n\
+             | volume | threads, in Larder's file system with ext4 and a journal of 16,384 blocks, on a \
+             device in memory |\n\
              | engine | threads that call only the cache; blocks are plain numbers |\n\
-             | kernel | processes that call setxattr(2), on the kernel's ext4 without a journal, on an \
+             | kernel | processes that call setxattr(2), on the kernel's ext4 with such a journal, on an \
              image in memory; only in the cases that its findings need, and only as `referenced` (its \
              default) and `off` (mount option `no_mbcache`) |\n\
              | simulated | processes on 24 processors in virtual time, which execute recorded \
