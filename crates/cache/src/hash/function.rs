@@ -1,7 +1,7 @@
 //! The hash functions by name.
 
 use super::word::{Word, Word32, Word64};
-use super::{HashKey, buffer, crc, dentry, golden, inode, mixer, page, random_table};
+use super::{HashKey, buffer, crc, dentry, golden, inode, mixer, number, page, random_table};
 use crate::table::HashFunction;
 use crate::tape::CacheKind;
 use serde::{Deserialize, Serialize};
@@ -151,6 +151,12 @@ published {
         "Lever 2000, section 4, formula not printed", "number plus super block's cache line, plus its upper parts";
     InodeMult, InodeMult64 = "inode-mult": inode::multiplicative, Inode,
         "Lever 2000, section 3.4, formula not printed", "number plus super block address, times 2654435761, upper bits";
+    PidReference, PidReference64 = "pid-reference": number::reference, Inode,
+        "Linux 2.2, include/linux/sched.h", "number of a process or user, xor its bits from the ninth up";
+    Pid4000Slots, Pid4000Slots64 = "pid-4000-slots": number::reference_with_slots[4000], Inode,
+        "Linux 2.2, include/linux/sched.h, with the slots of Lever 2000", "pid-reference with the mask 999 of 4000 process slots";
+    UidAdd, UidAdd64 = "uid-add": number::added, Inode,
+        "Linux 2.6, kernel/user.c", "number of a user, plus its upper part";
 }
 current {
     Golden = "golden": golden::golden,

@@ -1,5 +1,6 @@
 //! Hash functions that can be selected by name at run time: those of the kernels in Lever 2000, which are
-//! called *published*, and functions in common use today.
+//! called *published*, and functions in common use today. The functions for process and user numbers take
+//! the number as an inode number.
 //!
 //! # Input
 //! The input of a function is a [`HashKey`], which consists of two numbers:
@@ -24,6 +25,7 @@ mod golden;
 mod inode;
 mod key;
 mod mixer;
+mod number;
 mod page;
 mod random_table;
 #[cfg(all(test, not(shuttle)))]

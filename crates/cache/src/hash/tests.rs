@@ -98,6 +98,16 @@ fn hash64_of_linux_gives_buckets_of_golden_in_reverse() {
     }
 }
 
+/// The size of the table is not a power of two: the mask has eight bits.
+#[test]
+fn function_of_4000_process_slots_uses_256_of_1000_buckets() {
+    let buckets: BTreeSet<u32> = (1..1 << 15)
+        .map(|pid| bucket("pid-4000-slots", 0, pid, 10))
+        .collect();
+    assert_eq!(buckets.len(), 256);
+    assert!(buckets.last() < Some(&1000));
+}
+
 /// The defect for which the unshifted offset was added: 16 slots of a swap device, whose entries
 /// differ in the lower 12 bits alone.
 #[test]
