@@ -303,3 +303,71 @@ fn interrupted_recording_completes_its_trace_and_removes_its_instance() {
         .collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[test]
+fn keys_of_a_table_are_recorded_without_names_and_replayed() {
+    let dir = TempDir::new().unwrap();
+    let trace = path(&dir, "keys.parquet");
+    let record = ["record", "--output", &trace, "--json", "--keys"];
+    let recorded = lab([&record[..], &["processes", "--", "sh", "-c", "exit 3"]].concat());
+    assert_eq!(recorded.status.code(), Some(3), "{recorded:?}");
+    let summary: serde_json::Value = serde_json::from_slice(&recorded.stdout).unwrap();
+    assert!(summary["scans"].as_u64() >= Some(1), "{summary}");
+    assert_eq!(summary["events"]["page"], 0);
+    // An insertion and a lookup of each key.
+    assert!(
+        summary["events"]["inode"].as_u64().unwrap() >= 2 * summary["keys"].as_u64().unwrap(),
+        "{summary}"
+    );
+    let info = lab_ok(["trace", "info", &trace]);
+    assert!(info.contains("keys of processes, kernel"), "{info}");
+    assert!(!info.contains("sh"), "{info}");
+    let hash = [
+        "hash",
+        "--trace",
+        &trace,
+        "--functions",
+        "pid-reference",
+        "--bits",
+        "7",
+        "--json",
+    ];
+    let replayed = json(&lab(hash));
+    let row = &replayed["caches"][0]["rows"][0];
+    assert_eq!(row["function"], "pid-reference");
+    assert_eq!(row["lookups"], row["hits"]);
+}
+
+#[test]
+fn record_requires_one_source_with_its_own_options() {
+    let dir = TempDir::new().unwrap();
+    let trace = path(&dir, "keys.parquet");
+    assert_fails(
+        &lab(["record", "--output", &trace]),
+        2,
+        &["--kernel", "--keys"],
+    );
+    let both = ["record", "--kernel", "--keys", "users", "--output", &trace];
+    assert_fails(&lab(both), 2, &["--keys"]);
+    let unknown = ["record", "--keys", "sockets", "--output", &trace];
+    assert_fails(
+        &lab(unknown),
+        2,
+        &["sockets", "processes", "users", "areas"],
+    );
+    let limited = [
+        "record", "--keys", "areas", "--pid", "1", "--output", &trace,
+    ];
+    assert_fails(&lab(limited), 2, &["--pid"]);
+    let absent = [
+        "record",
+        "--keys",
+        "users",
+        "--output",
+        &trace,
+        "--",
+        "/nonexistent",
+    ];
+    assert_fails(&lab(absent), 1, &["/nonexistent", "hint:"]);
+    assert!(!Path::new(&trace).exists());
+}

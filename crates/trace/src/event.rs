@@ -19,7 +19,8 @@ pub struct TraceEvent {
     /// For pages, the index of the page in the file. For buffers, the block number. For dentries, the inode
     /// number of the directory.
     pub index: u64,
-    /// For dentries, the hash of the name.
+    /// For dentries, the hash of the name. For memory areas, which are recorded as pages, the number of pages of
+    /// the area.
     pub name_hash: u64,
 }
 

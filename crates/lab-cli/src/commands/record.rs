@@ -1,11 +1,17 @@
-//! The command `larder lab record`: records the accesses to the kernel's caches in a trace.
+//! The command `larder lab record`: records the accesses to the kernel's caches, or the keys of another table,
+//! in a trace.
+
+mod keys;
 
 use super::interrupt::interrupt;
 use super::written::{Rows, TraceOutput, now_unix_s};
-use clap::Args;
+use crate::options::choice;
+use clap::builder::ArgPredicate;
+use clap::{ArgGroup, Args};
 use larder_console::{Failure, Result, count, print_note, print_warning, size, write_json};
 use larder_lab::output::counted;
 use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
+use larder_lab::trace::procfs::KeyTable;
 use larder_trace::TraceInfo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,35 +23,54 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Record the accesses to the kernel's caches in a trace
+/// Record the accesses to the kernel's caches, or the keys of another table
 ///
-/// The command requires root. It uses the tracepoints of the page cache, readahead, block devices and ext4
-/// in a separate tracing instance, which does not affect other tracing and is removed at the end. If
-/// COMMAND is given, the recording ends when COMMAND exits. If --seconds is given, it ends after that time.
-/// Ctrl-C always ends the recording. The accesses of larder lab record itself are not recorded.
+/// With --kernel, the command requires root. It uses the tracepoints of the page cache, readahead, block devices
+/// and ext4 in a separate tracing instance, which does not affect other tracing and is removed at the end. The
+/// accesses of larder lab record itself are not recorded.
 ///
-/// docs/traces.md describes the rows of a trace (one for each recorded access), and which accesses the
-/// kernel does not report. To record a mount of larder, use larder mount --record FILE.
+/// With --keys, the command records which keys a table of the kernel contains. It scans /proc four times a second.
+/// The trace contains only numbers: no names, paths or command lines.
+///
+/// If COMMAND is given, the recording ends when COMMAND exits. If --seconds is given, it ends after that time.
+/// Ctrl-C always ends the recording. docs/traces.md describes the rows of a trace, and what is not recorded. To
+/// record a mount of larder, use larder mount --record FILE.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("source").required(true))]
 #[command(after_help = "\
+Tables of --keys:
+  processes  the numbers of processes and threads
+  users      the user IDs of processes, and those of the accounts in /etc/passwd
+  areas      the memory areas of processes: the number of the process and the first page; requires root
+             for the processes of other users
+
 Examples:
   larder lab record --kernel --seconds 60
   larder lab record --kernel --mount /home --output home.parquet
   larder lab record --kernel -- make -j8
   larder lab record --kernel --pid 1234 --buffer 64M --json | jq .lost
+  larder lab record --keys processes --output processes.parquet -- make -j8
 
-JSON: output (the new trace), events {page, buffer, dentry, inode} (rows of the trace),
+JSON of --kernel: output (the new trace), events {page, buffer, dentry, inode} (rows of the trace),
 kernel_events (received from the kernel), lost (events that the kernel discarded), device {reads,
 read_bytes, writes, written_bytes}, windows {sync, async} (synchronous and asynchronous
-readahead), missing_tracepoints [names of tracepoints that this kernel does not have]")]
+readahead), missing_tracepoints [names of tracepoints that this kernel does not have]
+
+JSON of --keys: output, events, scans, keys (number of different keys), peak (most keys in a scan),
+unreadable (most processes in a scan whose files could not be read)")]
 pub(crate) struct RecordArgs {
-    /// Record the running kernel (required: it is the only source)
-    #[arg(long, required = true)]
+    /// Record the caches of the running kernel
+    #[arg(long, group = "source")]
     pub kernel: bool,
+    /// Record the keys of TABLE: see below
+    #[arg(long, value_name = "TABLE", value_parser = choice(KeyTable::ALL, KeyTable::as_str))]
+    #[arg(group = "source", conflicts_with_all = ["mount", "pid", "buffer"])]
+    pub keys: Option<KeyTable>,
     /// New trace to write
     ///
     /// The file must not exist yet.
     #[arg(long, value_name = "FILE", default_value = "kernel.parquet")]
+    #[arg(default_value_if("keys", ArgPredicate::IsPresent, "keys.parquet"))]
     pub output: PathBuf,
     /// Record only the file system that contains PATH
     #[arg(long, value_name = "PATH")]
@@ -119,6 +144,13 @@ struct Windows {
 }
 
 pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
+    match args.keys {
+        Some(table) => keys::run(args, table),
+        None => record_kernel(args),
+    }
+}
+
+fn record_kernel(args: &RecordArgs) -> Result<ExitCode> {
     let processes = match (&*args.pid, &*args.command) {
         (_, [_, ..]) => Processes::Spawned,
         ([], _) => Processes::All,
@@ -132,17 +164,8 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
     let interrupt = interrupt()?;
     let recorder = KernelRecorder::start(&config).map_err(|error| failure(&error))?;
     let mut written = TraceOutput::create("--output", &args.output, &info(args))?;
-    let mut stop = StopCondition {
-        interrupt,
-        deadline: args
-            .seconds
-            .map(|s| Instant::now() + Duration::from_secs(s)),
-        child: spawn(args, &recorder)?,
-        status: None,
-    };
-    if args.command.is_empty() && args.seconds.is_none() && io::stderr().is_terminal() {
-        print_note("recording until Ctrl-C");
-    }
+    let mut stop = StopCondition::new(args, interrupt, || spawn(args, &recorder))?;
+    print_interrupt_note(args);
     let outcome = recorder.run(&mut |wait| stop.is_reached(wait), &mut |event| {
         written.push(&event)
     });
@@ -164,24 +187,28 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
 }
 
-fn spawn(args: &RecordArgs, recorder: &KernelRecorder) -> Result<Option<Child>> {
+fn spawn(args: &RecordArgs, recorder: &KernelRecorder) -> Result<Option<Child>, Error> {
     let [program, arguments @ ..] = &*args.command else {
         return Ok(None);
     };
     let child = recorder.spawn(Command::new(program).args(arguments));
-    child.map(Some).map_err(|error| {
-        // Nothing was recorded.
-        let _ = std::fs::remove_file(&args.output);
-        failure(&error)
-    })
+    child.map(Some)
+}
+
+/// Prints how to end the recording, if nothing else ends it.
+fn print_interrupt_note(args: &RecordArgs) {
+    if args.command.is_empty() && args.seconds.is_none() && io::stderr().is_terminal() {
+        print_note("recording until Ctrl-C");
+    }
+}
+
+fn kernel_release() -> String {
+    let name = rustix::system::uname();
+    name.release().to_string_lossy().into_owned()
 }
 
 fn info(args: &RecordArgs) -> TraceInfo {
-    let release = rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned();
-    let mut source = format!("kernel {release}");
+    let mut source = format!("kernel {}", kernel_release());
     if let Some(mount) = &args.mount {
         source = format!("{source}, mount {}", mount.display());
     }
@@ -208,6 +235,26 @@ struct StopCondition {
 }
 
 impl StopCondition {
+    /// Creates the conditions of a recording, and starts the command with `spawn`, if there is one.
+    fn new(
+        args: &RecordArgs,
+        interrupt: PipeReader,
+        spawn: impl FnOnce() -> Result<Option<Child>, Error>,
+    ) -> Result<Self> {
+        let child = spawn().map_err(|error| {
+            // Nothing was recorded.
+            let _ = std::fs::remove_file(&args.output);
+            failure(&error)
+        })?;
+        let after = |s| Instant::now() + Duration::from_secs(s);
+        Ok(Self {
+            interrupt,
+            deadline: args.seconds.map(after),
+            child,
+            status: None,
+        })
+    }
+
     /// Waits for at most `wait`, and returns whether the recording must end.
     fn is_reached(&mut self, wait: Duration) -> bool {
         let left = self

@@ -1,5 +1,5 @@
 //! Traces: reads the format of [`larder_trace`], imports recordings of other programs, and records
-//! the kernel.
+//! the kernel and the keys of tables outside of the caches.
 //!
 //! # Cost
 //! A reader uses about 50 MB for one decoded row group, and a kilobyte for the metadata of each row group.
@@ -13,6 +13,7 @@ pub mod import;
 mod info;
 pub mod kernel;
 mod losses;
+pub mod procfs;
 mod reader;
 mod row_group;
 mod salvage;

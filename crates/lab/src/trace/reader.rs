@@ -45,7 +45,14 @@ impl TraceReader {
     /// # Errors Returns an error if the file is not a trace or has an unsupported version. Also returns an
     /// error if it has no footer, unless `tolerance` accepts this.
     pub fn open(path: &Path, tolerance: Tolerance) -> Result<Self, Error> {
-        let file = File::open(path)?;
+        Self::of(File::open(path)?, tolerance)
+    }
+
+    /// Opens the trace in `file`.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::open`].
+    pub fn of(file: File, tolerance: Tolerance) -> Result<Self, Error> {
         let (footer, shortened) = describe(&file, tolerance)?;
         let mut info = footer.info;
         info.is_cut_short |= shortened.is_some();

@@ -1,6 +1,7 @@
 //! The threads of processes and of their descendants.
 
 use super::error::Error;
+use crate::trace::procfs::numbers_in;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
@@ -16,7 +17,7 @@ pub(super) fn own_threads() -> Vec<u32> {
 /// Returns [`Error::NoProcess`] if one of `roots` does not exist.
 pub(super) fn of_trees(roots: &[u32]) -> Result<BTreeSet<u32>, Error> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-    for pid in numbers_in(Path::new("/proc")) {
+    for pid in numbers_in(Path::new("/proc")).unwrap_or_default() {
         if let Some(parent) = parent(pid) {
             children.entry(parent).or_default().push(pid);
         }
@@ -35,14 +36,7 @@ pub(super) fn of_trees(roots: &[u32]) -> Result<BTreeSet<u32>, Error> {
 }
 
 fn threads(pid: u32) -> Vec<u32> {
-    numbers_in(&Path::new("/proc").join(pid.to_string()).join("task"))
-}
-
-/// Returns the names in `folder` that are numbers.
-fn numbers_in(folder: &Path) -> Vec<u32> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    names.collect()
+    numbers_in(&Path::new("/proc").join(pid.to_string()).join("task")).unwrap_or_default()
 }
 
 /// Returns the parent of `pid`: the second field after the name, which is in parentheses and may
