@@ -15,6 +15,8 @@ use larder_testkit::proptest_config;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 /// The seed of the properties, unless `LARDER_SEED` is set. Each property prints the seed that it used.
 const SEED: u64 = 2007;
@@ -443,6 +445,28 @@ fn request_past_the_end_is_refused() {
     let model = sata_2007();
     let mut device = SimulatedDevice::new(model, SEED);
     device.submit(VirtualTime(0), read_at(model.size_bytes.value - 511, 512));
+}
+
+/// The specification of the disk has 52.2 s for 4096 reads of a sector, which includes a margin of 5%.
+#[test]
+fn random_reads_of_the_disk_of_1998_take_as_long_as_specified() {
+    let model = named("scsi-1998");
+    let mut device = SimulatedDevice::new(model, SEED);
+    let mut random = Pcg64Mcg::seed_from_u64(SEED);
+    let mut now = VirtualTime(0);
+    for _ in 0..4096 {
+        let sector = random.random_range(0..model.size_bytes.value / 512);
+        device.submit(now, read_at(sector * 512, 512));
+        now = loop {
+            let at = device.next_event().expect("the read is not done");
+            if device.complete(at).is_some() {
+                break at;
+            }
+        };
+    }
+    let seconds = now.since(VirtualTime(0)).as_secs_f64();
+    let specified = 52.2 / 1.05;
+    assert!((seconds / specified - 1.0).abs() < 0.02, "{seconds} s");
 }
 
 #[test]

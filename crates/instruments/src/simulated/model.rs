@@ -11,7 +11,14 @@ use super::parameters::{
 };
 
 /// All models.
-pub const DEVICE_MODELS: &[DeviceModel] = &[SATA_2007, NVME, NETWORK_1MS, OBJECT_30MS, INSTANT];
+pub const DEVICE_MODELS: &[DeviceModel] = &[
+    SCSI_1998,
+    SATA_2007,
+    NVME,
+    NETWORK_1MS,
+    OBJECT_30MS,
+    INSTANT,
+];
 
 /// The error if no device model has the given name.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -68,12 +75,69 @@ const DEFINITION: &str = "the model's definition";
 const ANY_SIZE: &str = "assumed: large enough";
 const ANYWHERE: &str = "assumed: all offsets are equivalent";
 
+const DDRS: &str = "Ultrastar DDRS-39130 specification, section 3.4";
+const LINUX_2_2: &str = "assumed: Linux 2.2 with a SCSI driver of that time";
+const NO_OTHER_ELEVATOR: &str = "as sata-2007: the simulation has no other elevator";
 const T7K250: &str = "Deskstar T7K250: Tech Report, \"Hitachi's Deskstar T7K250 hard drive\", 2005";
 const WU2007: &str = "Wu 2007: \"160G/8M Hitachi SATA II 7200 RPM disk\"";
 const D7K3000: &str = "Deskstar 7K3000 specification, table 5 (same maker; NCQ commands)";
 const NVME_QUEUE: &str = "Linux: the NVMe driver requests 1024, of which it can use 1023";
 const PM983: &str = "Samsung PM983 data sheet, rev. 1.0, 2018";
 const S3: &str = "Amazon S3 user guide, performance design patterns: 85 to 90 MB/s per request";
+
+const SCSI_1998: DeviceModel = DeviceModel {
+    name: "scsi-1998",
+    about: "a 9 GB SCSI disk of 1998, 7200 rpm",
+    size_bytes: sourced(
+        9_130_000_384,
+        "the name DDRS-39130: 9.13 GB, in whole sectors",
+    ),
+    file_start_bytes: sourced(0, "assumed: the start of the disk"),
+    queue: QueueModel {
+        nr_requests: sourced(128, LINUX_2_2),
+        device_depth: Some(sourced(8, LINUX_2_2)),
+        max_command_bytes: Some(sourced(124 * KIB, LINUX_2_2)),
+        elevator: Some(ElevatorModel {
+            read_expire: sourced(Duration::from_millis(500), NO_OTHER_ELEVATOR),
+            write_expire: sourced(Duration::from_secs(5), NO_OTHER_ELEVATOR),
+            fifo_batch: sourced(16, NO_OTHER_ELEVATOR),
+            writes_starved: sourced(2, NO_OTHER_ELEVATOR),
+        }),
+    },
+    service: ServiceModel::Disk(DiskModel {
+        revolution: sourced(Duration::from_nanos(8_333_333), DDRS),
+        heads: sourced(10, "assumed: five platters"),
+        zones: sourced(8, DDRS),
+        outer_bytes_per_second: sourced(
+            13_550_000,
+            "derived from section 3.4: 16 MiB in 1.300 s in zone 0, minus the margin of 5%",
+        ),
+        inner_bytes_per_second: sourced(
+            8_440_000,
+            "derived from section 3.4: 16 MiB in 2.086 s in zone 7, minus the margin of 5%",
+        ),
+        track_switch: sourced(Duration::from_micros(1_600), DDRS),
+        seek_settle: sourced(Duration::from_millis(1), ASSUMED),
+        seek_full_stroke: sourced(Duration::from_millis(15), DDRS),
+        seek_root_permille: sourced(
+            300,
+            "derived from section 3.4: 4096 random reads in 52.2 s, so an average seek of 7.5 ms",
+        ),
+        write_settle: sourced(
+            Duration::from_micros(800),
+            "Ultrastar DDRS-39130 specification, figure 5: 15.0 ms to read, 15.8 ms to write",
+        ),
+        overhead_hit: sourced(Duration::from_micros(200), ASSUMED),
+        overhead_miss: sourced(Duration::from_micros(400), ASSUMED),
+        interface_bytes_per_second: sourced(40_000_000, "Ultra Wide SCSI"),
+        read_cache_bytes: sourced(384 * KIB, ASSUMED),
+        read_cache_segments: sourced(8, ASSUMED),
+        read_ahead_bytes: sourced(48 * KIB, ASSUMED),
+        write_cache_bytes: sourced(128 * KIB, ASSUMED),
+        write_delay: sourced(Duration::from_millis(10), ASSUMED),
+        command_age_limit: sourced(Duration::from_millis(300), ASSUMED),
+    }),
+};
 
 const SATA_2007: DeviceModel = DeviceModel {
     name: "sata-2007",

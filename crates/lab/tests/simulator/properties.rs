@@ -57,7 +57,7 @@ proptest! {
     fn random_readers_in_any_memory_finish_with_consistent_counts(
         readers in vec(reader(), 1..9),
         policy in select(PolicyName::ALL),
-        device in select(&["sata-2007", "nvme", "network-1ms", "object-30ms", "instant"][..]),
+        device in select(&["scsi-1998", "sata-2007", "nvme", "network-1ms", "object-30ms", "instant"][..]),
         memory_pages in prop_oneof![1..5u64, 5..60u64, 60..2000u64],
         stop_us in prop_oneof![3 => Just(None), 1 => (0..50_000u64).prop_map(Some)],
         runs in 1..3,
