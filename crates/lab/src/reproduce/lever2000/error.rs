@@ -2,6 +2,7 @@
 
 use crate::{hash, operations};
 use larder_instruments::mke2fs;
+use larder_instruments::simulated::UnknownModel;
 use std::io;
 
 /// Errors of a reproduction.
@@ -20,7 +21,10 @@ pub enum Error {
     /// The volume failed.
     #[error("the volume failed: {0}")]
     Volume(#[from] larder::Error),
-    /// Keys for the constant of 64 bits cannot be generated.
+    /// Keys for the constant of 64 bits cannot be generated, or recorded keys cannot be replayed.
     #[error(transparent)]
     Keys(#[from] hash::Error),
+    /// A device cannot be simulated.
+    #[error(transparent)]
+    Device(UnknownModel),
 }

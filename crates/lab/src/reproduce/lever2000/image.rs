@@ -74,13 +74,25 @@ impl Image {
         memory_bytes: u64,
         users: u32,
     ) -> Result<(Volume, Vec<Name>), Error> {
+        let (device, names) = self.homes(kernel, memory_bytes, users)?;
+        let options = options_of(kernel, memory_bytes);
+        Ok((Volume::open_device(device, &options)?, names))
+    }
+
+    /// Creates the homes of `users` on a copy-on-write view of the image. Returns the view, and the names of
+    /// the files in the homes.
+    pub(super) fn homes(
+        &self,
+        kernel: &Kernel,
+        memory_bytes: u64,
+        users: u32,
+    ) -> Result<(Arc<OverlayDevice>, Vec<Name>), Error> {
         let options = options_of(kernel, memory_bytes);
         let device = Arc::new(self.device.clone());
         let volume = Volume::open_device(Arc::clone(&device) as _, &options)?;
         let names = UserHomes::new(&volume, &self.operations, users, self.seed)?.files();
         volume.close()?;
-        drop(volume);
-        Ok((Volume::open_device(device, &options)?, names))
+        Ok((device, names))
     }
 }
 
@@ -116,7 +128,7 @@ fn options() -> OpenOptions {
 }
 
 /// Returns [`options`] with the tables of `kernel` and this amount of memory.
-fn options_of(kernel: &Kernel, memory_bytes: u64) -> OpenOptions {
+pub(super) fn options_of(kernel: &Kernel, memory_bytes: u64) -> OpenOptions {
     let mut options = options();
     options.cache_size_bytes = memory_bytes;
     options.tables = kernel.tables();

@@ -8,6 +8,7 @@
 //! machine.
 
 mod costs;
+mod disk;
 mod document;
 mod error;
 mod findings;
@@ -16,6 +17,7 @@ mod kernels;
 mod measure;
 mod misses;
 mod plots;
+mod recorded;
 mod results;
 mod size;
 mod spool;
@@ -24,6 +26,7 @@ mod swap;
 use crate::hash::constant::{Constants, KeySet, Study};
 use crate::operations::Operations;
 use crate::published::lever2000::SCRIPTS;
+use disk::DiskMisses;
 pub use error::Error;
 use image::Image;
 use kernels::TABLES;
@@ -52,6 +55,8 @@ pub fn reproduce(size: Size, mut progress: impl FnMut(usize, usize)) -> Result<L
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         tables: tables.collect::<Result<_, _>>()?,
         misses: Misses::measure(&image, size.runs)?,
+        disk_misses: DiskMisses::measure(&image)?,
+        recorded_keys: recorded::measure()?,
         costs: costs::measure(),
         constants: constants()?,
         swap: SwapKeys::measure(),

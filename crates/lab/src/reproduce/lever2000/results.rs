@@ -1,8 +1,10 @@
 //! The results of a reproduction.
 
 use super::costs::FunctionCost;
+use super::disk::DiskMisses;
 use super::measure::{Load, Row};
 use super::misses::Misses;
+use super::recorded::RecordedKeys;
 use super::size::Size;
 use super::swap::SwapKeys;
 use crate::hash::constant::Constants;
@@ -22,6 +24,10 @@ pub struct Lever2000 {
     pub tables: Vec<Vec<Row>>,
     /// Costs of misses.
     pub misses: Misses,
+    /// Costs of misses with a disk.
+    pub disk_misses: DiskMisses,
+    /// The recorded keys of other tables.
+    pub recorded_keys: Vec<RecordedKeys>,
     /// Costs of hash functions.
     pub costs: Vec<FunctionCost>,
     /// The measurements of `larder lab constant --bits 64`.

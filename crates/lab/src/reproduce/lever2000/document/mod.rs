@@ -1,6 +1,7 @@
 //! The report in Markdown and HTML, with plots, CSV and JSON.
 
 mod csv;
+mod future;
 mod histograms;
 mod tables;
 
@@ -31,6 +32,7 @@ impl Report for Lever2000 {
         text.extend(tables.map(|(table, rows)| described(table, rows)));
         text.push_str(&self.histograms());
         text.push_str(&self.costs_text());
+        text.push_str(&self.future_text());
         text.push_str(LIMITS);
         text
     }

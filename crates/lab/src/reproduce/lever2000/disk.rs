@@ -1,0 +1,348 @@
+//! Compares the cost of a miss in the dentry cache with those of a miss in the buffer cache and of a page fault,
+//! with a disk.
+//!
+//! # Model
+//! Section 6 leaves open "why shrinking the dentry cache more aggressively can help performance", and proposes to
+//! compare these costs. A volume with empty caches looks up the names of files in random order, then absent names
+//! in the same directories, and then reads the first page of each file, again in random order. The reads of the
+//! device that each operation makes are logged. A simulated device ([`larder_instruments::simulated`]) performs
+//! them in virtual time, one after the other, as one process would wait for them. The figures are thus times of
+//! the device alone; [`super::misses`] measures the time of the processor.
+//!
+//! The image has 64 block groups. On a disk, they are spread evenly, as on a file system that fills it, or stored
+//! together at its start. These are the longest and the shortest seeks that the file system can have there.
+//!
+//! The order of the operations and the angle of the platters depend on the seed.
+
+use super::error::Error;
+use super::image::{Image, options_of};
+use super::kernels::Kernel;
+use crate::operations::Name;
+use crate::run_report::{as_f64, quotient, ratio};
+use crate::statistics::median;
+use crate::workload::chance::generator;
+use larder::Volume;
+use larder_instruments::simulated::{
+    DeviceModel, Request, RequestKind, SimulatedDevice, VirtualTime,
+};
+use larder_instruments::{OverlayDevice, ReadRecord, RecordingDevice};
+use rand::seq::SliceRandom as _;
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Number of homes whose files are accessed.
+const USERS: u32 = 64;
+
+/// Memory of all caches, which is enough for all of these files.
+const MEMORY_BYTES: u64 = 256 << 20;
+
+/// Number of seeds.
+const SEEDS: u64 = 10;
+
+/// Size of a block group of the image.
+const GROUP_BYTES: u64 = 8192 * 4096;
+
+/// Number of block groups of the image.
+const GROUPS: u64 = 64;
+
+/// The devices: a disk of the document's time, a later one, and one of today.
+const DEVICES: [(&str, Placement); 5] = [
+    ("scsi-1998", Placement::Spread),
+    ("scsi-1998", Placement::Together),
+    ("sata-2007", Placement::Spread),
+    ("sata-2007", Placement::Together),
+    ("nvme", Placement::Together),
+];
+
+/// Where the block groups of the image are on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// At equal distances over the whole device.
+    Spread,
+    /// At the start of the device.
+    Together,
+}
+
+/// The median over all seeds, and a 95% confidence interval for it. The interval is between the second smallest
+/// and the second largest figure of ten, which holds for any distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OverSeeds {
+    pub median: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl OverSeeds {
+    fn of(figures: impl Iterator<Item = f64>) -> Self {
+        let mut figures: Vec<f64> = figures.collect();
+        figures.sort_by(f64::total_cmp);
+        let at = |index: Option<usize>| index.and_then(|index| figures.get(index)).copied();
+        Self {
+            median: median(&figures),
+            low: at(Some(1)).unwrap_or(f64::NAN),
+            high: at(figures.len().checked_sub(2)).unwrap_or(f64::NAN),
+        }
+    }
+}
+
+/// The costs of misses with each device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DiskMisses {
+    /// Number of seeds.
+    pub seeds: u64,
+    /// Number of names, each of which misses once, and number of files whose first page is read.
+    pub files: u64,
+    /// Reads of the device in a dentry miss, if no block was cached before the first lookup.
+    pub reads_per_dentry_miss: OverSeeds,
+    /// The share of these dentry misses that read the device.
+    pub dentry_misses_that_read: OverSeeds,
+    /// Reads of the device in a dentry miss whose directory is in the buffer cache.
+    pub reads_per_cached_dentry_miss: OverSeeds,
+    /// Reads of the device in a page fault.
+    pub reads_per_page_fault: OverSeeds,
+    pub devices: Vec<DiskCosts>,
+}
+
+/// The costs of misses with one device, in milliseconds of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DiskCosts {
+    pub device: &'static str,
+    pub placement: Placement,
+    /// A dentry miss, if no block was cached before the first lookup.
+    pub dentry_miss_ms: OverSeeds,
+    /// A read of a block by such a dentry miss: a miss in the buffer cache.
+    pub buffer_miss_ms: OverSeeds,
+    /// A read of a page that is not in the page cache.
+    pub page_fault_ms: OverSeeds,
+    /// The cost of a page fault divided by that of a dentry miss.
+    pub faults_per_dentry_miss: OverSeeds,
+}
+
+/// The reads of each operation.
+type Reads = Vec<Vec<ReadRecord>>;
+
+/// The accesses of one seed.
+struct Accesses {
+    seed: u64,
+    /// Lookups of names, with empty caches.
+    dentries: Reads,
+    /// Lookups of absent names, whose directories are cached.
+    cached: Reads,
+    /// Reads of the first page of each file.
+    pages: Reads,
+}
+
+impl DiskMisses {
+    pub(super) fn measure(image: &Image) -> Result<Self, Error> {
+        let kernel = Kernel {
+            name: "larder",
+            tables: "larder",
+            is_published: false,
+        };
+        let (device, names) = image.homes(&kernel, MEMORY_BYTES, USERS)?;
+        let options = options_of(&kernel, MEMORY_BYTES);
+        let accesses = (0..SEEDS).map(|seed| {
+            let copy = Arc::new(OverlayDevice::clone(&device));
+            let recording = Arc::new(RecordingDevice::new(copy));
+            let volume = Volume::open_device(Arc::clone(&recording) as _, &options)?;
+            Accesses::record(&volume, &recording, &names, image.seed ^ (seed << 32))
+        });
+        let accesses: Vec<Accesses> = accesses.collect::<Result<_, Error>>()?;
+        let per = |of: fn(&Accesses) -> &Reads| {
+            let per_access =
+                |accesses: &Accesses| quotient(reads(of(accesses)), count(of(accesses)));
+            OverSeeds::of(accesses.iter().map(per_access))
+        };
+        let that_read = accesses.iter().map(|accesses| {
+            let reading = accesses.dentries.iter().filter(|reads| !reads.is_empty());
+            quotient(reading.count() as u64, count(&accesses.dentries))
+        });
+        let devices = DEVICES.iter().map(|(name, placement)| {
+            let model = DeviceModel::named(name).map_err(Error::Device)?;
+            Ok(DiskCosts::of(model, *placement, &accesses))
+        });
+        Ok(Self {
+            seeds: SEEDS,
+            files: names.len() as u64,
+            reads_per_dentry_miss: per(|accesses| &accesses.dentries),
+            dentry_misses_that_read: OverSeeds::of(that_read),
+            reads_per_cached_dentry_miss: per(|accesses| &accesses.cached),
+            reads_per_page_fault: per(|accesses| &accesses.pages),
+            devices: devices.collect::<Result<_, Error>>()?,
+        })
+    }
+}
+
+fn count(operations: &Reads) -> u64 {
+    operations.len() as u64
+}
+
+fn reads(operations: &Reads) -> u64 {
+    operations.iter().map(|reads| reads.len() as u64).sum()
+}
+
+impl Accesses {
+    fn record(
+        volume: &Volume,
+        device: &RecordingDevice,
+        names: &[Name],
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let mut random = generator(seed, 1);
+        let mut names = names.to_vec();
+        names.shuffle(&mut random);
+        // The reads that opened the volume.
+        let _ = device.take_log();
+        let (mut files, mut dentries) = (Vec::new(), Reads::new());
+        for (home, name) in &names {
+            files.push(volume.lookup(*home, name)?);
+            dentries.push(device.take_log());
+        }
+        let cached = names.iter().map(|(home, name)| {
+            // No file has this name, so the lookup fails.
+            let _ = volume.lookup(*home, &[name.as_slice(), b".absent"].concat());
+            device.take_log()
+        });
+        let cached = cached.collect();
+        files.shuffle(&mut random);
+        let mut pages = Reads::new();
+        for ino in files {
+            let file = volume.open_file(ino)?;
+            let _ = device.take_log();
+            file.read_at(&mut [0; 4096], 0)?;
+            pages.push(device.take_log());
+        }
+        Ok(Self {
+            seed,
+            dentries,
+            cached,
+            pages,
+        })
+    }
+}
+
+impl DiskCosts {
+    fn of(model: &'static DeviceModel, placement: Placement, accesses: &[Accesses]) -> Self {
+        let costs = accesses.iter().map(|accesses| {
+            let mut disk = Disk::new(model, placement, accesses.seed);
+            let dentries = disk.perform(&accesses.dentries).as_secs_f64() * 1e3;
+            let pages = disk.perform(&accesses.pages).as_secs_f64() * 1e3;
+            let per = |total, count: u64| ratio(total, as_f64(count));
+            let dentry = per(dentries, count(&accesses.dentries));
+            let page = per(pages, count(&accesses.pages));
+            [
+                dentry,
+                per(dentries, reads(&accesses.dentries)),
+                page,
+                ratio(page, dentry),
+            ]
+        });
+        let costs: Vec<[f64; 4]> = costs.collect();
+        let [
+            dentry_miss_ms,
+            buffer_miss_ms,
+            page_fault_ms,
+            faults_per_dentry_miss,
+        ] = [0, 1, 2, 3].map(|at| OverSeeds::of(costs.iter().map(|costs| costs[at])));
+        Self {
+            device: model.name,
+            placement,
+            dentry_miss_ms,
+            buffer_miss_ms,
+            page_fault_ms,
+            faults_per_dentry_miss,
+        }
+    }
+}
+
+/// A simulated device with the image.
+struct Disk {
+    device: SimulatedDevice,
+    /// The distance between the starts of two block groups.
+    group_stride_bytes: u64,
+    now: VirtualTime,
+}
+
+impl Disk {
+    fn new(model: &DeviceModel, placement: Placement, seed: u64) -> Self {
+        let group_stride_bytes = match placement {
+            Placement::Together => GROUP_BYTES,
+            // Whole blocks.
+            Placement::Spread => model.size_bytes.value / GROUPS / 4096 * 4096,
+        };
+        Self {
+            device: SimulatedDevice::new(model, seed),
+            group_stride_bytes,
+            now: VirtualTime(0),
+        }
+    }
+
+    /// Performs the reads of `operations`, one after the other, and returns their time.
+    fn perform(&mut self, operations: &Reads) -> Duration {
+        let began = self.now;
+        for read in operations.iter().flatten() {
+            let (group, within) = (
+                read.offset_bytes / GROUP_BYTES,
+                read.offset_bytes % GROUP_BYTES,
+            );
+            let request = Request {
+                kind: RequestKind::Read,
+                offset_bytes: group * self.group_stride_bytes + within,
+                len_bytes: read.len_bytes,
+            };
+            self.device.submit(self.now, request);
+            while let Some(at) = self.device.next_event() {
+                self.now = at;
+                if self.device.complete(at).is_some() {
+                    break;
+                }
+            }
+        }
+        self.now.since(began)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(offset_bytes: u64) -> Vec<ReadRecord> {
+        vec![ReadRecord {
+            offset_bytes,
+            len_bytes: 4096,
+            buffers: 1,
+        }]
+    }
+
+    #[test]
+    fn seeks_between_spread_groups_take_longer() {
+        let model = DeviceModel::named("scsi-1998").unwrap();
+        let operations: Reads = (0..200)
+            .map(|number| read(number * 29 % GROUPS * GROUP_BYTES))
+            .collect();
+        let time = |placement| Disk::new(model, placement, 1).perform(&operations);
+        let (spread, together) = (time(Placement::Spread), time(Placement::Together));
+        assert!(
+            spread > together + 200 * Duration::from_millis(1),
+            "{spread:?} {together:?}"
+        );
+        assert_eq!(time(Placement::Spread), spread);
+    }
+
+    #[test]
+    fn operation_without_reads_takes_no_time() {
+        let model = DeviceModel::named("nvme").unwrap();
+        let mut disk = Disk::new(model, Placement::Together, 1);
+        assert_eq!(disk.perform(&vec![Vec::new(); 9]), Duration::ZERO);
+        assert!(disk.perform(&vec![read(0)]) >= Duration::from_micros(85));
+    }
+
+    #[test]
+    fn interval_of_ten_seeds_discards_the_smallest_and_the_largest() {
+        let over = OverSeeds::of((1..=10).rev().map(f64::from));
+        assert!((over.median - 5.5).abs() < 1e-12);
+        assert!((over.low - 2.0).abs() < 1e-12 && (over.high - 9.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,163 @@
+//! The questions of section 6 that recorded keys and a simulated disk answer.
+
+use crate::output::Table;
+use crate::reproduce::lever2000::disk::{DiskCosts, OverSeeds, Placement};
+use crate::reproduce::lever2000::recorded::{AreaSearch, RecordedKeys, RecordedRow};
+use crate::reproduce::lever2000::results::Lever2000;
+use std::fmt::Write as _;
+
+/// The origin of the recordings.
+const KEYS: &str = "\
+## Keys of the future work
+
+Section 6 leaves the keys of processes, users and memory areas to the future. They were recorded by `larder lab \
+record --keys` on 24 November 2026 on a machine with two processors, while several Rust programs were compiled and \
+tested in parallel. A lookup is a lookup of a random entry at a random time, and hits. `random` is the range of 95% \
+of 1000 random distributions of as many keys; `excess` compares the links with their mean. Linux 2.2 has 128 buckets \
+for processes and 32 for users, which `pid-reference` distributes. The kernels of the document have 4000 process \
+slots, and therefore 1000 buckets with the mask 999. Only eight bits of this mask are set, so that at most 256 \
+buckets are used: `pid-4000-slots`, listed with 1024 buckets. Memory areas are hashed by the number of the process in \
+place of the address of an inode, and by their first page.
+
+";
+
+const AREAS: &str = "\
+Linux 2.2 has no table of memory areas. It searches a list in the order of addresses, or an AVL tree if a process has \
+at least 32 areas, for the area that contains an address. A hash table finds an area only by a known page, such as \
+the first. To find it by any address, the table would need an entry for each page.
+
+";
+
+impl Lever2000 {
+    pub(super) fn future_text(&self) -> String {
+        let mut text = KEYS.to_owned();
+        for recorded in &self.recorded_keys {
+            text.push_str(&keys_text(recorded));
+        }
+        text.push_str(&self.disk_text());
+        text
+    }
+
+    fn disk_text(&self) -> String {
+        let misses = &self.disk_misses;
+        let mut table = Table::new(
+            "device | block groups | dentry miss, ms: | buffer miss, ms: | page fault, ms: | page fault / dentry miss:",
+        );
+        for costs in &misses.devices {
+            table.push(disk_cells(costs));
+        }
+        format!(
+            "## Misses with a disk\n\nThe time of the device in a miss, in virtual time: medians of {} seeds with 95% \
+             confidence intervals. A process looks up {} names in random order with empty caches, and then reads the \
+             first page of each file. A dentry miss needs the directory's block and the inode's block. Both are shared \
+             with other names: {} of the misses read the device, with {} reads a miss on average. Each of these reads is \
+             a miss in the buffer cache. If the directory is in the buffer cache, a dentry miss makes {} reads. A page \
+             fault makes {} reads. `spread` means that the block groups of the image are spread over the whole device; \
+             `together` means that they are at its start.\n\n{}\n",
+            misses.seeds,
+            misses.files,
+            percent(misses.dentry_misses_that_read),
+            interval(misses.reads_per_dentry_miss),
+            interval(misses.reads_per_cached_dentry_miss),
+            interval(misses.reads_per_page_fault),
+            table.to_markdown(),
+        )
+    }
+}
+
+fn keys_text(recorded: &RecordedKeys) -> String {
+    let mut table = Table::new(
+        "function | buckets: | links per lookup: | random: | excess: | longest chain: | random:",
+    );
+    for row in &recorded.rows {
+        table.push(key_cells(row));
+    }
+    let mut text = format!(
+        "### {}\n\n{}: {} different keys, at most {} at once, {} lookups.\n\n{}\n",
+        recorded.table,
+        recorded.source,
+        recorded.keys,
+        recorded.peak,
+        recorded.lookups,
+        table.to_markdown()
+    );
+    if let Some(search) = &recorded.search {
+        text.push_str(&search_text(search));
+    }
+    text
+}
+
+fn key_cells(row: &RecordedRow) -> [String; 7] {
+    let [low, high] = row.random_links_range;
+    let [shortest, longest] = row.random_longest_range;
+    [
+        row.function.to_string(),
+        (1_u64 << row.bits).to_string(),
+        format!("{:.3}", row.links),
+        format!("{low:.3} to {high:.3}"),
+        format!(
+            "{:+.1}%",
+            100.0 * (row.links - row.random_links) / row.random_links
+        ),
+        row.longest.to_string(),
+        format!("{shortest} to {longest}"),
+    ]
+}
+
+fn search_text(search: &AreaSearch) -> String {
+    let mut table = Table::new("search by any address | areas compared per lookup:");
+    let rows = [
+        ("list in the order of addresses", search.list),
+        ("red-black tree (Linux 2.4)", search.red_black),
+        (
+            "best possible binary tree; an AVL tree is at most 44% deeper",
+            search.balanced,
+        ),
+    ];
+    for (name, compared) in rows {
+        table.push([name.to_owned(), format!("{compared:.3}")]);
+    }
+    let mut text = format!("{AREAS}{}\n", table.to_markdown());
+    let _ = writeln!(
+        text,
+        "{} processes have {} areas, at most {} each. A table with an entry for each page would have {} entries, {} times \
+         as many.\n",
+        search.processes,
+        search.areas,
+        search.most_areas,
+        search.pages,
+        search.pages / search.areas.max(1),
+    );
+    text
+}
+
+fn disk_cells(costs: &DiskCosts) -> [String; 6] {
+    [
+        costs.device.to_owned(),
+        match costs.placement {
+            Placement::Spread => "spread".to_owned(),
+            Placement::Together => "together".to_owned(),
+        },
+        interval(costs.dentry_miss_ms),
+        interval(costs.buffer_miss_ms),
+        interval(costs.page_fault_ms),
+        interval(costs.faults_per_dentry_miss),
+    ]
+}
+
+fn interval(over: OverSeeds) -> String {
+    if over.low < over.high {
+        format!("{:.3} ({:.3} to {:.3})", over.median, over.low, over.high)
+    } else {
+        format!("{:.3}", over.median)
+    }
+}
+
+fn percent(over: OverSeeds) -> String {
+    format!(
+        "{:.1}% ({:.1}% to {:.1}%)",
+        100.0 * over.median,
+        100.0 * over.low,
+        100.0 * over.high
+    )
+}

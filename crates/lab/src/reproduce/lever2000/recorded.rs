@@ -1,0 +1,395 @@
+//! Measures the tables whose keys the document leaves to future work: of processes, users and memory areas.
+//!
+//! # Model
+//! Section 6: "there is still opportunity to analyze even more carefully the real keys and hash functions in use
+//! in [...] several tables we didn't visit in this report, such as the uid and pid hash tables, and the vma data
+//! structures." The keys were recorded by `larder lab record --keys`, and are replayed in the caches' own table
+//! with the functions of that time and of today. All lookups hit: see [`crate::trace::procfs`].
+//!
+//! Each row has the expected links of a random distribution, and the ranges of the links and of the longest chain
+//! that [`DRAWS`] random distributions of the same number of keys have.
+//!
+//! Linux 2.2 finds a memory area by any address in it: in a list in the order of the addresses, and with at least
+//! 32 areas in an AVL tree. [`AreaSearch`] compares these with red-black trees, which replaced them in 2.4. A hash
+//! table finds an area only by one known page, such as its first.
+
+use super::error::Error;
+use crate::hash::{self, BatchConsumer, Capacity, Combination, Row, Source, Wanted};
+use crate::run_report::{as_f64, quotient};
+use crate::trace::procfs::KeyTable;
+use crate::trace::{self, Tolerance, TraceReader};
+use crate::workload::chance::generator;
+use larder_cache::hash::Function;
+use larder_cache::tables::Finder;
+use larder_cache::tape::Operation;
+use larder_trace::{Batch, TraceEvent};
+use rand::Rng;
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+/// Number of random distributions.
+const DRAWS: usize = 1000;
+
+/// Number of them that are outside of the range at each end, so that 95% are inside.
+const OUTSIDE: usize = DRAWS / 40;
+
+/// A recording, and the tables in which it is replayed.
+struct Recording {
+    table: KeyTable,
+    trace: &'static [u8],
+    /// Sizes of the tables, as log2 of the number of buckets.
+    bits: &'static [u32],
+    finders: &'static [Finder],
+}
+
+/// The recordings. The sizes are those of Linux 2.2 and, for processes, 2.4; those of today for users; and those
+/// that have a bucket for each key.
+const RECORDINGS: [Recording; 3] = [
+    Recording {
+        table: KeyTable::Processes,
+        trace: include_bytes!("recorded/processes.parquet"),
+        bits: &[7, 8, 10],
+        finders: &[
+            Finder::Function(Function::PidReference),
+            Finder::Function(Function::Pid4000Slots),
+            Finder::Function(Function::InodeMult),
+            Finder::Function(Function::Hash64),
+            Finder::Function(Function::Golden),
+            Finder::Function(Function::Murmur64),
+        ],
+    },
+    Recording {
+        table: KeyTable::Users,
+        trace: include_bytes!("recorded/users.parquet"),
+        bits: &[5, 7],
+        finders: &[
+            Finder::Function(Function::PidReference),
+            Finder::Function(Function::UidAdd),
+            Finder::Function(Function::InodeMult),
+            Finder::Function(Function::Golden),
+            Finder::Function(Function::Murmur64),
+        ],
+    },
+    Recording {
+        table: KeyTable::Areas,
+        trace: include_bytes!("recorded/areas.parquet"),
+        bits: &[11, 13],
+        finders: &[
+            Finder::Function(Function::PageReference),
+            Finder::Function(Function::PageOffset),
+            Finder::Function(Function::PageMult),
+            Finder::Function(Function::PageReference64),
+            Finder::Function(Function::PageOffset64),
+            Finder::Function(Function::PageMult64),
+            Finder::Function(Function::Golden),
+            Finder::Function(Function::Murmur64),
+            Finder::RedBlackTrees,
+        ],
+    },
+];
+
+/// The only size of the table of a kernel with 4000 process slots.
+const BITS_OF_4000_SLOTS: u32 = 10;
+
+/// The results of a recording.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RecordedKeys {
+    /// The name of the table.
+    pub table: &'static str,
+    /// The description in the trace.
+    pub source: String,
+    /// Number of different keys.
+    pub keys: u64,
+    /// The largest number of keys at any time.
+    pub peak: u64,
+    pub lookups: u64,
+    /// The results of each table and function.
+    pub rows: Vec<RecordedRow>,
+    /// The search for memory areas without a hash table.
+    pub search: Option<AreaSearch>,
+}
+
+/// The results of one function and size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RecordedRow {
+    pub function: Function,
+    pub bits: u32,
+    /// Mean links of a lookup.
+    pub links: f64,
+    /// The expected mean links of a lookup in a random distribution.
+    pub random_links: f64,
+    /// The range of 95% of random distributions.
+    pub random_links_range: [f64; 2],
+    pub longest: u64,
+    /// The range of 95% of random distributions.
+    pub random_longest_range: [u64; 2],
+}
+
+/// Mean numbers of areas that are compared with an address.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct AreaSearch {
+    /// In a list in the order of the addresses.
+    pub list: f64,
+    /// In a perfectly balanced binary tree: no other binary tree compares fewer.
+    pub balanced: f64,
+    /// In red-black trees.
+    pub red_black: f64,
+    /// Number of processes with areas.
+    pub processes: u64,
+    /// Number of areas of the process with the most areas.
+    pub most_areas: u64,
+    /// Number of pages in all areas, at the end of the recording.
+    pub pages: u64,
+    /// Number of areas, at the end of the recording.
+    pub areas: u64,
+}
+
+/// Replays all recordings.
+pub(super) fn measure() -> Result<Vec<RecordedKeys>, Error> {
+    RECORDINGS.iter().map(Recording::measure).collect()
+}
+
+impl Recording {
+    fn measure(&self) -> Result<RecordedKeys, Error> {
+        let recorded = Events::read(self.trace).map_err(|source| {
+            let path = PathBuf::from(self.table.as_str());
+            hash::Error::Trace { path, source }
+        })?;
+        let cache = self.table.cache();
+        let wanted = Wanted::default().with(cache, Capacity::AsRecorded);
+        let surveys = hash::survey(&recorded, wanted)?;
+        let survey = surveys[&cache];
+        let outcomes = hash::replay(
+            &recorded,
+            wanted,
+            &surveys,
+            &self.combinations(),
+            &mut |_| (),
+        )?;
+        let rows: Vec<Row> = outcomes
+            .iter()
+            .map(|outcome| Row::new(outcome, &survey))
+            .collect();
+        let objects = rows.first().map_or(0, |row| row.objects);
+        let random: BTreeMap<u32, Random> = self
+            .bits
+            .iter()
+            .map(|bits| (*bits, Random::draw(objects, *bits)))
+            .collect();
+        let of_function = |row: &Row| match row.function {
+            Finder::Function(function) => Some(RecordedRow {
+                function,
+                bits: row.bits,
+                links: row.links.lookup,
+                random_links: survey.chance(row.bits).lookup,
+                random_links_range: random[&row.bits].links,
+                longest: row.chains?.longest_chain,
+                random_longest_range: random[&row.bits].longest,
+            }),
+            Finder::Larder | Finder::RedBlackTrees => None,
+        };
+        let trees = rows
+            .iter()
+            .find(|row| row.function == Finder::RedBlackTrees);
+        let keys: BTreeSet<_> = recorded.events.iter().map(TraceEvent::key).collect();
+        Ok(RecordedKeys {
+            table: self.table.as_str(),
+            source: recorded.source.clone(),
+            keys: keys.len() as u64,
+            peak: survey.peak_objects,
+            lookups: survey.lookups,
+            rows: rows.iter().filter_map(of_function).collect(),
+            search: trees.map(|row| AreaSearch::of(&recorded.events, row.links.lookup)),
+        })
+    }
+
+    fn combinations(&self) -> Vec<Combination> {
+        let cache = self.table.cache();
+        let of_size = |bits: u32| {
+            let finders = self.finders.iter().copied().filter(move |finder| {
+                *finder != Finder::Function(Function::Pid4000Slots) || bits == BITS_OF_4000_SLOTS
+            });
+            finders.map(move |function| Combination {
+                cache,
+                function,
+                bits,
+            })
+        };
+        self.bits.iter().copied().flat_map(of_size).collect()
+    }
+}
+
+/// The ranges of 95% of random distributions.
+struct Random {
+    links: [f64; 2],
+    longest: [u64; 2],
+}
+
+impl Random {
+    /// Distributes `objects` over 2^`bits` buckets at random, [`DRAWS`] times.
+    fn draw(objects: u64, bits: u32) -> Self {
+        let mut random = generator(u64::from(bits), objects);
+        let draws = (0..DRAWS).map(|_| {
+            let mut chains = vec![0_u64; 1 << bits];
+            for _ in 0..objects {
+                chains[random.random_range(0..1 << bits)] += 1;
+            }
+            let links = chains.iter().map(|length| length * (length + 1) / 2);
+            let longest = chains.iter().copied().max().unwrap_or(0);
+            (quotient(links.sum(), objects), longest)
+        });
+        let (mut links, mut longest): (Vec<f64>, Vec<u64>) = draws.unzip();
+        links.sort_by(f64::total_cmp);
+        longest.sort_unstable();
+        Self {
+            links: [links[OUTSIDE], links[DRAWS - 1 - OUTSIDE]],
+            longest: [longest[OUTSIDE], longest[DRAWS - 1 - OUTSIDE]],
+        }
+    }
+}
+
+impl AreaSearch {
+    /// Replays `events` of memory areas. `red_black` is the mean number of areas that red-black trees compare.
+    fn of(events: &[TraceEvent], red_black: f64) -> Self {
+        let mut spaces: BTreeMap<u64, BTreeMap<u64, u64>> = BTreeMap::new();
+        let (mut lookups, mut list, mut balanced, mut most_areas) = (0, 0, 0.0, 0);
+        for event in events {
+            let areas = spaces.entry(event.inode).or_default();
+            match event.operation {
+                Operation::Insert => {
+                    areas.insert(event.index, event.name_hash);
+                }
+                Operation::Remove => {
+                    areas.remove(&event.index);
+                }
+                Operation::Lookup { .. } => {
+                    lookups += 1;
+                    list += areas.range(..=event.index).count() as u64;
+                    balanced += balanced_depth(areas.len());
+                }
+            }
+            most_areas = most_areas.max(areas.len() as u64);
+        }
+        let last = spaces.values().filter(|areas| !areas.is_empty());
+        let (processes, areas, pages) = last.fold((0, 0, 0), |(processes, all, pages), areas| {
+            (
+                processes + 1,
+                all + areas.len() as u64,
+                pages + areas.values().sum::<u64>(),
+            )
+        });
+        Self {
+            list: quotient(list, lookups),
+            balanced: balanced / as_f64(lookups.max(1)),
+            red_black,
+            processes,
+            most_areas,
+            pages,
+            areas,
+        }
+    }
+}
+
+/// Returns the mean depth of the nodes of a perfectly balanced binary tree, where the root has the depth 1.
+fn balanced_depth(nodes: usize) -> f64 {
+    let depths = (1..=nodes as u64).map(|node| u64::from(node.ilog2()) + 1);
+    quotient(depths.sum(), nodes as u64)
+}
+
+/// A trace in memory.
+struct Events {
+    source: String,
+    events: Vec<TraceEvent>,
+}
+
+impl Events {
+    fn read(trace: &[u8]) -> Result<Self, trace::Error> {
+        let file = memfd_create("trace", MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
+        let file = File::from(file);
+        file.write_all_at(trace, 0)?;
+        let mut reader = TraceReader::of(file, Tolerance::Whole)?;
+        let (mut events, mut batch) = (Vec::new(), Batch::default());
+        while reader.read(&mut batch)? {
+            events.extend(batch.events());
+        }
+        Ok(Self {
+            source: reader.info().source.clone(),
+            events,
+        })
+    }
+}
+
+impl Source for Events {
+    fn title(&self) -> String {
+        self.source.clone()
+    }
+
+    fn events(&self) -> u64 {
+        self.events.len() as u64
+    }
+
+    fn has_changes(&self) -> bool {
+        true
+    }
+
+    fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), hash::Error> {
+        each(&mut self.events.iter().copied());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_distribution_of_many_keys_has_the_expected_links() {
+        let Random { links, longest } = Random::draw(1024, 10);
+        let expected = 1.0 + 1023.0 / 1024.0 / 2.0;
+        assert!(links[0] < expected && expected < links[1], "{links:?}");
+        assert!(links[1] - links[0] < 0.15, "{links:?}");
+        assert!(4 <= longest[0] && longest[1] <= 9, "{longest:?}");
+    }
+
+    #[test]
+    fn balanced_tree_has_the_smallest_mean_depth() {
+        let depths = [(1, 1.0), (3, 5.0 / 3.0), (7, 17.0 / 7.0), (8, 21.0 / 8.0)];
+        for (nodes, depth) in depths {
+            assert!((balanced_depth(nodes) - depth).abs() < 1e-12, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn recordings_contain_only_numbers() {
+        for recording in &RECORDINGS {
+            let events = Events::read(recording.trace).unwrap();
+            let (table, kernel) = events.source.split_once(", kernel ").unwrap();
+            assert_eq!(table, format!("keys of {}", recording.table.as_str()));
+            assert!(!kernel.contains(' '), "{kernel}");
+            assert!(
+                events
+                    .events
+                    .iter()
+                    .all(|event| event.cache == recording.table.cache())
+            );
+        }
+    }
+
+    #[test]
+    fn mask_of_4000_process_slots_lengthens_chains_of_recorded_processes() {
+        let measured = RECORDINGS[0].measure().unwrap();
+        let row = |function| {
+            let mut rows = measured.rows.iter();
+            *rows
+                .find(|row| row.bits == 10 && row.function == function)
+                .unwrap()
+        };
+        let (slots, reference) = (row(Function::Pid4000Slots), row(Function::PidReference));
+        assert!(slots.links > slots.random_links_range[1], "{slots:?}");
+        assert!(reference.links < slots.links && reference.longest < slots.longest);
+    }
+}
