@@ -73,6 +73,12 @@ impl Serialize for Rows {
     }
 }
 
+/// Returns the release of the running kernel.
+pub(super) fn kernel_release() -> String {
+    let name = rustix::system::uname();
+    name.release().to_string_lossy().into_owned()
+}
+
 /// Returns the present time in the unit of traces.
 pub(super) fn now_unix_s() -> Option<i64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;

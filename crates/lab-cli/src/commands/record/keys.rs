@@ -1,8 +1,10 @@
 //! Records the keys of a table outside of the caches.
 
-use super::{RecordArgs, StopCondition, failure, kernel_release, print_interrupt_note};
+use super::args::RecordArgs;
+use super::failure::failure;
+use super::stop::{StopCondition, exit_code, print_interrupt_note};
 use crate::commands::interrupt::interrupt;
-use crate::commands::written::{Rows, TraceOutput, now_unix_s};
+use crate::commands::written::{Rows, TraceOutput, kernel_release, now_unix_s};
 use larder_console::{Result, print_warning, write_json};
 use larder_lab::output::counted;
 use larder_lab::trace::kernel::Error;
@@ -46,7 +48,7 @@ pub(super) fn run(args: &RecordArgs, table: KeyTable) -> Result<ExitCode> {
             counted(summary.unreadable, "process was", "processes were")
         ));
     }
-    Ok(status.map_or(ExitCode::SUCCESS, super::exit_code))
+    Ok(status.map_or(ExitCode::SUCCESS, exit_code))
 }
 
 fn spawn(args: &RecordArgs) -> Result<Option<Child>, Error> {

@@ -1,0 +1,105 @@
+//! The end of a recording: by a signal, after a time, or with the command.
+
+use super::args::RecordArgs;
+use super::failure::failure;
+use larder_console::{Result, print_note};
+use larder_lab::trace::kernel::Error;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{self, IsTerminal, PipeReader, Read};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// The maximum time between the termination signal to the command and its exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The interval between checks whether the command has exited.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Prints how to end the recording, if nothing else ends it.
+pub(super) fn print_interrupt_note(args: &RecordArgs) {
+    if args.command.is_empty() && args.seconds.is_none() && io::stderr().is_terminal() {
+        print_note("recording until Ctrl-C");
+    }
+}
+
+/// The conditions that end a recording.
+pub(super) struct StopCondition {
+    interrupt: PipeReader,
+    deadline: Option<Instant>,
+    child: Option<Child>,
+    status: Option<ExitStatus>,
+}
+
+impl StopCondition {
+    /// Creates the conditions of a recording, and starts the command with `spawn`, if there is one.
+    pub(super) fn new(
+        args: &RecordArgs,
+        interrupt: PipeReader,
+        spawn: impl FnOnce() -> Result<Option<Child>, Error>,
+    ) -> Result<Self> {
+        let child = spawn().map_err(|error| {
+            // Nothing was recorded.
+            let _ = std::fs::remove_file(&args.output);
+            failure(&error)
+        })?;
+        let after = |s| Instant::now() + Duration::from_secs(s);
+        Ok(Self {
+            interrupt,
+            deadline: args.seconds.map(after),
+            child,
+            status: None,
+        })
+    }
+
+    /// Waits for at most `wait`, and returns whether the recording must end.
+    pub(super) fn is_reached(&mut self, wait: Duration) -> bool {
+        let left = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let wait = left.map_or(wait, |left| left.min(wait));
+        let mut interrupt = [PollFd::new(&self.interrupt, PollFlags::IN)];
+        let timeout = Timespec {
+            tv_sec: wait.as_secs().cast_signed(),
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        // If the signal interrupts the poll, the pipe is readable in the next one.
+        let is_interrupted = matches!(poll(&mut interrupt, Some(&timeout)), Ok(1..));
+        if is_interrupted {
+            // Each byte in the pipe represents a signal. Consume the byte, so that the next poll detects
+            // the next signal.
+            let _ = self.interrupt.read(&mut [0]);
+        }
+        if let Some(child) = &mut self.child {
+            self.status = child.try_wait().ok().flatten();
+        }
+        is_interrupted || left.is_some_and(|left| left.is_zero()) || self.status.is_some()
+    }
+
+    /// Terminates the command if it is still running when the recording ends. Kills the command if it does
+    /// not exit in time, or at the next signal.
+    pub(super) fn finish_child(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_none()
+            && let Some(child) = &self.child
+            && let Some(pid) = Pid::from_raw(child.id().cast_signed())
+        {
+            // The command may have exited already.
+            let _ = kill_process(pid, Signal::TERM);
+            self.deadline = Some(Instant::now() + EXIT_TIMEOUT);
+            while !self.is_reached(POLL_INTERVAL) {}
+        }
+        let Some(child) = &mut self.child else {
+            return Ok(None);
+        };
+        if self.status.is_none() {
+            child.kill()?;
+        }
+        child.wait().map(Some)
+    }
+}
+
+/// Returns the command's exit code in the convention of shells.
+pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
