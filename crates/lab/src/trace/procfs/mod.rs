@@ -3,8 +3,8 @@
 //! # Model
 //! Lever 2000, section 6, leaves "the uid and pid hash tables, and the vma data structures" to future work. No
 //! tracepoint reports lookups in these tables. Therefore a recording scans procfs several times a second. Each
-//! scan is an instant: it removes the keys that are gone, inserts the new ones, and then looks up each key that
-//! is present, in ascending order. The lookups of the trace are thus lookups of a random entry at a random
+//! scan is an instant: it removes the keys that no longer exist, inserts the new ones, and then looks up each key
+//! that is present, in ascending order. The lookups of the trace are thus lookups of a random entry at a random
 //! time. A replay with a function shows how it distributes the keys that were in use, for as long as they were.
 //!
 //! | table | key (object, index) | source |

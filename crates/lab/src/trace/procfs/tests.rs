@@ -12,7 +12,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]
 const STATUS: &str =
     "Name:\tUid:\\n7\nState:\tS (sleeping)\nUid:\t1000\t0\t1000\t33\nGid:\t4\t4\t4\t4\n";
 const PASSWD: &str =
-    "root:x:0:0:root:/root:/bin/sh\n# comment\nnobody:x:65534:65534::/:/bin/false\n";
+    "root:x:0:0:root:/root:/bin/sh\n# comment\nguest:x:65534:65534::/:/bin/false\n";
 
 /// A directory in the form of procfs.
 struct Proc(TempDir);
