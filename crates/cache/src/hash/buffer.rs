@@ -1,7 +1,11 @@
 //! The published hash functions of the buffer cache. Their inputs are the numbers of the device and the block.
 //!
 //! # Model
-//! Lever 2000, section 3.2. Only the function of the reference kernel uses the device.
+//! Lever 2000, section 3.2. The functions that Lever proposes ignore the device.
+//!
+//! The printed version of the paper mentions the function of Linux 2.2.16 without its formula: "a fairly complex
+//! shift-add function". [`shift_xor`] follows the description by A. Arcangeli on linux-kernel (12 March 2002) of
+//! the function that replaced the reference function after Lever's measurements.
 
 use super::HashKey;
 use super::word::Word;
@@ -23,4 +27,15 @@ pub(super) fn multiplicative<W: Word, const SHIFT: u32>(key: HashKey, bits: u32)
 pub(super) fn steiner<W: Word>(key: HashKey, bits: u32) -> u32 {
     let block = W::new(key.index);
     (block.left(7) - block + block.right(10) + block.right(18)).masked(bits)
+}
+
+/// The function of Linux 2.2.16: device and block, shifted left according to the size of the table, and the upper
+/// part of the block, combined by exclusive or. With fewer than 12 bits the shifts would be negative, which is
+/// undefined in C; they are 0 here.
+#[inline]
+pub(super) fn shift_xor<W: Word>(key: HashKey, bits: u32) -> u32 {
+    let (device, block) = (W::new(key.object), W::new(key.index));
+    let by_table = |word: W, below: u32| word.left(bits.saturating_sub(below));
+    let shifted = by_table(device ^ block, 6) ^ by_table(device, 9) ^ by_table(block, 12);
+    (shifted ^ block.right(13)).masked(bits)
 }

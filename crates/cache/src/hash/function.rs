@@ -137,6 +137,8 @@ published {
         "Lever 2000, section 3.2", "block times 2654435761, shifted right by 18";
     BufferSteiner, BufferSteiner64 = "buffer-steiner": buffer::steiner, Buffer,
         "Lever 2000, section 3.2, after P. Steiner", "block times 127, plus its upper parts";
+    BufferShiftXor, BufferShiftXor64 = "buffer-shift-xor": buffer::shift_xor, Buffer,
+        "Linux 2.2.16; A. Arcangeli, linux-kernel, 12 March 2002", "device and block, shifted and combined by xor";
     DentryReference, DentryReference64 = "dentry-reference": dentry::reference, Dentry,
         "Lever 2000, section 3.3", "name's hash plus parent address, xor its upper parts";
     DentryAdd, DentryAdd64 = "dentry-add": dentry::added, Dentry,
