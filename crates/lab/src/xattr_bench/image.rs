@@ -17,8 +17,8 @@ const FILE_BYTES: u64 = 256 + 64 + 2 * BLOCK_BYTES;
 /// Size of the journal in MiB: 16,384 blocks, of which Linux gave a transaction a quarter until 2024.
 const JOURNAL_MIB: u64 = 64;
 /// Space for all other data, in bytes: the journal, bitmaps, tables, and the blocks that mke2fs reserves for
-/// growth.
-const BASE_BYTES: u64 = (JOURNAL_MIB + 32) << 20;
+/// growth. The journal must not be larger than half of the file system.
+const BASE_BYTES: u64 = (2 * JOURNAL_MIB + 32) << 20;
 /// The minimum size of the caches in bytes, with which dirty metadata limits no transaction: a quarter of the
 /// caches may be dirty, and a quarter of this in a transaction.
 const MIN_CACHE_BYTES: u64 = 16 * (JOURNAL_MIB / 4) << 20;
