@@ -219,7 +219,7 @@ mod place {
     }
 
     pub(super) fn inode_block(inode: u64) -> u64 {
-        1 << 63 | inode / INODES_IN_BLOCK
+        (1 << 63) | (inode / INODES_IN_BLOCK)
     }
 }
 

@@ -275,8 +275,8 @@ mod tests {
     fn interval_of_pairs_contains_the_ratio_in_95_of_100_samples() {
         const SAMPLES: u32 = 1000;
         let noise = Normal::new(0.0_f64, 0.1).unwrap();
-        for count in [5, 7, 10, 20] {
-            let mut random = generator(7, count as u64);
+        for count in [5_u32, 7, 10, 20] {
+            let mut random = generator(7, u64::from(count));
             let hits = (0..SAMPLES).filter(|_| {
                 let pairs: Vec<(f64, f64)> = (0..count)
                     .map(|_| (1.5 * noise.sample(&mut random).exp(), 1.0))

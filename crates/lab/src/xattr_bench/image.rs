@@ -21,7 +21,7 @@ const JOURNAL_MIB: u64 = 64;
 const BASE_BYTES: u64 = (2 * JOURNAL_MIB + 32) << 20;
 /// The minimum size of the caches in bytes, with which dirty metadata limits no transaction: a quarter of the
 /// caches may be dirty, and a quarter of this in a transaction.
-const MIN_CACHE_BYTES: u64 = 16 * (JOURNAL_MIB / 4) << 20;
+const MIN_CACHE_BYTES: u64 = (4 * JOURNAL_MIB) << 20;
 /// Number of inodes in addition to the files and the directory of each process: the reserved inodes, and the
 /// root.
 const BASE_INODES: u64 = 16;

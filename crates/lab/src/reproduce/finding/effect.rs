@@ -17,6 +17,7 @@ pub enum Bound {
 
 impl Bound {
     /// Returns whether the whole interval is within the bound, outside of it, or neither.
+    #[must_use]
     pub fn verdict(self, estimate: Interval) -> Verdict {
         let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
             return Verdict::TooFewRuns;
@@ -76,6 +77,7 @@ impl Effect {
     }
 
     /// Returns whether the effect is within its bound.
+    #[must_use]
     pub fn verdict(&self) -> Verdict {
         self.bound.verdict(self.estimate)
     }
@@ -94,6 +96,7 @@ pub struct Observed {
 
 impl Observed {
     /// Returns the observation of a finding whose figures were not measured.
+    #[must_use]
     pub fn missing() -> Self {
         Self {
             figures: "-".to_owned(),
@@ -103,6 +106,7 @@ impl Observed {
     }
 
     /// Returns the verdict: whether all effects are within their bounds.
+    #[must_use]
     pub fn verdict(&self) -> Verdict {
         Verdict::all(self.effects.iter().map(Effect::verdict))
     }

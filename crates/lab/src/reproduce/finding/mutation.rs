@@ -21,6 +21,7 @@ const NOISE: f64 = 0.01;
 
 impl Mutation {
     /// Returns the changed figure. Each figure of the results needs its own `index`, for different noise.
+    #[must_use]
     pub fn apply(self, reference: f64, figure: f64, index: u64) -> f64 {
         let power = match self {
             Self::Equal => return reference,

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 /// Describes the verdict if nothing differed. A claim of no loss may hold then; another finding that does is
 /// emphasized.
+#[must_use]
 pub fn null_text<R>(finding: &Finding<R>, if_nothing_changed: Verdict) -> String {
     match (if_nothing_changed, finding.is_non_inferiority) {
         (Verdict::Holds, true) => "holds (claim of no loss)".to_owned(),
@@ -15,6 +16,7 @@ pub fn null_text<R>(finding: &Finding<R>, if_nothing_changed: Verdict) -> String
 }
 
 /// Returns the table of all findings with their verdicts.
+#[must_use]
 pub fn summary_table<R>(findings: &[Judged<R>]) -> Table {
     let mut table = Table::new("finding | verdict | verdict if nothing had changed");
     for judged in findings {
@@ -28,6 +30,7 @@ pub fn summary_table<R>(findings: &[Judged<R>]) -> Table {
 }
 
 /// Returns a section on a finding in Markdown.
+#[must_use]
 pub fn described<R>(judged: &Judged<R>) -> String {
     let finding = judged.finding;
     let mut text = format!(
@@ -49,6 +52,7 @@ pub fn described<R>(judged: &Judged<R>) -> String {
 }
 
 /// Returns the findings for a terminal: a block for each, since the figures need its width.
+#[must_use]
 pub fn printed<R>(findings: &[Judged<R>]) -> String {
     let mut text = String::new();
     for judged in findings {

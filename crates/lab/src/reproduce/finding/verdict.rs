@@ -44,6 +44,7 @@ impl Verdict {
     }
 
     /// Returns whether the verdict is a decision.
+    #[must_use]
     pub fn is_decided(self) -> bool {
         matches!(self, Self::Holds | Self::DoesNotHold)
     }

@@ -67,7 +67,7 @@ pub enum Placement {
 
 /// The median over all seeds, and a 95% confidence interval for it. The interval is between the second smallest
 /// and the second largest figure of ten, which holds for any distribution.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct OverSeeds {
     pub median: f64,
     pub low: f64,
@@ -88,7 +88,7 @@ impl OverSeeds {
 }
 
 /// The costs of misses with each device.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DiskMisses {
     /// Number of seeds.
     pub seeds: u64,

@@ -274,8 +274,8 @@ impl AreaSearch {
             }
             most_areas = most_areas.max(areas.len() as u64);
         }
-        let last = spaces.values().filter(|areas| !areas.is_empty());
-        let (processes, areas, pages) = last.fold((0, 0, 0), |(processes, all, pages), areas| {
+        let at_end = spaces.values().filter(|areas| !areas.is_empty());
+        let (processes, areas, pages) = at_end.fold((0, 0, 0), |(processes, all, pages), areas| {
             (
                 processes + 1,
                 all + areas.len() as u64,

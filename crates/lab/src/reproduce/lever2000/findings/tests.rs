@@ -9,6 +9,7 @@ use crate::published::lever2000::{self as published, Throughput, throughputs};
 use crate::reproduce::finding::Verdict::{self, DoesNotHold, Holds, WithinNoise};
 use crate::reproduce::finding::{Finding, expect};
 use crate::reproduce::lever2000::costs::{CycleFigures, FunctionCost};
+use crate::reproduce::lever2000::disk::DiskMisses;
 use crate::reproduce::lever2000::kernels::{Kernel, PublishedTable, TABLES};
 use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
 use crate::reproduce::lever2000::misses::Misses;
@@ -72,6 +73,8 @@ fn as_published() -> Lever2000 {
             prime: 1.2,
         }),
         swap: SwapKeys::measure(),
+        disk_misses: DiskMisses::default(),
+        recorded_keys: Vec::new(),
         findings: Vec::new(),
     }
 }
