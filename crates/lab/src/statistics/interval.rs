@@ -9,7 +9,7 @@
 //! any distribution.
 
 use super::bootstrap::percentile_range;
-use super::{Figures, mean, median};
+use super::figures::{Figures, mean, median};
 use crate::run_report::as_f64;
 use crate::workload::chance::generator;
 use serde::Serialize;
@@ -218,7 +218,7 @@ mod tests {
     use rand_distr::{Distribution, Normal};
 
     #[test]
-    fn median_of_ten_seeds_lies_between_the_second_and_the_ninth() {
+    fn median_of_ten_seeds_is_between_the_second_and_the_ninth() {
         let figures: Vec<f64> = (1..=10).rev().map(f64::from).collect();
         let interval = Interval::of_median(&figures);
         assert!((interval.value - 5.5).abs() < 1e-12);

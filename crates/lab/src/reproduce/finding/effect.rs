@@ -111,6 +111,11 @@ impl Observed {
         Verdict::all(self.effects.iter().map(Effect::verdict))
     }
 
+    /// Returns the verdict of a finding from what was observed, if anything was.
+    pub(in crate::reproduce) fn verdict_of(observed: Option<&Self>) -> Verdict {
+        observed.map_or(Verdict::NotMeasured, Self::verdict)
+    }
+
     /// Adds figures to the text that do not decide the verdict.
     #[must_use]
     pub fn with_figures(mut self, figures: &str) -> Self {

@@ -1,15 +1,16 @@
 //! Findings as text.
 
-use super::{Finding, Judged, Verdict};
+use super::judged::{Finding, Judged};
+use super::verdict::Verdict;
 use crate::output::{Table, text_or};
 use std::fmt::Write as _;
 
-/// Describes the verdict if nothing differed. A claim of no loss may hold then; another finding that does is
+/// Describes the verdict if nothing differed. A non-inferiority claim may hold then; another finding that does is
 /// emphasized.
 #[must_use]
 pub fn null_text<R>(finding: &Finding<R>, if_nothing_changed: Verdict) -> String {
     match (if_nothing_changed, finding.is_non_inferiority) {
-        (Verdict::Holds, true) => "holds (claim of no loss)".to_owned(),
+        (Verdict::Holds, true) => "holds (non-inferiority claim)".to_owned(),
         (Verdict::Holds, false) => "**holds**".to_owned(),
         (verdict, _) => verdict.as_str().to_owned(),
     }

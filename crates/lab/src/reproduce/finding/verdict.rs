@@ -1,6 +1,5 @@
 //! Whether a finding holds.
 
-use super::effect::Observed;
 use serde::Serialize;
 
 /// Whether a finding holds.
@@ -36,11 +35,6 @@ impl Verdict {
             Self::QuickRun => "not judged: quick run",
             Self::NotMeasured => "not measured",
         }
-    }
-
-    /// Returns the verdict of a finding from what was observed, if anything was.
-    pub(in crate::reproduce) fn of(observed: Option<&Observed>) -> Self {
-        observed.map_or(Self::NotMeasured, Observed::verdict)
     }
 
     /// Returns whether the verdict is a decision.

@@ -67,7 +67,7 @@ pub static RULES: [Rule; 9] = [
             claim: "the rewrite is not slower than the original",
             published: None,
             criterion: "at each P, the mean of old / referenced is above 0.95, and referenced takes longer than old by \
-                        more than the noise in less than 5% of the cases; this is a claim of no loss, and holds if \
+                        more than the noise in less than 5% of the cases; this is a non-inferiority claim, and holds if \
                         both are equal",
             is_non_inferiority: true,
             previous: Some(Previous {

@@ -5,6 +5,7 @@
 //! alone, and on the kernel's ext4. The fourth is a simulation of the letter's machine in virtual time, which
 //! is deterministic for a given seed.
 
+mod costs;
 mod document;
 mod findings;
 mod fit;

@@ -6,7 +6,7 @@
 use larder::MbCacheVariant::Referenced;
 use serde::Serialize;
 
-use super::fit::Costs;
+use super::costs::Costs;
 use super::measure::Size;
 use super::simulate::{SimulatedRun, simulate_flag};
 use crate::statistics::median;

@@ -5,7 +5,7 @@ use larder::MbCacheVariant;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::fit::Costs;
+use super::costs::Costs;
 use super::grid::{Grid, ORDER, Timed};
 use super::measure::Size;
 use crate::contention::record::{FileSystemWork, Recording};

@@ -93,7 +93,7 @@ pub fn judge(
     let observed = (finding.observe)(published);
     Judged {
         finding,
-        published_verdict: Verdict::of(observed.as_ref()),
+        published_verdict: Observed::verdict_of(observed.as_ref()),
         published: observed,
         verdict: decisive.map_or(undecided, |answer| answer.verdict),
         decided_by: decisive.map(|answer| answer.source),

@@ -156,7 +156,7 @@ impl Kara2016 {
              bound of the criterion, and does not hold if an interval is outside; otherwise the effect is \
              within the noise.\n\n\
              The column \"verdict if nothing had changed\" is the verdict for the published table if its \
-             times were equal under all variants. Only a claim of no loss may hold then. Tests also judge \
+             times were equal under all variants. Only a non-inferiority claim may hold then. Tests also judge \
              each finding on tables with inverted effects, with halved effects, and with noise alone.\n\n\
              A table measured on fewer than {PROCESSORS} processors can neither show nor refute a finding \
              about contention between processors. Its verdict is then \"cannot be shown here\". The verdict \

@@ -5,8 +5,9 @@ use std::io;
 
 use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
 
+use super::super::costs::Costs;
 use super::super::findings::Source;
-use super::super::fit::{Costs, Residual};
+use super::super::fit::Residual;
 use super::super::grid::{Grid, GridRow, ORDER};
 use super::super::simulate::{Contended, SimulatedRun};
 use super::super::{Kara2016, plots};

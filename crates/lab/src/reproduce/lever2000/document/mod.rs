@@ -113,7 +113,7 @@ impl Lever2000 {
              pairs, which requires five pairs. Published throughputs have the interval that follows from the printed \
              deviations. Ratios of deviations have the interval of normally distributed runs.\n\n\
              \"If nothing had changed\" is the verdict for these results if all kernels of a table were equal to its \
-             first one. Only a claim of no loss may hold then. Tests also judge each finding on results with \
+             first one. Only a non-inferiority claim may hold then. Tests also judge each finding on results with \
              inverted effects, with halved effects, and with noise alone.\n\n{scatter}\n\n\
              The rules were fixed before any result of this reproduction was known, except where a change is stated \
              below the rule, and with three exceptions: the rule for the size of the inode table first used the \

@@ -1,6 +1,6 @@
 //! Findings about the buffer cache: its function, and Histograms 1 to 4.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::published::lever2000 as published;
 use crate::reproduce::finding::{Bound, Effect, Finding, Observed};
 use crate::reproduce::lever2000::measure::CacheFigures;

@@ -1,7 +1,7 @@
 //! Findings about kernels A to D, which change all four caches.
 
-use super::Rule;
 use super::published::{deviation, throughputs as published_throughputs};
+use super::rule::Rule;
 use super::throughput::{Comparison, deviations, throughputs};
 use crate::reproduce::finding::{Finding, Observed, Previous, Verdict};
 use crate::reproduce::lever2000::results::Lever2000;

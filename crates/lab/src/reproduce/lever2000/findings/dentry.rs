@@ -1,8 +1,8 @@
 //! Findings about the dentry cache.
 
 use super::published::throughputs as published_throughputs;
+use super::rule::{Rule, no_figures};
 use super::throughput::{Comparison, throughputs};
-use super::{Rule, no_figures};
 use crate::reproduce::finding::{Bound, Effect, Finding, Observed, Previous, Verdict};
 use crate::reproduce::lever2000::results::Lever2000;
 use larder::CacheKind;

@@ -1,6 +1,6 @@
 //! Findings about hash functions alone: their cost, words of 64 bits, and keys of the swap cache.
 
-use super::{Rule, no_figures};
+use super::rule::{Rule, no_figures};
 use crate::reproduce::finding::{Bound, Effect, Finding, Observed, Previous, Verdict};
 use crate::reproduce::lever2000::costs::ROUNDS;
 use crate::reproduce::lever2000::results::Lever2000;

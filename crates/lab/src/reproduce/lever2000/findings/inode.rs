@@ -1,8 +1,8 @@
 //! Findings about the inode cache.
 
 use super::published::throughputs as published_throughputs;
+use super::rule::{Rule, links_share, no_figures};
 use super::throughput::{Comparison, throughputs};
-use super::{Rule, links_share, no_figures};
 use crate::reproduce::finding::{Bound, Effect, Finding, Observed, Previous, Verdict};
 use crate::reproduce::lever2000::measure::CacheFigures;
 use crate::reproduce::lever2000::results::Lever2000;

@@ -11,6 +11,7 @@ mod inode;
 mod mutated;
 mod page;
 mod published;
+mod rule;
 #[cfg(test)]
 mod tests;
 mod throughput;
@@ -18,17 +19,8 @@ mod throughput;
 pub(super) use throughput::{Scatter, steady};
 
 use super::results::Lever2000;
-use crate::reproduce::finding::{Bound, Effect, Finding, Judged, Verdict};
-use crate::statistics::Interval;
-
-/// A finding of this document.
-struct Rule {
-    finding: Finding<Lever2000>,
-    /// Returns the effects in the published figures.
-    published: fn() -> Vec<Effect>,
-    /// Whether the finding does not depend on the scripts, so that it is judged even if few of them run.
-    is_counted_alone: bool,
-}
+use crate::reproduce::finding::{Judged, Verdict};
+use rule::Rule;
 
 /// Returns all findings in the order of the report.
 fn rules() -> impl Iterator<Item = &'static Rule> {
@@ -52,16 +44,4 @@ pub(super) fn judge(results: &Lever2000) -> Vec<Judged<Lever2000>> {
         judged
     });
     judged.collect()
-}
-
-/// Returns the published effects of a finding without published figures that can be compared.
-fn no_figures() -> Vec<Effect> {
-    Vec::new()
-}
-
-/// Returns the links that another function saves in a large table, as a share of those that the large table saves
-/// compared to a small one. It must be less than a fifth.
-fn links_share(label: String, [small, large, function]: [f64; 3]) -> Effect {
-    let share = (large - function) / (small - large);
-    Effect::share(label, Interval::exact(share), Bound::Below(0.2))
 }

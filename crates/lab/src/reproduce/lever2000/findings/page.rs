@@ -1,8 +1,8 @@
 //! Findings about the page cache.
 
 use super::published::{deviation, throughputs as published_throughputs};
+use super::rule::{Rule, links_share, no_figures};
 use super::throughput::{Comparison, deviations, throughputs};
-use super::{Rule, links_share, no_figures};
 use crate::reproduce::finding::{Bound, Effect, Finding, Observed, Previous, Verdict};
 use crate::reproduce::lever2000::results::Lever2000;
 use crate::statistics::Interval;

@@ -7,7 +7,7 @@ use super::rules;
 use crate::hash::constant::Constants;
 use crate::published::lever2000::{self as published, Throughput, throughputs};
 use crate::reproduce::finding::Verdict::{self, DoesNotHold, Holds, WithinNoise};
-use crate::reproduce::finding::{Finding, expect};
+use crate::reproduce::finding::{Effect, Finding, expect};
 use crate::reproduce::lever2000::costs::{CycleFigures, FunctionCost};
 use crate::reproduce::lever2000::disk::DiskMisses;
 use crate::reproduce::lever2000::kernels::{Kernel, PublishedTable, TABLES};
@@ -229,7 +229,7 @@ fn no_finding_holds_with_noise_alone() {
 fn published_figures_show_all_findings_except_three() {
     let undecided = rules().filter_map(|rule| {
         let effects = (rule.published)();
-        let verdict = Verdict::all(effects.iter().map(super::Effect::verdict));
+        let verdict = Verdict::all(effects.iter().map(Effect::verdict));
         (!effects.is_empty() && verdict != Holds).then_some((rule.finding.name, verdict))
     });
     let expected = [

@@ -198,7 +198,7 @@ fn criterion() -> String {
          of one seed were known, from the published figures alone: half of a published gain, or the noise of the \
          document's own tables.\n\n\
          \"If nothing had changed\" is the verdict for these results if each figure under `ondemand` were that under \
-         `legacy`. Only a claim of no loss may hold then. Tests also judge each finding on results with inverted \
+         `legacy`. Only a non-inferiority claim may hold then. Tests also judge each finding on results with inverted \
          changes, with halved changes, and with noise alone.\n\n\
          Rows are judged as well. \
          The rule was fixed before any result was known. A change is that from `legacy` to `ondemand` of \

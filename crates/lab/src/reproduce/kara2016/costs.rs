@@ -1,0 +1,82 @@
+//! The costs of the simulated machine and file system.
+
+use serde::Serialize;
+
+use crate::contention::record::FileSystemWork;
+use crate::contention::{JournalSize, Prices};
+use crate::run_report::as_f64;
+
+/// The number of blocks of a transaction: a quarter of a journal of 16,384 blocks, which mke2fs creates by default
+/// on a device of 2 to 16 GB.
+const TRANSACTION_BLOCKS: usize = 4096;
+
+/// The costs of the simulated machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Costs {
+    pub prices: Prices,
+    pub work: FileSystemWork,
+    pub journal: JournalSize,
+}
+
+impl Costs {
+    /// The costs from which the search starts.
+    ///
+    /// For a line that another processor used last, T. David, R. Guerraoui and V. Trigonakis,
+    /// "Everything you always wanted to know about synchronization", SOSP 2013, measure about 110
+    /// cycles within one socket and 290 between sockets, on machines like the letter's (2 GHz): 50 to
+    /// 140 ns. The costs of waking a process and of switching to it have the order of magnitude that
+    /// lmbench reports for Linux of that time. These costs are not fitted.
+    ///
+    /// The letter's table has 2.9 microseconds for a set with `off` and one process. The share of a third with
+    /// the entry held is an assumption. With F=1000 and many processes, it has about 5 microseconds for a set,
+    /// which changes about one block.
+    pub const START: Self = Self {
+        prices: Prices {
+            own_ns: 5,
+            transfer_ns: 100,
+            waiter_ns: 20,
+            wake_ns: 500,
+            switch_ns: 3000,
+        },
+        work: FileSystemWork {
+            before_ns: 1900,
+            held_ns: 950,
+            shared_lines: 4,
+        },
+        journal: JournalSize {
+            limit_blocks: TRANSACTION_BLOCKS,
+            block_ns: 5000,
+        },
+    };
+
+    /// Returns the costs with one of them multiplied or divided by `factor`.
+    pub(super) fn neighbours(self, factor: f64) -> Vec<Self> {
+        let mut neighbours = Vec::new();
+        for factor in [factor, 1.0 / factor] {
+            let mut work = self;
+            work.work.before_ns = scaled(work.work.before_ns, factor);
+            work.work.held_ns = scaled(work.work.held_ns, factor);
+            let mut waiter = self;
+            waiter.prices.waiter_ns = scaled(waiter.prices.waiter_ns, factor);
+            let mut block = self;
+            block.journal.block_ns = scaled(block.journal.block_ns, factor);
+            neighbours.extend([work, waiter, block]);
+        }
+        let lines = self.work.shared_lines;
+        for shared_lines in [lines + 1, lines.saturating_sub(1)] {
+            let mut costs = self;
+            costs.work.shared_lines = shared_lines;
+            neighbours.push(costs);
+        }
+        neighbours
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "costs are small and positive"
+)]
+fn scaled(ns: u64, factor: f64) -> u64 {
+    (as_f64(ns) * factor).round() as u64
+}

@@ -1,0 +1,26 @@
+//! What a finding of this document consists of.
+
+use crate::reproduce::finding::{Bound, Effect, Finding};
+use crate::reproduce::lever2000::results::Lever2000;
+use crate::statistics::Interval;
+
+/// A finding of this document.
+pub(super) struct Rule {
+    pub(super) finding: Finding<Lever2000>,
+    /// Returns the effects in the published figures.
+    pub(super) published: fn() -> Vec<Effect>,
+    /// Whether the finding does not depend on the scripts, so that it is judged even if few of them run.
+    pub(super) is_counted_alone: bool,
+}
+
+/// Returns the published effects of a finding without published figures that can be compared.
+pub(super) fn no_figures() -> Vec<Effect> {
+    Vec::new()
+}
+
+/// Returns the links that another function saves in a large table, as a share of those that the large table saves
+/// compared to a small one. It must be less than a fifth.
+pub(super) fn links_share(label: String, [small, large, function]: [f64; 3]) -> Effect {
+    let share = (large - function) / (small - large);
+    Effect::share(label, Interval::exact(share), Bound::Below(0.2))
+}
