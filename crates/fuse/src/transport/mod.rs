@@ -128,11 +128,12 @@ impl Handshake {
         let threads = options.thread_count();
         let receiver_count = match queues {
             Some(_) => 1,
-            None => threads.min(RECEIVERS),
+            None if options.read_write => threads.min(RECEIVERS),
+            // All but one may wait for the device. At least as many requests may wait in workers.
+            None => (threads / 2 + 1).min(RECEIVERS),
         };
         let has_workers = threads > 1 || queues.is_some();
-        // On a read-only mount, several receivers wait in the kernel, which wakes one for each request. All but
-        // one of them may wait for the device.
+        // On a read-only mount, several receivers wait in the kernel, which wakes one for each request.
         let parks = options.read_write && receiver_count > 1;
         let waiting_receivers = if parks { 0 } else { receiver_count - 1 };
         if parks {
