@@ -13,8 +13,8 @@
 //!
 //! The number of the request in an `INTERRUPT` is not used, for two reasons. The `INTERRUPT` can arrive before the
 //! request is passed. And the kernel sends only one for each request, perhaps for a signal that is not fatal.
-//! Instead, an `INTERRUPT` starts a thread that checks all passed requests, once per [`CHECK_INTERVAL`]. The thread
-//! ends after [`IDLE_CHECKS`] consecutive checks that found no passed request.
+//! Instead, an `INTERRUPT` starts a thread that checks all passed requests that can end, once per [`CHECK_INTERVAL`].
+//! The thread ends after [`IDLE_CHECKS`] consecutive checks that found none.
 //!
 //! # Locking
 //! One lock, which is not held while a request is answered or /proc is read.
@@ -36,7 +36,7 @@ use std::time::Duration;
 
 /// The interval between two checks of the passed requests.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// The number of consecutive checks without a passed request after which the checking thread ends.
+/// The number of consecutive checks that find no request after which the checking thread ends.
 const IDLE_CHECKS: u32 = 20;
 /// The alignment of the memory for replies, which direct I/O requires.
 const ALIGN_BYTES: usize = 4096;
@@ -99,10 +99,10 @@ pub(super) struct Passing {
     pending: Arc<Mutex<Pending>>,
 }
 
-/// The passed requests that no worker has begun, and those that can end while a worker answers them.
+/// The passed requests that can end.
 #[derive(Default)]
 struct Pending {
-    /// The requests by number, each with the thread that waits for the reply, or with 0 if the request cannot end.
+    /// The requests by number, each with the thread that waits for the reply.
     requests: HashMap<u64, (u32, Box<dyn Passed>)>,
     /// Whether a thread checks the requests.
     is_checked: bool,
@@ -125,17 +125,14 @@ impl Passing {
         let Header { unique, caller, .. } = passed.header();
         let request = passed.request();
         let ending = request.map_or(Ending::Never, |request| self.handler.ending(&request));
+        let handler = Arc::clone(&self.handler);
+        if ending == Ending::Never {
+            return self.workers.run(move || passed.answer(&*handler));
+        }
         let copy = (ending == Ending::Always).then(|| passed.copy());
-        let thread = if ending == Ending::Never {
-            0
-        } else {
-            caller.thread
-        };
-        self.pending
-            .lock()
-            .requests
-            .insert(unique, (thread, passed));
-        let (handler, pending) = (Arc::clone(&self.handler), Arc::clone(&self.pending));
+        let request = (caller.thread, passed);
+        self.pending.lock().requests.insert(unique, request);
+        let pending = Arc::clone(&self.pending);
         self.workers.run(move || match copy {
             Some(copy) => answer_copy(&*handler, &pending, &copy),
             None => {
