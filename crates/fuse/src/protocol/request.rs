@@ -302,6 +302,23 @@ impl<'a> Argument<'a> {
 }
 
 #[cfg(test)]
+impl Header {
+    /// Returns the header of a request for the root directory, by a process of root that this one cannot see.
+    pub(crate) fn of_root(opcode: u32) -> Self {
+        Self {
+            opcode,
+            unique: 1,
+            node: NodeId::ROOT,
+            caller: Caller {
+                uid: 0,
+                gid: 0,
+                thread: 0,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use zerocopy::IntoBytes;

@@ -69,18 +69,17 @@ impl Receivers {
         }
     }
 
-    /// Returns whether the calling receiver may wait for the device, to answer this request.
-    fn waiting(&self, header: Header, argument: &[u8]) -> Waiting {
+    /// Returns whether the calling receiver may wait for the device, to answer a request with an argument of
+    /// `argument_bytes`.
+    fn waiting(&self, request: Result<Request<'_>, Malformed>, argument_bytes: usize) -> Waiting {
         // On a writable mount, usually only one receiver receives requests. The others are parked.
         let is_replaced = self.parking.is_none() && self.idle.load(Relaxed) > 0;
-        let cannot_be_ended = || {
-            let request = Request::parse(header, argument);
-            request.is_ok_and(|request| self.handler.ending(&request) == Ending::Never)
-        };
+        let cannot_be_ended =
+            || request.is_ok_and(|request| self.handler.ending(&request) == Ending::Never);
         // Passing a large write would copy its data, which takes about as long as the write itself. If the write
         // waits for long, the watcher of `parking` wakes another receiver for the next requests.
         if self.passing.is_none()
-            || argument.len() >= LARGE_BYTES
+            || argument_bytes >= LARGE_BYTES
             || is_replaced && cannot_be_ended()
         {
             Waiting::Allowed
@@ -93,8 +92,9 @@ impl Receivers {
         if let (opcode::INTERRUPT, Some(passing)) = (header.opcode, &self.passing) {
             return passing.interrupted();
         }
-        let waiting = self.waiting(header, argument);
-        let is_answered = answer(&*self.handler, connection, header, argument, waiting);
+        let request = Request::parse(header, argument);
+        let waiting = self.waiting(request, argument.len());
+        let is_answered = answer(&*self.handler, connection, header, request, waiting);
         if let (false, Some(passing)) = (is_answered, &self.passing) {
             passing.pass(Box::new(FromDevice {
                 connection: Arc::clone(connection),
@@ -131,12 +131,12 @@ impl Passed for FromDevice {
     }
 
     fn answer(self: Box<Self>, handler: &dyn Handler) {
-        let (connection, header) = (&self.connection, self.header);
+        let request = Request::parse(self.header, &self.argument);
         answer(
             handler,
-            connection,
-            header,
-            &self.argument,
+            &self.connection,
+            self.header,
+            request,
             Waiting::Allowed,
         );
     }
@@ -152,12 +152,11 @@ fn answer(
     handler: &dyn Handler,
     connection: &Connection,
     header: Header,
-    argument: &[u8],
+    request: Result<Request<'_>, Malformed>,
     waiting: Waiting,
 ) -> bool {
     with_reply_memory(|memory| {
         let mut body = Body::new(memory);
-        let request = Request::parse(header, argument);
         let outcome = handler.answer(&header, request, waiting, &mut body);
         let len = body.len();
         match outcome {
@@ -174,8 +173,6 @@ fn answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::changes::Caller;
-    use crate::node::NodeId;
     use crate::protocol::Operation;
 
     /// Requests for statistics end if their program is killed.
@@ -212,17 +209,8 @@ mod tests {
     }
 
     fn waiting(receivers: &Receivers, opcode: u32, argument: &[u8]) -> Waiting {
-        let header = Header {
-            opcode,
-            unique: 1,
-            node: NodeId::ROOT,
-            caller: Caller {
-                uid: 0,
-                gid: 0,
-                thread: 1,
-            },
-        };
-        receivers.waiting(header, argument)
+        let request = Request::parse(Header::of_root(opcode), argument);
+        receivers.waiting(request, argument.len())
     }
 
     #[test]

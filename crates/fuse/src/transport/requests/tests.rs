@@ -78,17 +78,7 @@ fn handler(volume: Arc<Volume>) -> Requests {
 }
 
 fn request(opcode: u32, argument: &[u8]) -> Request<'_> {
-    let header = Header {
-        opcode,
-        unique: 1,
-        node: NodeId::ROOT,
-        caller: Caller {
-            uid: 0,
-            gid: 0,
-            thread: 0,
-        },
-    };
-    Request::parse(header, argument).unwrap()
+    Request::parse(Header::of_root(opcode), argument).unwrap()
 }
 
 fn outcome(requests: &Requests, request: &Request<'_>, waiting: Waiting) -> Outcome {
