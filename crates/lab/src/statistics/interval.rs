@@ -13,6 +13,7 @@ use super::figures::{Figures, mean, median};
 use crate::run_report::as_f64;
 use crate::workload::chance::generator;
 use serde::Serialize;
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 use std::cmp::Ordering;
 
 /// Minimum number of pairs for an interval.
@@ -146,8 +147,8 @@ impl Interval {
         Self::new(ratio, [ratio / factor, ratio * factor])
     }
 
-    /// Compares the estimate with `value`. Returns `Equal` if the interval contains `value`, and `None` if
-    /// there is no interval.
+    /// Compares the estimate with `value`. Returns `Equal` if the interval contains `value`, and `None` without
+    /// an interval.
     pub fn compared_with(self, value: f64) -> Option<Ordering> {
         let (low, high) = (self.low?, self.high?);
         Some(if low > value {
@@ -188,28 +189,16 @@ impl std::fmt::Display for Interval {
 /// figures.
 fn discarded_of_median(count: usize) -> Option<usize> {
     const MAX_OUTSIDE: f64 = 0.025;
-    let total = i32::try_from(count).ok()?;
-    // The probability that exactly `below` of the figures are below the median.
-    let mut probability = 0.5_f64.powi(total);
-    let mut outside = 0.0;
-    let mut discarded = None;
-    for below in 0..count / 2 {
-        outside += probability;
-        if outside > MAX_OUTSIDE {
-            break;
-        }
-        discarded = Some(below);
-        probability *= as_f64((count - below) as u64) / as_f64(below as u64 + 1);
-    }
-    discarded
+    let below_median = Binomial::new(0.5, count as u64).ok()?;
+    let discarded =
+        (0..count / 2).take_while(|below| below_median.cdf(*below as u64) <= MAX_OUTSIDE);
+    discarded.last()
 }
 
-/// Returns the 97.5% quantile of Student's distribution, by its expansion around the normal distribution, which
-/// is accurate to 2% from four degrees of freedom on.
+/// Returns the 97.5% quantile of Student's distribution.
 fn student_quantile(degrees_of_freedom: f64) -> f64 {
-    let z = NORMAL_QUANTILE;
-    z + (z.powi(3) + z) / (4.0 * degrees_of_freedom)
-        + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * degrees_of_freedom.powi(2))
+    let student = StudentsT::new(0.0, 1.0, degrees_of_freedom);
+    student.map_or(f64::NAN, |student| student.inverse_cdf(0.975))
 }
 
 #[cfg(test)]
