@@ -19,7 +19,7 @@ use super::image::{Image, options_of};
 use super::kernels::Kernel;
 use crate::operations::Name;
 use crate::run_report::{as_f64, quotient, ratio};
-use crate::statistics::median;
+use crate::statistics::Interval;
 use crate::workload::chance::generator;
 use larder::Volume;
 use larder_instruments::simulated::{
@@ -65,43 +65,21 @@ pub enum Placement {
     Together,
 }
 
-/// The median over all seeds, and a 95% confidence interval for it. The interval is between the second smallest
-/// and the second largest figure of ten, which holds for any distribution.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct OverSeeds {
-    pub median: f64,
-    pub low: f64,
-    pub high: f64,
-}
-
-impl OverSeeds {
-    fn of(figures: impl Iterator<Item = f64>) -> Self {
-        let mut figures: Vec<f64> = figures.collect();
-        figures.sort_by(f64::total_cmp);
-        let at = |index: Option<usize>| index.and_then(|index| figures.get(index)).copied();
-        Self {
-            median: median(&figures),
-            low: at(Some(1)).unwrap_or(f64::NAN),
-            high: at(figures.len().checked_sub(2)).unwrap_or(f64::NAN),
-        }
-    }
-}
-
-/// The costs of misses with each device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+/// The costs of misses with each device: medians over all seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiskMisses {
     /// Number of seeds.
     pub seeds: u64,
     /// Number of names, each of which misses once, and number of files whose first page is read.
     pub files: u64,
     /// Reads of the device in a dentry miss, if no block was cached before the first lookup.
-    pub reads_per_dentry_miss: OverSeeds,
+    pub reads_per_dentry_miss: Interval,
     /// The share of these dentry misses that read the device.
-    pub dentry_misses_that_read: OverSeeds,
+    pub dentry_misses_that_read: Interval,
     /// Reads of the device in a dentry miss whose directory is in the buffer cache.
-    pub reads_per_cached_dentry_miss: OverSeeds,
+    pub reads_per_cached_dentry_miss: Interval,
     /// Reads of the device in a page fault.
-    pub reads_per_page_fault: OverSeeds,
+    pub reads_per_page_fault: Interval,
     pub devices: Vec<DiskCosts>,
 }
 
@@ -111,13 +89,13 @@ pub struct DiskCosts {
     pub device: &'static str,
     pub placement: Placement,
     /// A dentry miss, if no block was cached before the first lookup.
-    pub dentry_miss_ms: OverSeeds,
+    pub dentry_miss_ms: Interval,
     /// A read of a block by such a dentry miss: a miss in the buffer cache.
-    pub buffer_miss_ms: OverSeeds,
+    pub buffer_miss_ms: Interval,
     /// A read of a page that is not in the page cache.
-    pub page_fault_ms: OverSeeds,
+    pub page_fault_ms: Interval,
     /// The cost of a page fault divided by that of a dentry miss.
-    pub faults_per_dentry_miss: OverSeeds,
+    pub faults_per_dentry_miss: Interval,
 }
 
 /// The reads of each operation.
@@ -153,7 +131,7 @@ impl DiskMisses {
         let per = |of: fn(&Accesses) -> &Reads| {
             let per_access =
                 |accesses: &Accesses| quotient(reads(of(accesses)), count(of(accesses)));
-            OverSeeds::of(accesses.iter().map(per_access))
+            Interval::of_median(&accesses.iter().map(per_access).collect::<Vec<_>>())
         };
         let that_read = accesses.iter().map(|accesses| {
             let reading = accesses.dentries.iter().filter(|reads| !reads.is_empty());
@@ -167,7 +145,7 @@ impl DiskMisses {
             seeds: SEEDS,
             files: names.len() as u64,
             reads_per_dentry_miss: per(|accesses| &accesses.dentries),
-            dentry_misses_that_read: OverSeeds::of(that_read),
+            dentry_misses_that_read: Interval::of_median(&that_read.collect::<Vec<_>>()),
             reads_per_cached_dentry_miss: per(|accesses| &accesses.cached),
             reads_per_page_fault: per(|accesses| &accesses.pages),
             devices: devices.collect::<Result<_, Error>>()?,
@@ -245,7 +223,10 @@ impl DiskCosts {
             buffer_miss_ms,
             page_fault_ms,
             faults_per_dentry_miss,
-        ] = [0, 1, 2, 3].map(|at| OverSeeds::of(costs.iter().map(|costs| costs[at])));
+        ] = [0, 1, 2, 3].map(|at| {
+            let figures: Vec<f64> = costs.iter().map(|costs| costs[at]).collect();
+            Interval::of_median(&figures)
+        });
         Self {
             device: model.name,
             placement,
@@ -337,12 +318,5 @@ mod tests {
         let mut disk = Disk::new(model, Placement::Together, 1);
         assert_eq!(disk.perform(&vec![Vec::new(); 9]), Duration::ZERO);
         assert!(disk.perform(&vec![read(0)]) >= Duration::from_micros(85));
-    }
-
-    #[test]
-    fn interval_of_ten_seeds_discards_the_smallest_and_the_largest() {
-        let over = OverSeeds::of((1..=10).rev().map(f64::from));
-        assert!((over.median - 5.5).abs() < 1e-12);
-        assert!((over.low - 2.0).abs() < 1e-12 && (over.high - 9.0).abs() < 1e-12);
     }
 }

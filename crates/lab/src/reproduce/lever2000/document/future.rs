@@ -1,7 +1,7 @@
 //! The questions of section 6 that recorded keys and a simulated disk answer.
 
 use crate::output::Table;
-use crate::reproduce::lever2000::disk::{DiskCosts, OverSeeds, Placement};
+use crate::reproduce::lever2000::disk::{DiskCosts, Placement};
 use crate::reproduce::lever2000::recorded::{AreaSearch, RecordedKeys, RecordedRow};
 use crate::reproduce::lever2000::results::Lever2000;
 use std::fmt::Write as _;
@@ -50,16 +50,16 @@ impl Lever2000 {
             "## Misses with a disk\n\nThe time of the device in a miss, in virtual time: medians of {} seeds with 95% \
              confidence intervals. A process looks up {} names in random order with empty caches, and then reads the \
              first page of each file. A dentry miss needs the directory's block and the inode's block. Both are shared \
-             with other names: {} of the misses read the device, with {} reads a miss on average. Each of these reads is \
-             a miss in the buffer cache. If the directory is in the buffer cache, a dentry miss makes {} reads. A page \
+             with other names: the share of the misses that read the device is {}, with {} reads a miss on average. Each \
+             of these reads is a miss in the buffer cache. If the directory is in the buffer cache, a dentry miss makes {} reads. A page \
              fault makes {} reads. `spread` means that the block groups of the image are spread over the whole device; \
              `together` means that they are at its start.\n\n{}\n",
             misses.seeds,
             misses.files,
-            percent(misses.dentry_misses_that_read),
-            interval(misses.reads_per_dentry_miss),
-            interval(misses.reads_per_cached_dentry_miss),
-            interval(misses.reads_per_page_fault),
+            misses.dentry_misses_that_read,
+            misses.reads_per_dentry_miss,
+            misses.reads_per_cached_dentry_miss,
+            misses.reads_per_page_fault,
             table.to_markdown(),
         )
     }
@@ -138,26 +138,9 @@ fn disk_cells(costs: &DiskCosts) -> [String; 6] {
             Placement::Spread => "spread".to_owned(),
             Placement::Together => "together".to_owned(),
         },
-        interval(costs.dentry_miss_ms),
-        interval(costs.buffer_miss_ms),
-        interval(costs.page_fault_ms),
-        interval(costs.faults_per_dentry_miss),
+        costs.dentry_miss_ms.to_string(),
+        costs.buffer_miss_ms.to_string(),
+        costs.page_fault_ms.to_string(),
+        costs.faults_per_dentry_miss.to_string(),
     ]
-}
-
-fn interval(over: OverSeeds) -> String {
-    if over.low < over.high {
-        format!("{:.3} ({:.3} to {:.3})", over.median, over.low, over.high)
-    } else {
-        format!("{:.3}", over.median)
-    }
-}
-
-fn percent(over: OverSeeds) -> String {
-    format!(
-        "{:.1}% ({:.1}% to {:.1}%)",
-        100.0 * over.median,
-        100.0 * over.low,
-        100.0 * over.high
-    )
 }

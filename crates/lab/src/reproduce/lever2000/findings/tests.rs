@@ -17,7 +17,7 @@ use crate::reproduce::lever2000::results::Lever2000;
 use crate::reproduce::lever2000::size::Size;
 use crate::reproduce::lever2000::swap::SwapKeys;
 use crate::sdm::Runs;
-use crate::statistics::Figures;
+use crate::statistics::{Figures, Interval};
 use larder::CacheKind;
 use larder_cache::hash::Function;
 use larder_cache::table::Histogram;
@@ -73,7 +73,15 @@ fn as_published() -> Lever2000 {
             prime: 1.2,
         }),
         swap: SwapKeys::measure(),
-        disk_misses: DiskMisses::default(),
+        disk_misses: DiskMisses {
+            seeds: 0,
+            files: 0,
+            reads_per_dentry_miss: Interval::exact(0.0),
+            dentry_misses_that_read: Interval::exact(0.0),
+            reads_per_cached_dentry_miss: Interval::exact(0.0),
+            reads_per_page_fault: Interval::exact(0.0),
+            devices: Vec::new(),
+        },
         recorded_keys: Vec::new(),
         findings: Vec::new(),
     }
