@@ -47,6 +47,15 @@ pub fn mean(figures: &[f64]) -> f64 {
     figures.iter().sum::<f64>() / as_f64(figures.len() as u64)
 }
 
+/// Returns the geometric mean, so that the mean of 1/2 and 2 is 1. Returns `None` if there are no ratios.
+pub fn geometric_mean(ratios: &[f64]) -> Option<f64> {
+    let count = u32::try_from(ratios.len())
+        .ok()
+        .filter(|count| *count > 0)?;
+    let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+    Some((logarithms / f64::from(count)).exp())
+}
+
 /// Returns the sample standard deviation; 0 for fewer than two figures.
 pub fn deviation(figures: &[f64]) -> f64 {
     let others = figures.len().saturating_sub(1);
@@ -101,5 +110,11 @@ mod tests {
         assert_eq!(single.beyond_noise(steady), None);
         assert_eq!(single.to_string(), "20.0");
         assert_eq!(higher.to_string(), "14.1 s=1.0");
+    }
+
+    #[test]
+    fn geometric_mean_of_half_and_two_is_one() {
+        assert!((geometric_mean(&[0.5, 2.0]).unwrap() - 1.0).abs() < 1e-9);
+        assert_eq!(geometric_mean(&[]), None);
     }
 }

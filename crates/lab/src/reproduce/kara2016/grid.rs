@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 use crate::published::kara2016::xattr_bench;
 use crate::reproduce::finding::{Mutable, Mutation};
-use crate::statistics::{Interval, median};
+use crate::statistics::{Interval, geometric_mean, median};
 use crate::xattr_bench::Case;
 
 /// The variants in the order of the columns: those of the letter, then Larder's own.
@@ -249,15 +249,6 @@ fn rows(measured: &[Timed], figure: impl Fn(&Timed) -> f64) -> Vec<GridRow> {
     rows
 }
 
-/// Returns the geometric mean, so that the mean of 1/2 and 2 is 1. Returns `None` if there are no ratios.
-pub(super) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
-    let count = u32::try_from(ratios.len())
-        .ok()
-        .filter(|count| *count > 0)?;
-    let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
-    Some((logarithms / f64::from(count)).exp())
-}
-
 /// Returns the relative difference between the largest and the smallest figure.
 fn spread(figures: Vec<f64>) -> f64 {
     let most = figures.iter().copied().fold(f64::MIN, f64::max);
@@ -347,11 +338,5 @@ mod tests {
         let seconds = r#""seconds":{"old":0.158,"lru":0.157,"list-lru":0.209,"referenced":0.155,"off":0.135,"#;
         assert!(json.contains(seconds), "{json}");
         assert!(json.ends_with(r#""clock":null}}"#), "{json}");
-    }
-
-    #[test]
-    fn geometric_mean_of_half_and_two_is_one() {
-        assert!((geometric_mean(&[0.5, 2.0]).unwrap() - 1.0).abs() < 1e-9);
-        assert_eq!(geometric_mean(&[]), None);
     }
 }

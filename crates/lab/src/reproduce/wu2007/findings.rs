@@ -10,7 +10,7 @@ use super::results::{CpuResult, Row, TableResult, Wu2007};
 use crate::published::Pair;
 use crate::reproduce::finding::{Bound, Effect, Finding, Judged, Mutable, Mutation, Observed};
 use crate::run_report::as_f64;
-use crate::statistics::{Interval, mean};
+use crate::statistics::{Interval, geometric_mean};
 
 /// A finding of this document.
 struct Rule {
@@ -214,8 +214,8 @@ fn oltp(results: &Wu2007, figures: Figures) -> Option<Observed> {
         pairs.iter().map(ratio).fold(0.0, f64::max)
     });
     let all = estimate(&rows, figures, |pairs| {
-        let logarithms: Vec<f64> = pairs.iter().map(|pair| ratio(pair).ln()).collect();
-        mean(&logarithms).exp()
+        let ratios: Vec<f64> = pairs.iter().map(ratio).collect();
+        geometric_mean(&ratios).unwrap_or(f64::NAN)
     });
     let noise = Bound::Above(1.0 + read_noise_pct() / 100.0);
     Some(
