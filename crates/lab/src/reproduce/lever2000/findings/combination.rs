@@ -3,7 +3,7 @@
 use super::published::{deviation, throughputs as published_throughputs};
 use super::rule::Rule;
 use super::throughput::{Comparison, deviations, throughputs};
-use crate::reproduce::finding::{Finding, Observed, Previous, Verdict};
+use crate::reproduce::finding::{Bound, Finding, Observed, Previous, Verdict};
 use crate::reproduce::lever2000::results::Lever2000;
 
 pub(super) static RULES: [Rule; 3] = [
@@ -63,26 +63,26 @@ pub(super) static RULES: [Rule; 3] = [
 ];
 
 const FASTER: [Comparison; 4] = [
-    Comparison::above(6, "A", "reference", 1.0),
-    Comparison::above(6, "B", "reference", 1.0),
-    Comparison::above(6, "C", "reference", 1.0),
-    Comparison::above(6, "D", "reference", 1.0),
+    Comparison::new(6, "A", "reference", Bound::Above(1.0)),
+    Comparison::new(6, "B", "reference", Bound::Above(1.0)),
+    Comparison::new(6, "C", "reference", Bound::Above(1.0)),
+    Comparison::new(6, "D", "reference", Bound::Above(1.0)),
 ];
 
 const COMPROMISE: [Comparison; 4] = [
-    Comparison::above(6, "D", "reference", 1.0),
-    Comparison::above(6, "D", "A", 0.99),
-    Comparison::above(6, "D", "B", 0.99),
-    Comparison::above(6, "D", "C", 0.99),
+    Comparison::new(6, "D", "reference", Bound::Above(1.0)),
+    Comparison::new(6, "D", "A", Bound::Above(0.99)),
+    Comparison::new(6, "D", "B", Bound::Above(0.99)),
+    Comparison::new(6, "D", "C", Bound::Above(0.99)),
 ];
 
 const LESS_VARIED: [Comparison; 3] = [
-    Comparison::below(6, "D", "A", 1.0),
-    Comparison::below(6, "D", "B", 1.0),
-    Comparison::below(6, "D", "C", 1.0),
+    Comparison::new(6, "D", "A", Bound::Below(1.0)),
+    Comparison::new(6, "D", "B", Bound::Below(1.0)),
+    Comparison::new(6, "D", "C", Bound::Below(1.0)),
 ];
 
-const TUNED: [Comparison; 1] = [Comparison::below(6, "D", "reference", 1.0)];
+const TUNED: [Comparison; 1] = [Comparison::new(6, "D", "reference", Bound::Below(1.0))];
 
 fn compromise(results: &Lever2000) -> Option<Observed> {
     let mut effects = throughputs(results, &COMPROMISE)?.effects;

@@ -47,11 +47,11 @@ pub(super) static RULES: [Rule; 2] = [
     },
 ];
 
-const SHRINKING: [Comparison; 1] = [Comparison::above(
+const SHRINKING: [Comparison; 1] = [Comparison::new(
     4,
     "shrink + mult 11",
     "mult shift 11",
-    1.0,
+    Bound::Above(1.0),
 )];
 
 fn shrinking(results: &Lever2000) -> Option<Observed> {

@@ -79,11 +79,11 @@ pub(super) static RULES: [Rule; 4] = [
     },
 ];
 
-const SIZE: [Comparison; 1] = [Comparison::above(5, "12 bit", "reference", 1.0)];
+const SIZE: [Comparison; 1] = [Comparison::new(5, "12 bit", "reference", Bound::Above(1.0))];
 
 const SUFFICIENT: [Comparison; 2] = [
-    Comparison::above(5, "12 bit", "reference", 1.0),
-    Comparison::above(5, "12 bit", "14 bit", 0.99),
+    Comparison::new(5, "12 bit", "reference", Bound::Above(1.0)),
+    Comparison::new(5, "12 bit", "14 bit", Bound::Above(0.99)),
 ];
 
 fn size(results: &Lever2000) -> Option<Observed> {

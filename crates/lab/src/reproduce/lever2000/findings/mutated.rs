@@ -10,7 +10,7 @@ use crate::reproduce::lever2000::costs::FunctionCost;
 use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
 use crate::reproduce::lever2000::misses::Misses;
 use crate::reproduce::lever2000::results::Lever2000;
-use crate::run_report::as_f64;
+use crate::run_report::{as_f64, quotient};
 use crate::statistics::Figures;
 use larder_cache::hash::Function;
 
@@ -97,10 +97,10 @@ fn changed_load(load: &Load, reference: &Load, histograms: &Load, change: Change
 
 /// Changes the counts of a cache. The number of lookups and their hits remain.
 fn changed_cache(figures: &CacheFigures, reference: &CacheFigures, change: Change) -> CacheFigures {
-    let per = |links: u64, count: u64| as_f64(links) / as_f64(count.max(1));
     let misses = |figures: &CacheFigures| figures.lookups - figures.hits;
     let mut links = |of: fn(&CacheFigures) -> u64, count: &dyn Fn(&CacheFigures) -> u64| {
-        let [reference, own] = [reference, figures].map(|figures| per(of(figures), count(figures)));
+        let [reference, own] =
+            [reference, figures].map(|figures| quotient(of(figures), count(figures)));
         whole(change(reference, own) * as_f64(count(figures)))
     };
     CacheFigures {

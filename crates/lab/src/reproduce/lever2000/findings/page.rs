@@ -97,20 +97,20 @@ pub(super) static RULES: [Rule; 5] = [
 ];
 
 const LARGER: [Comparison; 2] = [
-    Comparison::above(2, "8192", "2048", 1.0),
-    Comparison::above(2, "32768", "2048", 1.0),
+    Comparison::new(2, "8192", "2048", Bound::Above(1.0)),
+    Comparison::new(2, "32768", "2048", Bound::Above(1.0)),
 ];
 
-const TREES: [Comparison; 1] = [Comparison::above(1, "rbtree", "reference", 1.0)];
+const TREES: [Comparison; 1] = [Comparison::new(1, "rbtree", "reference", Bound::Above(1.0))];
 
 const SMALLER: [Comparison; 4] = [
-    Comparison::above(1, "14-bit", "reference", 1.0),
-    Comparison::above(1, "13-bit", "reference", 1.0),
-    Comparison::above(1, "14-bit", "15-bit", 0.99),
-    Comparison::above(1, "13-bit", "15-bit", 0.99),
+    Comparison::new(1, "14-bit", "reference", Bound::Above(1.0)),
+    Comparison::new(1, "13-bit", "reference", Bound::Above(1.0)),
+    Comparison::new(1, "14-bit", "15-bit", Bound::Above(0.99)),
+    Comparison::new(1, "13-bit", "15-bit", Bound::Above(0.99)),
 ];
 
-const LESS_VARIED: [Comparison; 1] = [Comparison::below(2, "32768", "2048", 1.0)];
+const LESS_VARIED: [Comparison; 1] = [Comparison::new(2, "32768", "2048", Bound::Below(1.0))];
 
 fn size(results: &Lever2000) -> Option<Observed> {
     // With sixteen scripts, which fit in memory.

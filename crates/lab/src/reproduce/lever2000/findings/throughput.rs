@@ -48,31 +48,17 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    pub(super) const fn above(
+    pub(super) const fn new(
         table: usize,
         one: &'static str,
         other: &'static str,
-        bound: f64,
+        bound: Bound,
     ) -> Self {
         Self {
             table,
             one,
             other,
-            bound: Bound::Above(bound),
-        }
-    }
-
-    pub(super) const fn below(
-        table: usize,
-        one: &'static str,
-        other: &'static str,
-        bound: f64,
-    ) -> Self {
-        Self {
-            table,
-            one,
-            other,
-            bound: Bound::Below(bound),
+            bound,
         }
     }
 
