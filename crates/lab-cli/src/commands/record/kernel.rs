@@ -11,7 +11,7 @@ use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSumma
 use larder_trace::TraceInfo;
 use serde::Serialize;
 use std::io::{self, Write};
-use std::process::{Child, Command, ExitCode};
+use std::process::ExitCode;
 
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
@@ -52,7 +52,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
     let interrupt = interrupt()?;
     let recorder = KernelRecorder::start(&config).map_err(|error| failure(&error))?;
     let mut written = TraceOutput::create("--output", &args.output, &info(args))?;
-    let mut stop = StopCondition::new(args, interrupt, || spawn(args, &recorder))?;
+    let mut stop = StopCondition::new(args, interrupt, |command| recorder.spawn(command))?;
     print_interrupt_note(args);
     let outcome = recorder.run(&mut |wait| stop.is_reached(wait), &mut |event| {
         written.push(&event)
@@ -73,14 +73,6 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
         print_warning(&empty_trace_reasons(args, &summary));
     }
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
-}
-
-fn spawn(args: &RecordArgs, recorder: &KernelRecorder) -> Result<Option<Child>, Error> {
-    let [program, arguments @ ..] = &*args.command else {
-        return Ok(None);
-    };
-    let child = recorder.spawn(Command::new(program).args(arguments));
-    child.map(Some)
 }
 
 fn info(args: &RecordArgs) -> TraceInfo {

@@ -33,7 +33,7 @@ pub(super) fn run(args: &RecordArgs, table: KeyTable) -> Result<ExitCode> {
         ..TraceInfo::default()
     };
     let mut written = TraceOutput::create("--output", &args.output, &info)?;
-    let mut stop = StopCondition::new(args, interrupt()?, || spawn(args))?;
+    let mut stop = StopCondition::new(args, interrupt()?, spawn)?;
     print_interrupt_note(args);
     let outcome = KeyRecorder::new(table).run(&mut |wait| stop.is_reached(wait), &mut |event| {
         written.push(&event)
@@ -51,13 +51,9 @@ pub(super) fn run(args: &RecordArgs, table: KeyTable) -> Result<ExitCode> {
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
 }
 
-fn spawn(args: &RecordArgs) -> Result<Option<Child>, Error> {
-    let [program, arguments @ ..] = &*args.command else {
-        return Ok(None);
-    };
-    let child = Command::new(program).args(arguments).spawn();
-    child.map(Some).map_err(|source| Error::Command {
-        command: program.display().to_string(),
+fn spawn(command: &mut Command) -> Result<Child, Error> {
+    command.spawn().map_err(|source| Error::Command {
+        command: command.get_program().display().to_string(),
         source,
     })
 }

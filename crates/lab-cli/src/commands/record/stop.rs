@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, IsTerminal, PipeReader, Read};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, ExitCode, ExitStatus};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// The maximum time between the termination signal to the command and its exit.
@@ -32,13 +32,17 @@ pub(super) struct StopCondition {
 }
 
 impl StopCondition {
-    /// Creates the conditions of a recording, and starts the command with `spawn`, if there is one.
+    /// Creates the conditions of a recording. If the arguments contain a command, starts it with `spawn`.
     pub(super) fn new(
         args: &RecordArgs,
         interrupt: PipeReader,
-        spawn: impl FnOnce() -> Result<Option<Child>, Error>,
+        spawn: impl FnOnce(&mut Command) -> Result<Child, Error>,
     ) -> Result<Self> {
-        let child = spawn().map_err(|error| {
+        let child = args
+            .command
+            .split_first()
+            .map(|(program, arguments)| spawn(Command::new(program).args(arguments)));
+        let child = child.transpose().map_err(|error| {
             // Nothing was recorded.
             let _ = std::fs::remove_file(&args.output);
             failure(&error)
