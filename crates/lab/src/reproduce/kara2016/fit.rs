@@ -66,7 +66,7 @@ pub(super) fn fit(size: &Size, published: &Grid) -> Result<Fit, Error> {
     Ok(best)
 }
 
-/// Returns the first neighbour with a smaller error; `None` if there is none.
+/// Returns the first neighbour with a smaller error, or `None` if `best` has the smallest.
 fn improved(size: &Size, published: &Grid, best: &Fit, factor: f64) -> Result<Option<Fit>, Error> {
     for costs in best.costs.neighbours(factor) {
         let fit = evaluated(size, published, costs)?;

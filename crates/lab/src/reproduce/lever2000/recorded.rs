@@ -15,7 +15,7 @@
 
 use super::error::Error;
 use crate::hash::{self, BatchConsumer, Capacity, Combination, Row, Source, Wanted};
-use crate::run_report::{as_f64, quotient};
+use crate::run_report::{as_f64, quotient, ratio};
 use crate::trace::procfs::KeyTable;
 use crate::trace::{self, Tolerance, TraceReader};
 use crate::workload::chance::generator;
@@ -284,7 +284,7 @@ impl AreaSearch {
         });
         Self {
             list: quotient(list, lookups),
-            balanced: balanced / as_f64(lookups.max(1)),
+            balanced: ratio(balanced, as_f64(lookups)),
             red_black,
             processes,
             most_areas,
