@@ -98,8 +98,8 @@ impl Kara2016 {
         }
         let origin = if self.fit.is_fitted {
             "The work, the number of shared lines, the cost of a waiting process and that of a committed \
-             block are fitted to the 21 published times with `off` (medians over V). No other column was \
-             used, and no cost was changed afterwards."
+             block are fitted to the 21 published times with `off` (medians over V). No other column \
+             influenced a cost, and no cost was changed afterwards."
         } else {
             "The costs are those with which the search of a full run starts."
         };
