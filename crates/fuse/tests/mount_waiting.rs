@@ -129,6 +129,14 @@ fn start_with(program: &str, args: &[&OsStr]) -> Child {
         .unwrap()
 }
 
+/// Starts a program that reads a file with `O_DIRECT`.
+fn start_direct_read(path: &Path) -> Child {
+    let mut input = OsString::from("if=");
+    input.push(path);
+    let args = ["iflag=direct", "bs=4096", "of=/dev/null"].map(OsStr::new);
+    start_with("dd", &[&input, args[0], args[1], args[2]])
+}
+
 /// Starts programs that read `content` and `cold/file`, and waits until both wait for the device.
 fn start_two(fixture: &Fixture, stopped: &StoppedDevice<'_>) -> [Child; 2] {
     let reader = start("cat", &fixture.path("content"));
@@ -237,12 +245,7 @@ fn killed_program_ends_although_the_device_does_not_answer() {
     }
     let lookup: Start = |fixture| start("stat", &fixture.path("cold/file"));
     let list: Start = |fixture| start("ls", &fixture.path("cold"));
-    let read: Start = |fixture| {
-        let mut input = OsString::from("if=");
-        input.push(fixture.path("content"));
-        let args = ["iflag=direct", "bs=4096", "of=/dev/null"].map(OsStr::new);
-        start_with("dd", &[&input, args[0], args[1], args[2]])
-    };
+    let read: Start = |fixture| start_direct_read(&fixture.path("content"));
     let sync: Start = |fixture| start("sync", &fixture.path("hot"));
     for (start, stopped) in [
         (lookup, Stopped::Reads),
@@ -266,6 +269,27 @@ fn killed_program_ends_although_the_device_does_not_answer() {
             wait_until("the removed file is forgotten", || free() == before + 1);
         }
     }
+}
+
+#[test]
+fn killed_program_ends_a_direct_read_on_a_read_only_mount() {
+    if !can_mount() {
+        return;
+    }
+    let folder = image_folder();
+    let path = |name: &str| folder.path().join(name);
+    let device = GatedDevice::new(fs::read(path("image")).unwrap());
+    let volume = Volume::open_device(Arc::clone(&device) as _, &OpenOptions::default()).unwrap();
+    let mounted = Mounted::serve(volume, &path("mnt"), &MountOptions::default());
+    let content_path = mounted.path.join("content");
+    fs::metadata(&content_path).unwrap();
+    let stopped = device.stop(Stopped::Reads);
+    let mut reader = start_direct_read(&content_path);
+    stopped.wait_for(1);
+    signal(&reader, Signal::KILL);
+    wait_for_end_by(&mut reader, Signal::KILL);
+    drop(stopped);
+    assert_eq!(fs::read(content_path).unwrap(), content());
 }
 
 #[test]

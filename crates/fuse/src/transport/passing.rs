@@ -3,7 +3,7 @@
 //! # Model
 //! On a file system of the kernel, a thread that waits for a page ends if a fatal signal arrives (`SIGKILL`, or
 //! Ctrl-C for most programs), and ignores other signals. On a FUSE mount, the thread waits for the reply, whatever
-//! the signal. The kernel only notifies the server of a signal, by `INTERRUPT`.
+//! the signal.
 //!
 //! Therefore, if a fatal signal is pending for the thread that waits for a passed request, the server replies with
 //! `EINTR`: the request *ends*. [`Ending`] decides which requests can end. If a worker has already begun to answer a
@@ -11,10 +11,10 @@
 //! discarded. Other signals do not end a request: programs do not expect `EINTR` from operations on a file, and
 //! `SA_RESTART` does not restart a system call for which the server replied with `EINTR`.
 //!
-//! The number of the request in an `INTERRUPT` is not used, for two reasons. The `INTERRUPT` can arrive before the
-//! request is passed. And the kernel sends only one for each request, perhaps for a signal that is not fatal.
-//! Instead, an `INTERRUPT` starts a thread that checks all passed requests that can end, once per [`CHECK_INTERVAL`].
-//! The thread ends after [`IDLE_CHECKS`] consecutive checks that found none.
+//! The kernel can notify the server of a signal by `INTERRUPT`, but it sends none for direct reads of a read-only
+//! mount, only one for each request, perhaps for a signal that is not fatal, and no receiver may be idle to receive
+//! it. Instead, a thread checks once per [`CHECK_INTERVAL`] the requests that have waited since the previous check.
+//! It runs while requests that can end are passed, and ends after [`IDLE_CHECKS`] consecutive checks without any.
 //!
 //! # Locking
 //! One lock, which is not held while a request is answered or /proc is read.
@@ -35,7 +35,7 @@ use std::thread;
 use std::time::Duration;
 
 /// The interval between two checks of the passed requests.
-const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The number of consecutive checks that find no request after which the checking thread ends.
 const IDLE_CHECKS: u32 = 20;
 /// The alignment of the memory for replies, which direct I/O requires.
@@ -102,12 +102,23 @@ pub(super) struct Passing {
 /// The passed requests that can end.
 #[derive(Default)]
 struct Pending {
-    /// The requests by number, each with the thread that waits for the reply.
-    requests: HashMap<u64, (u32, Box<dyn Passed>)>,
+    /// The requests by number.
+    requests: HashMap<u64, EndableRequest>,
     /// Whether a thread checks the requests.
     is_checked: bool,
+    /// The number of checks.
+    checks: u64,
     /// The number of consecutive checks that found no request.
     idle_checks: u32,
+}
+
+/// A passed request that can end.
+struct EndableRequest {
+    /// The ID of the thread that waits for the reply.
+    thread: u32,
+    /// The number of checks before the request was passed.
+    check: u64,
+    passed: Box<dyn Passed>,
 }
 
 impl Passing {
@@ -130,8 +141,10 @@ impl Passing {
             return self.workers.run(move || passed.answer(&*handler));
         }
         let copy = (ending == Ending::Always).then(|| passed.copy());
-        let request = (caller.thread, passed);
-        self.pending.lock().requests.insert(unique, request);
+        let must_start = self.pending.lock().insert(unique, caller.thread, passed);
+        if must_start {
+            start_checks(&self.pending);
+        }
         let pending = Arc::clone(&self.pending);
         self.workers.run(move || match copy {
             Some(copy) => answer_copy(&*handler, &pending, &copy),
@@ -142,33 +155,48 @@ impl Passing {
             }
         });
     }
+}
 
-    /// Handles an `INTERRUPT`: starts the thread that checks the passed requests, unless it runs already.
-    pub(super) fn interrupted(&self) {
-        let mut pending = self.pending.lock();
-        pending.idle_checks = 0;
-        if pending.is_checked {
-            return;
-        }
-        // A weak reference, so that the thread does not keep the connection open after the session has ended.
-        let weak = Arc::downgrade(&self.pending);
-        let check = move || {
-            while weak.upgrade().is_some_and(|pending| check(&pending)) {
-                thread::sleep(CHECK_INTERVAL);
-            }
+impl Pending {
+    /// Adds a request. Returns whether the caller must [start](start_checks) the checks.
+    fn insert(&mut self, unique: u64, thread: u32, passed: Box<dyn Passed>) -> bool {
+        let request = EndableRequest {
+            thread,
+            check: self.checks,
+            passed,
         };
-        let name = "larder-killed".to_owned();
-        match thread::Builder::new().name(name).spawn(check) {
-            Ok(_) => pending.is_checked = true,
-            Err(error) => tracing::debug!(%error, "cannot check which programs are killed"),
+        self.requests.insert(unique, request);
+        !std::mem::replace(&mut self.is_checked, true)
+    }
+}
+
+/// Starts the thread that checks the passed requests. If no thread can be started, the next request tries again.
+/// Without the /proc of the server's PID namespace, no request ends.
+fn start_checks(pending: &Arc<Mutex<Pending>>) {
+    if !has_own_proc() {
+        return;
+    }
+    // A weak reference, so that the thread does not keep the connection open after the session has ended.
+    let weak = Arc::downgrade(pending);
+    let check = move || {
+        loop {
+            thread::sleep(CHECK_INTERVAL);
+            if !weak.upgrade().is_some_and(|pending| check(&pending)) {
+                break;
+            }
         }
+    };
+    let name = "larder-killed".to_owned();
+    if let Err(error) = thread::Builder::new().name(name).spawn(check) {
+        tracing::debug!(%error, "cannot check which programs are killed");
+        pending.lock().is_checked = false;
     }
 }
 
 /// Removes a request from `pending`, and returns it. Returns `None` if it has ended.
 fn take(pending: &Mutex<Pending>, unique: u64) -> Option<Box<dyn Passed>> {
     let request = pending.lock().requests.remove(&unique);
-    request.map(|(_, passed)| passed)
+    request.map(|request| request.passed)
 }
 
 /// Answers a copied request. If the request ends meanwhile, discards the answer.
@@ -193,30 +221,40 @@ fn answer_copy(handler: &dyn Handler, pending: &Mutex<Pending>, copy: &Copied) {
     });
 }
 
-/// Ends the requests of killed programs. Returns whether another check is due.
+/// Ends the requests of killed programs that were passed before the previous check. Returns whether another check is
+/// due.
 fn check(pending: &Mutex<Pending>) -> bool {
     let requests: Vec<_> = {
-        let pending = pending.lock();
+        let mut pending = pending.lock();
+        let checks = pending.checks;
+        pending.checks += 1;
         let requests = pending.requests.iter();
         requests
-            .map(|(&unique, &(thread, _))| (unique, thread))
+            .filter(|(_, request)| request.check < checks)
+            .map(|(&unique, request)| (unique, request.thread))
             .collect()
     };
-    for (unique, thread) in &requests {
-        if is_killed(*thread)
-            && let Some(passed) = take(pending, *unique)
+    for (unique, thread) in requests {
+        if is_killed(thread)
+            && let Some(passed) = take(pending, unique)
         {
             passed.reply(Err(Errno::INTR));
         }
     }
     let mut pending = pending.lock();
-    if requests.is_empty() {
-        pending.idle_checks += 1;
+    pending.idle_checks = if pending.requests.is_empty() {
+        pending.idle_checks + 1
     } else {
-        pending.idle_checks = 0;
-    }
+        0
+    };
     pending.is_checked = pending.idle_checks < IDLE_CHECKS;
     pending.is_checked
+}
+
+/// Returns whether /proc shows the PID namespace of this process, in which the kernel numbers the callers.
+fn has_own_proc() -> bool {
+    let own = std::process::id().to_string();
+    std::fs::read_link("/proc/self").is_ok_and(|target| target.as_os_str() == &*own)
 }
 
 /// Returns whether a fatal signal is pending for a thread. Returns false if the thread is not in /proc.

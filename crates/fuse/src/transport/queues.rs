@@ -10,8 +10,7 @@
 //! device, for room in the journal, for write-back because too much is dirty, or for a lock whose holder waits.
 //! The worker writes the reply into the entry, and returns the entry to the queue's thread.
 //!
-//! The kernel sends some messages (`FORGET` and `INTERRUPT`) only through /dev/fuse, so one
-//! [receiver](super::receivers) reads from it.
+//! The kernel sends `FORGET` only through /dev/fuse, so one [receiver](super::receivers) reads from it.
 
 use super::device::Connection;
 use super::handler::{Handler, Outcome, Waiting};

@@ -14,7 +14,6 @@ use super::handler::{Ending, Handler, Outcome, Waiting};
 use super::parking::Parking;
 use super::passing::{Copied, Passed, Passing, with_reply_memory};
 use crate::operations::Answer;
-use crate::protocol::abi::opcode;
 use crate::protocol::handshake::DATA_BYTES;
 use crate::protocol::{Body, Header, Malformed, Request};
 use std::io;
@@ -89,9 +88,6 @@ impl Receivers {
     }
 
     fn answer(&self, connection: &Arc<Connection>, header: Header, argument: &[u8]) {
-        if let (opcode::INTERRUPT, Some(passing)) = (header.opcode, &self.passing) {
-            return passing.interrupted();
-        }
         let request = Request::parse(header, argument);
         let waiting = self.waiting(request, argument.len());
         let is_answered = answer(&*self.handler, connection, header, request, waiting);
@@ -174,6 +170,7 @@ fn answer(
 mod tests {
     use super::*;
     use crate::protocol::Operation;
+    use crate::protocol::abi::opcode;
 
     /// Requests for statistics end if their program is killed.
     #[derive(Debug)]
