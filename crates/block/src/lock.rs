@@ -1,7 +1,7 @@
 //! Locks on images, which prevent one process from changing an image while another uses it.
 //!
-//! Model: flock(2) on the image: shared for reading, exclusive for writing. The lock ends with the
-//! device or with the process, however the process ends. It is advisory: losetup, the kernel's mount
+//! Model: flock(2) on the image: shared for reading, exclusive for writing. The lock ends
+//! when the device that owns it is dropped, or when the process ends in any way. It is advisory: losetup, the kernel's mount
 //! and e2fsck ignore it.
 
 use crate::retry::retry;
@@ -68,7 +68,7 @@ impl Drop for Lock {
     }
 }
 
-/// Returns the process that has locked the file at `path`, if the system reports it.
+/// Returns a process that has locked the file at `path`, if the system reports one.
 #[must_use]
 pub fn lock_holder(path: &Path) -> Option<LockHolder> {
     let metadata = fs::metadata(path).ok()?;
@@ -93,7 +93,8 @@ pub fn lock_holder(path: &Path) -> Option<LockHolder> {
 }
 
 /// Parses a line such as `7: FLOCK  ADVISORY  WRITE 1234 08:02:131 0 EOF`, whose device number is
-/// in hexadecimal. Returns the process ID if the line is about the file and we can see the process.
+/// in hexadecimal. Returns the process ID if the line is about the file `ino` on `device`, unless the ID is 0:
+/// the process is then in another PID namespace.
 fn holder_in(line: &str, device: (u32, u32), ino: u64) -> Option<u32> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     if fields.next()? != "FLOCK" {

@@ -93,7 +93,8 @@ wins. If a flag contradicts a mount option, the flag wins.
         recovery, and the mount is read-only, even with rw
   ro, rw
         ro: mount read-only (several mounts can share the image);
-        rw: mount read-write (requires exclusive access)
+        rw: mount read-write (requires exclusive access); fails if the
+        image cannot be written
         [default: rw; if the image cannot be written, ro with a
         warning]
   commit=SECONDS
@@ -126,7 +127,8 @@ wins. If a flag contradicts a mount option, the flag wins.
           off         no cache: new attribute blocks are not shared
   no_mbcache, nombcache
         same as mbcache=off
-  tables=BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=eager]
+  tables=[BASE][+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE]
+         [+shrink=normal|eager]
         hash functions and sizes of the caches' hash tables: see below
   sync, dirsync, async
         sync: a system call returns when its change is durable;
@@ -138,7 +140,8 @@ wins. If a flag contradicts a mount option, the flag wins.
         such as ENOSPC are reported by close(2) or fsync(2).
         nowriteback_cache: the kernel sends each write at once.
         [default: writeback_cache if larder can reserve space for the
-        writes and sync is not set, otherwise nowriteback_cache]
+        writes and sync is not set, otherwise nowriteback_cache; with
+        direct_io, always nowriteback_cache]
   fakeroot
         skip permission checks: every user with access to the mount
         can do everything
@@ -155,8 +158,8 @@ wins. If a flag contradicts a mount option, the flag wins.
         accepted because mount(8) and fstab(5) use them; no effect
 
 Tables (-o tables=): the value is a base, optionally followed by changes to
-the base. The parts are joined by +. The bases A to D are the tables that
-Lever, \"Linux Kernel Hash Table Behavior\" (2000), calls kernels A to D.
+the base. The parts are joined by +. The bases A to D are the tables of the
+kernels A to D in Lever, \"Linux Kernel Hash Table Behavior\" (2000).
   BASE   tables to start from [default: larder]
     larder     larder's own functions, in tables sized for
                --cache-size; only these functions resist file names
@@ -172,8 +175,9 @@ Lever, \"Linux Kernel Hash Table Behavior\" (2000), calls kernels A to D.
   +CACHE=FUNCTION[/SIZE]   a different table for one cache
     CACHE      page, buffer, dentry or inode
     FUNCTION   one of the following:
-               - a function that 'larder lab list' prints, with or
-                 without the name of the cache (mult for page-mult)
+               - a function that 'larder lab list' prints for this
+                 cache or for all caches; the name of the cache can be
+                 omitted (mult for page-mult)
                - larder: larder's own function
                - rbtree, for pages only: a red-black tree for each
                  inode, without SIZE
@@ -181,8 +185,9 @@ Lever, \"Linux Kernel Hash Table Behavior\" (2000), calls kernels A to D.
                sizes= [default: the size in BASE]
   +sizes=RULE              sizes of all tables
     larder     about one bucket for each object that fits in
-               --cache-size; for buffers, one bucket per 4 to 8 frames
-               (a frame is 4 KiB, or one block if blocks are larger)
+               --cache-size; for buffers, one bucket for every 4 to 8
+               frames that fit in it (a frame is 4 KiB, or one block
+               if blocks are larger)
     2.2.16     as in Linux 2.2.16: one page bucket per 4 KiB of
                --cache-size; 32768 buckets for buffers, 1024 for
                dentries, 256 for inodes
@@ -192,7 +197,7 @@ Lever, \"Linux Kernel Hash Table Behavior\" (2000), calls kernels A to D.
                one bucket per 4 KiB each
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
-    normal     after a scan of a quarter of the pages and buffers has
+    normal     only if a scan of a quarter of the pages and buffers
                freed too little memory
     eager      before all other objects
 
@@ -242,6 +247,8 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "POLICY", value_parser = policy_names())]
     pub readahead: Option<PolicyName>,
     /// Maximum size of a readahead window [default: 1M]
+    ///
+    /// If root mounts, this also sets the size for the kernel's own readahead.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
     /// Disable the kernel's cache of file content
@@ -255,9 +262,9 @@ pub(crate) struct MountArgs {
     /// With this option, the kernel neither caches the image nor reads ahead in it.
     #[arg(long)]
     pub direct_device: bool,
-    /// Maximum number of requests waiting for the device [default: 16]
+    /// Maximum number of requests that wait for the image's storage [default: 16]
     ///
-    /// Each such request occupies a thread. Threads start on demand and exit when idle. With 1, a
+    /// The maximum is 256. Each such request occupies a thread. Threads start on demand and exit when idle. With 1, a
     /// single thread receives and answers all requests, unless --transport is uring.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
@@ -358,14 +365,16 @@ Examples:
   larder ls -la disk.img /etc
   larder ls --json disk.img /home | jq '.entries[].name'
 
-JSON: path, entries. Each entry has name, name_hex and the keys of larder stat
---json except path and xattrs. name_hex, the bytes of the name in hexadecimal,
-is present only if the name is not valid UTF-8. If the attributes of a file
-cannot be read, the entry has only the keys of its name.")]
+JSON: path, entries. Each entry has name and the keys of larder stat --json
+except path and xattrs. If the name is not valid UTF-8, the entry also has
+name_hex, the bytes of the name in hexadecimal. If the attributes of a file
+cannot be read, the entry has only name and name_hex.")]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     pub source: ImageArgs,
-    /// Show type, permissions, hard links, owner, size and time
+    /// Show type, permissions, hard links, owner, group, size and time
+    ///
+    /// For a device file, the device numbers replace the size. For a symbolic link, its target is shown.
     #[arg(short, long)]
     pub long: bool,
     /// Include names that start with a dot
@@ -489,12 +498,12 @@ Examples:
   larder stats --histogram dentry --json /mnt/disk | jq '.rows[].poisson_buckets'
   larder stats --prometheus /mnt/disk > /var/lib/node_exporter/textfile/disk.prom
 
-larder mount --help explains the tables of the caches (-o tables=). A link is
-an entry of a hash chain that a lookup compares with its key. Pages in
-red-black trees (-o tables=larder+page=rbtree) have no buckets: for these
-pages, the columns 'links/hit' and 'links/miss' count the tree nodes that a
-lookup visits, the column 'longest' is the depth of the deepest page, and the
-histogram shows depths instead of chain lengths.
+larder mount --help explains the tables of the caches (-o tables=). The columns
+'links/hit' and 'links/miss' show the mean number of entries of a hash chain
+that a lookup compares with the key that it searches for. Pages in red-black trees (-o tables=larder+page=rbtree) have no buckets: for these pages, the two
+columns show the tree nodes that a lookup visits, the column 'longest' is the
+depth of the deepest page, and the histogram shows depths instead of chain
+lengths.
 
 JSON:
   cache_size_bytes, tables (value of -o tables=)
@@ -519,13 +528,13 @@ A read-write mount adds:
     entry), bytes (size of all entries and buckets), lookups, hits, inserted,
     dropped_by_limit, dropped_by_shrinker (because memory was short)
 A mount with --record adds:
-  recording {file, events, lost, failure}
+  recording {file, events, lost, failure (only if recording has failed)}
 
 'shares' counts how often, since the mount, a file shared an existing attribute
 block, or an existing inode with a large value, instead of creating a new one.
 'saved_bytes' is the space on the image that sharing has saved since the mount.
-The value decreases, but not below 0, when a file stops sharing, even if the
-sharing began before the mount.
+It decreases when a file stops sharing, also if the sharing began before the
+mount, but never below 0.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,
@@ -533,9 +542,10 @@ JSON of a histogram:
   rows [{length (of a chain), buckets (with such chains), objects (in these
     buckets), poisson_buckets (expected if objects were distributed at
     random)}]
-  trees {count, largest, rows [{depth, objects}]}, only for red-black trees
+  trees {count (of trees), largest (pages in the largest tree),
+    rows [{depth, objects}]}, only for red-black trees
 The last row has the length null and counts all longer chains. For red-black
-trees, the top-level rows are empty, and trees.rows has the depths.
+trees, the array rows is empty, and trees.rows has the depths.
 
 Prometheus metrics are named after the JSON keys: page.lookups is
 larder_cache_lookups_total{cache=\"page\"}. --prometheus also labels each metric

@@ -2,14 +2,14 @@
 //!
 //! With its write-back cache, the kernel accepts a write(2) without a request to the server. It sends the data
 //! on close(2), on fsync(2), and by itself after a while. The server therefore cannot refuse a write when the
-//! image is full. But Linux limits the unwritten data of a mount: a strict limit, which FUSE mounts have
-//! by default, applies even if the rest of memory has no unwritten data. Space for twice this limit is set
-//! aside: everything else that needs space fails before it uses this part.
+//! image is full. But Linux limits the unwritten data of a mount. If the limit is strict, it applies even when the
+//! system as a whole has little unwritten data. The server makes the limit strict, and sets aside twice the space
+//! that this much data needs. Other operations that need space fail rather than use the space that is set aside.
 //!
-//! The limit is a share of the memory that is available, and a program may write some pages before the kernel
-//! makes it wait. Both are reasons for the factor of two. Linux counts the pages that a program has written since
-//! its last check for all file systems together. A program that also writes to another file system can
-//! therefore exceed the limit. docs/semantics.md says what is promised.
+//! There are two reasons for the factor of two. Linux stores the limit as a share of the available memory, so its
+//! value in bytes changes. And Linux checks the limit only after a program has written a number of pages. It counts
+//! a program's pages on all file systems together, so a program that also writes to another file system can exceed
+//! the limit. docs/semantics.md says what is promised.
 
 use crate::options::WriteBack;
 use crate::{MountEntry, MountOptions};
@@ -17,15 +17,16 @@ use larder::Volume;
 use std::fs;
 use std::path::PathBuf;
 
-/// The maximum of the limit that is set by root, in bytes. A higher limit makes nothing faster.
+/// The highest limit that the server sets if it runs as root, in bytes. A higher limit makes nothing faster.
 const LIMIT_MAX_BYTES: u64 = 32 << 20;
-/// The minimum of the limit with which the kernel collects data efficiently, in bytes.
+/// The lowest limit that makes collecting data efficient, in bytes.
 const LIMIT_MIN_BYTES: u64 = 4 << 20;
-/// Root sets the limit to the available space divided by this number, or to [`LIMIT_MAX_BYTES`].
+/// If the server runs as root, the unwritten data needs at most the available space divided by this number, except
+/// that the limit is at least [`LIMIT_MIN_BYTES`].
 const LIMIT_PART: u64 = 32;
 /// The space that is set aside, as a multiple of the limit.
 const SET_ASIDE_FACTOR: u64 = 2;
-/// At most the available space divided by this number is set aside.
+/// The space that is set aside is at most the available space divided by this number.
 const SET_ASIDE_PART: u64 = 8;
 
 /// Decides whether the kernel collects written data of the mount `entry`. If so, sets aside space.
@@ -69,8 +70,8 @@ pub(crate) fn choose(volume: &Volume, entry: &MountEntry, options: &MountOptions
 struct Limit(PathBuf);
 
 impl Limit {
-    /// Returns the limit of `entry`. Returns `None` if the limit is unknown or not strict: Linux has the files
-    /// since 6.2.
+    /// Returns the limit of `entry`. Returns `None` if the limit is not strict, or if it is unknown because Linux is
+    /// older than 6.2 and has no such files.
     fn of(entry: &MountEntry) -> Option<Self> {
         let (major, minor) = (entry.device_major, entry.device_minor);
         let limit = Self(PathBuf::from(format!("/sys/class/bdi/{major}:{minor}")));

@@ -2,9 +2,9 @@
 //! share the attribute block, or the inode that contains the attribute's value.
 //!
 //! # Model
-//! The kernel's `fs/mbcache.c`. An entry has a key, the hash of the contents, which need not be unique; and
-//! a value, the number of the block or inode with the contents, which is unique. The cache does not store
-//! the contents, so a caller that finds an entry must read and compare them. The entries are hints: if an
+//! The kernel's `fs/mbcache.c`. An entry has a key and a value. The key is the hash of the contents; several
+//! entries can have the same key. The value is the number of the block or inode with the contents; it is
+//! unique. The cache does not store the contents, so a caller that finds an entry must read and compare them. The entries are hints: if an
 //! entry is missing, the contents are stored again instead of being shared.
 //!
 //! An entry is *held* while a [`Held`] refers to it. An entry is *reusable* if another file may share the
@@ -26,33 +26,33 @@
 //! By default, a mount uses `referenced`, which is implemented in `rewrite/`. `old`, `clock` and the
 //! eviction orders of `lru` and `list-lru` are in [`research`](crate::research); `lru` and `list-lru` use
 //! `rewrite/` for everything else. All variants except `off` keep their entries in an
-//! [`Arena`](crate::table::Arena), whose memory is part of the budget.
+//! [`Arena`](crate::table::Arena), whose memory counts towards `cache_size`.
 //!
 //! # What callers may rely on
 //! 1. A held entry ([`Held`]) remains in the cache with its key and value.
-//! 2. [`MbCache::delete_or_get`] either deletes the entry or returns it held. Both are atomic: no thread can
-//!    find an entry that is about to be deleted.
+//! 2. [`MbCache::delete_or_get`] deletes the entry, unless another thread holds it. In that case, it returns the
+//!    entry held. The check and the deletion are one atomic step: no thread can find the entry in between.
 //! 3. A search ([`MbCache::find_first`], [`MbCache::find_next`]) returns only reusable entries, returns each
 //!    at most once, and terminates.
-//! 4. An entry that was touched survives one full turn of eviction. If the eviction order is a list, the
-//!    entry is evicted only after all entries that have not been touched since. There are four exceptions:
+//! 4. Eviction passes over an entry once after a touch: it visits every other entry before it can evict this one.
+//!    If the eviction order is a list, it first evicts all entries that were not touched after this one. There are
+//!    four exceptions:
 //!    (a) in `old`, the release of an entry counts as a use, and a touch has no effect; (b) in `lru` and
 //!    `list-lru`, a touch has no effect while the entry is being inserted and is not on a list yet; (c) in
 //!    `clock`, the arena may have grown or given memory back since the touch, which moves the hand and some
-//!    entries; (d) the entry may be evicted because its chain is full (6).
+//!    entries; (d) the entry may be evicted because its chain is full (see item 6).
 //! 5. Lookups and shrinking do not allocate memory or wait for memory. [`Held::wait_unused`] may allocate
 //!    memory for its list of waiters.
 //! 6. The maximum length of a chain is four times the mean length in a full cache, but at least 64. With
-//!    Linux's limit of entries, the length is at most 64, or 128 in `rewrite/`, which can exceed its limit
-//!    of entries. A new entry in a full chain replaces the oldest entry of the chain that is not held. So
+//!    Linux's limit of entries, the maximum is 64. It is 128 in `rewrite/`, whose arena has room for twice the
+//!    limit of entries, because a worker evicts the excess later. A new entry in a full chain replaces the oldest entry of the chain that is not held. So
 //!    walks are short even if an attacker chooses the hashes.
-//! 7. The background work for a cache ends before the cache is dropped.
+//! 7. Dropping a cache waits for the worker that evicts entries in the background.
 //!
 //! # Locking
 //! The file of each variant describes its locks. All of these locks are innermost: while one of them is
-//! locked, a variant calls no code outside mbcache and its arena. A thread that waits until no other thread
-//! holds an entry ([`Held::wait_unused`]) must not hold a lock that those threads need before they release
-//! the entry.
+//! locked, a variant calls no code outside mbcache and its arena. A thread in [`Held::wait_unused`] waits for
+//! the other holders of an entry. It must not hold a lock that these holders need before they release the entry.
 
 mod build;
 mod cache;
