@@ -158,7 +158,7 @@ fn list_names_workloads_devices_policies_and_functions() {
 }
 
 #[test]
-fn reproduce_quick_report_states_that_it_is_not_a_reproduction() {
+fn reproduce_quick_output_and_report_state_that_they_prove_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let text = lab_ok([
         "reproduce".as_ref(),
@@ -171,8 +171,9 @@ fn reproduce_quick_report_states_that_it_is_not_a_reproduction() {
         text.contains("iozone") && text.contains("wu2007.md"),
         "{text}"
     );
+    assert!(text.contains("proves nothing"), "{text}");
     let report = fs::read_to_string(Path::new(dir.path()).join("wu2007.md")).unwrap();
-    assert!(report.contains("not a reproduction"));
+    assert!(report.contains("proves nothing"));
 }
 
 #[test]
@@ -190,11 +191,11 @@ fn reproduce_kara2016_quick_report_has_every_finding_and_no_verdict() {
         "{text}"
     );
     assert!(
-        text.contains("not a reproduction") && text.contains("verdict    not judged"),
+        text.contains("proves nothing") && text.contains("verdict    not judged"),
         "{text}"
     );
     let report = fs::read_to_string(dir.path().join("kara2016.md")).unwrap();
-    assert!(report.contains("not a reproduction"));
+    assert!(report.contains("proves nothing"));
     let json = fs::read_to_string(dir.path().join("kara2016.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let not_measured = json["not_measured"].as_array().unwrap();

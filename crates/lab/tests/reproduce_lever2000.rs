@@ -49,7 +49,16 @@ fn quick_reproduction_has_every_published_row_and_histogram() {
             "{histogram}"
         );
     }
-    assert!(text.contains("not a reproduction"));
+    assert!(text.contains("proves nothing"));
+    let sections = [
+        "## Findings",
+        "## Table 1",
+        "## Method",
+        "## Limits",
+        "## Changes since",
+    ];
+    let at = sections.map(|section| text.find(section).unwrap());
+    assert!(at.is_sorted(), "{at:?}");
     let json: serde_json::Value = serde_json::from_str(&files[3].content).unwrap();
     assert_eq!(
         json["tables"][0].as_array().unwrap().len(),

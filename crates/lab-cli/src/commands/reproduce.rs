@@ -46,7 +46,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "N", value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: Option<u64>,
-    /// Use smaller sizes or fewer cases
+    /// Use smaller sizes or fewer cases, which proves nothing
     ///
     /// With this option, the command takes seconds and shows what the report looks like. The results do not
     /// reproduce the published tables.

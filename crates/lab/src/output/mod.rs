@@ -2,17 +2,21 @@
 //!
 //! The output depends only on the input: the same input gives the same bytes, at any time and on any machine.
 //! The code here does not know the meaning of the data, except for the names of policies, which determine
-//! colours.
+//! styles.
 
-mod colour;
+mod axis;
+mod canvas;
 mod file;
+mod forest;
 mod html;
 mod number;
 mod plot;
+mod style;
 mod table;
 
 pub(crate) use file::csv_text;
 pub use file::{Report, ReportFile, json_text};
+pub(crate) use forest::{Estimate, ForestPanel, ForestPlot, ForestRow};
 pub use number::counted;
 pub(crate) use number::{change, duration, ratio, significant, text_or};
 pub(crate) use plot::{BarPlot, LinePlot, Scale, Series};

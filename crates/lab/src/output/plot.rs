@@ -1,21 +1,19 @@
 //! Plots as SVG text. The viewer supplies the fonts, so plotting needs no font library.
 
-use std::io;
 use std::ops::Range;
 
-use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
-use super::colour::colours;
+use super::canvas::{
+    Area, FONT, Failure, Head, LABEL_SIZE, Point, Sample, bar, draw, label_style, line, marker,
+    text_width,
+};
+use super::style::{Style, styles};
 
-const WIDTH: u32 = 900;
-/// Height of the title and the legend.
-const HEAD_HEIGHT: u32 = 60;
-const FONT: &str = "sans-serif";
-const TITLE_SIZE: u32 = 20;
-const LABEL_SIZE: u32 = 14;
+/// Height of a line plot without its head.
+const LINES_HEIGHT: u32 = 360;
 
 /// A named series of values.
 #[derive(Clone, Debug)]
@@ -76,23 +74,29 @@ pub struct BarPlot {
 impl LinePlot {
     /// Returns the plot as an SVG document.
     pub fn to_svg(&self) -> String {
-        draw(420, |root| self.draw(root))
+        let sample = match self.scale {
+            Scale::Linear => Sample::Line,
+            Scale::Logarithmic => Sample::MarkedLine,
+        };
+        let head = head(&self.title, &self.series, sample);
+        draw(LINES_HEIGHT + head.height(), |root| {
+            self.draw(&head.draw(root)?)
+        })
     }
 
     fn draw(&self, root: &Area<'_>) -> Result<(), Failure> {
         let points = || self.series.iter().flat_map(|series| &series.values);
         let (xs, ys) = (points().map(|(x, _)| *x), points().map(|(_, y)| *y));
-        let root = head(root, &self.title, &self.series)?;
         match self.scale {
             Scale::Linear => {
                 let (x_max, y_max) = (upper(xs), upper(ys));
                 let labels = [&|x| plain(x, x_max), &|y| plain(y, y_max)] as Labels<'_>;
-                self.draw_lines(&root, 0.0..x_max, 0.0..y_max, labels)
+                self.draw_lines(root, 0.0..x_max, 0.0..y_max, labels)
             }
             Scale::Logarithmic => {
                 let (x, y) = (padded(xs), decades(ys));
                 let labels = [&|x| plain(x, x), &|y| plain(y, y)] as Labels<'_>;
-                self.draw_lines(&root, x.log_scale().base(2.0), y.log_scale(), labels)
+                self.draw_lines(root, x.log_scale().base(2.0), y.log_scale(), labels)
             }
         }
     }
@@ -125,11 +129,14 @@ impl LinePlot {
             .y_label_formatter(&|y| y_label(*y))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        for (series, colour) in coloured(&self.series) {
-            let points = series.values.iter().copied();
-            chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
+        for (series, style) in styled(&self.series) {
+            let points = series.values.iter().map(|point| chart.backend_coord(point));
+            let points: Vec<Point> = points.map(|point| relative(root, point)).collect();
+            line(root, style, points.clone())?;
             if self.scale == Scale::Logarithmic {
-                chart.draw_series(points.map(|point| Circle::new(point, 3, colour.filled())))?;
+                points
+                    .into_iter()
+                    .try_for_each(|point| marker(root, style, point))?;
             }
         }
         Ok(())
@@ -140,18 +147,18 @@ impl BarPlot {
     /// Returns the plot as an SVG document.
     pub fn to_svg(&self) -> String {
         let bars = u32::try_from(self.groups.len() * (self.series.len() + 1)).unwrap_or(u32::MAX);
-        let height = bars.saturating_mul(11).clamp(120, 4000) + 140;
-        draw(height, |root| self.draw(root))
+        let height = bars.saturating_mul(11).clamp(120, 4000) + 80;
+        let head = head(&self.title, &self.series, Sample::Bar);
+        draw(height + head.height(), |root| self.draw(&head.draw(root)?))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a plot has a few hundred bars")]
     fn draw(&self, root: &Area<'_>) -> Result<(), Failure> {
         let value_max = upper(self.series.iter().flat_map(|s| &s.values).copied());
         let groups = self.groups.len() as f64;
-        let longest = self.groups.iter().map(|name| name.chars().count()).max();
-        let label_area = 30 + 8 * u32::try_from(longest.unwrap_or(0)).unwrap_or(40).min(40);
-        let root = head(root, &self.title, &self.series)?;
-        let mut chart = ChartBuilder::on(&root)
+        let longest = self.groups.iter().map(|name| text_width(name)).max();
+        let label_area = 30 + longest.unwrap_or(0).clamp(0, 320);
+        let mut chart = ChartBuilder::on(root)
             .margin(8)
             .margin_right(24)
             .x_label_area_size(44)
@@ -168,71 +175,43 @@ impl BarPlot {
             .light_line_style(TRANSPARENT)
             .draw()?;
         let thickness = 0.84 / self.series.len().max(1) as f64;
-        for (at, (series, colour)) in coloured(&self.series).enumerate() {
+        for (at, (series, style)) in styled(&self.series).enumerate() {
             let top = |group: usize| group as f64 + 0.08 + at as f64 * thickness;
-            chart.draw_series(series.values.iter().enumerate().map(|(group, value)| {
-                let corners = [(0.0, top(group)), (*value, top(group) + thickness)];
-                Rectangle::new(corners, colour.filled())
-            }))?;
+            for (group, value) in series.values.iter().enumerate() {
+                if value.is_finite() {
+                    let corners = [(0.0, top(group)), (*value, top(group) + thickness)];
+                    let corners =
+                        corners.map(|corner| relative(root, chart.backend_coord(&corner)));
+                    bar(root, style, corners)?;
+                }
+            }
         }
-        let style = label_style().pos(Pos::new(HPos::Right, VPos::Center));
         for (group, name) in self.groups.iter().enumerate() {
             let (x, y) = chart.backend_coord(&(0.0, group as f64 + 0.5));
-            root.draw_text(name, &style, root_relative(&root, (x - 8, y)))?;
+            root.draw_text(name, &label_style(HPos::Right), relative(root, (x - 8, y)))?;
         }
         Ok(())
     }
 }
 
-/// Returns the series, each with its colour.
-fn coloured<T>(series: &[Series<T>]) -> impl Iterator<Item = (&Series<T>, RGBColor)> {
+/// Returns the series, each with its style.
+fn styled<T>(series: &[Series<T>]) -> impl Iterator<Item = (&Series<T>, Style)> {
     let names = series.iter().map(|series| &*series.name);
-    series.iter().zip(colours(names))
+    series.iter().zip(styles(names))
+}
+
+fn head<'a, T>(title: &'a str, series: &'a [Series<T>], sample: Sample) -> Head<'a> {
+    let entries = styled(series).map(|(series, style)| (&*series.name, style));
+    Head::new(title, entries, sample)
 }
 
 /// Formatters of the labels on the x axis and on the y axis.
 type Labels<'a> = [&'a dyn Fn(f64) -> String; 2];
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-/// An error of drawing into a string, which is always a bug.
-type Failure = DrawingAreaErrorKind<io::Error>;
-
-fn draw(height: u32, on: impl FnOnce(&Area<'_>) -> Result<(), Failure>) -> String {
-    let mut svg = String::new();
-    let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-    root.fill(&WHITE)
-        .and_then(|()| on(&root))
-        .and_then(|()| root.present())
-        .expect("drawing into a string does not fail");
-    drop(root);
-    svg
-}
-
-fn label_style() -> TextStyle<'static> {
-    (FONT, LABEL_SIZE).into_font().color(&BLACK)
-}
-
-/// Converts a position in the whole picture to one in the area in which texts are drawn.
-fn root_relative(area: &Area<'_>, (x, y): (i32, i32)) -> (i32, i32) {
+/// Converts a position in the whole picture to one in the area.
+fn relative(area: &Area<'_>, (x, y): Point) -> Point {
     let (left, top) = area.get_base_pixel();
     (x - left, y - top)
-}
-
-/// Draws the title and, below it, the legend in one line, and returns the remaining area.
-fn head<'a, T>(root: &Area<'a>, title: &str, series: &[Series<T>]) -> Result<Area<'a>, Failure> {
-    let (area, rest) = root.split_vertically(HEAD_HEIGHT);
-    let centre = Pos::new(HPos::Center, VPos::Top);
-    let style = (FONT, TITLE_SIZE).into_font().color(&BLACK).pos(centre);
-    let middle = i32::try_from(WIDTH / 2).unwrap_or(0);
-    area.draw_text(title, &style, (middle, 10))?;
-    let mut x = 24;
-    for (series, colour) in coloured(series) {
-        area.draw(&Rectangle::new([(x, 42), (x + 14, 54)], colour.filled()))?;
-        area.draw_text(&series.name, &label_style(), (x + 20, 41))?;
-        x += 48 + 8 * i32::try_from(series.name.chars().count()).unwrap_or(0);
-    }
-    Ok(rest)
 }
 
 /// Returns the end of an axis: slightly above the largest value, and never zero.
@@ -279,6 +258,7 @@ fn plain(value: f64, end: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::style::STYLES;
     use super::*;
 
     fn lines() -> LinePlot {
@@ -352,9 +332,31 @@ mod tests {
         ] {
             assert!(texts.contains(&label), "{label}: {texts:?}");
         }
-        assert_eq!(svg.matches("<circle").count(), 7);
+        // One marker for each point, and one in the legend.
+        assert_eq!(svg.matches("<polygon").count(), 7 + 1);
         plot.series.clear();
         assert!(plot.to_svg().ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn legend_names_every_series_and_each_line_differs() {
+        let names: Vec<String> = (0..STYLES).map(|n| format!("function-{n}")).collect();
+        let series = names
+            .iter()
+            .map(|name| Series::new(name, [(1.0, 2.0), (2.0, 1.0)]));
+        let plot = LinePlot {
+            series: series.collect(),
+            ..lines()
+        };
+        let svg = plot.to_svg();
+        let texts = texts(&svg);
+        for name in &names {
+            assert!(texts.contains(&&**name), "{name}");
+        }
+        let styles: Vec<Style> = styled(&plot.series).map(|(_, style)| style).collect();
+        for (at, style) in styles.iter().enumerate() {
+            assert!(!styles[at + 1..].contains(style), "{}", names[at]);
+        }
     }
 
     #[test]

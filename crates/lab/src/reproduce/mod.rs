@@ -1,10 +1,12 @@
-//! Reproduces the experiments of three publications, and compares the results with the published ones:
+//! Reproduces published tables, and compares them with measurements or simulations made here:
 //! [`lever2000`] (hash functions), [`wu2007`] (readahead) and [`kara2016`] (mbcache).
 //!
-//! Each report states, before its results, the criterion by which a result agrees with the publication.
-//! [`finding`] defines how findings are judged.
+//! Each report begins with a page (`front_page`) of all findings: claims, published effects beside ours, and
+//! verdicts. Tables follow, then the method, with the criterion of each finding, then the limits, and then what
+//! changed since the last version. [`finding`] defines how findings are judged.
 
 pub mod finding;
+mod front_page;
 pub mod kara2016;
 pub mod lever2000;
 pub mod wu2007;

@@ -24,7 +24,7 @@ pub use judged::{Finding, Judged, Previous};
 #[cfg(test)]
 pub(crate) use mutation::expect;
 pub use mutation::{Mutable, Mutation};
-pub use report::{described, null_text, printed, summary_table};
+pub use report::{described, null_text, printed};
 pub use verdict::Verdict;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::judged::{Finding, Judged};
 use super::verdict::Verdict;
-use crate::output::{Table, text_or};
+use crate::output::text_or;
 use std::fmt::Write as _;
 
 /// Describes the verdict if nothing differed. A non-inferiority claim may hold then; another finding that does is
@@ -14,20 +14,6 @@ pub fn null_text<R>(finding: &Finding<R>, if_nothing_changed: Verdict) -> String
         (Verdict::Holds, false) => "**holds**".to_owned(),
         (verdict, _) => verdict.as_str().to_owned(),
     }
-}
-
-/// Returns the table of all findings with their verdicts.
-#[must_use]
-pub fn summary_table<R>(findings: &[Judged<R>]) -> Table {
-    let mut table = Table::new("finding | verdict | verdict if nothing had changed");
-    for judged in findings {
-        table.push([
-            judged.finding.claim.to_owned(),
-            judged.verdict.as_str().to_owned(),
-            null_text(judged.finding, judged.if_nothing_changed),
-        ]);
-    }
-    table
 }
 
 /// Returns a section on a finding in Markdown.

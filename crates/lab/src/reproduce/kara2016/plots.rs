@@ -1,5 +1,5 @@
-//! The plots of the reproduction: time over the number of processes, with one line for each
-//! variant.
+//! The plots of the reproduction: the findings, and the time over the number of processes, with one line for
+//! each variant.
 
 use super::Kara2016;
 use super::findings::Source;
@@ -21,18 +21,22 @@ pub(super) fn name(table: &str, values: u32) -> String {
     format!("kara2016-{table}-v{values}.svg")
 }
 
-/// Returns one plot for each number of values and each of the [`tables`].
+/// Returns the plot of the findings, and one plot for each number of values and each of the [`tables`].
 pub(super) fn all(results: &Kara2016) -> Vec<ReportFile> {
     let values = results.values().into_iter();
     let picture = |values, (table, grid): (&str, &Grid)| {
         let content = lines(table, grid, values, results.size.pictured_files);
         ReportFile::new(name(table, values), content)
     };
-    values
-        .flat_map(|values| {
-            let tables = tables(results).into_iter();
-            tables.map(move |table| picture(values, table))
-        })
+    let lines = values.flat_map(|values| {
+        let tables = tables(results).into_iter();
+        tables.map(move |table| picture(values, table))
+    });
+    results
+        .front_page()
+        .plot()
+        .into_iter()
+        .chain(lines)
         .collect()
 }
 

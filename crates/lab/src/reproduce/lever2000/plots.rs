@@ -1,4 +1,4 @@
-//! Plots of the mean links of a lookup under each kernel, one for each table.
+//! The plot of the findings, and plots of the mean links of a lookup under each kernel, one for each table.
 
 use super::kernels::TABLES;
 use super::results::Lever2000;
@@ -29,5 +29,10 @@ pub(super) fn all(results: &Lever2000) -> Vec<ReportFile> {
             plot.to_svg(),
         )
     });
-    plots.collect()
+    results
+        .front_page()
+        .plot()
+        .into_iter()
+        .chain(plots)
+        .collect()
 }

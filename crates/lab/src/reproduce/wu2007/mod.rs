@@ -205,7 +205,7 @@ fn assemble(plans: Vec<Plan>, size: Size, seeds: u32, outcomes: Vec<Outcome>) ->
                 .collect(),
         })
         .collect();
-    tables.push(thrashing_table(&courses));
+    tables.extend(thrashing_tables(&courses));
     courses.truncate(Simulated::POLICIES.len());
     let modelled = [&courses[0], &courses[1]];
     let mut results = Wu2007 {
@@ -223,40 +223,53 @@ fn assemble(plans: Vec<Plan>, size: Size, seeds: u32, outcomes: Vec<Outcome>) ->
     results
 }
 
-/// Returns the table of thrashing. `courses` are ordered by seed, then by policy.
-fn thrashing_table(courses: &[ThrashingCourse]) -> TableResult {
+/// Returns a table of thrashing for each unit. `courses` are ordered by seed, then by policy.
+fn thrashing_tables(courses: &[ThrashingCourse]) -> [TableResult; 2] {
     let published = published::thrashing();
-    let pair = |of: fn(&published::ThrashingRow) -> f64| Pair {
-        legacy: of(&published[0]),
-        ondemand: of(&published[1]),
-    };
-    let seeds = |of: fn(&ThrashingCourse) -> f64| {
+    let table = |names: [&'static str; 3],
+                 label: &str,
+                 published_of: fn(&published::ThrashingRow) -> f64,
+                 of: fn(&ThrashingCourse) -> f64| {
+        let published = Pair {
+            legacy: published_of(&published[0]),
+            ondemand: published_of(&published[1]),
+        };
         let seeds = courses.chunks_exact(Simulated::POLICIES.len());
         let seeds =
             seeds.map(|of_seed| Simulated::from(std::array::from_fn(|at| of(&of_seed[at]))));
-        seeds.collect()
+        let [name, title, unit] = names;
+        TableResult {
+            name,
+            title,
+            unit,
+            setup: thrashing::SETUP,
+            rows: vec![Row::new(
+                label.to_owned(),
+                published,
+                seeds.collect(),
+                read_noise_pct(),
+            )],
+        }
     };
-    let row = |label: &str, published, seeds| {
-        Row::new(label.to_owned(), published, seeds, read_noise_pct())
-    };
-    TableResult {
-        name: "thrashing",
-        title: "Thrashing",
-        unit: "MB/s and KB",
-        setup: thrashing::SETUP,
-        rows: vec![
-            row(
-                "max throughput, MB/s",
-                pair(|row| row.max_throughput_mb_s),
-                seeds(ThrashingCourse::max_throughput_mb_s),
-            ),
-            row(
-                "min avg I/O size, KB",
-                pair(|row| row.min_avg_io_kb),
-                seeds(ThrashingCourse::min_mean_read_kb),
-            ),
-        ],
-    }
+    let throughput = table(
+        ["thrashing", "Thrashing: throughput", "MB/s"],
+        "max throughput",
+        |row| row.max_throughput_mb_s,
+        ThrashingCourse::max_throughput_mb_s,
+    );
+    let read_size = table(
+        ["thrashing-reads", "Thrashing: read size", "KB"],
+        "min avg I/O size",
+        |row| row.min_avg_io_kb,
+        ThrashingCourse::min_mean_read_kb,
+    );
+    [
+        throughput,
+        TableResult {
+            setup: "The same run as above.",
+            ..read_size
+        },
+    ]
 }
 
 /// Combines `counts`, which are ordered by seed, then by policy, then by case.
@@ -316,7 +329,7 @@ mod tests {
             seed: 1,
         };
         let results = assemble(plans, size, 2, outcomes);
-        assert_eq!(results.tables.len(), 5);
+        assert_eq!(results.tables.len(), 6);
         assert_eq!(results.cpu.len(), 5);
         for row in results.tables.iter().flat_map(|table| &table.rows) {
             assert!(row.ours.modern.is_finite(), "{}", row.label);
@@ -332,11 +345,13 @@ mod tests {
                 "wu2007.html",
                 "wu2007.csv",
                 "wu2007.json",
+                "wu2007-findings.svg",
                 "wu2007-iozone.svg",
                 "wu2007-aio-stress.svg",
                 "wu2007-sysbench-fileio.svg",
                 "wu2007-sysbench-oltp.svg",
                 "wu2007-thrashing.svg",
+                "wu2007-thrashing-reads.svg",
                 "wu2007-thrashing-throughput.svg",
                 "wu2007-thrashing-read-size.svg",
             ]
@@ -346,6 +361,16 @@ mod tests {
             assert!(markdown.contains(name), "{name}");
         }
         assert!(!files[1].content.contains(".svg"), "the plots are embedded");
+        assert!(!markdown.contains("proves nothing"));
+        let sections = [
+            "## Findings",
+            "## iozone",
+            "## Method",
+            "## Limits",
+            "## Changes since",
+        ];
+        let at = sections.map(|section| markdown.find(section).unwrap());
+        assert!(at.is_sorted(), "{at:?}");
         assert_eq!(results.report().unwrap(), files);
     }
 

@@ -8,7 +8,7 @@ pub(super) fn table_name(table: &TableResult) -> String {
     format!("wu2007-{}.svg", table.name)
 }
 
-/// Returns all plots: bars for each table, and the two courses of thrashing.
+/// Returns all plots: the findings, bars for each table, and the two courses of thrashing.
 pub(super) fn all(results: &Wu2007) -> Vec<ReportFile> {
     let tables = results.tables.iter();
     let bars = tables.map(|table| ReportFile::new(table_name(table), bars(table).to_svg()));
@@ -28,7 +28,8 @@ pub(super) fn all(results: &Wu2007) -> Vec<ReportFile> {
         ReportFile::new("wu2007-thrashing-throughput.svg", throughput),
         ReportFile::new("wu2007-thrashing-read-size.svg", read_size),
     ];
-    bars.chain(courses).collect()
+    let findings = results.front_page().plot();
+    findings.into_iter().chain(bars).chain(courses).collect()
 }
 
 fn bars(table: &TableResult) -> BarPlot {

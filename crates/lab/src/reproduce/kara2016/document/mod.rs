@@ -13,36 +13,45 @@ use super::{Kara2016, plots};
 use crate::output::{Report, ReportFile, Table, significant, text_or};
 use crate::published::kara2016::{OPERATIONS, PROCESSORS};
 use crate::reproduce::finding::{Observed, Verdict, null_text};
+use crate::reproduce::front_page::{Entry, FrontPage, quick_caveat};
 
-/// Disclaimer of a quick reproduction.
-const NO_REPRODUCTION: &str = "Quick run with few cases and few sets: this is not a reproduction.\n\
-                               Measured tables are not judged.\n\n";
+/// The first paragraph.
+const LEAD: &str = "\
+This page reproduces the table in Jan Kara's letter \"ext\\[24\\]: MBCache rewrite\" (linux-ext4, 2016). In each case, P \
+processes set an extended attribute of F files each, to values from a pool of V values. The letter compares five ways \
+to find equal values; `clock` is Larder's addition.";
 
 const LIMITS: &str = include_str!("limits.md");
+
+/// What changed since the last version.
+const CHANGES: &str = "\
+The report begins with its findings, as a table and as a plot. Findings are judged by intervals, and alike in both \
+directions: a table of fewer processors than the letter's machine had neither shows nor refutes a finding about \
+contention. The volume and the kernel's ext4 have a journal. The costs of the simulation are fitted to the published \
+times.
+";
 
 impl Report for Kara2016 {
     const NAME: &'static str = "kara2016";
     const TITLE: &'static str = "Kara 2016, reproduced";
 
     fn body(&self) -> String {
-        let mut text = self.caveat().to_owned();
-        text.push_str(&self.head());
-        let _ = writeln!(
-            text,
-            "## Summary\n\n{}",
-            self.findings_table().to_markdown()
-        );
-        text.push_str(&self.criterion());
-        text.extend(self.findings.iter().map(described));
+        let page = self.front_page();
+        let mut text = self.caveat();
+        text.push_str(&page.text(&self.lead()));
         text.extend([
+            self.tables_text(),
             self.entries_text(),
             self.clock_text(),
             self.commits_text(),
             self.flag_text(),
             self.contention_text(),
-            self.tables_text(),
-            LIMITS.to_owned(),
+            self.method(),
+            self.criterion(),
         ]);
+        text.extend(self.findings.iter().map(described));
+        text.push_str(LIMITS);
+        text.push_str(&page.changes(CHANGES));
         text
     }
 
@@ -56,11 +65,19 @@ impl Report for Kara2016 {
 }
 
 impl Kara2016 {
-    fn caveat(&self) -> &'static str {
+    fn caveat(&self) -> String {
         if self.size.is_full() {
-            ""
-        } else {
-            NO_REPRODUCTION
+            return String::new();
+        }
+        quick_caveat("few cases and few sets, so that measured tables are not judged,")
+    }
+
+    pub(super) fn front_page(&self) -> FrontPage {
+        FrontPage {
+            name: Self::NAME,
+            title: Self::TITLE,
+            ours: "reproduced",
+            entries: self.findings.iter().map(entry).collect(),
         }
     }
 
@@ -68,7 +85,7 @@ impl Kara2016 {
     /// terminal.
     #[must_use]
     pub fn summary(&self) -> String {
-        let mut text = self.caveat().to_owned();
+        let mut text = self.caveat();
         for finding in &self.findings {
             let by = finding.decided_by.map(Source::as_str);
             let _ = writeln!(
@@ -95,13 +112,20 @@ impl Kara2016 {
         values
     }
 
-    fn head(&self) -> String {
+    /// Returns the first paragraphs.
+    fn lead(&self) -> String {
+        let mut text = LEAD.to_owned();
+        for (source, reason) in &self.not_measured {
+            let _ = write!(text, "\n\nNot measured: {}: {reason}", source.as_str());
+        }
+        text
+    }
+
+    /// Returns how the figures were obtained.
+    fn method(&self) -> String {
         let config = &self.size.config;
-        let mut text = format!(
-            "This page reproduces the table in Jan Kara's letter \"ext\\[24\\]: MBCache rewrite\" \
-             (linux-ext4, 2016). In each case, P processes set an extended attribute of F files each, to \
-             values from a pool of V values. The letter compares five ways to find equal values; `clock` \
-             is Larder's addition.\n\n\
+        format!(
+            "## Method\n\n\
              Printed by `larder lab reproduce kara2016{}` with seed {}, on {} processors; the letter's \
              machine had {PROCESSORS}. Here each process sets {} times, in the letter {OPERATIONS} times; \
              all times are scaled to {OPERATIONS} sets. Figures are {}. All figures are in \
@@ -123,28 +147,7 @@ impl Kara2016 {
                 1 => "from one run".to_owned(),
                 runs => format!("medians of {runs} runs"),
             },
-        );
-        for (source, reason) in &self.not_measured {
-            let _ = writeln!(text, "Not measured: {}: {reason}\n", source.as_str());
-        }
-        text
-    }
-
-    fn findings_table(&self) -> Table {
-        let mut table = Table::new(
-            "finding | published | result | verdict | verdict if nothing had changed | deciding table",
-        );
-        for finding in &self.findings {
-            table.push([
-                finding.finding.claim.to_owned(),
-                figures(finding.published.as_ref()),
-                decisive_figures(finding),
-                finding.verdict.as_str().to_owned(),
-                null_text(finding.finding, finding.if_nothing_changed),
-                text_or(finding.decided_by.map(Source::as_str), ""),
-            ]);
-        }
-        table
+        )
     }
 
     fn criterion(&self) -> String {
@@ -155,8 +158,9 @@ impl Kara2016 {
              mean. A finding holds in a table if the whole interval of each of its effects is within the \
              bound of the criterion, and does not hold if an interval is outside; otherwise the effect is \
              within the noise.\n\n\
-             The column \"verdict if nothing had changed\" is the verdict for the published table if its \
-             times were equal under all variants. Only a non-inferiority claim may hold then. Tests also judge \
+             \"If nothing had changed\" is the verdict for the same table if its times were equal under all \
+             variants; on the first page, it is that for the published table. Only a non-inferiority claim may \
+             hold then. Tests also judge \
              each finding on tables with inverted effects, with halved effects, and with noise alone.\n\n\
              A table measured on fewer than {PROCESSORS} processors can neither show nor refute a finding \
              about contention between processors. Its verdict is then \"cannot be shown here\". The verdict \
@@ -245,6 +249,34 @@ impl Kara2016 {
         let found = shares.find(|of| of.source == source && of.variant == variant);
         text_or(found.map(|of| format!("{:.3}", of.per_set)), "-")
     }
+}
+
+/// Returns the finding with the figures of the table that decided it. Without such a table, the figures are those of
+/// the last table that has any.
+fn entry(judged: &Judged) -> Entry {
+    let decisive = judged.decisive();
+    let last = || {
+        let mut ours = judged.ours.iter();
+        ours.rfind(|answer| answer.observed.is_some())
+    };
+    let shown = decisive.or_else(last);
+    let effects = |observed: Option<&Observed>| {
+        observed.map_or_else(Vec::new, |observed| observed.effects.clone())
+    };
+    let published = effects(judged.published.as_ref());
+    let ours = effects(shown.and_then(|answer| answer.observed.as_ref()));
+    let mut entry = Entry::new(
+        judged.finding,
+        judged.verdict,
+        judged.if_nothing_changed,
+        [&published, &ours],
+    );
+    if let Some(answer) = shown {
+        let role = if decisive.is_some() { "" } else { "figures: " };
+        // Writing to a string does not fail.
+        let _ = write!(entry.verdict, " ({role}{} table)", answer.source.as_str());
+    }
+    entry
 }
 
 fn described(judged: &Judged) -> String {

@@ -10,30 +10,45 @@ use super::kernels::TABLES;
 use super::plots;
 use super::results::Lever2000;
 use crate::output::{Report, ReportFile, Table, text_or};
-use crate::reproduce::finding::{described as described_finding, printed, summary_table};
+use crate::reproduce::finding::{described as described_finding, printed};
+use crate::reproduce::front_page::{Entry, FrontPage, quick_caveat};
 use std::io;
 use tables::described;
 
-/// Disclaimer of a quick reproduction.
-const NO_REPRODUCTION: &str = "Quick run with a sixteenth of the scripts: this is not a reproduction.\n\
-                               Findings that depend on the number of scripts are not judged.\n\n";
+/// The first paragraph.
+const LEAD: &str = "\
+This page reproduces the tables in Chuck Lever's \"Linux Kernel Hash Table Behavior: Analysis and Improvements\" (2000). \
+They show the throughput of concurrent users, each with a script of a C compiler, ed, nroff and spell, in scripts per \
+hour. Here the recorded file operations of such scripts run in one process, on volumes with the tables of the \
+published kernels.";
 
 const LIMITS: &str = include_str!("limits.md");
+
+/// What changed since the last version.
+const CHANGES: &str = "\
+The report begins with its findings, as a table and as a plot. Findings are judged by the intervals of their effects; \
+throughputs are compared in pairs of runs. Claims that were not judged before are findings, and the section on the \
+document's future work is new.
+";
 
 impl Report for Lever2000 {
     const NAME: &'static str = "lever2000";
     const TITLE: &'static str = "Lever 2000, reproduced";
 
     fn body(&self) -> String {
-        let mut text = self.caveat().to_owned();
-        text.push_str(&self.head());
-        text.push_str(&self.findings_text());
+        let page = self.front_page();
+        let mut text = self.caveat();
+        text.push_str(&page.text(LEAD));
         let tables = TABLES.iter().zip(&self.tables);
         text.extend(tables.map(|(table, rows)| described(table, rows)));
         text.push_str(&self.histograms());
         text.push_str(&self.costs_text());
         text.push_str(&self.future_text());
+        text.push_str(&self.method());
+        text.push_str(&self.judging_text());
+        text.extend(self.findings.iter().map(described_finding));
         text.push_str(LIMITS);
+        text.push_str(&page.changes(CHANGES));
         text
     }
 
@@ -47,11 +62,21 @@ impl Report for Lever2000 {
 }
 
 impl Lever2000 {
-    fn caveat(&self) -> &'static str {
+    fn caveat(&self) -> String {
         if self.size.is_full() {
-            ""
-        } else {
-            NO_REPRODUCTION
+            return String::new();
+        }
+        quick_caveat(
+            "a sixteenth of the scripts, so that findings that depend on their number are not judged,",
+        )
+    }
+
+    pub(super) fn front_page(&self) -> FrontPage {
+        FrontPage {
+            name: Self::NAME,
+            title: Self::TITLE,
+            ours: "measured",
+            entries: self.findings.iter().map(Entry::of).collect(),
         }
     }
 
@@ -59,18 +84,15 @@ impl Lever2000 {
     /// terminal.
     #[must_use]
     pub fn summary(&self) -> String {
-        let mut text = self.caveat().to_owned();
+        let mut text = self.caveat();
         text.push_str(&printed(&self.findings));
         text
     }
 
-    fn head(&self) -> String {
+    /// Returns how the figures were obtained.
+    fn method(&self) -> String {
         format!(
-            "This page reproduces the tables in Chuck Lever's \"Linux Kernel Hash Table Behavior: \
-             Analysis and Improvements\" (2000). They show the throughput of concurrent users, each with a \
-             script of a C compiler, ed, nroff and spell, in scripts per hour. Here the recorded file \
-             operations of such scripts run in one process, on volumes with the tables of the published \
-             kernels.\n\n\
+            "## Method\n\n\
              Printed by `larder lab reproduce lever2000{}` with seed {}, on {} processors. The number of \
              runs of each kernel is {}; the kernels take turns. `s` is the standard deviation. All figures \
              are in \
@@ -80,16 +102,6 @@ impl Lever2000 {
             self.processors,
             self.size.runs,
         )
-    }
-
-    fn findings_text(&self) -> String {
-        let mut text = format!(
-            "## Summary\n\n{}\n{}",
-            summary_table(&self.findings).to_markdown(),
-            self.judging_text()
-        );
-        text.extend(self.findings.iter().map(described_finding));
-        text
     }
 
     fn judging_text(&self) -> String {

@@ -5,7 +5,6 @@
 mod csv;
 mod thrashing;
 
-use std::fmt::Write as _;
 use std::io;
 
 use super::criterion::{Judgement, LOOSE_NOISE_PCT, SIZE_POINTS};
@@ -13,25 +12,41 @@ use super::plan::read_noise_pct;
 use super::plots;
 use super::results::{TableResult, Tally, Wu2007};
 use crate::output::{Report, ReportFile, Table, change, ratio, significant};
-use crate::reproduce::finding::{described as described_finding, printed, summary_table};
+use crate::reproduce::finding::{described as described_finding, printed};
+use crate::reproduce::front_page::{Entry, FrontPage, quick_caveat};
 
 const LIMITS: &str = include_str!("../limits.md");
+
+/// What changed since the last version.
+const CHANGES: &str = "\
+The report begins with its findings, as a table and as a plot. The two figures of thrashing, which have different \
+units, are two tables. All figures are medians over ten seeds instead of those of one seed. Findings are judged by \
+intervals over the seeds; before, only rows were judged.
+";
+
+/// What changed since the first results.
+const EARLIER_CHANGES: &str = include_str!("../earlier_changes.md");
 
 impl Report for Wu2007 {
     const NAME: &'static str = "wu2007";
     const TITLE: &'static str = "Wu 2007, reproduced";
 
     fn body(&self) -> String {
-        let mut text = self.head();
-        text.push_str(&self.short());
-        text.push_str(&criterion());
-        text.extend(self.findings.iter().map(described_finding));
+        let page = self.front_page();
+        let mut text = self.caveat();
+        text.push_str(&page.text(&self.lead()));
+        text.push_str(&self.rows_text());
         text.extend(self.tables.iter().map(described));
         text.extend([
             self.course(),
             self.dependence(),
             self.cpu_text(),
+            self.method(),
+            criterion(),
+            self.findings.iter().map(described_finding).collect(),
             LIMITS.to_owned(),
+            page.changes(CHANGES),
+            EARLIER_CHANGES.to_owned(),
         ]);
         text
     }
@@ -50,45 +65,65 @@ impl Wu2007 {
     #[must_use]
     pub fn summary(&self) -> String {
         format!(
-            "{}\n{}\n{}",
+            "{}{}\n{}\n{}",
+            self.caveat(),
             printed(&self.findings),
             self.tally_table().to_text(),
             self.gain()
         )
     }
 
-    fn head(&self) -> String {
-        let scale = if self.divisor == 1 {
-            "at the document's own sizes".to_owned()
-        } else {
-            format!(
-                "with sizes divided by {}, so the figures are not a reproduction",
-                self.divisor
-            )
-        };
+    fn caveat(&self) -> String {
+        match self.divisor {
+            1 => String::new(),
+            divisor => quick_caveat(&format!(
+                "sizes divided by {divisor} and {}",
+                counted(self.seeds)
+            )),
+        }
+    }
+
+    pub(super) fn front_page(&self) -> FrontPage {
+        FrontPage {
+            name: Self::NAME,
+            title: Self::TITLE,
+            ours: "simulated",
+            entries: self.findings.iter().map(Entry::of).collect(),
+        }
+    }
+
+    /// Returns the first paragraphs: what is reproduced, and the headline.
+    fn lead(&self) -> String {
         format!(
             "This page reproduces each table in Fengguang Wu's \"readahead: on-demand readahead logic\" \
-             (Linux 2.6.23) in a simulator: a virtual clock, Larder's page cache and readahead policies, \
-             and a model of the document's disk. `legacy` is the readahead of Linux 2.6.20, and `ondemand` \
-             is the readahead that the document introduces. `modern` is the readahead of current Linux, \
-             which is newer than the document.\n\n\
-             Printed by `larder lab reproduce wu2007`, {scale}, with {} from {} on. Figures are medians over \
-             the seeds. The same command prints the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and \
-             [wu2007.json](wu2007.json).\n\n",
+             (Linux 2.6.23) in a simulator. The document compares `legacy`, the readahead of Linux 2.6.20, with \
+             `ondemand`, the readahead that it introduces.\n\n{}",
+            self.gain().trim_end()
+        )
+    }
+
+    /// Returns how the figures were obtained.
+    fn method(&self) -> String {
+        format!(
+            "## Method\n\nThe simulator consists of a virtual clock, Larder's page cache and readahead policies, and \
+             a model of the document's disk. `modern` is the readahead of current Linux, which is newer than the \
+             document.\n\n\
+             Printed by `larder lab reproduce wu2007{}` with {} from {} on. Figures are medians over the seeds. The \
+             same command prints the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and [wu2007.json](wu2007.json).\n\n",
+            if self.divisor == 1 { "" } else { " --quick" },
             counted(self.seeds),
             self.seed
         )
     }
 
-    fn short(&self) -> String {
-        let mut text = format!(
-            "## Summary\n\n{}\n{}\n{}\n\
+    /// Returns how many rows agree, and the rows that do not.
+    fn rows_text(&self) -> String {
+        let text = format!(
+            "## Rows that agree\n\n{}\n\
              \"Direction agrees if nothing changes\" is the baseline: the rows that agree in direction \
              with a system in which all changes are zero. Changed rows are those whose published change \
              is larger than the noise. Loose rows are from tests whose published noise is above \
              {LOOSE_NOISE_PCT}%, so that agreement is weak evidence.\n\n",
-            summary_table(&self.findings).to_markdown(),
-            self.gain(),
             self.tally_table().to_markdown()
         );
         let mut table =
@@ -103,8 +138,7 @@ impl Wu2007 {
             let figures = names.chain(changes(judgement));
             table.push(figures.chain(verdicts(judgement)));
         }
-        let _ = writeln!(text, "These rows disagree:\n\n{}", table.to_markdown());
-        text
+        format!("{text}These rows disagree:\n\n{}\n", table.to_markdown())
     }
 
     fn tally_table(&self) -> Table {
