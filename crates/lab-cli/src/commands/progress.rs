@@ -1,7 +1,13 @@
-//! Progress bars.
+//! Progress bars, with an estimate of the time left.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
+
+/// What a bar shows before the number of runs is known.
+const PREPARING: &str = "preparing, {elapsed}";
+
+/// What a bar shows during the runs.
+const RUNNING: &str = "{bar:30} {pos} of {len} runs, {elapsed}, about {eta} left";
 
 /// Returns a progress bar of `total` runs (0 if the number is unknown) on standard error. The bar
 /// is hidden if standard error is not a terminal.
@@ -10,9 +16,7 @@ pub(super) fn progress(total: u64) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("preparing, {elapsed}") {
-        bar.set_style(style);
-    }
+    bar.set_style(style(PREPARING));
     if total > 0 {
         set_total(&bar, total);
     }
@@ -26,7 +30,21 @@ pub(super) fn set_total(bar: &ProgressBar, total: u64) {
         return;
     }
     bar.set_length(total);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} runs, {elapsed}") {
-        bar.set_style(style);
+    bar.set_style(style(RUNNING));
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the built-in templates are valid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_templates_are_valid() {
+        for template in [PREPARING, RUNNING] {
+            style(template);
+        }
     }
 }
