@@ -28,14 +28,22 @@ impl Axis {
             |[least, most], value| [least.min(value), most.max(value)],
         );
         let [least, most] = if ends[0].is_finite() { ends } else { [0.0; 2] };
-        // An axis of a few per mille has no readable labels.
-        let margin = (0.06 * (most - least)).max(match scale {
-            Scale::Linear => 0.5 - (most - least) / 2.0,
-            Scale::Logarithmic => 0.02 - (most - least) / 2.0,
+        // A shorter axis has no readable labels.
+        let span = (most - least).max(match scale {
+            Scale::Linear => 1.0,
+            Scale::Logarithmic => 0.04,
         });
+        let excess = span - (most - least);
+        // A share is never negative, unless one of the values is.
+        let below = if scale == Scale::Linear && least >= 0.0 {
+            0.0
+        } else {
+            excess / 2.0
+        };
+        let margin = 0.06 * span;
         Self {
             scale,
-            ends: [least - margin, most + margin],
+            ends: [least - below - margin, most + excess - below + margin],
             pixels,
         }
     }
@@ -76,24 +84,6 @@ impl Axis {
             decade_ticks(from, to)
         }
     }
-
-    /// Formats a figure so that a difference that is visible on the axis changes its text.
-    pub fn figure(&self, value: f64) -> String {
-        let [from, to] = self.ends;
-        let span = match self.scale {
-            Scale::Linear => to - from,
-            Scale::Logarithmic => value * (to - from).min(1.0),
-        };
-        let mut decimals = 0;
-        let mut step = span / 200.0;
-        while step < 0.5 && decimals < 4 {
-            step *= 10.0;
-            decimals += 1;
-        }
-        // Removes the sign of zero.
-        let value = value + 0.0;
-        format!("{value:.decimals$}")
-    }
 }
 
 /// Formats a tick with as few decimals as it needs.
@@ -103,9 +93,11 @@ pub(super) fn tick_label(value: f64) -> String {
     (if text == "-0" { "0" } else { text }).to_owned()
 }
 
+/// Returns the value on a linear axis: its logarithm on a logarithmic one, where values up to 0 precede all others.
 fn scaled(scale: Scale, value: f64) -> f64 {
     match scale {
         Scale::Linear => value,
+        Scale::Logarithmic if value <= 0.0 => f64::NEG_INFINITY,
         Scale::Logarithmic => value.ln(),
     }
 }
@@ -177,9 +169,25 @@ mod tests {
             &[0.5, 2.0, 0.0, f64::INFINITY, f64::NAN],
         );
         assert!(axis.contains(0.5) && axis.contains(2.0) && !axis.contains(3.0));
-        assert_eq!((axis.x(0.0), axis.x(f64::INFINITY)), (300, 600));
+        for (value, end) in [
+            (f64::NEG_INFINITY, 300),
+            (-1.0, 300),
+            (0.0, 300),
+            (f64::INFINITY, 600),
+        ] {
+            assert_eq!(axis.x(value), end, "{value}");
+            assert!(!axis.contains(value), "{value}");
+        }
         let empty = self::axis(Scale::Linear, &[]);
         assert!(empty.contains(0.0));
+    }
+
+    #[test]
+    fn axis_of_shares_begins_at_zero() {
+        let shares = axis(Scale::Linear, &[0.0, 0.3]);
+        let labels: Vec<_> = shares.ticks().into_iter().map(tick_label).collect();
+        assert_eq!(labels, ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        assert!(axis(Scale::Linear, &[-0.1, 0.3]).contains(-0.3));
     }
 
     #[test]
@@ -213,19 +221,5 @@ mod tests {
             let labels: Vec<_> = ticks.iter().map(|tick| tick_label(*tick)).collect();
             assert_eq!(labels, expected);
         }
-    }
-
-    #[test]
-    fn figures_have_the_decimals_of_their_axis() {
-        let per_cent = axis(Scale::Linear, &[-1.0, 9.0]);
-        assert_eq!(per_cent.figure(1.84), "1.8");
-        assert_eq!(axis(Scale::Linear, &[0.0, 200.0]).figure(80.2), "80");
-        let ratios = axis(Scale::Logarithmic, &[0.98, 1.04]);
-        assert_eq!(ratios.figure(1.018), "1.0180");
-        let ratios = axis(Scale::Logarithmic, &[0.1, 116.0]);
-        assert_eq!(
-            (ratios.figure(116.0), ratios.figure(0.25)),
-            ("116".into(), "0.250".into())
-        );
     }
 }

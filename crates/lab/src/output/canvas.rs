@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn legend_with_many_series_continues_on_the_next_line() {
         let names: Vec<String> = (0..30).map(|n| format!("function number {n}")).collect();
-        let series = || names.iter().map(|name| (&**name, Style::OURS));
+        let series = || names.iter().map(|name| (&**name, Style::PUBLISHED));
         let head = Head::new("t", series(), Sample::Line);
         assert_eq!(head.entries.len(), 30);
         for (name, (x, y), _) in &head.entries {

@@ -10,6 +10,8 @@ mod file;
 mod forest;
 mod html;
 mod number;
+#[cfg(test)]
+pub(crate) mod picture;
 mod plot;
 mod style;
 mod table;

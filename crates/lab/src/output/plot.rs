@@ -157,7 +157,7 @@ impl BarPlot {
         let value_max = upper(self.series.iter().flat_map(|s| &s.values).copied());
         let groups = self.groups.len() as f64;
         let longest = self.groups.iter().map(|name| text_width(name)).max();
-        let label_area = 30 + longest.unwrap_or(0).clamp(0, 320);
+        let label_area = 30 + longest.unwrap_or(0).clamp(0, 450);
         let mut chart = ChartBuilder::on(root)
             .margin(8)
             .margin_right(24)
@@ -258,6 +258,7 @@ fn plain(value: f64, end: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::picture::{expect_texts_inside, texts};
     use super::super::style::STYLES;
     use super::*;
 
@@ -288,13 +289,6 @@ mod tests {
             assert!(svg.contains(text), "{text}");
         }
         assert_eq!(svg, lines().to_svg());
-    }
-
-    /// Returns the texts of a picture, in order.
-    fn texts(svg: &str) -> Vec<&str> {
-        let lines = svg.lines().zip(svg.lines().skip(1));
-        let texts = lines.filter(|(tag, _)| tag.starts_with("<text"));
-        texts.map(|(_, text)| text).collect()
     }
 
     #[test]
@@ -332,6 +326,7 @@ mod tests {
         ] {
             assert!(texts.contains(&label), "{label}: {texts:?}");
         }
+        expect_texts_inside(&svg);
         // One marker for each point, and one in the legend.
         assert_eq!(svg.matches("<polygon").count(), 7 + 1);
         plot.series.clear();
@@ -353,6 +348,7 @@ mod tests {
         for name in &names {
             assert!(texts.contains(&&**name), "{name}");
         }
+        expect_texts_inside(&svg);
         let styles: Vec<Style> = styled(&plot.series).map(|(_, style)| style).collect();
         for (at, style) in styles.iter().enumerate() {
             assert!(!styles[at + 1..].contains(style), "{}", names[at]);
@@ -389,6 +385,13 @@ mod tests {
         let svg = bars.to_svg();
         for text in ["Initial write", "Read", "published", "larder", "KB/s"] {
             assert!(svg.contains(text), "{text}");
+        }
+        let long = BarPlot {
+            groups: vec!["a test whose name has many more words than usual".into(); 2],
+            ..bars
+        };
+        for svg in [svg, long.to_svg()] {
+            expect_texts_inside(&svg);
         }
     }
 }

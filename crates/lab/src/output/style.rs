@@ -85,11 +85,12 @@ impl Style {
         colour: 0,
         variant: 2,
     };
-    /// The style of our figures beside published ones.
-    pub const OURS: Self = Self {
-        colour: 1,
-        variant: 0,
-    };
+
+    /// Returns the style of our figures beside published ones, in the table `at`.
+    pub fn ours(at: usize) -> Self {
+        let colour = (at + 1) % COLOURS.len();
+        Self { colour, variant: 0 }
+    }
 
     /// Returns all styles, all colours of the first variant first.
     fn all() -> impl Iterator<Item = Self> + Clone {
@@ -135,13 +136,12 @@ impl Style {
 pub(super) fn styles<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<Style> {
     let taken: Vec<Style> = names.clone().filter_map(named_style).collect();
     let mut free = Style::all().filter(|style| !taken.contains(style)).cycle();
-    names
-        .map(|name| {
-            named_style(name)
-                .or_else(|| free.next())
-                .unwrap_or(Style::OURS)
-        })
-        .collect()
+    let mut styles: Vec<Style> = Vec::new();
+    for name in names {
+        let style = named_style(name).filter(|style| !styles.contains(style));
+        styles.push(style.or_else(|| free.next()).unwrap_or(Style::PUBLISHED));
+    }
+    styles
 }
 
 /// Returns the style of a policy or a variant of mbcache, or of its published series.
@@ -185,6 +185,9 @@ mod tests {
         assert_distinct(&styles(names));
         let variants = MbCacheVariant::ALL.iter().map(|variant| variant.as_str());
         assert_distinct(&styles(variants.chain(["ext4", "xfs"])));
+        // Both have the second colour.
+        assert_distinct(&styles(["legacy", "old", "a"].into_iter()));
+        assert_distinct(&styles(["a", "ext4", "legacy", "legacy"].into_iter()));
         let many: Vec<String> = (0..STYLES).map(|n| n.to_string()).collect();
         assert_distinct(&styles(many.iter().map(String::as_str)));
     }

@@ -6,7 +6,9 @@
 use std::fmt::Write as _;
 
 use super::finding::{Bound, Effect, Finding, Judged, Verdict, null_text};
-use crate::output::{Estimate, ForestPanel, ForestPlot, ForestRow, ReportFile, Scale, Table};
+use crate::output::{
+    Estimate, ForestPanel, ForestPlot, ForestRow, ReportFile, Scale, Table, text_or,
+};
 use crate::statistics::Interval;
 
 /// The first page of a report.
@@ -15,8 +17,8 @@ pub(super) struct FrontPage {
     pub name: &'static str,
     /// The title of the report.
     pub title: &'static str,
-    /// How our figures were obtained: `measured`, `simulated`, or `reproduced` if in both ways.
-    pub ours: &'static str,
+    /// Names of our tables of figures, such as `measured` or `simulated`.
+    pub tables: Vec<&'static str>,
     /// The findings in the order of the document.
     pub entries: Vec<Entry>,
 }
@@ -24,21 +26,25 @@ pub(super) struct FrontPage {
 /// A finding on the first page.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    pub name: &'static str,
-    pub claim: &'static str,
+    name: &'static str,
+    claim: &'static str,
     /// The verdict in words.
     pub verdict: String,
     /// Whether the finding holds; `None` if this is undecided.
-    pub holds: Option<bool>,
+    holds: Option<bool>,
+    /// The verdict of each table in words; empty if there is only one table.
+    pub verdicts: String,
     /// The verdict in words if nothing had changed.
-    pub if_nothing_changed: String,
+    if_nothing_changed: String,
     /// Whether it would hold if nothing had changed, although it claims a difference: its rule proves nothing.
-    pub proves_nothing: bool,
-    /// What changed since the last version; `None` if nothing did.
-    pub change: Option<String>,
+    proves_nothing: bool,
+    /// The verdict before the rule or the workload was changed; `None` if it was not.
+    former: Option<Verdict>,
+    /// What was changed, and how the verdict changed with it.
+    change: Option<String>,
     /// The published figures in words, if no published effects are compared.
-    pub published: Option<&'static str>,
-    pub effects: Vec<ComparedEffect>,
+    published: Option<&'static str>,
+    effects: Vec<ComparedEffect>,
 }
 
 /// An effect in the published figures and in ours.
@@ -48,7 +54,8 @@ pub(super) struct ComparedEffect {
     /// The effect if nothing differs: 0 for a share, and another value for a ratio.
     no_effect: f64,
     published: Option<Estimate>,
-    ours: Option<Estimate>,
+    /// The estimate of each of our tables.
+    ours: Vec<Option<Estimate>>,
     bound: Bound,
 }
 
@@ -67,68 +74,82 @@ impl Entry {
             judged.finding,
             judged.verdict,
             judged.if_nothing_changed,
-            [&judged.published_effects, &judged.observed.effects],
+            &judged.published_effects,
+            &[&judged.observed.effects],
         )
     }
 
-    /// Returns the entry of a finding with its verdicts, and with its published effects and ours.
+    /// Returns the entry of a finding with its verdicts, and with its published effects and those of each of our
+    /// tables.
     pub fn new<R>(
         finding: &Finding<R>,
         verdict: Verdict,
         if_nothing_changed: Verdict,
-        [published, ours]: [&[Effect]; 2],
+        published: &[Effect],
+        ours: &[&[Effect]],
     ) -> Self {
         Self {
             name: finding.name,
             claim: finding.claim,
             verdict: verdict.as_str().to_owned(),
             holds: verdict.is_decided().then_some(verdict == Verdict::Holds),
+            verdicts: String::new(),
             if_nothing_changed: null_text(finding, if_nothing_changed),
             proves_nothing: if_nothing_changed == Verdict::Holds && !finding.is_non_inferiority,
+            former: finding.previous.map(|previous| previous.verdict),
             change: finding.previous.map(|previous| previous.described(verdict)),
             published: finding.published.filter(|_| published.is_empty()),
             effects: compared(published, ours),
         }
     }
 
-    /// Returns a panel for each unit of the effects.
+    /// Returns a panel for each unit of the effects; a finding without effects has a panel that says so.
     fn panels(&self, number: usize) -> Vec<ForestPanel> {
         let mut effects: Vec<&ComparedEffect> = self.effects.iter().collect();
         effects.sort_by(|one, other| other.no_effect.total_cmp(&one.no_effect));
         let units = effects.chunk_by(|one, next| one.no_effect.total_cmp(&next.no_effect).is_eq());
         let mut panels: Vec<ForestPanel> = units.map(panel).collect();
-        if let Some(first) = panels.first_mut() {
-            first.title = format!("{number}. {}: {}", self.name, self.verdict);
-            let published = self.published.map(|words| format!("Published: {words}."));
-            let null = self.if_nothing_changed.replace('*', "");
-            first.texts = std::iter::once(format!("Claim: {}.", self.claim))
-                .chain(published)
-                .chain([format!("If nothing had changed: {null}.")])
-                .collect();
+        if panels.is_empty() {
+            panels.push(without_figures());
         }
+        let first = &mut panels[0];
+        first.title = format!("{number}. {}: {}", self.name, self.verdict);
+        let published = self.published.map(|words| format!("Published: {words}."));
+        let verdicts = (!self.verdicts.is_empty()).then(|| format!("By table: {}.", self.verdicts));
+        let null = self.if_nothing_changed.replace('*', "");
+        first.texts = std::iter::once(format!("Claim: {}.", self.claim))
+            .chain(published)
+            .chain(verdicts)
+            .chain([format!("If nothing had changed: {null}.")])
+            .collect();
         panels
     }
 }
 
-/// Pairs published effects with ours by their labels.
-fn compared(published: &[Effect], ours: &[Effect]) -> Vec<ComparedEffect> {
+/// Combines published effects and those of our tables by their labels, in the order in which they occur first.
+fn compared(published: &[Effect], ours: &[&[Effect]]) -> Vec<ComparedEffect> {
     let of = |effects: &[Effect], label: &str| {
         let mut effects = effects.iter();
         let effect = effects.find(|effect| effect.label == label)?;
         Some(estimate(effect.estimate))
     };
-    let is_only_published = |effect: &&Effect| of(ours, &effect.label).is_none();
-    let only_published = published.iter().filter(is_only_published);
-    let effects = ours.iter().chain(only_published);
-    effects
-        .map(|effect| ComparedEffect {
+    let mut compared: Vec<ComparedEffect> = Vec::new();
+    for effect in published.iter().chain(ours.iter().copied().flatten()) {
+        if compared.iter().any(|known| known.label == effect.label) {
+            continue;
+        }
+        compared.push(ComparedEffect {
             label: effect.label.clone(),
             no_effect: effect.no_effect,
             published: of(published, &effect.label),
-            ours: of(ours, &effect.label),
+            ours: ours
+                .iter()
+                .map(|effects| of(effects, &effect.label))
+                .collect(),
             bound: effect.bound,
-        })
-        .collect()
+        });
+    }
+    compared
 }
 
 fn estimate(interval: Interval) -> Estimate {
@@ -141,8 +162,9 @@ fn estimate(interval: Interval) -> Estimate {
     }
 }
 
+/// Returns a panel of effects of the same unit.
 fn panel(effects: &[&ComparedEffect]) -> ForestPanel {
-    let no_effect = effects[0].no_effect;
+    let no_effect = effects.first().map_or(0.0, |effect| effect.no_effect);
     let (unit, scale) = if no_effect > 0.0 {
         ("ratio", Scale::Logarithmic)
     } else {
@@ -151,7 +173,7 @@ fn panel(effects: &[&ComparedEffect]) -> ForestPanel {
     let rows = effects.iter().map(|effect| ForestRow {
         label: effect.label.clone(),
         published: effect.published,
-        ours: effect.ours,
+        ours: effect.ours.clone(),
         criterion: Some(match effect.bound {
             Bound::Above(bound) => [bound, f64::INFINITY],
             Bound::Below(bound) => [f64::NEG_INFINITY, bound],
@@ -167,37 +189,51 @@ fn panel(effects: &[&ComparedEffect]) -> ForestPanel {
     }
 }
 
+/// Returns the panel of a finding without effects.
+fn without_figures() -> ForestPanel {
+    let row = ForestRow {
+        label: "no figures".to_owned(),
+        published: None,
+        ours: Vec::new(),
+        criterion: None,
+    };
+    ForestPanel {
+        rows: vec![row],
+        ..panel(&[])
+    }
+}
+
 impl FrontPage {
     /// Returns the page as Markdown. `lead` is the paragraph that says what was reproduced.
     pub fn text(&self, lead: &str) -> String {
         let mut text = format!("{lead}\n\n## Findings\n\n{}\n\n", self.sums());
         text.push_str(&self.table().to_markdown());
-        text.push_str(
-            "\n*If nothing had changed* is the verdict of the same rule if all kernels or variants were equal. A \
-             rule that passes then is no evidence, except for a claim that something is not worse.\n\n",
+        let plot = self.plot();
+        let _ = write!(
+            text,
+            "\n*If nothing had changed* is the verdict of the same rule if all kernels or variants were equal. A rule \
+             that passes then is no evidence, except for a claim that something is not worse. *Former verdict* is \
+             that before the rule or the workload was changed; a dash means that neither was, or that the finding is \
+             new. The reasons are in [the last section](#changes-since-the-last-version).\n\n\
+             A finding holds if the whole 95% interval of each of its effects is in the green range, and does not \
+             hold if one is outside of it. A figure without an interval is exact, or has too few repetitions.\n\n\
+             ![Each finding: published effects and those obtained here]({})\n\n",
+            plot.name
         );
-        if let Some(plot) = self.plot() {
-            let _ = write!(
-                text,
-                "![Each finding: published and {} effects]({})\n\n",
-                self.ours, plot.name
-            );
-        }
         text
     }
 
-    /// Returns the forest plot of all findings that have effects; `None` if none has.
-    pub fn plot(&self) -> Option<ReportFile> {
+    /// Returns the forest plot of all findings.
+    pub fn plot(&self) -> ReportFile {
         let panels = (1..)
             .zip(&self.entries)
             .flat_map(|(number, entry)| entry.panels(number));
         let plot = ForestPlot {
             title: format!("{}: findings", self.title),
-            ours: self.ours.to_owned(),
+            ours: self.tables.iter().map(|&name| name.to_owned()).collect(),
             panels: panels.collect(),
         };
-        let name = format!("{}-findings.svg", self.name);
-        (!plot.panels.is_empty()).then(|| ReportFile::new(name, plot.to_svg()))
+        ReportFile::new(format!("{}-findings.svg", self.name), plot.to_svg())
     }
 
     /// Returns the findings as a section: what changed since the last version. `changes` describes changes that
@@ -226,25 +262,22 @@ impl FrontPage {
         let undecided = count(&|entry| entry.holds.is_none());
         let weak = count(&|entry| entry.holds == Some(true) && entry.proves_nothing);
         format!(
-            "Of {} findings, {holds} hold, {fails} do not hold, and {undecided} are undecided. Of those that hold, \
-             {weak} would also hold if nothing had changed, although they claim a difference.",
+            "Findings: {}. Hold: {holds}; do not hold: {fails}; undecided: {undecided}. Findings that hold, but would \
+             also hold if nothing had changed although they claim a difference: {weak}.",
             self.entries.len(),
         )
     }
 
     fn table(&self) -> Table {
         let mut table =
-            Table::new("no.: | claim | verdict | if nothing had changed | since the last version");
+            Table::new("no.: | claim | verdict | if nothing had changed | former verdict");
         for (number, entry) in (1..).zip(&self.entries) {
             table.push([
                 number.to_string(),
                 entry.claim.to_owned(),
                 format!("**{}**", entry.verdict),
                 entry.if_nothing_changed.clone(),
-                entry
-                    .change
-                    .clone()
-                    .unwrap_or_else(|| "no change".to_owned()),
+                text_or(entry.former.map(Verdict::as_str), "-"),
             ]);
         }
         table
@@ -277,14 +310,14 @@ mod tests {
             Effect::share("cases", Interval::exact(0.25), Bound::Below(0.1)),
             ratio("chains"),
         ];
-        Entry::new(&finding(is_non_inferiority), verdict, null, [&[], &ours])
+        Entry::new(&finding(is_non_inferiority), verdict, null, &[], &[&ours])
     }
 
     fn page(entries: Vec<Entry>) -> FrontPage {
         FrontPage {
             name: "lever2000",
             title: "Lever 2000, reproduced",
-            ours: "measured",
+            tables: vec!["measured"],
             entries,
         }
     }
@@ -300,16 +333,30 @@ mod tests {
             entry(WithinNoise, DoesNotHold, false),
         ]);
         let text = page.text("This page reproduces a document.");
-        let sums = "Of 5 findings, 3 hold, 1 do not hold, and 1 are undecided. Of those that hold, 1 would also \
-                    hold if nothing had changed, although they claim a difference.";
+        let sums = "Findings: 5. Hold: 3; do not hold: 1; undecided: 1. Findings that hold, but would also hold if \
+                    nothing had changed although they claim a difference: 1.";
         assert!(text.contains(sums), "{text}");
         assert_eq!(text.matches("xor is terrible").count(), 5);
         assert!(text.contains("](lever2000-findings.svg)"), "{text}");
-        assert_eq!(page.plot().unwrap().name, "lever2000-findings.svg");
-        let mut without = entry(Verdict::NotMeasured, DoesNotHold, false);
+        assert_eq!(page.plot().name, "lever2000-findings.svg");
+    }
+
+    #[test]
+    fn each_finding_has_a_row_in_the_plot() {
+        let mut without = entry(Verdict::NotMeasured, Verdict::DoesNotHold, false);
         without.effects.clear();
-        let page = self::page(vec![without]);
-        assert!(page.plot().is_none() && !page.text("").contains("!["));
+        let page = page(vec![
+            entry(Verdict::Holds, Verdict::DoesNotHold, false),
+            without,
+        ]);
+        for entry in &page.entries {
+            let panels = entry.panels(1);
+            assert!(!panels.is_empty() && panels.iter().all(|panel| !panel.rows.is_empty()));
+        }
+        let svg = page.plot().content;
+        for text in ["1. xor: holds", "2. xor: not measured", "no figures"] {
+            assert!(svg.contains(text), "{text}");
+        }
     }
 
     #[test]
@@ -341,22 +388,23 @@ mod tests {
             &finding(false),
             Verdict::Holds,
             Verdict::DoesNotHold,
-            [&published, &[ratio("links"), ratio("new")]],
+            &published,
+            &[&[ratio("links")], &[ratio("new"), ratio("links")]],
         );
         let shown: Vec<_> = entry
             .effects
             .iter()
             .map(|effect| {
-                let of = [effect.published, effect.ours];
+                let of = [effect.published, effect.ours[0], effect.ours[1]];
                 (&*effect.label, of.map(|estimate| estimate.is_some()))
             })
             .collect();
         assert_eq!(
             shown,
             [
-                ("links", [true, true]),
-                ("new", [false, true]),
-                ("old", [true, false])
+                ("old", [true, false, false]),
+                ("links", [true, true, true]),
+                ("new", [false, false, true])
             ]
         );
         assert_eq!(entry.published, None);
@@ -366,11 +414,13 @@ mod tests {
     fn changed_verdict_is_on_the_page_and_among_the_changes() {
         let mut flipped = entry(Verdict::DoesNotHold, Verdict::DoesNotHold, false);
         flipped.change = Some("The rule had no margin.".into());
+        flipped.former = Some(Verdict::WithinNoise);
         let page = page(vec![
             flipped,
             entry(Verdict::Holds, Verdict::DoesNotHold, false),
         ]);
-        assert!(page.text("").contains("The rule had no margin."));
+        let text = page.text("");
+        assert!(text.contains("| within the noise |"), "{text}");
         let changes = page.changes("The form is new.");
         assert_eq!(changes.matches("\n- ").count(), 1, "{changes}");
         assert!(

@@ -26,6 +26,9 @@ pub enum Source {
 }
 
 impl Source {
+    /// All sources.
+    pub const ALL: [Self; 4] = [Self::Volume, Self::Engine, Self::Kernel, Self::Simulated];
+
     /// Returns the name used in reports.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -32,10 +32,7 @@ pub(super) fn all(results: &Kara2016) -> Vec<ReportFile> {
         let tables = tables(results).into_iter();
         tables.map(move |table| picture(values, table))
     });
-    results
-        .front_page()
-        .plot()
-        .into_iter()
+    std::iter::once(results.front_page().plot())
         .chain(lines)
         .collect()
 }

@@ -44,6 +44,13 @@ pub struct Answer {
     pub if_nothing_changed: Verdict,
 }
 
+impl Answer {
+    /// Returns whether the table decides the opposite of `verdict`.
+    pub fn is_contrary_to(&self, verdict: Verdict) -> bool {
+        self.verdict.is_decided() && self.verdict != verdict
+    }
+}
+
 impl Judged {
     /// Returns the result for the decisive table.
     pub fn decisive(&self) -> Option<&Answer> {

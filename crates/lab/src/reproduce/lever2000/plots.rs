@@ -29,10 +29,7 @@ pub(super) fn all(results: &Lever2000) -> Vec<ReportFile> {
             plot.to_svg(),
         )
     });
-    results
-        .front_page()
-        .plot()
-        .into_iter()
+    std::iter::once(results.front_page().plot())
         .chain(plots)
         .collect()
 }

@@ -28,8 +28,10 @@ pub(super) fn all(results: &Wu2007) -> Vec<ReportFile> {
         ReportFile::new("wu2007-thrashing-throughput.svg", throughput),
         ReportFile::new("wu2007-thrashing-read-size.svg", read_size),
     ];
-    let findings = results.front_page().plot();
-    findings.into_iter().chain(bars).chain(courses).collect()
+    std::iter::once(results.front_page().plot())
+        .chain(bars)
+        .chain(courses)
+        .collect()
 }
 
 fn bars(table: &TableResult) -> BarPlot {

@@ -76,7 +76,7 @@ impl Kara2016 {
         FrontPage {
             name: Self::NAME,
             title: Self::TITLE,
-            ours: "reproduced",
+            tables: Source::ALL.map(Source::as_str).into(),
             entries: self.findings.iter().map(entry).collect(),
         }
     }
@@ -251,30 +251,44 @@ impl Kara2016 {
     }
 }
 
-/// Returns the finding with the figures of the table that decided it. Without such a table, the figures are those of
-/// the last table that has any.
+/// Returns the finding with the figures and the verdicts of all tables.
 fn entry(judged: &Judged) -> Entry {
-    let decisive = judged.decisive();
-    let last = || {
-        let mut ours = judged.ours.iter();
-        ours.rfind(|answer| answer.observed.is_some())
-    };
-    let shown = decisive.or_else(last);
     let effects = |observed: Option<&Observed>| {
         observed.map_or_else(Vec::new, |observed| observed.effects.clone())
     };
-    let published = effects(judged.published.as_ref());
-    let ours = effects(shown.and_then(|answer| answer.observed.as_ref()));
+    let ours = Source::ALL.map(|source| {
+        let mut ours = judged.ours.iter();
+        let answer = ours.find(|answer| answer.source == source);
+        effects(answer.and_then(|answer| answer.observed.as_ref()))
+    });
     let mut entry = Entry::new(
         judged.finding,
         judged.verdict,
         judged.if_nothing_changed,
-        [&published, &ours],
+        &effects(judged.published.as_ref()),
+        &ours.each_ref().map(Vec::as_slice),
     );
-    if let Some(answer) = shown {
-        let role = if decisive.is_some() { "" } else { "figures: " };
+    let verdicts = judged
+        .ours
+        .iter()
+        .map(|answer| format!("{}: {}", answer.source.as_str(), answer.verdict.as_str()));
+    entry.verdicts = verdicts.collect::<Vec<_>>().join("; ");
+    if let Some(source) = judged.decided_by {
         // Writing to a string does not fail.
-        let _ = write!(entry.verdict, " ({role}{} table)", answer.source.as_str());
+        let _ = write!(entry.verdict, " ({} table", source.as_str());
+        let contrary = judged
+            .ours
+            .iter()
+            .filter(|answer| answer.is_contrary_to(judged.verdict));
+        for answer in contrary {
+            let _ = write!(
+                entry.verdict,
+                "; {}: {}",
+                answer.source.as_str(),
+                answer.verdict.as_str()
+            );
+        }
+        entry.verdict.push(')');
     }
     entry
 }

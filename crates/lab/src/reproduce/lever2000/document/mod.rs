@@ -75,7 +75,7 @@ impl Lever2000 {
         FrontPage {
             name: Self::NAME,
             title: Self::TITLE,
-            ours: "measured",
+            tables: vec!["measured"],
             entries: self.findings.iter().map(Entry::of).collect(),
         }
     }

@@ -87,7 +87,7 @@ impl Wu2007 {
         FrontPage {
             name: Self::NAME,
             title: Self::TITLE,
-            ours: "simulated",
+            tables: vec!["simulated"],
             entries: self.findings.iter().map(Entry::of).collect(),
         }
     }

@@ -1,28 +1,22 @@
 //! Forest plots: published effects beside ours, with their intervals and the value of no effect.
 //!
 //! A row shows the published effect above ours. All effects of a panel have one unit, and a common axis below
-//! the panel. The figures stand at the right, so that the plot can be read without a table.
+//! the panel. The figures are at the right, so that the plot can be read without a table. An arrow at an end of the
+//! axis is a figure that the axis cannot contain, such as 0 on a logarithmic axis.
+
+mod row;
 
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::{Axis, tick_label};
-use super::canvas::{
-    Area, FONT, Failure, Head, LABEL_SIZE, Sample, WIDTH, draw, label_style, marker, text_width,
-};
+use super::canvas::{Area, FONT, Failure, Head, LABEL_SIZE, Sample, WIDTH, draw, label_style};
 use super::plot::Scale;
 use super::style::Style;
+use row::{AXIS, CAP, CRITERION, GREY, LABELS, LINE_HEIGHT, ROW_PADDING, wrapped};
+pub use row::{Estimate, ForestRow};
 
-/// Left and right end of the axis.
-const AXIS: [i32; 2] = [320, 628];
-/// Left end of the labels.
-const LABELS: i32 = 16;
-/// Left end of the figures.
-const FIGURES: i32 = 644;
-const LINE_HEIGHT: i32 = 18;
-/// Space above and below the lines of a row.
-const ROW_PADDING: i32 = 5;
 /// Height of the ticks and of the description of an axis.
 const AXIS_HEIGHT: i32 = 50;
 /// Height of the legend of everything that is not a series.
@@ -31,39 +25,6 @@ const NOTES_HEIGHT: u32 = 26;
 const TITLE_HEIGHT: i32 = 24;
 /// Space above a panel.
 const PANEL_PADDING: i32 = 14;
-/// Half of the height of the end of an interval.
-const CAP: i32 = 4;
-
-/// Effects that meet the criterion of their finding.
-const CRITERION: RGBColor = RGBColor(0xdd, 0xee, 0xdd);
-const GREY: RGBColor = RGBColor(0x66, 0x66, 0x66);
-const PALE_GREY: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
-
-/// A figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    pub value: f64,
-    /// The ends of its 95% interval; `None` if it is unknown.
-    pub interval: Option<[f64; 2]>,
-}
-
-impl Estimate {
-    /// Returns the value and the ends of the interval.
-    fn values(&self) -> impl Iterator<Item = f64> {
-        std::iter::once(self.value).chain(self.interval.into_iter().flatten())
-    }
-}
-
-/// An effect, as published and as measured here.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ForestRow {
-    /// Name of the effect.
-    pub label: String,
-    pub published: Option<Estimate>,
-    pub ours: Option<Estimate>,
-    /// The range of effects that meet the criterion. An end may be infinite.
-    pub criterion: Option<[f64; 2]>,
-}
 
 /// Effects of one unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,15 +46,16 @@ pub struct ForestPanel {
 pub struct ForestPlot {
     /// The title above the plot.
     pub title: String,
-    /// How our figures were obtained: `measured`, `simulated`.
-    pub ours: String,
+    /// Names of our tables, such as `measured` or `simulated`.
+    pub ours: Vec<String>,
     pub panels: Vec<ForestPanel>,
 }
 
 impl ForestPlot {
     /// Returns the plot as an SVG document.
     pub fn to_svg(&self) -> String {
-        let head = Head::new(&self.title, self.series(), Sample::Marker);
+        let series = self.series();
+        let head = Head::new(&self.title, series.clone(), Sample::Marker);
         let height: i32 = self.panels.iter().map(ForestPanel::height).sum();
         draw(
             head.height() + NOTES_HEIGHT + height.unsigned_abs(),
@@ -102,7 +64,7 @@ impl ForestPlot {
                 self.draw_notes(&notes)?;
                 let mut top = 0;
                 for panel in &self.panels {
-                    panel.draw(&rest, top, &self.ours)?;
+                    panel.draw(&rest, top, &series)?;
                     top += panel.height();
                 }
                 Ok(())
@@ -111,8 +73,12 @@ impl ForestPlot {
     }
 
     /// Returns the series of the legend: the published effects and ours.
-    fn series(&self) -> [(&str, Style); 2] {
-        [("published", Style::PUBLISHED), (&self.ours, Style::OURS)]
+    fn series(&self) -> Vec<(&str, Style)> {
+        let ours = (0..).zip(&self.ours);
+        let ours = ours.map(|(at, name)| (&**name, Style::ours(at)));
+        std::iter::once(("published", Style::PUBLISHED))
+            .chain(ours)
+            .collect()
     }
 
     /// Draws the legend of everything that is not a series.
@@ -143,11 +109,20 @@ impl ForestPlot {
 }
 
 impl ForestPanel {
+    /// Returns the estimates of all rows.
+    fn estimates(&self) -> impl Iterator<Item = &Estimate> {
+        let all = self.rows.iter().map(ForestRow::estimates);
+        all.flat_map(Iterator::flatten)
+    }
+
+    /// Returns whether there is anything to draw: an axis without figures would be empty.
+    fn has_axis(&self) -> bool {
+        self.estimates().next().is_some()
+    }
+
     fn axis(&self) -> Axis {
-        let estimates = self.rows.iter().flat_map(|row| [row.published, row.ours]);
-        let values = estimates
-            .flatten()
-            .flat_map(|estimate| estimate.values().collect::<Vec<_>>());
+        let estimates = self.estimates().map(Estimate::values);
+        let values = estimates.flat_map(Iterator::collect::<Vec<_>>);
         let criteria = self.rows.iter().filter_map(|row| row.criterion).flatten();
         Axis::of(
             self.scale,
@@ -178,7 +153,8 @@ impl ForestPanel {
 
     fn height(&self) -> i32 {
         let rows: i32 = self.rows.iter().map(ForestRow::height).sum();
-        self.head_height() + rows + AXIS_HEIGHT
+        let axis = if self.has_axis() { AXIS_HEIGHT } else { 0 };
+        self.head_height() + rows + axis
     }
 
     fn draw_head(&self, area: &Area<'_>, top: i32) -> Result<(), Failure> {
@@ -200,15 +176,30 @@ impl ForestPanel {
         Ok(())
     }
 
-    fn draw(&self, area: &Area<'_>, top: i32, ours: &str) -> Result<(), Failure> {
+    fn draw(&self, area: &Area<'_>, top: i32, series: &[(&str, Style)]) -> Result<(), Failure> {
         let axis = self.axis();
         self.draw_head(area, top)?;
         let first = top + self.head_height();
-        let mut y = first;
+        let mut last = first;
         for row in &self.rows {
-            row.draw_background(area, &axis, y)?;
-            y += row.height();
+            if self.has_axis() {
+                row.draw_criterion(area, &axis, last)?;
+            }
+            last += row.height();
         }
+        if self.has_axis() {
+            self.draw_axis(area, &axis, [first, last])?;
+        }
+        let mut at = first;
+        for row in &self.rows {
+            row.draw(area, &axis, at, series)?;
+            at += row.height();
+        }
+        Ok(())
+    }
+
+    /// Draws the line of no effect between both heights, and the axis below it.
+    fn draw_axis(&self, area: &Area<'_>, axis: &Axis, [first, y]: [i32; 2]) -> Result<(), Failure> {
         let null = axis.x(self.no_effect);
         area.draw(&DashedPathElement::new(
             [(null, first), (null, y)],
@@ -216,15 +207,6 @@ impl ForestPanel {
             3,
             GREY.stroke_width(1),
         ))?;
-        let mut at = first;
-        for row in &self.rows {
-            row.draw(area, &axis, at, ours)?;
-            at += row.height();
-        }
-        self.draw_axis(area, &axis, y)
-    }
-
-    fn draw_axis(&self, area: &Area<'_>, axis: &Axis, y: i32) -> Result<(), Failure> {
         area.draw(&PathElement::new(
             AXIS.map(|x| (x, y)),
             BLACK.stroke_width(1),
@@ -245,115 +227,10 @@ impl ForestPanel {
     }
 }
 
-impl ForestRow {
-    /// Returns the label in lines.
-    fn lines(&self) -> Vec<String> {
-        wrapped(&self.label, AXIS[0] - LABELS - 8)
-    }
-
-    fn height(&self) -> i32 {
-        // The published effect and ours need a line each.
-        let lines = i32::try_from(self.lines().len()).unwrap_or(2).max(2);
-        lines * LINE_HEIGHT + 2 * ROW_PADDING
-    }
-
-    /// Draws the range of the criterion, and the line above the row.
-    fn draw_background(&self, area: &Area<'_>, axis: &Axis, top: i32) -> Result<(), Failure> {
-        if let Some(ends) = self.criterion {
-            let [left, right] = ends.map(|end| axis.x(end));
-            let corners = [(left, top + 1), (right, top + self.height() - 1)];
-            area.draw(&Rectangle::new(corners, CRITERION.filled()))?;
-        }
-        let right = WIDTH.cast_signed() - LABELS;
-        area.draw(&PathElement::new(
-            [(LABELS, top), (right, top)],
-            PALE_GREY.stroke_width(1),
-        ))
-    }
-
-    fn draw(&self, area: &Area<'_>, axis: &Axis, top: i32, ours: &str) -> Result<(), Failure> {
-        let line_at = |at: i32| top + ROW_PADDING + at * LINE_HEIGHT + LINE_HEIGHT / 2;
-        for (at, text) in (0..).zip(self.lines()) {
-            area.draw_text(&text, &label_style(HPos::Left), (LABELS, line_at(at)))?;
-        }
-        let both = [
-            ("published", self.published, Style::PUBLISHED),
-            (ours, self.ours, Style::OURS),
-        ];
-        for (at, (name, estimate, style)) in (0..).zip(both) {
-            let y = line_at(at);
-            if let Some(estimate) = estimate {
-                draw_estimate(area, axis, estimate, style, y)?;
-            }
-            let text = format!("{name} {}", figure(axis, estimate));
-            let colour = if estimate.is_some() {
-                style.colour()
-            } else {
-                GREY
-            };
-            area.draw_text(&text, &label_style(HPos::Left).color(&colour), (FIGURES, y))?;
-        }
-        Ok(())
-    }
-}
-
-fn draw_estimate(
-    area: &Area<'_>,
-    axis: &Axis,
-    estimate: Estimate,
-    style: Style,
-    y: i32,
-) -> Result<(), Failure> {
-    if let Some(ends) = estimate.interval {
-        let ends = ends.map(|end| axis.x(end));
-        area.draw(&PathElement::new(ends.map(|x| (x, y)), style.stroke(2)))?;
-        for x in ends {
-            area.draw(&PathElement::new(
-                [(x, y - CAP), (x, y + CAP)],
-                style.stroke(2),
-            ))?;
-        }
-    }
-    if axis.contains(estimate.value) {
-        marker(area, style, (axis.x(estimate.value), y))?;
-    }
-    Ok(())
-}
-
-/// Formats a figure with its interval.
-fn figure(axis: &Axis, estimate: Option<Estimate>) -> String {
-    let Some(estimate) = estimate.filter(|estimate| estimate.value.is_finite()) else {
-        return "-".to_owned();
-    };
-    let value = axis.figure(estimate.value);
-    match estimate
-        .interval
-        .map(|ends| ends.map(|end| axis.figure(end)))
-    {
-        // The interval of an exact figure.
-        Some([low, high]) if low == high => value,
-        Some([low, high]) => format!("{value} [{low}, {high}]"),
-        None => value,
-    }
-}
-
-/// Breaks a text into lines of at most `width` pixels, if its words permit.
-fn wrapped(text: &str, width: i32) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if text_width(line) + text_width(word) + text_width(" ") <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::canvas::text_width;
+    use super::super::picture::{expect_texts_inside, texts};
     use super::*;
 
     fn estimate(value: f64, low: f64, high: f64) -> Estimate {
@@ -365,7 +242,7 @@ mod tests {
         ForestRow {
             label: label.into(),
             published,
-            ours,
+            ours: vec![ours],
             criterion: None,
         }
     }
@@ -379,7 +256,7 @@ mod tests {
         };
         ForestPlot {
             title: "Findings of <a document>".into(),
-            ours: "measured".into(),
+            ours: vec!["measured".into()],
             panels: vec![
                 ForestPanel {
                     title: "Links".into(),
@@ -415,21 +292,14 @@ mod tests {
         }
     }
 
-    /// Returns the texts of a picture.
-    fn texts(svg: &str) -> Vec<&str> {
-        let lines = svg.lines().zip(svg.lines().skip(1));
-        let texts = lines.filter(|(tag, _)| tag.starts_with("<text"));
-        texts.map(|(_, text)| text).collect()
-    }
-
     #[test]
     fn axis_contains_every_interval_criterion_and_no_effect() {
         for panel in plot().panels {
             let axis = panel.axis();
             assert!(axis.contains(panel.no_effect), "{panel:?}");
             for row in &panel.rows {
-                let estimates = [row.published, row.ours].into_iter().flatten();
-                for value in estimates.flat_map(|estimate| estimate.values().collect::<Vec<_>>()) {
+                let values = row.estimates().flatten().map(Estimate::values);
+                for value in values.flatten() {
                     assert!(axis.contains(value), "{value}: {axis:?}");
                 }
                 let bounds = row.criterion.into_iter().flatten();
@@ -455,11 +325,11 @@ mod tests {
             "ratio of links",
             "change of throughput, %",
             "xor / mult",
-            "published 8.90",
-            "measured 7.70 [6.50, 9.25]",
+            "published 8.900",
+            "measured 7.700 [6.500, 9.250]",
             "published -",
-            "published 1.80 [0.90, 2.80]",
-            "measured -0.75 [-1.50, 0.25]",
+            "published 1.800 [0.900, 2.800]",
+            "measured -0.750 [-1.500, 0.250]",
         ] {
             assert!(texts.contains(&text), "{text}: {texts:?}");
         }
@@ -475,10 +345,17 @@ mod tests {
 
     #[test]
     fn published_effects_and_ours_have_different_styles() {
-        let plot = plot();
-        let [published, ours] = plot.series().map(|(_, style)| style);
-        assert_ne!(published.colour(), ours.colour());
-        assert_ne!(published.marker(), ours.marker());
+        let mut plot = plot();
+        plot.ours = ["volume", "engine", "kernel", "simulated"]
+            .map(str::to_owned)
+            .into();
+        let series = plot.series();
+        for (at, (name, style)) in series.iter().enumerate() {
+            for (other, of_other) in &series[at + 1..] {
+                assert_ne!(style.colour(), of_other.colour(), "{name} and {other}");
+                assert_ne!(style.marker(), of_other.marker(), "{name} and {other}");
+            }
+        }
     }
 
     #[test]
@@ -498,14 +375,68 @@ mod tests {
         for line in &lines {
             assert!(text_width(line) <= AXIS[0] - LABELS, "{line}");
         }
+        expect_texts_inside(&plot.to_svg());
         assert!(panel.rows[0].height() >= LINE_HEIGHT * i32::try_from(lines.len()).unwrap());
     }
 
     #[test]
-    fn figures_that_cannot_be_drawn_are_missing() {
+    fn row_lists_the_tables_that_have_a_figure() {
+        let known = |value| {
+            Some(Estimate {
+                value,
+                interval: None,
+            })
+        };
         let mut plot = plot();
-        plot.panels[0].rows[1].ours = Some(estimate(f64::NAN, 0.0, f64::INFINITY));
-        assert!(texts(&plot.to_svg()).contains(&"measured -"));
+        plot.ours = vec!["volume".into(), "simulated".into()];
+        let rows = &mut plot.panels[0].rows;
+        rows[0].ours = vec![None, known(2.5)];
+        rows[1].ours = vec![None, None];
+        plot.panels.truncate(1);
+        let svg = plot.to_svg();
+        let figures: Vec<_> = texts(&svg).into_iter().skip(10).collect();
+        assert!(!svg.contains("volume -"), "{figures:?}");
+        for text in [
+            "published 8.900",
+            "simulated 2.500",
+            "published -",
+            "here -",
+        ] {
+            assert!(figures.contains(&text), "{text}: {figures:?}");
+        }
+    }
+
+    #[test]
+    fn figure_beyond_the_axis_is_an_arrow_and_none_is_a_dash() {
+        let mut plot = plot();
+        plot.panels.truncate(1);
+        let polygons = |plot: &ForestPlot| plot.to_svg().matches("<polygon").count();
+        let before = polygons(&plot);
+        let row = &mut plot.panels[0].rows[1];
+        row.ours = vec![Some(Estimate {
+            value: f64::INFINITY,
+            interval: Some([f64::INFINITY; 2]),
+        })];
+        assert_eq!(polygons(&plot), before);
+        assert!(texts(&plot.to_svg()).contains(&"measured \u{221e}"));
+        plot.panels[0].rows[1].ours = vec![Some(estimate(f64::NAN, 0.0, f64::INFINITY))];
+        assert_eq!(polygons(&plot), before - 1);
+        let unknown = "measured - [0.000, \u{221e}]";
+        assert!(texts(&plot.to_svg()).contains(&unknown));
+    }
+
+    #[test]
+    fn panel_without_figures_has_its_texts_and_no_axis() {
+        let mut plot = plot();
+        plot.panels.truncate(1);
+        let panel = &mut plot.panels[0];
+        panel.rows = vec![row("no figures", None, None)];
+        let svg = plot.to_svg();
+        let texts = texts(&svg);
+        for text in ["Links", "no figures", "published -", "here -"] {
+            assert!(texts.contains(&text), "{text}: {texts:?}");
+        }
+        assert!(!texts.contains(&"ratio of links"), "{texts:?}");
         plot.panels.clear();
         assert!(plot.to_svg().ends_with("</svg>\n"));
     }
