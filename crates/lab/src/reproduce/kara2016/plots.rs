@@ -54,3 +54,19 @@ fn lines(table: &str, grid: &Grid, values: u32, files: u32) -> String {
     };
     plot.to_svg()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::picture::{expect_texts_inside, texts};
+
+    #[test]
+    fn plot_names_its_variants_inside_of_the_picture() {
+        let svg = lines("published", &Grid::published(), 10, 10);
+        expect_texts_inside(&svg);
+        let texts = texts(&svg);
+        for variant in ["old", "lru", "list-lru", "referenced", "off"] {
+            assert!(texts.contains(&variant), "{variant}: {texts:?}");
+        }
+    }
+}

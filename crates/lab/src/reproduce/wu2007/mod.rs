@@ -312,6 +312,8 @@ fn fewer_pct(legacy: CpuCounts, ondemand: CpuCounts) -> f64 {
 mod tests {
     use super::*;
     use crate::output::Report as _;
+    use crate::output::picture::expect_texts_inside;
+    use crate::reproduce::front_page;
 
     #[test]
     fn figures_of_every_run_are_in_their_rows() {
@@ -372,6 +374,10 @@ mod tests {
         let at = sections.map(|section| markdown.find(section).unwrap());
         assert!(at.is_sorted(), "{at:?}");
         assert_eq!(results.report().unwrap(), files);
+        front_page::expect::rows(&results.front_page(), results.findings.len());
+        for file in &files[4..] {
+            expect_texts_inside(&file.content);
+        }
     }
 
     /// Returns a figure that doubles from each policy to the next.

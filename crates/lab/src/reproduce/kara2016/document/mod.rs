@@ -73,12 +73,7 @@ impl Kara2016 {
     }
 
     pub(super) fn front_page(&self) -> FrontPage {
-        FrontPage {
-            name: Self::NAME,
-            title: Self::TITLE,
-            tables: Source::ALL.map(Source::as_str).into(),
-            entries: self.findings.iter().map(entry).collect(),
-        }
+        front_page(&self.findings)
     }
 
     /// Returns the printed summary: a block for each finding, since the figures need the width of a
@@ -251,6 +246,15 @@ impl Kara2016 {
     }
 }
 
+fn front_page(findings: &[Judged]) -> FrontPage {
+    FrontPage {
+        name: Kara2016::NAME,
+        title: Kara2016::TITLE,
+        tables: Source::ALL.map(Source::as_str).into(),
+        entries: findings.iter().map(entry).collect(),
+    }
+}
+
 /// Returns the finding with the figures and the verdicts of all tables.
 fn entry(judged: &Judged) -> Entry {
     let effects = |observed: Option<&Observed>| {
@@ -342,4 +346,53 @@ fn decisive_figures(finding: &Judged) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.0}%", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::front_page::expect;
+    use crate::reproduce::kara2016::findings::RULES;
+    use crate::reproduce::kara2016::grid::{Grid, ORDER};
+    use crate::reproduce::kara2016::verdict::judge;
+
+    /// Judges all findings on the published table and on `ours`.
+    fn judged(ours: &[(Source, Grid)]) -> Vec<Judged> {
+        let rules = RULES.iter();
+        let judged = rules.map(|rule| judge(rule, &Grid::published(), ours, Some(PROCESSORS)));
+        judged.collect()
+    }
+
+    #[test]
+    fn each_finding_has_a_row_in_the_plot() {
+        let all = Source::ALL.map(|source| (source, Grid::published()));
+        for ours in [&all[..], &[]] {
+            expect::rows(&front_page(&judged(ours)), RULES.len());
+        }
+    }
+
+    #[test]
+    fn verdict_names_the_tables_that_contradict_it() {
+        let mut equal = Grid::published();
+        for row in &mut equal.rows {
+            row.seconds = [Some(1.0); ORDER.len()];
+        }
+        let judged = judged(&[
+            (Source::Volume, Grid::published()),
+            (Source::Engine, Grid::published()),
+            (Source::Simulated, equal),
+        ]);
+        let judged = judged
+            .iter()
+            .find(|judged| judged.finding.name == "many processes");
+        let entry = entry(judged.unwrap());
+        assert_eq!(
+            entry.verdict,
+            "holds (volume table; simulated: does not hold)"
+        );
+        assert_eq!(
+            entry.verdicts,
+            "volume: holds; engine: holds; simulated: does not hold"
+        );
+    }
 }

@@ -3,11 +3,14 @@
 //! The document contains throughputs, histograms and few counts of links. The other counts are assumed to be those
 //! of a random distribution.
 
-use super::rules;
+use super::{judge, rules};
 use crate::hash::constant::Constants;
+use crate::output::Report as _;
+use crate::output::picture::expect_texts_inside;
 use crate::published::lever2000::{self as published, Throughput, throughputs};
 use crate::reproduce::finding::Verdict::{self, DoesNotHold, Holds, WithinNoise};
 use crate::reproduce::finding::{Effect, Finding, expect};
+use crate::reproduce::front_page;
 use crate::reproduce::lever2000::costs::{CycleFigures, FunctionCost};
 use crate::reproduce::lever2000::disk::DiskMisses;
 use crate::reproduce::lever2000::kernels::{Kernel, PublishedTable, TABLES};
@@ -246,4 +249,14 @@ fn published_figures_show_all_findings_except_three() {
         ("kernel D, variance", WithinNoise),
     ];
     assert_eq!(undecided.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn each_finding_has_a_row_in_the_plot_and_all_texts_are_inside() {
+    let mut results = as_published();
+    results.findings = judge(&results);
+    front_page::expect::rows(&results.front_page(), rules().count());
+    for plot in results.plots() {
+        expect_texts_inside(&plot.content);
+    }
 }
