@@ -212,7 +212,7 @@ impl FrontPage {
         let _ = write!(
             text,
             "\n*If nothing had changed* is the verdict of the same rule if all kernels or variants were equal. A rule \
-             that passes then is no evidence, except for a claim that something is not worse. *Former verdict* is \
+             that passes then proves nothing, except for a claim that something is not worse. *Former verdict* is \
              that before the rule or the workload was changed; a dash means that neither was, or that the finding is \
              new. The reasons are in [the last section](#changes-since-the-last-version).\n\n\
              A finding holds if the whole 95% interval of each of its effects is in the green range, and does not \
