@@ -88,6 +88,11 @@ wins. If a flag contradicts a mount option, the flag wins.
   direct_device, allow_other, allow_root, nonempty
         same as the flags with these names; for example, cache_size=
         is the same as --cache-size
+  readahead_exact
+        apply the readahead policy exactly as the kernel that it
+        models did. By default, windows are also limited so that those
+        of all readers fit into the cache, and concurrent reads of an
+        open file share its readahead state. Use with direct_io.
   noload, norecovery
         same as --noload: the journal is ignored, even if it needs
         recovery, and the mount is read-only, even with rw
@@ -511,9 +516,10 @@ JSON:
     finder (hash function, or rbtree), buckets, objects, inserted,
     capacity (maximum number of objects), lookups, hits, links_on_hits, links_on_misses,
     longest_chain, bytes
-  readahead {policy, max_bytes, windows (batches of pages that were
-    read ahead), pages_ahead (read before they were requested), pages_used,
-    pages_wasted (evicted before use)}
+  readahead {policy, max_bytes, exact (whether readahead_exact is set),
+    windows (batches of pages that were read ahead), pages_ahead (read
+    before they were requested), pages_used, pages_wasted (evicted
+    before use)}
   device {back_end (io_uring, threads or calls), reads, bytes (read), writes,
     written_bytes, flushes}
   transport (io_uring or /dev/fuse)

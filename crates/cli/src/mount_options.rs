@@ -202,6 +202,7 @@ impl Options {
             "writeback_cache" => self.mount.write_back = WriteBack::On,
             "nowriteback_cache" => self.mount.write_back = WriteBack::Off,
             "direct_device" => self.volume.direct_device = true,
+            "readahead_exact" => self.volume.readahead_exact = true,
             "noload" | "norecovery" => self.volume.noload = true,
             "nobarrier" => print_note(NO_BARRIER),
             // These are ext4's names for `mbcache=off`.
@@ -422,7 +423,7 @@ mod tests {
     #[test]
     fn options_with_values_are_read() {
         let options = parsed(
-            "ro,offset=1M,cache_size=64m,readahead=off,readahead_max=128K,\
+            "ro,offset=1M,cache_size=64m,readahead=off,readahead_max=128K,readahead_exact,\
              threads=3,transport=dev,fsname=a\\,b,metrics=9520",
         )
         .unwrap();
@@ -430,6 +431,7 @@ mod tests {
         assert_eq!(options.volume.cache_size_bytes, 64 << 20);
         assert_eq!(options.volume.readahead, "off");
         assert_eq!(options.volume.readahead_max_bytes, 128 << 10);
+        assert!(options.volume.readahead_exact && !Options::default().volume.readahead_exact);
         assert_eq!(options.mount.kernel_readahead_bytes, 128 << 10);
         assert_eq!(options.mount.threads, NonZeroUsize::new(3));
         assert_eq!(options.mount.transport, Transport::Device);

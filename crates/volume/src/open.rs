@@ -4,7 +4,7 @@ use crate::dirty::DirtyFiles;
 use crate::fill::PageFiller;
 use crate::live::{Inodes, LiveInodes};
 use crate::mmp::HeldImage;
-use crate::read::Reader;
+use crate::read::{Limits, Reader};
 use crate::write::Writer;
 use crate::write_back::WriteBack;
 use crate::{DataMode, Error, ErrorsMode, JournalState, OpenOptions, Result, Tables};
@@ -93,10 +93,11 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     if let Some(tape) = &options.tape {
         caches.set_tape(tape);
     }
-    let max_pages = max_pages_from_bytes(
-        options.readahead_max_bytes,
-        u32::try_from(caches.pages.page_bytes()).unwrap_or(u32::MAX),
-    );
+    let page_bytes = u32::try_from(caches.pages.page_bytes()).unwrap_or(u32::MAX);
+    let limits = Limits {
+        max_pages: max_pages_from_bytes(options.readahead_max_bytes, page_bytes),
+        is_exact: options.readahead_exact,
+    };
     let (mut held, mut journal) = (None, replayed.journal);
     let mut fs = Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay);
     if options.read_write {
@@ -128,7 +129,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     let filler = PageFiller::new(&inodes, &device);
     let write_back = WriteBack::new(&inodes, &device, options.background);
     Ok(Opened {
-        reader: Reader::new(&inodes, filler.clone(), policy, max_pages),
+        reader: Reader::new(&inodes, filler.clone(), policy, limits),
         writer: Writer::new(&inodes, filler, write_back, &options.clock),
         inodes,
         origin: Origin {

@@ -24,6 +24,12 @@ pub struct OpenOptions {
     /// The maximum size of a readahead window, in bytes. 0 disables readahead. Default: 1 MiB
     /// (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
+    /// Whether to apply the readahead policy as the kernel that it models did. By default, Larder differs
+    /// in two ways: windows are limited so that the windows of all streams fit into the cache, and
+    /// concurrent reads through one open file share its readahead state. With `true`, only
+    /// `readahead_max_bytes` limits a window, and with `legacy` and `ondemand`, each read works on a
+    /// copy of the state and stores the copy at its end. Default: false.
+    pub readahead_exact: bool,
     /// Whether to bypass the page cache of the host (`O_DIRECT`). The host then does not cache data
     /// a second time, and does not read ahead. Default: false.
     pub direct_device: bool,
@@ -118,6 +124,7 @@ impl Default for OpenOptions {
             cache_size_bytes: 256 << 20,
             readahead: "ondemand".to_owned(),
             readahead_max_bytes: 1 << 20,
+            readahead_exact: false,
             direct_device: false,
             device_timeout: None,
             noload: false,

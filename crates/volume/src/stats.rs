@@ -16,6 +16,10 @@ pub struct ReadaheadStats {
     pub policy: PolicyName,
     /// The configured maximum window in bytes, rounded to whole pages.
     pub max_bytes: u64,
+    /// Whether the policy is applied as the kernel that it models did
+    /// ([`readahead_exact`](crate::OpenOptions::readahead_exact)).
+    #[serde(default)]
+    pub exact: bool,
     /// The number of windows that were read ahead.
     pub windows: u64,
     /// The number of pages that were read ahead.

@@ -2,7 +2,7 @@
 //! expected.
 
 use larder::{Advice, Error, Ino, OpenFile, OpenOptions, PolicyName, Volume};
-use larder_instruments::{ReadRecord, RecordingDevice};
+use larder_instruments::{ReadRecord, RecordingDevice, ReorderingDevice};
 use larder_testkit::device::fill_pattern;
 use larder_testkit::image::LargeFile;
 use larder_testkit::{Random, Requirement, Seed, skip};
@@ -362,4 +362,89 @@ fn file_without_content_cannot_be_opened() {
     assert!(matches!(opened, Err(Error::IsDirectory(Ino::ROOT))));
     let advised = recorded.volume.advise(Ino::ROOT, 0..1, Advice::Normal);
     assert!(matches!(advised, Err(Error::IsDirectory(Ino::ROOT))));
+}
+
+/// Returns the pages of the device reads, in order of offset.
+fn sizes(mut reads: Vec<ReadRecord>) -> Vec<u64> {
+    reads.sort_by_key(|read| read.offset_bytes);
+    reads
+        .iter()
+        .map(|read| read.len_bytes / PAGE_BYTES)
+        .collect()
+}
+
+#[test]
+fn exact_policy_ignores_how_many_streams_share_the_cache() {
+    if tools_are_missing() {
+        return;
+    }
+    for (policy, limited) in [
+        (PolicyName::Legacy, [1, 2, 4, 8, 13, 13, 13, 13]),
+        (PolicyName::OnDemand, [1, 2, 4, 8, 16, 23, 23, 23]),
+    ] {
+        for (is_exact, expected) in [(false, limited), (true, [1, 4, 8, 16, 32, 32, 32, 32])] {
+            let mut options = options(policy);
+            options.cache_size_bytes = 4 << 20;
+            options.readahead_exact = is_exact;
+            let recorded = Recorded::new(64, &options);
+            assert_eq!(recorded.volume.stats().readahead.exact, is_exact);
+            let others: Vec<OpenFile> = (0..23).map(|_| recorded.open()).collect();
+            for (number, file) in (0..).zip(&others) {
+                read_pages(file, number * 40..number * 40 + 20, 1);
+            }
+            let _ = recorded.reads();
+            // The file's blocks are not interrupted here.
+            read_pages(&recorded.open(), 2100..2300, 1);
+            let read = sizes(recorded.reads());
+            assert_eq!(read[..8], expected, "{policy}, exact: {is_exact}");
+        }
+    }
+}
+
+/// One reader begins, and waits for a page. Another reads sequentially meanwhile. Under the exact
+/// policies, the first reader then overwrites the state of their open file with its own copy, so
+/// that the next sequential read does not continue the windows.
+#[test]
+fn exact_policy_stores_the_state_of_the_reader_that_ends_last() {
+    if tools_are_missing() {
+        return;
+    }
+    for (policy, is_exact, expected) in [
+        (PolicyName::Legacy, false, &[8][..]),
+        (PolicyName::Legacy, true, &[]),
+        (PolicyName::OnDemand, false, &[8]),
+        // The marked page belongs to no window of the state: the next window begins after it, and
+        // its first two pages are cached.
+        (PolicyName::OnDemand, true, &[14]),
+    ] {
+        let large = LargeFile::new(64).unwrap();
+        let silent = Arc::new(ReorderingDevice::new(large.device, 1));
+        let device = Arc::new(RecordingDevice::new(silent.clone()));
+        let mut options = options(policy);
+        options.readahead_exact = is_exact;
+        let volume = Volume::open_device(device.clone(), &options).unwrap();
+        let ino = volume.resolve(b"/large").unwrap();
+        let _ = volume.seek_hole(ino, 0);
+        let file = volume.open_file(ino).unwrap();
+        let awaited = 5000 * PAGE_BYTES..5001 * PAGE_BYTES;
+        read_pages(&volume.open_file(ino).unwrap(), 5000..5001, 1);
+        let offset = device.take_log().last().unwrap().offset_bytes;
+        file.advise(awaited.clone(), Advice::DontNeed);
+        silent.silence(offset..offset + 1);
+        file.advise(awaited, Advice::WillNeed);
+        let lookups = || volume.stats().page.lookups;
+        let before = lookups();
+        thread::scope(|scope| {
+            scope.spawn(|| read_pages(&file, 5000..5001, 1));
+            while lookups() == before {
+                thread::yield_now();
+            }
+            read_pages(&file, 2100..2102, 1);
+            silent.answer();
+        });
+        let _ = device.take_log();
+        read_pages(&file, 2102..2103, 1);
+        let read = sizes(device.take_log());
+        assert_eq!(read, expected, "{policy}, exact: {is_exact}");
+    }
 }

@@ -104,9 +104,10 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     let readahead = &stats.readahead;
     writeln!(
         out,
-        "readahead  {}, at most {} at once",
+        "readahead  {}, at most {} at once{}",
         readahead.policy,
-        human(readahead.max_bytes)
+        human(readahead.max_bytes),
+        if readahead.exact { ", exact" } else { "" }
     )?;
     writeln!(
         out,
@@ -300,6 +301,9 @@ mod tests {
         assert!(text.contains(tables), "{text}");
         let readahead = "readahead  modern, at most 128.0 KiB at once\n";
         assert!(text.contains(readahead), "{text}");
+        stats.readahead.exact = true;
+        let readahead = "readahead  modern, at most 128.0 KiB at once, exact\n";
+        assert!(shown(&stats).contains(readahead), "{text}");
     }
 
     #[test]

@@ -18,8 +18,8 @@
 //! window, the pages of the request are wanted and all others are read ahead, as in a mount. If a marker
 //! causes the window (the first page of the asynchronous part of the previous window), the mount treats all
 //! pages as read ahead; the simulator treats only the pages outside the request as read ahead. The property
-//! [`copies_state`](larder_readahead::Policy::copies_state) of a policy has an effect in the simulator only.
-//! It affects readers that share an open file.
+//! [`copies_state`](larder_readahead::Policy::copies_state) of a policy always has an effect here, and in a
+//! volume only with `readahead_exact`. It affects readers that share an open file.
 //!
 //! Deliberate differences from Linux that may affect results:
 //! - **Eviction** is Larder's: one clock hand scans all pages, and gives a page that was used twice a second

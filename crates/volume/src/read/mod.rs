@@ -20,8 +20,8 @@ use larder_readahead::{PageIndex, PolicyName, pages_inside, pages_touched};
 use runs::Runs;
 use std::ops::Range;
 use std::sync::Arc;
-use stream::{End, Streams};
-pub(crate) use stream::{Stream, StreamRef};
+use stream::Streams;
+pub(crate) use stream::{Limits, Stream, StreamRef};
 use streamed_file::{BATCH_PAGES, StreamedFile};
 
 /// Reads the content of files. If no page is free, the reader does not write back dirty pages, but
@@ -49,19 +49,19 @@ pub(crate) enum Keep {
 }
 
 impl Reader {
-    /// Creates a reader. No window has more than `max_pages`, unless [`Advice::Sequential`] doubles
-    /// the limit.
+    /// Creates a reader. No window has more than `limits.max_pages`, unless [`Advice::Sequential`]
+    /// doubles the limit.
     pub(crate) fn new(
         inodes: &Arc<Inodes>,
         filler: PageFiller,
         policy: PolicyName,
-        max_pages: u32,
+        limits: Limits,
     ) -> Self {
         let cache_pages = inodes.caches.pages.frames().capacity();
         let most = usize::try_from(cache_pages).unwrap_or(usize::MAX);
         Self {
             inodes: Arc::clone(inodes),
-            streams: Streams::new(policy.policy(), max_pages, BATCH_PAGES, cache_pages),
+            streams: Streams::new(policy.policy(), limits, BATCH_PAGES, cache_pages),
             runs: Runs::new(filler.clone(), most),
             filler,
         }
@@ -78,6 +78,7 @@ impl Reader {
         ReadaheadStats {
             policy: self.streams.policy_name(),
             max_bytes: u64::from(self.streams.max_pages()) * self.inodes.page_bytes(),
+            exact: self.streams.is_exact(),
             windows: self.streams.windows(),
             pages_ahead: counts.pages_ahead,
             pages_used: counts.pages_used,
@@ -255,8 +256,25 @@ impl Reader {
             by_fault: false,
             file_pages: inode.size_bytes().div_ceil(page_bytes),
         };
-        let driver = self.streams.driver();
         let mut file = self.streamed_file(inode, stream);
+        file.copy_state();
+        let done = self.read_request(inode, &mut file, &request, buf, offset_bytes, keep);
+        file.store_state();
+        done
+    }
+
+    /// Copies the pages of `request` to `buf`, and reads the missing ones.
+    fn read_request(
+        &self,
+        inode: &Inode,
+        file: &mut StreamedFile<'_>,
+        request: &Request,
+        buf: &mut [u8],
+        offset_bytes: u64,
+        keep: Keep,
+    ) -> Result<()> {
+        let page_bytes = self.inodes.page_bytes();
+        let driver = self.streams.driver();
         let mut rest = buf;
         for index in request.pages.clone() {
             let from =
@@ -264,7 +282,7 @@ impl Reader {
             let len = rest.len().min(self.filler.pages().page_bytes() - from);
             let (part, next) = rest.split_at_mut(len);
             rest = next;
-            match driver.page(&mut file, &request, PageIndex(index))? {
+            match driver.page(file, request, PageIndex(index))? {
                 Some(page) => {
                     part.copy_from_slice(&page[from..from + len]);
                     let end_bytes = index * page_bytes + (from + len) as u64;
@@ -278,15 +296,7 @@ impl Reader {
                 None => self.read_uncached(inode, index, part, from)?,
             }
         }
-        if driver.wants_every_page(false) {
-            driver.end_read(&mut file, &request);
-        } else {
-            let end = End {
-                page: PageIndex(request.pages.end - 1),
-                is_inside: request.ends_inside_page,
-            };
-            stream.set_end(end);
-        }
+        file.end_read(request);
         Ok(())
     }
 

@@ -8,7 +8,8 @@
 //! Locking: each stream has its own lock, which is taken on a miss and at a readahead marker (the
 //! page that starts the next window). A hit stores the end of the read in an atomic variable,
 //! without the lock. The next thread that locks the state copies this value into it. With a policy
-//! that observes every page, each hit also takes the lock.
+//! that observes every page, each hit also takes the lock. If reads work on copies of the state, a
+//! read takes the lock only at its start and at its end.
 //!
 //! Cost: at most 144 bytes for each stream.
 
@@ -75,6 +76,16 @@ impl End {
     }
 }
 
+/// The configured limits of windows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The maximum size of a window.
+    pub(crate) max_pages: u32,
+    /// Whether the policy is applied as the kernel that it models did: without a limit for many
+    /// streams, and on copies of the state if the kernel used copies.
+    pub(crate) is_exact: bool,
+}
+
 /// The streams of files that are read by inode number, and the policy for all streams.
 #[derive(Debug)]
 pub(crate) struct Streams {
@@ -82,19 +93,26 @@ pub(crate) struct Streams {
     driver: Driver,
     /// The state of a stream before its first read.
     initial: FileState,
-    shares: Shares,
+    /// The limit of windows for many streams. `None` if windows are not limited.
+    shares: Option<Shares>,
+    /// Whether a read works on a copy of the state of its stream.
+    copies_state: bool,
     windows: AtomicU64,
 }
 
 impl Streams {
-    /// Creates the streams. A window has at most `max_pages`, and fewer if many streams share a
-    /// cache of `cache_pages`. A device read has at most `io_pages`.
+    /// Creates the streams. A window has at most `limits.max_pages`, and fewer if many streams share
+    /// a cache of `cache_pages`. A device read has at most `io_pages`.
     pub(crate) fn new(
         policy: &'static dyn Policy,
-        max_pages: u32,
+        limits: Limits,
         io_pages: u32,
         cache_pages: u32,
     ) -> Self {
+        let Limits {
+            max_pages,
+            is_exact,
+        } = limits;
         let mut initial = FileState::new(max_pages);
         initial.set_io_pages(io_pages);
         let streams = std::iter::repeat_with(|| Stream::new(Ino(0), initial));
@@ -102,7 +120,8 @@ impl Streams {
             by_ino: streams.take(STREAMS).collect(),
             driver: Driver::new(policy),
             initial,
-            shares: Shares::new(cache_pages, max_pages),
+            shares: (!is_exact).then(|| Shares::new(cache_pages, max_pages)),
+            copies_state: is_exact && policy.copies_state(),
             windows: AtomicU64::new(0),
         }
     }
@@ -128,8 +147,26 @@ impl Streams {
     pub(crate) fn read_ahead(&self, of: StreamRef<'_>, pages: u32) {
         if pages > 0 {
             self.windows.fetch_add(1, Relaxed);
-            self.shares.read_ahead(&of.stream.last_turn, pages);
+            if let Some(shares) = &self.shares {
+                shares.read_ahead(&of.stream.last_turn, pages);
+            }
         }
+    }
+
+    /// Returns a copy of the state for a read that begins, if reads work on copies. The read stores
+    /// the copy with [`Self::store`] when it ends.
+    pub(crate) fn copy(&self, of: StreamRef<'_>) -> Option<FileState> {
+        self.copies_state.then(|| *self.lock(of))
+    }
+
+    /// Replaces the state of the stream with the copy of a read that ends.
+    pub(crate) fn store(&self, of: StreamRef<'_>, copy: FileState) {
+        *self.lock(of) = copy;
+    }
+
+    /// Returns whether the policy is applied as the kernel that it models did.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.shares.is_none()
     }
 
     /// Applies `advice` to the stream, and returns the resulting state.
@@ -166,7 +203,9 @@ impl Streams {
         } else if let Some(end) = End::unpacked(stream.end.load(Relaxed)) {
             state.set_previous(end.page, end.is_inside);
         }
-        state.set_max_pages(self.shares.limit_pages());
+        if let Some(shares) = &self.shares {
+            state.set_max_pages(shares.limit_pages());
+        }
         state
     }
 }

@@ -22,13 +22,13 @@
 //! readers can wait for each other.
 
 use super::runs::Runs;
-use super::stream::{StreamRef, Streams};
+use super::stream::{End, StreamRef, Streams};
 use crate::Result;
 use crate::live::key;
 use larder_block::Priority;
 use larder_cache::page::{Entry, NewPage, Page, PageCache, PageKey, PageWait, StillBusy};
 use larder_ext4::{Ino, Inode};
-use larder_readahead::driver::{CachedFile, Claim, Found, Insert, Run, start_pages};
+use larder_readahead::driver::{CachedFile, Claim, Found, Insert, Request, Run, start_pages};
 use larder_readahead::{FileState, PageIndex, Read, Residency, Trigger, Window};
 use std::ops::Range;
 use std::time::Instant;
@@ -73,6 +73,8 @@ pub(super) struct StreamedFile<'r> {
     streams: &'r Streams,
     pages: &'r PageCache,
     runs: &'r Runs,
+    /// The copy of the readahead state on which the read works, if it does not share the state.
+    copy: Option<FileState>,
     own: OwnPages,
     /// A page that is being read for another reader or ahead, and for which this reader waits.
     in_flight: Option<PageWait<'r>>,
@@ -94,9 +96,35 @@ impl<'r> StreamedFile<'r> {
             streams,
             pages,
             runs,
+            copy: None,
             own: OwnPages::default(),
             in_flight: None,
             give_up_at: None,
+        }
+    }
+
+    /// Copies the readahead state for this read, if reads work on copies.
+    pub(super) fn copy_state(&mut self) {
+        self.copy = self.streams.copy(self.stream);
+    }
+
+    /// Stores the copy of the readahead state, if this read works on one.
+    pub(super) fn store_state(self) {
+        if let Some(copy) = self.copy {
+            self.streams.store(self.stream, copy);
+        }
+    }
+
+    /// Records that the reader has received all of `request`.
+    pub(super) fn end_read(&mut self, request: &Request) {
+        let driver = self.streams.driver();
+        if self.copy.is_some() || driver.wants_every_page(false) {
+            driver.end_read(self, request);
+        } else {
+            self.stream.set_end(End {
+                page: PageIndex(request.pages.end - 1),
+                is_inside: request.ends_inside_page,
+            });
         }
     }
 
@@ -177,7 +205,10 @@ impl<'r> CachedFile for StreamedFile<'r> {
             pages: self.pages,
             ino: self.inode.ino(),
         };
-        run(&mut self.streams.lock(self.stream), &resident)
+        match &mut self.copy {
+            Some(copy) => run(copy, &resident),
+            None => run(&mut self.streams.lock(self.stream), &resident),
+        }
     }
 
     fn is_congested(&self) -> bool {
