@@ -34,6 +34,7 @@ fn sata_2007() -> &'static DeviceModel {
 fn read_at(offset_bytes: u64, len_bytes: u64) -> Request {
     Request {
         kind: RequestKind::Read,
+        process: 0,
         offset_bytes,
         len_bytes,
     }
@@ -81,11 +82,12 @@ fn any_length() -> impl Strategy<Value = u64> {
 
 fn any_step() -> impl Strategy<Value = Step> {
     let after_us = prop_oneof![3 => Just(0_u64), 2 => 0_u64..3_000, 1 => 0_u64..100_000];
-    (after_us, any_kind(), any_offset(), any_length()).prop_map(
-        |(after_us, kind, offset_bytes, len_bytes)| Step {
+    (after_us, any_kind(), 0_u32..4, any_offset(), any_length()).prop_map(
+        |(after_us, kind, process, offset_bytes, len_bytes)| Step {
             after_us,
             request: Request {
                 kind,
+                process,
                 offset_bytes,
                 len_bytes,
             },

@@ -80,6 +80,7 @@ fn run(
                 now,
                 Request {
                     kind,
+                    process: 0,
                     offset_bytes: model.file_start_bytes.value + offset,
                     len_bytes: len_bytes.into(),
                 },

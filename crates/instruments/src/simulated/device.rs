@@ -147,7 +147,7 @@ impl SimulatedDevice {
             let bytes = (start_bytes, stop_bytes);
             let is_new = self
                 .scheduler
-                .add(now.0, is_write, bytes, id, &mut self.commands);
+                .add(now.0, &request, bytes, id, &mut self.commands);
             self.outstanding_reads += usize::from(is_new && !is_write);
             start_bytes = stop_bytes;
         }
@@ -161,7 +161,13 @@ impl SimulatedDevice {
     #[must_use]
     pub fn next_event(&self) -> Option<VirtualTime> {
         let done_ns = self.done.front().map(|completion| completion.at.0);
-        earliest([done_ns, self.plugged_at_ns, self.service_at_ns]).map(VirtualTime)
+        earliest([
+            done_ns,
+            self.plugged_at_ns,
+            self.service_at_ns,
+            self.timer_ns(),
+        ])
+        .map(VirtualTime)
     }
 
     /// Removes and returns the earliest completion that is due at or before `now`, or `None` if none is
@@ -195,12 +201,15 @@ impl SimulatedDevice {
                 .plugged_at_ns
                 .filter(|&at_ns| at_ns < now_ns || (at_ns == now_ns && !hold));
             let event = self.service_at_ns.filter(|&at_ns| at_ns <= now_ns);
-            let Some(at_ns) = earliest([plugged, event]) else {
+            let timer = self.timer_ns().filter(|&at_ns| at_ns <= now_ns);
+            let Some(at_ns) = earliest([plugged, event, timer]) else {
                 return;
             };
             if plugged == Some(at_ns) {
                 self.plugged_at_ns = None;
-            } else if let Some(slot) = self.service.step(at_ns) {
+            } else if event == Some(at_ns)
+                && let Some(slot) = self.service.step(at_ns)
+            {
                 self.finish(at_ns, slot);
             }
             if self.plugged_at_ns.is_none() {
@@ -210,9 +219,20 @@ impl SimulatedDevice {
         }
     }
 
-    fn dispatch(&mut self, now_ns: u64) {
+    /// Returns the time at which the scheduler may have another command, if it can be sent to the device then.
+    fn timer_ns(&self) -> Option<u64> {
+        let is_ready = self.has_room() && self.plugged_at_ns.is_none();
+        self.scheduler.timer_ns().filter(|_| is_ready)
+    }
+
+    /// Returns whether the device accepts another command.
+    fn has_room(&self) -> bool {
         let depth = self.model.queue.device_depth;
-        while depth.is_none_or(|depth| self.in_device < depth.value)
+        depth.is_none_or(|depth| self.in_device < depth.value)
+    }
+
+    fn dispatch(&mut self, now_ns: u64) {
+        while self.has_room()
             && let Some(command) = self.scheduler.next(now_ns)
         {
             self.in_device += 1;
@@ -229,6 +249,7 @@ impl SimulatedDevice {
 
     fn finish(&mut self, now_ns: u64, slot: usize) {
         let (parts_left, done) = (&mut self.parts_left, &mut self.done);
+        self.scheduler.finished(now_ns, slot);
         let is_write = self.commands.finish(slot, |id| {
             if let Some(left) = parts_left.get_mut(&id) {
                 *left -= 1;

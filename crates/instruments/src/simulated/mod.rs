@@ -23,10 +23,12 @@
 //! Determinism: the completions depend only on the model, the seed, and the requests and their times.
 
 mod arithmetic;
+mod cfq;
 mod command;
 mod device;
 mod drive;
 mod drive_cache;
+mod lane;
 mod mechanics;
 mod model;
 mod parallel;
@@ -37,7 +39,7 @@ mod scheduler;
 pub use device::{DeviceCounts, SimulatedDevice};
 pub use model::{DEVICE_MODELS, UnknownModel};
 pub use parameters::{
-    DeviceModel, DiskModel, ElevatorModel, ParallelModel, Parameter, QueueModel, ServiceModel,
-    SourcedValue, StripedUnits,
+    CfqModel, DeadlineModel, DeviceModel, DiskModel, ElevatorModel, ParallelModel, Parameter,
+    QueueModel, ServiceModel, SourcedValue, StripedUnits,
 };
 pub use request::{Completion, Request, RequestId, RequestKind, VirtualTime};

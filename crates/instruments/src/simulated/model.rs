@@ -6,14 +6,15 @@ use thiserror::Error;
 
 use super::mechanics::Mechanics;
 use super::parameters::{
-    DeviceModel, DiskModel, ElevatorModel, ParallelModel, QueueModel, ServiceModel, SourcedValue,
-    StripedUnits,
+    CfqModel, DeadlineModel, DeviceModel, DiskModel, ElevatorModel, ParallelModel, QueueModel,
+    ServiceModel, SourcedValue, StripedUnits,
 };
 
 /// All models.
 pub const DEVICE_MODELS: &[DeviceModel] = &[
     SCSI_1998,
     SATA_2007,
+    SATA_2007_CFQ,
     NVME,
     NETWORK_1MS,
     OBJECT_30MS,
@@ -68,6 +69,7 @@ const fn sourced<T: Copy>(value: T, source: &'static str) -> SourcedValue<T> {
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
+const CFQ: &str = "Linux 2.6.20: defaults of CFQ in /sys/block/*/queue/iosched";
 const DEADLINE: &str = "Linux, Documentation/block/deadline-iosched and its defaults";
 const LINUX: &str = "Linux's default";
 const ASSUMED: &str = "assumed: not published";
@@ -77,7 +79,7 @@ const ANYWHERE: &str = "assumed: all offsets are equivalent";
 
 const DDRS: &str = "Ultrastar DDRS-39130 specification, section 3.4";
 const LINUX_2_2: &str = "assumed: Linux 2.2 with a SCSI driver of that time";
-const NO_OTHER_ELEVATOR: &str = "as sata-2007: the simulation has no other elevator";
+const NO_OTHER_ELEVATOR: &str = "as sata-2007: the simulation has no elevator of that time";
 const T7K250: &str = "Deskstar T7K250: Tech Report, \"Hitachi's Deskstar T7K250 hard drive\", 2005";
 const WU2007: &str = "Wu 2007: \"160G/8M Hitachi SATA II 7200 RPM disk\"";
 const D7K3000: &str = "Deskstar 7K3000 specification, table 5 (same maker; NCQ commands)";
@@ -97,12 +99,12 @@ const SCSI_1998: DeviceModel = DeviceModel {
         nr_requests: sourced(128, LINUX_2_2),
         device_depth: Some(sourced(8, LINUX_2_2)),
         max_command_bytes: Some(sourced(124 * KIB, LINUX_2_2)),
-        elevator: Some(ElevatorModel {
+        elevator: Some(ElevatorModel::Deadline(DeadlineModel {
             read_expire: sourced(Duration::from_millis(500), NO_OTHER_ELEVATOR),
             write_expire: sourced(Duration::from_secs(5), NO_OTHER_ELEVATOR),
             fifo_batch: sourced(16, NO_OTHER_ELEVATOR),
             writes_starved: sourced(2, NO_OTHER_ELEVATOR),
-        }),
+        })),
     },
     service: ServiceModel::Disk(DiskModel {
         revolution: sourced(Duration::from_nanos(8_333_333), DDRS),
@@ -157,12 +159,12 @@ const SATA_2007: DeviceModel = DeviceModel {
             "NCQ as in libata since Linux 2.6.18: 32 tags, one reserved",
         )),
         max_command_bytes: Some(sourced(512 * KIB, LINUX)),
-        elevator: Some(ElevatorModel {
+        elevator: Some(ElevatorModel::Deadline(DeadlineModel {
             read_expire: sourced(Duration::from_millis(500), DEADLINE),
             write_expire: sourced(Duration::from_secs(5), DEADLINE),
             fifo_batch: sourced(16, DEADLINE),
             writes_starved: sourced(2, DEADLINE),
-        }),
+        })),
     },
     service: ServiceModel::Disk(DiskModel {
         revolution: sourced(Duration::from_nanos(8_333_333), WU2007),
@@ -212,6 +214,29 @@ const SATA_2007: DeviceModel = DeviceModel {
         write_delay: sourced(Duration::from_millis(10), ASSUMED),
         command_age_limit: sourced(Duration::from_millis(300), ASSUMED),
     }),
+};
+
+const SATA_2007_CFQ: DeviceModel = DeviceModel {
+    name: "sata-2007-cfq",
+    about: "sata-2007 with the default scheduler of Linux 2.6.20, CFQ",
+    queue: QueueModel {
+        elevator: Some(ElevatorModel::Cfq(CfqModel {
+            quantum: sourced(4, CFQ),
+            slice_sync: sourced(Duration::from_millis(100), CFQ),
+            slice_async: sourced(Duration::from_millis(40), CFQ),
+            slice_async_commands: sourced(
+                16,
+                "derived: slice_async_rq of 2, with the default priority of processes, 4",
+            ),
+            slice_idle: sourced(Duration::from_millis(8), CFQ),
+            fifo_expire_sync: sourced(Duration::from_millis(125), CFQ),
+            fifo_expire_async: sourced(Duration::from_millis(250), CFQ),
+            back_seek_max_bytes: sourced(16 * MIB, CFQ),
+            back_seek_penalty: sourced(2, CFQ),
+        })),
+        ..SATA_2007.queue
+    },
+    ..SATA_2007
 };
 
 const NVME: DeviceModel = DeviceModel {

@@ -45,6 +45,15 @@ pub struct QueueModel {
     pub elevator: Option<ElevatorModel>,
 }
 
+/// An elevator of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElevatorModel {
+    /// Batches of one direction, with a deadline for each request.
+    Deadline(DeadlineModel),
+    /// Time slices for processes.
+    Cfq(CfqModel),
+}
+
 /// Defines a struct whose fields are all [`SourcedValue`]s, with a function that lists them.
 macro_rules! sourced_values {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $value:ty,)* }) => {
@@ -64,7 +73,7 @@ macro_rules! sourced_values {
 
 sourced_values! {
     /// Linux's deadline elevator.
-    ElevatorModel {
+    DeadlineModel {
         /// The time after which a waiting read is served next, wherever it is on the disk.
         read_expire: Duration,
         /// The time after which a waiting write is served next, wherever it is on the disk.
@@ -75,6 +84,30 @@ sourced_values! {
         /// Maximum number of batches of reads that are served while writes wait. Then a batch of writes is
         /// served.
         writes_starved: u32,
+    }
+}
+
+sourced_values! {
+    /// Linux's CFQ elevator (completely fair queueing).
+    CfqModel {
+        /// Maximum number of commands that are chosen at once.
+        quantum: u32,
+        /// The time for which a process is served.
+        slice_sync: Duration,
+        /// The time for which writes are served.
+        slice_async: Duration,
+        /// Maximum number of writes in this time.
+        slice_async_commands: u32,
+        /// The time for which the disk waits for the next request of a process.
+        slice_idle: Duration,
+        /// The age at which a read is served first in the next slice of its process.
+        fifo_expire_sync: Duration,
+        /// The age at which a write is served first in the next slice of writes.
+        fifo_expire_async: Duration,
+        /// Maximum distance of a command before the position of the head that is served out of order.
+        back_seek_max_bytes: u64,
+        /// The factor of the distance of such a command.
+        back_seek_penalty: u64,
     }
 }
 
@@ -216,7 +249,10 @@ impl QueueModel {
             list.add("max_command_bytes", bytes);
         }
         if let Some(elevator) = &self.elevator {
-            elevator.list(list);
+            match elevator {
+                ElevatorModel::Deadline(deadline) => deadline.list(list),
+                ElevatorModel::Cfq(cfq) => cfq.list(list),
+            }
         }
     }
 }

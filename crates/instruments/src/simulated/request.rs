@@ -40,6 +40,8 @@ pub enum RequestKind {
 pub struct Request {
     /// The direction, and whether a reader waits.
     pub kind: RequestKind,
+    /// The number of the process that submits the request. CFQ serves reads by process.
+    pub process: u32,
     /// The first byte.
     pub offset_bytes: u64,
     /// The length; at least 1.

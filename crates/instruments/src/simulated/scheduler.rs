@@ -1,28 +1,23 @@
 //! Simulates the host's I/O scheduler: a queue of commands that wait until the device can accept them.
 //!
-//! Model: Linux's deadline elevator. Commands are served in batches of one direction: reads or writes. A
+//! Model of [`Deadline`]: Linux's deadline elevator. Commands are served in batches of one direction: reads or writes. A
 //! batch serves commands in ascending order of offset. It begins at the oldest command if the deadline of
 //! this command has expired, and otherwise at the end of the previous batch of its direction. Batches of
 //! reads precede batches of writes, except that a batch of writes is served after `writes_starved` batches of
 //! reads. In a model without an elevator, commands are served in order of arrival and are not merged.
 //!
-//! Differences from Linux: the default of Linux 2.6.20 was CFQ, which shares the disk among processes;
-//! requests here have no process. If a request fills the gap between two commands, it is merged with one of
-//! them, but the two commands are not merged. A request that overlaps a waiting command becomes a command of
-//! its own.
+//! The other elevator is [`Cfq`].
 //!
-//! Invariants:
-//! 1. The `sorted` and `keys` of a lane contain the same commands: all commands of its direction that wait.
-//! 2. The `arrivals` of a lane contain each of these commands once, in order of deadline. They may also
-//!    contain commands that were sent to the device.
+//! Differences from Linux: if a request fills the gap between two commands, it is merged with one of them, but
+//! the two commands are not merged. A request that overlaps a waiting command becomes a command of its own.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::collections::VecDeque;
 
-use super::RequestId;
-use super::arithmetic::nanos;
+use super::cfq::Cfq;
 use super::command::{Command, CommandTable};
-use super::parameters::{ElevatorModel, QueueModel};
+use super::lane::Lane;
+use super::parameters::{DeadlineModel, ElevatorModel, QueueModel};
+use super::{Request, RequestId, RequestKind};
 
 /// The host's queue of commands for the device.
 #[derive(Debug)]
@@ -34,7 +29,8 @@ pub(super) struct Scheduler {
 #[derive(Debug)]
 enum Order {
     Arrival(VecDeque<Command>),
-    Elevator(Elevator),
+    Deadline(Deadline),
+    Cfq(Box<Cfq>),
 }
 
 impl Scheduler {
@@ -43,10 +39,11 @@ impl Scheduler {
             max_command_bytes: model
                 .max_command_bytes
                 .map_or(u64::MAX, |bytes| bytes.value),
-            order: model.elevator.as_ref().map_or_else(
-                || Order::Arrival(VecDeque::new()),
-                |elevator| Order::Elevator(Elevator::new(elevator)),
-            ),
+            order: match &model.elevator {
+                None => Order::Arrival(VecDeque::new()),
+                Some(ElevatorModel::Deadline(model)) => Order::Deadline(Deadline::new(model)),
+                Some(ElevatorModel::Cfq(model)) => Order::Cfq(Box::new(Cfq::new(model))),
+            },
         }
     }
 
@@ -55,46 +52,63 @@ impl Scheduler {
         self.max_command_bytes
     }
 
-    /// Adds a range of bytes that `request` waits for, which must not exceed the maximum size of a command.
-    /// Returns whether a new command was created. Otherwise the bytes were merged with a waiting command.
+    /// Adds a range of bytes of `request`, which must not exceed the maximum size of a command. Returns whether a new command was created. Otherwise the bytes were merged with a waiting command.
     pub fn add(
         &mut self,
         now_ns: u64,
-        is_write: bool,
+        request: &Request,
         bytes: (u64, u64),
-        request: RequestId,
+        id: RequestId,
         table: &mut CommandTable,
     ) -> bool {
-        match &mut self.order {
-            Order::Arrival(waiting) => {
-                waiting.push_back(table.make(is_write, bytes, request));
-                true
-            }
-            Order::Elevator(elevator) => {
-                let max_bytes = self.max_command_bytes;
-                let lane = elevator.lane(is_write);
-                if let Some(slot) = lane.merge(bytes, max_bytes) {
-                    table.join(slot, request);
-                    false
-                } else {
-                    lane.add(now_ns, table.make(is_write, bytes, request));
-                    true
-                }
-            }
+        let is_write = request.kind == RequestKind::Write;
+        let max_bytes = self.max_command_bytes;
+        let merged = match &mut self.order {
+            Order::Arrival(_) => None,
+            Order::Deadline(deadline) => deadline.lane(is_write).merge(bytes, max_bytes),
+            Order::Cfq(cfq) => cfq.lane(is_write, request.process).merge(bytes, max_bytes),
+        };
+        if let Some(slot) = merged {
+            table.join(slot, id);
+            return false;
         }
+        let command = table.make(is_write, bytes, id);
+        match &mut self.order {
+            Order::Arrival(waiting) => waiting.push_back(command),
+            Order::Deadline(deadline) => deadline.lane(is_write).add(now_ns, command),
+            Order::Cfq(cfq) => cfq.add(now_ns, request.process, command),
+        }
+        true
     }
 
     /// Removes and returns the next command for the device.
     pub fn next(&mut self, now_ns: u64) -> Option<Command> {
         match &mut self.order {
             Order::Arrival(waiting) => waiting.pop_front(),
-            Order::Elevator(elevator) => elevator.next(now_ns),
+            Order::Deadline(deadline) => deadline.next(now_ns),
+            Order::Cfq(cfq) => cfq.next(now_ns),
+        }
+    }
+
+    /// Records that the device has completed the command in `slot`.
+    pub fn finished(&mut self, now_ns: u64, slot: usize) {
+        if let Order::Cfq(cfq) = &mut self.order {
+            cfq.finished(now_ns, slot);
+        }
+    }
+
+    /// Returns the time at which [`Self::next`] may return another command although no command was added or
+    /// completed.
+    pub fn timer_ns(&self) -> Option<u64> {
+        match &self.order {
+            Order::Cfq(cfq) => cfq.timer_ns(),
+            Order::Arrival(_) | Order::Deadline(_) => None,
         }
     }
 }
 
 #[derive(Debug)]
-struct Elevator {
+struct Deadline {
     reads: Lane,
     writes: Lane,
     fifo_batch: u32,
@@ -105,8 +119,8 @@ struct Elevator {
     read_batches_passed: u32,
 }
 
-impl Elevator {
-    fn new(model: &ElevatorModel) -> Self {
+impl Deadline {
+    fn new(model: &DeadlineModel) -> Self {
         Self {
             reads: Lane::new(model.read_expire.value),
             writes: Lane::new(model.write_expire.value),
@@ -142,8 +156,8 @@ impl Elevator {
 
     /// Returns whether the next batch writes, or `None` if no command waits.
     fn choose_direction(&mut self) -> Option<bool> {
-        let writes_wait = !self.writes.sorted.is_empty();
-        if self.reads.sorted.is_empty() {
+        let writes_wait = !self.writes.is_empty();
+        if self.reads.is_empty() {
             self.read_batches_passed = 0;
             return writes_wait.then_some(true);
         }
@@ -156,127 +170,10 @@ impl Elevator {
     }
 }
 
-/// The first byte and the number of a command, which define the order of commands in a batch.
-type Key = (u64, u64);
-
-/// The waiting commands of one direction.
-#[derive(Debug)]
-struct Lane {
-    expire_ns: u64,
-    sorted: BTreeMap<Key, Command>,
-    /// The key of the command in each slot.
-    keys: Vec<Option<Key>>,
-    arrivals: VecDeque<Arrival>,
-    /// The end of the last command that was sent to the device.
-    position_bytes: u64,
-}
-
-#[derive(Debug)]
-struct Arrival {
-    slot: usize,
-    number: u64,
-    deadline_ns: u64,
-}
-
-impl Lane {
-    fn new(expire: Duration) -> Self {
-        Self {
-            expire_ns: nanos(expire),
-            sorted: BTreeMap::new(),
-            keys: Vec::new(),
-            arrivals: VecDeque::new(),
-            position_bytes: 0,
-        }
-    }
-
-    fn add(&mut self, now_ns: u64, command: Command) {
-        self.arrivals.push_back(Arrival {
-            slot: command.slot,
-            number: command.number,
-            deadline_ns: now_ns.saturating_add(self.expire_ns),
-        });
-        self.insert(command);
-    }
-
-    fn insert(&mut self, command: Command) {
-        if self.keys.len() <= command.slot {
-            self.keys.resize(command.slot + 1, None);
-        }
-        let key = (command.start_bytes, command.number);
-        self.keys[command.slot] = Some(key);
-        self.sorted.insert(key, command);
-    }
-
-    /// Extends a waiting command that the bytes directly follow or precede, and returns its slot. Returns
-    /// `None` if there is no such command or if it would become too large.
-    fn merge(&mut self, (start_bytes, end_bytes): (u64, u64), max_bytes: u64) -> Option<usize> {
-        let room_bytes = max_bytes.checked_sub(end_bytes - start_bytes)?;
-        if let Some((_, before)) = self.sorted.range_mut(..(start_bytes, 0)).next_back()
-            && before.end_bytes == start_bytes
-            && before.len_bytes() <= room_bytes
-        {
-            before.end_bytes = end_bytes;
-            return Some(before.slot);
-        }
-        let (&key, &following) = self.sorted.range((end_bytes, 0)..).next()?;
-        if following.start_bytes != end_bytes || following.len_bytes() > room_bytes {
-            return None;
-        }
-        self.sorted.remove(&key);
-        self.insert(Command {
-            start_bytes,
-            ..following
-        });
-        Some(following.slot)
-    }
-
-    fn begin_batch(&mut self, now_ns: u64) -> Option<Command> {
-        if let Some(key) = self.expired(now_ns) {
-            return self.take(key);
-        }
-        self.next_upwards().or_else(|| {
-            let key = *self.sorted.first_key_value()?.0;
-            self.take(key)
-        })
-    }
-
-    /// Returns the key of the oldest command, if its deadline has expired.
-    fn expired(&mut self, now_ns: u64) -> Option<Key> {
-        while let Some(oldest) = self.arrivals.front() {
-            match self.keys[oldest.slot] {
-                Some(key) if key.1 == oldest.number => {
-                    return (oldest.deadline_ns <= now_ns).then_some(key);
-                }
-                _ => self.arrivals.pop_front(),
-            };
-        }
-        None
-    }
-
-    fn next_upwards(&mut self) -> Option<Command> {
-        let key = *self.sorted.range((self.position_bytes, 0)..).next()?.0;
-        self.take(key)
-    }
-
-    fn take(&mut self, key: Key) -> Option<Command> {
-        let command = self.sorted.remove(&key)?;
-        self.keys[command.slot] = None;
-        self.position_bytes = command.end_bytes;
-        // Also remove commands here that were sent to the device, since `expired` may not be called for a
-        // long time.
-        while let Some(oldest) = self.arrivals.front()
-            && self.keys[oldest.slot].is_none_or(|key| key.1 != oldest.number)
-        {
-            self.arrivals.pop_front();
-        }
-        Some(command)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::{DeviceModel, RequestId};
+    use crate::simulated::DeviceModel;
 
     const EXPIRE_NS: u64 = 500_000_000;
 
@@ -287,9 +184,23 @@ mod tests {
         let mut table = CommandTable::default();
         let places = reads.iter().map(|&at| (at, false));
         for (at, is_write) in places.chain(writes.iter().map(|&at| (at, true))) {
-            scheduler.add(0, is_write, (at, at + 1), RequestId(at), &mut table);
+            add(&mut scheduler, is_write, at, &mut table);
         }
         scheduler
+    }
+
+    fn add(scheduler: &mut Scheduler, is_write: bool, at: u64, table: &mut CommandTable) {
+        let request = Request {
+            kind: if is_write {
+                RequestKind::Write
+            } else {
+                RequestKind::Read
+            },
+            process: 0,
+            offset_bytes: at,
+            len_bytes: 1,
+        };
+        scheduler.add(0, &request, (at, at + 1), RequestId(at), table);
     }
 
     fn order(scheduler: &mut Scheduler, now_ns: u64) -> Vec<u64> {
@@ -316,7 +227,7 @@ mod tests {
         for request in [RequestId(0), RequestId(1), RequestId(2)] {
             table.make(false, (0, 1), request);
         }
-        scheduler.add(0, false, (10, 11), RequestId(10), &mut table);
+        add(&mut scheduler, false, 10, &mut table);
         assert_eq!(order(&mut scheduler, 0), [90, 10]);
     }
 

@@ -41,6 +41,8 @@ pub(super) struct Machine {
     pub(super) pages: PageCache,
     pub(super) device: SimulatedDevice,
     pub(super) now: VirtualTime,
+    /// The number of the reader that runs, for the device's scheduler.
+    pub(super) process: u32,
     pub(super) in_flight: InFlight,
     pub(super) write_back: WriteBack,
     pub(super) counts: PageCounts,
@@ -98,6 +100,7 @@ impl Machine {
             pages: PageCache::new(Arc::new(pool)),
             device: SimulatedDevice::new(&config.device, config.seed),
             now: VirtualTime::default(),
+            process: 0,
             in_flight: InFlight::default(),
             write_back,
             counts: PageCounts::default(),
@@ -193,6 +196,7 @@ impl Machine {
     fn submit(&mut self, kind: RequestKind, file: FileId, first: u64, pages: u64) -> RequestId {
         let request = DeviceRequest {
             kind,
+            process: self.process,
             offset_bytes: self.file(file).device_offset_bytes + first * PAGE_BYTES,
             len_bytes: pages * PAGE_BYTES,
         };

@@ -237,6 +237,7 @@ impl<'m> Run<'m> {
     fn run_reader(&mut self, id: ReaderId) {
         let now = self.machine.now;
         let mut spent = Spent::new(self.cpu);
+        self.machine.process = id.0;
         let reader = &mut self.readers[id.0 as usize];
         let task = reader.task.as_mut().expect("a running reader has a task");
         let is_done = loop {

@@ -270,6 +270,7 @@ impl Disk {
             );
             let request = Request {
                 kind: RequestKind::Read,
+                process: 0,
                 offset_bytes: group * self.group_stride_bytes + within,
                 len_bytes: read.len_bytes,
             };
