@@ -22,7 +22,7 @@ USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 MOUNT_TESTS := $(addprefix --test ,'mount*' cached_writes_full direct_writes set_id_bits \
 	visible_changes writing)
 
-.PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables figures real-use python-tools fuzz sanitize debug-symbols install install-fuse2fs record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables figures real-use python-tools fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,6 +130,10 @@ install-fuse2fs: install ## Install, also under the name fuse2fs (hides another 
 
 record-readahead: deps ## Record the readahead of this machine's kernel again (root and tracefs)
 	$(CARGO) run --locked -p xtask -- record-readahead crates/readahead/tests/golden
+
+record-oltp: ## Record the reads of a database for wu2007's OLTP again (root; 12 minutes)
+	@scripts/install-packages mariadb-server sysbench strace python3
+	scripts/record-oltp crates/lab/src/reproduce/wu2007/oltp.bin
 
 reproduce: deps ## Reproduce the published tables, simulated and, as root, on the kernel (10 minutes); writes docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce wu2007 --output docs/reproduce

@@ -3,13 +3,14 @@
 use std::sync::LazyLock;
 
 use larder_lab::output::Report as _;
-use larder_lab::reproduce::wu2007::{Size, Wu2007, cpu_counts, reproduce};
+use larder_lab::reproduce::wu2007::{Scheduler, Size, Wu2007, cpu_counts, reproduce};
 use larder_readahead::PolicyName;
 use serde_json::Value;
 
 const SMALL: Size = Size {
     divisor: 256,
     seed: 2007,
+    scheduler: Scheduler::Deadline,
 };
 
 /// Thrashing is not scaled in it: its streams and its memory always have the document's sizes.
@@ -120,6 +121,7 @@ fn published_counts_equal_the_measurement() {
     let size = Size {
         divisor: 1,
         seed: PUBLISHED["seed"].as_u64().unwrap(),
+        scheduler: Scheduler::Deadline,
     };
     assert_eq!(PUBLISHED["divisor"], 1);
     for policy in [PolicyName::Legacy, PolicyName::OnDemand, PolicyName::Modern] {

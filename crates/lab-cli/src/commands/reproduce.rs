@@ -19,9 +19,9 @@ use std::process::ExitCode;
 /// The command prints how far its results agree with the published results. With --output, it also writes
 /// a report with plots as Markdown, HTML, CSV and JSON.
 ///
-/// wu2007 is simulated and takes about half a minute. kara2016 is simulated and also measured on this
-/// machine; if root runs the command, the kernel's ext4 is also measured, where it can be mounted. kara2016
-/// takes about ten minutes on two processors. lever2000 replays recorded scripts on volumes in memory; it needs mke2fs and
+/// wu2007 is simulated, with ten seeds and two schedulers, and takes about half an hour. kara2016 is simulated and
+/// also measured on this machine; if root runs the command, the kernel's ext4 is also measured, where it can be
+/// mounted. kara2016 takes about ten minutes on two processors. lever2000 replays recorded scripts on volumes in memory; it needs mke2fs and
 /// 4 GiB of memory, and takes about three minutes on one processor.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -98,6 +98,7 @@ fn wu2007(args: &ReproduceArgs) -> Result<Report> {
     let size = wu2007::Size {
         divisor: if args.quick { QUICK_DIVISOR } else { 1 },
         seed: args.seed.unwrap_or(2007),
+        scheduler: wu2007::Scheduler::Deadline,
     };
     let failed = |error: larder_lab::simulator::Error| Failure::new(error.to_string());
     let bar = progress(0);

@@ -96,6 +96,7 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
+    use super::super::machine::Scheduler;
     use super::*;
 
     #[test]
@@ -103,6 +104,7 @@ mod tests {
         let size = Size {
             divisor: 1,
             seed: 1,
+            scheduler: Scheduler::Deadline,
         };
         let mut source = Source {
             random: size.random(1),

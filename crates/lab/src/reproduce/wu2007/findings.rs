@@ -356,6 +356,8 @@ mod tests {
             thrashing_variants: Vec::new(),
             thrashing_gain: None,
             findings: Vec::new(),
+            thrashing_grid: Vec::new(),
+            cfq: None,
         }
     }
 

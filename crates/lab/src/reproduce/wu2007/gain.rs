@@ -9,7 +9,7 @@ use larder_readahead::PolicyName;
 
 use super::machine::{Size, SmallMachine};
 use super::results::{
-    EqualStreams, GainAtEqualStreams, ThrashingCourse, ThrashingFigures, ThrashingVariant,
+    EqualStreams, GainAtEqualStreams, GridCell, ThrashingCourse, ThrashingFigures, ThrashingVariant,
 };
 use super::thrashing;
 use crate::simulator::Error;
@@ -59,10 +59,36 @@ pub(super) const VARIANTS: [Variant; 4] = [
         },
     },
     Variant {
-        name: "64 MiB for pages, not 112",
-        change: |machine| machine.memory_bytes = 64 << 20,
+        name: "112 MiB for pages, as if processes took none",
+        change: |machine| machine.memory_bytes = 112 << 20,
     },
 ];
+
+/// The memory for pages in the grid, in MiB. The third is that of the modelled machine, rounded.
+pub(super) const GRID_MEMORY_MIB: [u64; 6] = [48, 64, 75, 88, 100, 112];
+
+/// The sizes of the streams' reads in the grid, in KiB.
+pub(super) const GRID_READ_KIB: [u64; 5] = [4, 8, 16, 32, 64];
+
+/// Runs the course with `memory_mib` for pages and streams that read `read_kib` at a time, and returns the
+/// throughput of the best second in MB/s under each of [`POLICIES`].
+pub(super) fn grid_cell(memory_mib: u64, read_kib: u64, size: Size) -> Result<GridCell, Error> {
+    let machine = SmallMachine {
+        memory_bytes: memory_mib << 20,
+        ..SmallMachine::as_modelled(size.scheduler)
+    };
+    let best = |policy| {
+        let course = thrashing::measure_on(&machine, read_kib << 10, policy, size)?;
+        Ok(course.max_throughput_mb_s())
+    };
+    let [legacy, ondemand] = POLICIES;
+    Ok(GridCell {
+        memory_mib,
+        read_kib,
+        legacy_mb_s: best(legacy)?,
+        ondemand_mb_s: best(ondemand)?,
+    })
+}
 
 /// Runs the whole course on the machine of `variant`.
 pub(super) fn measure(
@@ -70,9 +96,9 @@ pub(super) fn measure(
     policy: PolicyName,
     size: Size,
 ) -> Result<ThrashingCourse, Error> {
-    let mut machine = SmallMachine::as_modelled();
+    let mut machine = SmallMachine::as_modelled(size.scheduler);
     (variant.change)(&mut machine);
-    thrashing::measure_on(&machine, policy, size)
+    thrashing::measure_on(&machine, thrashing::REQUEST_BYTES, policy, size)
 }
 
 /// Summarizes both courses on the unchanged machine, and on each of [`VARIANTS`] in order.
@@ -147,6 +173,7 @@ impl ThrashingCourse {
 
 #[cfg(test)]
 mod tests {
+    use super::super::machine::Scheduler;
     use super::super::results::ThrashingSecond;
     use super::*;
 
@@ -194,7 +221,7 @@ mod tests {
 
     #[test]
     fn variant_differs_in_device_or_memory() {
-        let modelled = SmallMachine::as_modelled();
+        let modelled = SmallMachine::as_modelled(Scheduler::Deadline);
         for variant in &VARIANTS {
             let mut machine = modelled.clone();
             (variant.change)(&mut machine);
@@ -212,6 +239,6 @@ mod tests {
         let queue = modelled.device.queue;
         let depth = queue.device_depth.map(|depth| depth.value);
         assert_eq!((disk.read_cache_segments.value, depth), (128, Some(31)));
-        assert_eq!(modelled.memory_bytes, 112 << 20);
+        assert_eq!(modelled.memory_bytes >> 20, GRID_MEMORY_MIB[2]);
     }
 }

@@ -127,6 +127,7 @@ fn drawn(records: u64, size: Size, run: u32) -> impl Iterator<Item = u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::machine::Scheduler;
     use super::*;
 
     #[test]
@@ -153,6 +154,7 @@ mod tests {
         let size = Size {
             divisor: 1,
             seed: 1,
+            scheduler: Scheduler::Deadline,
         };
         let records: Vec<u64> = drawn(1000, size, 1).collect();
         assert_eq!(records, drawn(1000, size, 1).collect::<Vec<_>>());

@@ -13,9 +13,14 @@ pub(super) const READAHEAD_MAX_BYTES: u64 = 1 << 20;
 /// Memory for pages, in bytes: the document's 2 GB minus an estimate for the kernel and programs.
 const MEMORY_BYTES: u64 = (2048 - 100) << 20;
 
+/// Memory of a process that reads a stream, without the page cache: private memory, page tables and kernel
+/// memory. `scripts/process-memory` measured it with 200 processes in a control group, on Linux 6.18 (x86-64,
+/// glibc 2.36), 2026-11-24; 86,691 of these bytes are kernel memory.
+pub(super) const PROCESS_BYTES: u64 = 192_450;
+
 /// Memory for pages in the thrashing test, in bytes: 128 MB (kernel parameters `mem=128m single`) minus an
-/// estimate for the kernel.
-const SMALL_MEMORY_BYTES: u64 = (128 - 16) << 20;
+/// estimate for the kernel, minus the memory of 200 processes.
+pub(super) const SMALL_MEMORY_BYTES: u64 = ((128 - 16) << 20) - 200 * PROCESS_BYTES;
 
 /// The size of a reproduction, and the seed of its random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +29,27 @@ pub struct Size {
     pub divisor: u64,
     /// Seed of the random numbers.
     pub seed: u64,
+    /// The scheduler of the disk.
+    pub scheduler: Scheduler,
+}
+
+/// A scheduler of the disk. CFQ was the default of Linux 2.6.20; the document does not name the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// The deadline scheduler.
+    Deadline,
+    /// CFQ, completely fair queueing.
+    Cfq,
+}
+
+impl Scheduler {
+    /// Returns the model of the document's disk with this scheduler.
+    fn disk(self) -> &'static DeviceModel {
+        named(match self {
+            Self::Deadline => "sata-2007",
+            Self::Cfq => "sata-2007-cfq",
+        })
+    }
 }
 
 impl Size {
@@ -40,7 +66,12 @@ impl Size {
 
 /// Returns the machine with all of its memory.
 pub(super) fn machine(policy: PolicyName, size: Size) -> Result<Simulator, Error> {
-    build(policy, named("sata-2007"), size.of(MEMORY_BYTES), size.seed)
+    build(
+        policy,
+        size.scheduler.disk(),
+        size.of(MEMORY_BYTES),
+        size.seed,
+    )
 }
 
 /// The machine with 128 MB. It is never scaled, since thrashing depends on the ratio of streams to
@@ -55,9 +86,9 @@ pub(super) struct SmallMachine {
 
 impl SmallMachine {
     /// Returns the machine with which the document's figures are reproduced.
-    pub(super) fn as_modelled() -> Self {
+    pub(super) fn as_modelled(scheduler: Scheduler) -> Self {
         Self {
-            device: *named("sata-2007"),
+            device: *scheduler.disk(),
             memory_bytes: SMALL_MEMORY_BYTES,
         }
     }

@@ -31,17 +31,20 @@ use crate::simulator::Error;
 use crate::statistics::median;
 pub use cpu::measure as cpu_counts;
 use criterion::judge_direction;
-pub use machine::Size;
+pub use machine::{Scheduler, Size};
 use plan::{Plan, plans, read_noise_pct};
 pub use results::Wu2007;
-use results::{ByPolicy, CpuCounts, CpuResult, Row, Simulated, TableResult, ThrashingCourse};
+use results::{
+    ByPolicy, CfqResults, CpuCounts, CpuResult, GridCell, Row, Simulated, TableResult,
+    ThrashingCourse,
+};
 pub use timed::timed_report;
 
 /// Number of seeds of a reproduction.
 pub const SEEDS: u32 = 10;
 
-/// Measures every table of Wu 2007 with `seeds` seeds, from that of `size` on. `progress` is called with the number
-/// of finished runs and the total.
+/// Measures every table of Wu 2007 with `seeds` seeds, from that of `size` on, with both schedulers. `progress` is
+/// called with the number of finished runs and the total.
 ///
 /// # Errors
 /// Returns an error if a simulated machine cannot be created.
@@ -50,16 +53,29 @@ pub fn reproduce(
     seeds: u32,
     progress: impl Fn(usize, usize) + Sync,
 ) -> Result<Wu2007, Error> {
-    let plans = plans();
     let done = AtomicUsize::new(0);
-    let tasks = tasks(&plans, seeds);
-    let total = tasks.len();
-    let outcomes: Vec<Outcome> = tasks
+    let schedulers = [Scheduler::Deadline, Scheduler::Cfq];
+    let total = schedulers.map(|scheduler| tasks(&plans(), seeds, scheduler).len());
+    let total = total.iter().sum();
+    let progress = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+    let with = |scheduler| measure(Size { scheduler, ..size }, seeds, progress);
+    let [mut results, cfq] = [with(schedulers[0])?, with(schedulers[1])?];
+    results.cfq = Some(CfqResults {
+        tables: cfq.tables,
+        findings: cfq.findings,
+    });
+    Ok(results)
+}
+
+/// Measures every table with the scheduler of `size`.
+fn measure(size: Size, seeds: u32, progress: impl Fn() + Sync) -> Result<Wu2007, Error> {
+    let plans = plans();
+    let outcomes: Vec<Outcome> = tasks(&plans, seeds, size.scheduler)
         .into_par_iter()
         .map(|(seed, task)| {
             let seed = size.seed.wrapping_add(seed.into());
             let outcome = task.run(&plans, Size { seed, ..size })?;
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+            progress();
             Ok(outcome)
         })
         .collect::<Result<_, Error>>()?;
@@ -82,6 +98,11 @@ enum Task {
         variant: usize,
         policy: usize,
     },
+    /// Thrashing with other values of the properties that the document leaves open.
+    GridCell {
+        memory_mib: u64,
+        read_kib: u64,
+    },
     Cpu {
         policy: usize,
     },
@@ -96,6 +117,7 @@ enum Outcome {
     },
     Thrashing(ThrashingCourse),
     Variant(ThrashingCourse),
+    GridCell(GridCell),
     Cpu(Vec<CpuCounts>),
 }
 
@@ -119,23 +141,28 @@ impl Task {
                 let variant = &gain::VARIANTS[variant];
                 Outcome::Variant(gain::measure(variant, gain::POLICIES[policy], size)?)
             }
+            Self::GridCell {
+                memory_mib,
+                read_kib,
+            } => Outcome::GridCell(gain::grid_cell(memory_mib, read_kib, size)?),
             Self::Cpu { policy } => Outcome::Cpu(cpu::measure(named(policy), size)?),
         })
     }
 }
 
 /// Returns all tasks of all seeds, each with the number of its seed. Those of one seed follow each other, the longest
-/// first. Variants of thrashing are run with the first seed alone.
-fn tasks(plans: &[Plan], seeds: u32) -> Vec<(u32, Task)> {
+/// first. Variants and the grid of thrashing are run with the first seed and the deadline scheduler alone.
+fn tasks(plans: &[Plan], seeds: u32, scheduler: Scheduler) -> Vec<(u32, Task)> {
     (0..seeds)
         .flat_map(|seed| {
-            let tasks = tasks_of_seed(plans, seed == 0);
+            let has_variants = seed == 0 && scheduler == Scheduler::Deadline;
+            let tasks = tasks_of_seed(plans, has_variants);
             tasks.into_iter().map(move |task| (seed, task))
         })
         .collect()
 }
 
-fn tasks_of_seed(plans: &[Plan], is_first: bool) -> Vec<Task> {
+fn tasks_of_seed(plans: &[Plan], has_variants: bool) -> Vec<Task> {
     let policies = 0..Simulated::POLICIES.len();
     let tables = plans.iter().enumerate().flat_map(|(plan, of)| {
         let policies = policies.clone();
@@ -145,13 +172,26 @@ fn tasks_of_seed(plans: &[Plan], is_first: bool) -> Vec<Task> {
         })
     });
     let thrashing = policies.clone().map(|policy| Task::Thrashing { policy });
-    let variants = if is_first { gain::VARIANTS.len() } else { 0 };
+    let cells = gain::GRID_MEMORY_MIB.iter().flat_map(|memory_mib| {
+        let read_kib = gain::GRID_READ_KIB.iter();
+        read_kib.map(|read_kib| Task::GridCell {
+            memory_mib: *memory_mib,
+            read_kib: *read_kib,
+        })
+    });
+    let cells = cells.filter(|_| has_variants);
+    let variants = if has_variants {
+        gain::VARIANTS.len()
+    } else {
+        0
+    };
     let variants = (0..variants).flat_map(|variant| {
         let policies = 0..gain::POLICIES.len();
         policies.map(move |policy| Task::Variant { variant, policy })
     });
     let cpu = policies.clone().map(|policy| Task::Cpu { policy });
-    tables.chain(thrashing).chain(variants).chain(cpu).collect()
+    let tables = tables.chain(thrashing).chain(variants);
+    tables.chain(cells).chain(cpu).collect()
 }
 
 /// The figures of a row under each policy, in the order of the seeds.
@@ -165,6 +205,7 @@ fn assemble(plans: Vec<Plan>, size: Size, seeds: u32, outcomes: Vec<Outcome>) ->
         .collect();
     let mut courses = Vec::new();
     let mut variants = Vec::new();
+    let mut cells = Vec::new();
     let mut counts = Vec::new();
     for outcome in outcomes {
         match outcome {
@@ -180,6 +221,7 @@ fn assemble(plans: Vec<Plan>, size: Size, seeds: u32, outcomes: Vec<Outcome>) ->
             }
             Outcome::Thrashing(course) => courses.push(course),
             Outcome::Variant(course) => variants.push(course),
+            Outcome::GridCell(cell) => cells.push(cell),
             Outcome::Cpu(cases) => counts.push(cases),
         }
     }
@@ -210,6 +252,7 @@ fn assemble(plans: Vec<Plan>, size: Size, seeds: u32, outcomes: Vec<Outcome>) ->
     let modelled = [&courses[0], &courses[1]];
     let mut results = Wu2007 {
         thrashing_variants: gain::variants(modelled, &variants),
+        thrashing_grid: cells,
         thrashing_gain: gain::at_equal_streams(modelled),
         seed: size.seed,
         seeds,
@@ -218,6 +261,7 @@ fn assemble(plans: Vec<Plan>, size: Size, seeds: u32, outcomes: Vec<Outcome>) ->
         cpu: cpu_results(&counts),
         thrashing: courses,
         findings: Vec::new(),
+        cfq: None,
     };
     results.findings = findings::judge(&results);
     results
@@ -322,13 +366,14 @@ mod tests {
             let last = plan.runs.last().expect("a table has a run").0;
             assert!(last < plan.rows.len(), "{}", plan.name);
         }
-        let outcomes = tasks(&plans, 2)
+        let outcomes = tasks(&plans, 2, Scheduler::Deadline)
             .into_iter()
             .map(|(_, task)| generated_outcome(task, &plans))
             .collect();
         let size = Size {
             divisor: 1,
             seed: 1,
+            scheduler: Scheduler::Deadline,
         };
         let results = assemble(plans, size, 2, outcomes);
         assert_eq!(results.tables.len(), 6);
@@ -402,6 +447,15 @@ mod tests {
             }
             Task::Thrashing { policy } => Outcome::Thrashing(generated_course(policy)),
             Task::Variant { policy, .. } => Outcome::Variant(generated_course(policy)),
+            Task::GridCell {
+                memory_mib,
+                read_kib,
+            } => Outcome::GridCell(GridCell {
+                memory_mib,
+                read_kib,
+                legacy_mb_s: 1.0,
+                ondemand_mb_s: 2.0,
+            }),
             Task::Cpu { policy } => Outcome::Cpu(vec![
                 CpuCounts {
                     readahead_calls: 1,

@@ -1,36 +1,57 @@
-//! `sysbench --test=oltp --oltp-read-only`, as the read pattern that the document describes.
+//! `sysbench --test=oltp --oltp-read-only`, as the reads that were recorded from a database server.
+//!
+//! `scripts/record-oltp` makes the recording `oltp.bin`: for each query of each transaction, the number of its reads
+//! (one byte), and the number of the database page of each read (three bytes, little-endian).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use larder_readahead::PolicyName;
-use rand_pcg::Pcg64Mcg;
+use rand::Rng;
 
 use super::machine::{Size, machine};
 use crate::run_report::as_f64;
 use crate::simulator::Error;
-use crate::workload::sysbench::special_row;
 use crate::workload::{Jobs, Operation, ReaderJob};
 
 pub(super) const SETUP: &str = "\
-`sysbench --test=oltp --oltp-table-size=10000000 --oltp-read-only` on MySQL. The simulation has no \
-MySQL. It uses the pattern of reads that the document describes, completed with the defaults of \
-sysbench. Threads share 10,000, 5,000 or 2,000 transactions of 14 queries on one open file of 2.4 \
-GB (ten million rows, 66 in each database page of 16 KiB). Ten queries read the page of one row: a \
-random read of 4 pages. Four queries read a hundred rows: two or three consecutive database pages. \
-Rows are chosen as sysbench does by default: three in four from the hundredth in the middle of the \
-table, one in four as the mean of twelve random rows, so that some parts are read more often than \
-others. Each query takes 100 µs in addition to its reads. Each run starts with an empty cache. The \
-buffers of MySQL are not simulated.";
+`sysbench --test=oltp --oltp-table-size=10000000 --oltp-read-only` on MySQL. The reads were recorded from MariaDB \
+10.11 with InnoDB, under the `oltp_read_only` of sysbench 1.0.20 with one thread and the default distribution of 2007 \
+(`special`), on a table of the published size (10,000,000 rows, 2.4 GB). The buffer pool had 8 MB, the default of 2007. \
+`scripts/record-oltp` repeats the recording: 15,000 transactions of 14 queries, with 20.6 reads of 16 KiB for each \
+transaction. Threads share 10,000, 5,000 or 2,000 consecutive transactions of the recording, and read through one open \
+file, as the server does. Each seed starts at another transaction, and continues at the first one after the last one. \
+Each query takes 100 µs in addition to its reads. Each run starts with an empty page cache. The buffer pool is that \
+of the recording: with more threads, it would have missed slightly other pages. MySQL 5 also had a random read-ahead of \
+its own, which MariaDB does not use by default.";
 
-const ROWS: u64 = 10_000_000;
-const ROWS_PER_PAGE: u64 = 66;
+const RECORDING: &[u8] = include_bytes!("oltp.bin");
+/// The size of the table's file.
+const FILE_BYTES: u64 = 2_399_141_888;
 const PAGE_BYTES: u64 = 16 << 10;
-const POINT_QUERIES: u32 = 10;
-const RANGE_QUERIES: u32 = 4;
-const RANGE_ROWS: u64 = 100;
+const QUERIES: usize = 14;
 const QUERY: Duration = Duration::from_micros(100);
+
+/// The database pages that each query of each transaction reads.
+static TRANSACTIONS: LazyLock<Vec<[Vec<u64>; QUERIES]>> = LazyLock::new(|| {
+    let mut bytes = RECORDING.iter();
+    let mut next = || bytes.next().map(|byte| u64::from(*byte));
+    let mut transactions = Vec::new();
+    while let Some(count) = next() {
+        let mut count = Some(count);
+        transactions.push(std::array::from_fn(|_| {
+            let count = count.take().or_else(&mut next);
+            let count = count.expect("the recording ends with a transaction");
+            let mut byte = || next().expect("the recording contains each page");
+            (0..count)
+                .map(|_| byte() | byte() << 8 | byte() << 16)
+                .collect()
+        }));
+    }
+    transactions
+});
 
 /// Returns the transactions per second.
 pub(super) fn measure(
@@ -39,17 +60,19 @@ pub(super) fn measure(
     transactions: u32,
     threads: u32,
 ) -> Result<f64, Error> {
-    let rows = size.of(ROWS);
     let transactions = size.of(u64::from(transactions));
     let mut machine = machine(policy, size)?;
-    let open_files = machine.add_files(&[(rows / ROWS_PER_PAGE + 1) * PAGE_BYTES])?;
-    let random = Rc::new(RefCell::new(size.random(3)));
+    let open_files = machine.add_files(&[size.of(FILE_BYTES).next_multiple_of(PAGE_BYTES)])?;
+    let first = size.random(3).random_range(0..TRANSACTIONS.len());
+    let recorded = TRANSACTIONS.iter().cycle().skip(first);
+    let recorded = Rc::new(RefCell::new(recorded));
     let left = Rc::new(Cell::new(transactions));
     let readers = (0..threads).map(|_| {
-        let (random, left) = (Rc::clone(&random), Rc::clone(&left));
+        let (recorded, left) = (Rc::clone(&recorded), Rc::clone(&left));
         let transactions = std::iter::from_fn(move || {
             left.set(left.get().checked_sub(1)?);
-            Some(transaction(&mut random.borrow_mut(), rows))
+            let queries = recorded.borrow_mut().next()?;
+            Some(operations(queries, size))
         });
         ReaderJob::new(transactions.flatten())
     });
@@ -57,64 +80,68 @@ pub(super) fn measure(
     Ok(as_f64(transactions) / report.elapsed.as_secs_f64())
 }
 
-/// Returns the operations of one transaction.
-fn transaction(random: &mut Pcg64Mcg, rows: u64) -> Vec<Operation> {
-    let mut operations = Vec::new();
-    let queries = [1].repeat(POINT_QUERIES as usize);
-    let ranges = [RANGE_ROWS].repeat(RANGE_QUERIES as usize);
-    for row_count in queries.into_iter().chain(ranges) {
-        let first = special_row(random, rows);
-        let last = (first + row_count - 1).min(rows - 1);
-        for page in first / ROWS_PER_PAGE..=last / ROWS_PER_PAGE {
-            operations.push(Operation::read(0, page * PAGE_BYTES, PAGE_BYTES));
-        }
-        operations.push(Operation::Think(QUERY));
-    }
-    operations
+/// Returns the operations of one transaction. On a smaller file, page numbers are divided like its size.
+fn operations(queries: &[Vec<u64>; QUERIES], size: Size) -> Vec<Operation> {
+    let page = |page: &u64| {
+        let offset_bytes = page / size.divisor.max(1) * PAGE_BYTES;
+        Operation::read(0, offset_bytes, PAGE_BYTES)
+    };
+    let queries = queries.iter().flat_map(|pages| {
+        let reads = pages.iter().map(page);
+        reads.chain([Operation::Think(QUERY)])
+    });
+    queries.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::machine::Scheduler;
     use super::*;
 
-    fn size() -> Size {
-        Size {
-            divisor: 1,
-            seed: 1,
+    const SIZE: Size = Size {
+        divisor: 1,
+        seed: 1,
+        scheduler: Scheduler::Deadline,
+    };
+
+    /// The properties that the document reports of the database's reads: mostly 4 pages at random places, sometimes two
+    /// in a row, and some parts that are more often read than others.
+    #[test]
+    fn recorded_reads_have_the_properties_that_the_document_reports() {
+        assert_eq!(TRANSACTIONS.len(), 15_000);
+        let queries = || TRANSACTIONS.iter().flatten();
+        let reads: usize = queries().map(Vec::len).sum();
+        let single = queries().filter(|pages| pages.len() == 1).count();
+        assert!(single * 2 > queries().count(), "{single}");
+        let in_a_row = queries().flat_map(|pages| pages.windows(2));
+        let in_a_row = in_a_row.filter(|pair| pair[1] == pair[0] + 1).count();
+        assert!((reads / 6..reads / 3).contains(&in_a_row), "{in_a_row}");
+        // The hottest hundredth of the file.
+        let hundredth = FILE_BYTES / PAGE_BYTES / 100;
+        let mut parts = [0; 101];
+        for page in queries().flatten() {
+            parts[usize::try_from(page / hundredth).unwrap()] += 1;
         }
+        let hottest = parts.into_iter().max().unwrap();
+        assert!(hottest * 4 > reads, "{hottest} of {reads}");
     }
 
     #[test]
-    fn three_in_four_rows_are_special_and_all_are_in_the_table() {
-        let mut random = size().random(3);
-        let rows: Vec<u64> = (0..10_000)
-            .map(|_| special_row(&mut random, ROWS))
-            .collect();
-        let special = rows
-            .iter()
-            .filter(|row| (4_950_000..5_050_000).contains(*row))
-            .count();
-        assert!((7400..8200).contains(&special), "{special}");
-        assert!(rows.iter().all(|row| *row < ROWS));
-    }
-
-    #[test]
-    fn transaction_reads_single_pages_and_short_runs() {
-        let operations = transaction(&mut size().random(3), ROWS);
-        let reads = operations
-            .iter()
-            .filter(|o| matches!(o, Operation::Read { .. }))
-            .count();
-        assert!((18..=22).contains(&reads), "{reads}");
-        assert_eq!(operations.len() - reads, 14);
-    }
-
-    #[test]
-    fn table_of_few_rows_is_supported() {
-        let mut random = size().random(3);
-        for rows in 1..200 {
-            assert!(special_row(&mut random, rows) < rows);
-            transaction(&mut random, rows);
+    fn reads_of_a_transaction_are_within_the_file() {
+        for divisor in [1, 8, 256] {
+            let size = Size { divisor, ..SIZE };
+            let file_bytes = size.of(FILE_BYTES).next_multiple_of(PAGE_BYTES);
+            for queries in TRANSACTIONS.iter().take(500) {
+                let operations = operations(queries, size);
+                let pauses = operations.iter();
+                let pauses = pauses.filter(|operation| matches!(operation, Operation::Think(_)));
+                assert_eq!(pauses.count(), QUERIES);
+                for operation in operations {
+                    if let Operation::Read { offset_bytes, .. } = operation {
+                        assert!(offset_bytes + PAGE_BYTES <= file_bytes, "{offset_bytes}");
+                    }
+                }
+            }
         }
     }
 }

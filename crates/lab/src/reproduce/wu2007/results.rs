@@ -224,6 +224,35 @@ pub struct ThrashingVariant {
     pub ondemand: ThrashingFigures,
 }
 
+/// The throughput of the best second with other values of the properties that the document leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct GridCell {
+    /// Memory for pages.
+    pub memory_mib: u64,
+    /// The size of the streams' reads.
+    pub read_kib: u64,
+    /// Under `legacy`.
+    pub legacy_mb_s: f64,
+    /// Under `ondemand`.
+    pub ondemand_mb_s: f64,
+}
+
+impl GridCell {
+    /// Returns the throughput under `ondemand` divided by that under `legacy`.
+    pub fn gain(&self) -> f64 {
+        self.ondemand_mb_s / self.legacy_mb_s
+    }
+}
+
+/// The tables and findings with the CFQ scheduler.
+#[derive(Clone, Debug, Serialize)]
+pub struct CfqResults {
+    /// The tables of figures.
+    pub tables: Vec<TableResult>,
+    /// The result of each finding.
+    pub findings: Vec<Judged<Wu2007>>,
+}
+
 /// The throughput of both policies at the same number of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EqualStreams {
@@ -309,10 +338,14 @@ pub struct Wu2007 {
     pub thrashing: Vec<ThrashingCourse>,
     /// Factors of the gain: the modelled machine first, then machines that differ in one parameter.
     pub thrashing_variants: Vec<ThrashingVariant>,
+    /// The throughput of the best second over the properties that the document leaves open, with the first seed.
+    pub thrashing_grid: Vec<GridCell>,
     /// The gain at equal numbers of streams; `None` for a course of a few seconds.
     pub thrashing_gain: Option<GainAtEqualStreams>,
     /// The result of each finding.
     pub findings: Vec<Judged<Self>>,
+    /// The results with the CFQ scheduler; the others are with the deadline scheduler.
+    pub cfq: Option<CfqResults>,
 }
 
 #[cfg(test)]

@@ -282,6 +282,7 @@ fn processor() -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::machine::Scheduler;
     use super::*;
 
     #[test]
@@ -289,6 +290,7 @@ mod tests {
         let size = Size {
             divisor: 1024,
             seed: 1,
+            scheduler: Scheduler::Deadline,
         };
         let report = timed_report(size).unwrap();
         for row in published::cpu() {

@@ -3,7 +3,7 @@
 use super::super::criterion::Judgement;
 use super::super::gain::{SMOOTHED_S, STREAMS_ABOVE};
 use super::super::results::{
-    CpuResult, EqualStreams, Row, TableResult, ThrashingFigures, ThrashingVariant, Wu2007,
+    CpuResult, EqualStreams, GridCell, Row, TableResult, ThrashingFigures, ThrashingVariant, Wu2007,
 };
 use crate::output::{csv_text, text_or};
 use crate::published::Pair;
@@ -17,6 +17,15 @@ impl Wu2007 {
             let rows = table.rows.iter();
             rows.map(|row| csv_row(table, row))
         });
+        let cfq = self.cfq.iter().flat_map(|cfq| &cfq.tables);
+        let cfq = cfq.flat_map(|table| {
+            table.rows.iter().map(|row| {
+                let mut cells = csv_row(table, row);
+                cells[0].push_str(" (CFQ)");
+                cells
+            })
+        });
+        let cells = self.thrashing_grid.iter().map(csv_grid_row);
         let cpu = self.cpu.iter().map(csv_cpu_row);
         let variants = self.thrashing_variants.iter().flat_map(csv_variant_rows);
         let equal_streams = self.thrashing_gain.iter().flat_map(|gain| {
@@ -27,7 +36,11 @@ impl Wu2007 {
         let equal_streams = equal_streams.map(|(what, at)| csv_equal_streams_row(what, &at));
         csv_text(
             CSV_HEAD,
-            rows.chain(variants).chain(equal_streams).chain(cpu),
+            rows.chain(cfq)
+                .chain(variants)
+                .chain(cells)
+                .chain(equal_streams)
+                .chain(cpu),
         )
     }
 }
@@ -72,6 +85,18 @@ fn csv_variant_rows(variant: &ThrashingVariant) -> [[String; 13]; 3] {
             of.final_throughput_mb_s
         }),
     ]
+}
+
+fn csv_grid_row(cell: &GridCell) -> [String; 13] {
+    let figures = Pair {
+        legacy: cell.legacy_mb_s,
+        ondemand: cell.ondemand_mb_s,
+    };
+    let row = format!(
+        "best second: {} MiB for pages, reads of {} KiB",
+        cell.memory_mib, cell.read_kib
+    );
+    csv_unjudged_row("thrashing-grid", row, figures)
 }
 
 fn csv_equal_streams_row(what: &str, at: &EqualStreams) -> [String; 13] {

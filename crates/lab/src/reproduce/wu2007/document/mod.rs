@@ -3,6 +3,7 @@
 //! The report depends only on the results: the same results give the same bytes.
 
 mod csv;
+mod scheduler;
 mod thrashing;
 
 use std::io;
@@ -40,7 +41,9 @@ impl Report for Wu2007 {
         text.extend([
             self.course(),
             self.dependence(),
+            self.grid(),
             self.cpu_text(),
+            self.schedulers(),
             self.method(),
             criterion(),
             self.findings.iter().map(described_finding).collect(),
