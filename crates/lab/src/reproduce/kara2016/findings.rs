@@ -12,7 +12,7 @@ use crate::statistics::Interval;
 use crate::xattr_bench::Case;
 
 /// The source of a measured or simulated table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The file system in one process, on an in-memory device.
@@ -21,7 +21,8 @@ pub enum Source {
     Engine,
     /// The kernel's ext4 on an image in memory.
     Kernel,
-    /// Only the cache, on as many processors as the letter's machine had, in virtual time.
+    /// The cache with a model of the file system, on as many processors as the letter's machine had, in virtual
+    /// time.
     Simulated,
 }
 
@@ -205,7 +206,8 @@ pub static RULES: [Rule; 9] = [
             previous: Some(Previous {
                 verdict: Verdict::CannotBeShown,
                 reason: "The first rule required as many processors as the letter's machine had; the additional \
-                         blocks cost commits of the journal, not contention between processors",
+                         blocks cost commits of the journal, not contention between processors. The volume, the \
+                         kernel and the simulation had no journal",
             }),
             observe: |grid| {
                 let repeated =
@@ -215,7 +217,7 @@ pub static RULES: [Rule; 9] = [
             },
         },
         needs_processors: false,
-        sources: &[Source::Volume, Source::Kernel],
+        sources: &[Source::Volume, Source::Kernel, Source::Simulated],
     },
     Rule {
         finding: Finding {

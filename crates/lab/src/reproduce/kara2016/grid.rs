@@ -202,29 +202,41 @@ impl Grid {
     }
 }
 
-/// In each case, the time under each variant is changed relative to that under `referenced`.
+/// In each case, the time under each variant is changed relative to that under `referenced`. Each repetition has its
+/// own noise.
 impl Mutable for Grid {
     fn mutated(&self, mutation: Mutation) -> Self {
-        let rows = self.rows.iter().zip(0_u64..).map(|(row, number)| {
+        let figures = (self.rows.len() * ORDER.len()) as u64;
+        let repetitions = self.repetitions.iter().zip(1..);
+        Self {
+            rows: self.mutated_rows(mutation, 0),
+            noise: self.noise,
+            repetitions: repetitions
+                .map(|(one, number)| Self {
+                    rows: one.mutated_rows(mutation, number * figures),
+                    noise: one.noise,
+                    repetitions: Vec::new(),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl Grid {
+    /// Returns the mutated rows. Figures have indices from `first` on.
+    fn mutated_rows(&self, mutation: Mutation, first: u64) -> Vec<GridRow> {
+        let mut index = first..;
+        let rows = self.rows.iter().map(|row| {
             let reference = row.of(Referenced);
             let mut row = *row;
-            for (seconds, variant) in row.seconds.iter_mut().zip(0..) {
-                let index = number * ORDER.len() as u64 + variant;
+            for (seconds, index) in row.seconds.iter_mut().zip(&mut index) {
                 *seconds = seconds
                     .zip(reference)
                     .map(|(seconds, reference)| mutation.apply(reference, seconds, index));
             }
             row
         });
-        Self {
-            rows: rows.collect(),
-            noise: self.noise,
-            repetitions: self
-                .repetitions
-                .iter()
-                .map(|one| one.mutated(mutation))
-                .collect(),
-        }
+        rows.collect()
     }
 }
 
