@@ -6,12 +6,14 @@ use super::xattr_bench;
 use crate::options::parse_seed;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use larder_console::{Failure, Result};
+use larder_console::{Failure, Result, print_note};
 use larder_instruments::mke2fs;
 use larder_lab::output::{Report as _, ReportFile};
+use larder_lab::reproduce::state::Found;
 use larder_lab::reproduce::{kara2016, lever2000, wu2007};
+use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Measure published tables again and compare the results
@@ -21,7 +23,8 @@ use std::process::ExitCode;
 ///
 /// wu2007 is simulated, with ten seeds and two schedulers, and takes about half an hour. kara2016 is simulated and
 /// also measured on this machine; if root runs the command, the kernel's ext4 is also measured, where it can be
-/// mounted. kara2016 takes about ten minutes on two processors. lever2000 replays recorded scripts on volumes in memory; it needs mke2fs and
+/// mounted. kara2016 takes about half an hour on two processors. With --output, it keeps finished measurements in
+/// DIR: if it is interrupted, the same command resumes it. lever2000 replays recorded scripts on volumes in memory; it needs mke2fs and
 /// 4 GiB of memory, and takes about three minutes on one processor.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -52,6 +55,11 @@ pub(crate) struct ReproduceArgs {
     /// reproduce the published tables.
     #[arg(long)]
     pub quick: bool,
+    /// kara2016: use the published numbers of sets and runs
+    ///
+    /// Without this option, each process sets fewer attributes. The command prints how long it takes.
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
     /// wu2007: also measure processor time on this machine
     ///
     /// The command writes these times to wu2007-timed.md in the directory of --output.
@@ -74,13 +82,23 @@ pub(crate) enum Document {
 const QUICK_DIVISOR: u64 = 32;
 
 pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
-    let (files, summary) = match args.document {
+    if args.full && !matches!(args.document, Document::Kara2016) {
+        return Err(Failure::usage("--full applies only to kara2016"));
+    }
+    let Made {
+        files,
+        summary,
+        state,
+    } = match args.document {
         Document::Wu2007 => wu2007(args)?,
         Document::Kara2016 => kara2016(args)?,
         Document::Lever2000 => lever2000(args)?,
     };
     if let Some(dir) = &args.output {
         write_report(dir, &files)?;
+    }
+    if let Some(state) = state.filter(|state| state.exists()) {
+        fs::remove_file(state)?;
     }
     let mut out = io::stdout().lock();
     out.write_all(summary.as_bytes())?;
@@ -91,10 +109,27 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The files of a report, the text first, and its printed summary.
-type Report = (Vec<ReportFile>, String);
+/// A finished reproduction.
+struct Made {
+    /// The files of the report, the text first.
+    files: Vec<ReportFile>,
+    /// The printed summary of the report.
+    summary: String,
+    /// The file of a reproduction that can be resumed. It is removed once the report is written.
+    state: Option<PathBuf>,
+}
 
-fn wu2007(args: &ReproduceArgs) -> Result<Report> {
+impl Made {
+    fn new(files: Vec<ReportFile>, summary: String) -> Self {
+        Self {
+            files,
+            summary,
+            state: None,
+        }
+    }
+}
+
+fn wu2007(args: &ReproduceArgs) -> Result<Made> {
     let size = wu2007::Size {
         divisor: if args.quick { QUICK_DIVISOR } else { 1 },
         seed: args.seed.unwrap_or(2007),
@@ -110,27 +145,68 @@ fn wu2007(args: &ReproduceArgs) -> Result<Report> {
     if args.timed {
         files.push(wu2007::timed_report(size).map_err(failed)?);
     }
-    Ok((files, results.summary()))
+    Ok(Made::new(files, results.summary()))
 }
 
-fn kara2016(args: &ReproduceArgs) -> Result<Report> {
+/// The file with the finished measurements of kara2016, in the directory of the report.
+const KARA2016_STATE: &str = "kara2016.state";
+
+fn kara2016(args: &ReproduceArgs) -> Result<Made> {
     check_untimed(args, "kara2016")?;
     let seed = args.seed.unwrap_or(2016);
-    let size = if args.quick {
-        kara2016::Size::quick(seed)
-    } else {
-        kara2016::Size::full(seed)
+    let size = match (args.quick, args.full) {
+        (true, _) => kara2016::Size::quick(seed),
+        (_, true) => kara2016::Size::published(seed),
+        _ => kara2016::Size::full(seed),
     };
+    let mut state = kara2016_state(args, size)
+        .map_err(|error| Failure::new(kara2016::Error::State(error).to_string()))?;
     let bar = progress(0);
-    let results = kara2016::reproduce(size, &xattr_bench::worker()?, |_, total| {
-        advance(&bar, total);
+    let results = kara2016::reproduce(&mut state, &xattr_bench::worker()?, |done, total| {
+        set_total(&bar, u64::try_from(total).unwrap_or(u64::MAX));
+        bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
     });
     bar.finish_and_clear();
     let results = results.map_err(|error| Failure::new(error.to_string()))?;
-    Ok((results.report()?, results.summary()))
+    Ok(Made {
+        files: results.report()?,
+        summary: results.summary(),
+        state: state.path().map(Path::to_owned),
+    })
 }
 
-fn lever2000(args: &ReproduceArgs) -> Result<Report> {
+/// Returns the state of the reproduction: without a file for a quick run, and without `--output`.
+fn kara2016_state(args: &ReproduceArgs, size: kara2016::Size) -> io::Result<kara2016::State> {
+    if !size.is_full() {
+        return kara2016::State::new(size);
+    }
+    let minutes = size.estimated_minutes();
+    let Some(dir) = &args.output else {
+        print_note(&format!(
+            "this takes about {minutes} minutes; with --output, it can be interrupted and resumed"
+        ));
+        return kara2016::State::new(size);
+    };
+    let path = dir.join(KARA2016_STATE);
+    let (state, found) = kara2016::State::open(size, &path)?;
+    match found {
+        Found::Nothing => {}
+        Found::Parts => print_note(&format!(
+            "resuming; to start anew, remove {}",
+            path.display()
+        )),
+        Found::Other => print_note(&format!(
+            "starting anew: {} is from another program, seed, size or machine",
+            path.display()
+        )),
+    }
+    print_note(&format!(
+        "this takes about {minutes} minutes in all; after an interruption, the same command resumes it"
+    ));
+    Ok(state)
+}
+
+fn lever2000(args: &ReproduceArgs) -> Result<Made> {
     check_untimed(args, "lever2000")?;
     let seed = args.seed.unwrap_or(2000);
     let size = if args.quick {
@@ -147,7 +223,7 @@ fn lever2000(args: &ReproduceArgs) -> Result<Report> {
         }
         _ => Failure::new(error.to_string()),
     })?;
-    Ok((results.report()?, results.summary()))
+    Ok(Made::new(results.report()?, results.summary()))
 }
 
 /// Rejects `--timed` for a document that is always timed.

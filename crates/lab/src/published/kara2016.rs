@@ -8,6 +8,9 @@ use crate::xattr_bench::Case;
 /// Number of sets by each process.
 pub const OPERATIONS: u32 = 50_000;
 
+/// Number of runs of each case.
+pub const RUNS: u32 = 5;
+
 /// Number of processors of the machine.
 pub const PROCESSORS: u32 = 24;
 

@@ -4,14 +4,14 @@ use crate::output::{significant, text_or};
 use crate::run_report::as_f64;
 use crate::statistics::mean;
 use larder::WritingStats;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Commits of a journal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Commits {
     /// The number of committed transactions.
     pub transactions: u64,

@@ -98,13 +98,14 @@ impl Measured {
         let sets = u64::from(self.case.processes) * u64::from(self.operations);
         as_f64(sets) / self.mean_s()
     }
+}
 
-    /// Returns the memory for an entry, or `None` if the variant has no entries.
-    pub(crate) fn entry_size(&self) -> Option<EntrySize> {
-        let variant = self.variant?;
+impl EntrySize {
+    /// Returns the memory for an entry of `variant`; `None` if it has no entries.
+    pub(crate) fn of(variant: MbCacheVariant) -> Option<Self> {
         // The memory of an empty cache is the memory of its buckets.
         let empty = engine::cache(variant, ()).ok()?.stats();
-        (empty.limit_entries > 0).then(|| EntrySize {
+        (empty.limit_entries > 0).then(|| Self {
             variant,
             bytes: empty.entry_bytes,
             bytes_with_buckets: as_f64(empty.entry_bytes)
@@ -183,10 +184,8 @@ mod tests {
 
     #[test]
     fn entry_size_includes_its_buckets_and_the_published_size() {
-        let mut runs = measured(&[1.0]);
-        assert_eq!(runs.entry_size(), None, "off has none");
-        runs.variant = Some(MbCacheVariant::Lru);
-        let size = runs.entry_size().unwrap();
+        assert_eq!(EntrySize::of(MbCacheVariant::Off), None);
+        let size = EntrySize::of(MbCacheVariant::Lru).unwrap();
         let buckets = size.bytes_with_buckets - as_f64(size.bytes);
         assert!(0.0 < buckets && buckets < 8.0, "{size:?}");
         assert_eq!(size.published_longs, Some(7));

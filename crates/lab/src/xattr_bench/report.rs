@@ -1,7 +1,7 @@
 //! Output of a bench for people and programs: the letter's table, CSV, JSON, plots and an HTML
 //! page.
 
-use super::{Case, Measured, XattrBench};
+use super::{Case, EntrySize, Measured, XattrBench};
 use crate::output::{
     BarPlot, LinePlot, Report, ReportFile, Scale, Series, Table, csv_text, significant, text_or,
 };
@@ -202,11 +202,7 @@ impl XattrBench {
         let mut table = Table::new("variant | bytes per entry: | with buckets: | published:");
         let mut has_any = false;
         for variant in self.variants() {
-            let mut sizes = self
-                .measured
-                .iter()
-                .filter(|measured| measured.variant == variant);
-            let Some(size) = sizes.find_map(Measured::entry_size) else {
+            let Some(size) = variant.and_then(EntrySize::of) else {
                 continue;
             };
             has_any = true;

@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use crate::contention::record::FileSystemWork;
 use crate::contention::{JournalSize, Prices};
-use crate::run_report::as_f64;
 
 /// The number of blocks of a transaction: a quarter of a journal of 16,384 blocks, which mke2fs creates by default
 /// on a device of 2 to 16 GB.
@@ -49,34 +48,20 @@ impl Costs {
         },
     };
 
-    /// Returns the costs with one of them multiplied or divided by `factor`.
-    pub(super) fn neighbours(self, factor: f64) -> Vec<Self> {
-        let mut neighbours = Vec::new();
-        for factor in [factor, 1.0 / factor] {
-            let mut work = self;
-            work.work.before_ns = scaled(work.work.before_ns, factor);
-            work.work.held_ns = scaled(work.work.held_ns, factor);
-            let mut waiter = self;
-            waiter.prices.waiter_ns = scaled(waiter.prices.waiter_ns, factor);
-            let mut block = self;
-            block.journal.block_ns = scaled(block.journal.block_ns, factor);
-            neighbours.extend([work, waiter, block]);
-        }
-        let lines = self.work.shared_lines;
-        for shared_lines in [lines + 1, lines.saturating_sub(1)] {
-            let mut costs = self;
-            costs.work.shared_lines = shared_lines;
-            neighbours.push(costs);
-        }
-        neighbours
-    }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "costs are small and positive"
-)]
-fn scaled(ns: u64, factor: f64) -> u64 {
-    (as_f64(ns) * factor).round() as u64
+    /// The costs that the search of [`super::fit`] found on 24 November 2026, with
+    /// `cargo test -p larder-lab --lib kara2016::fit -- --ignored --nocapture`.
+    pub const FITTED: Self = Self {
+        prices: Prices {
+            waiter_ns: 47,
+            ..Self::START.prices
+        },
+        work: FileSystemWork {
+            shared_lines: 7,
+            ..Self::START.work
+        },
+        journal: JournalSize {
+            block_ns: 4808,
+            ..Self::START.journal
+        },
+    };
 }

@@ -2,17 +2,18 @@
 
 use larder::MbCacheVariant;
 
+use serde::{Deserialize, Serialize};
+
 use super::findings::Source;
 use super::grid::{Grid, ORDER, Timed};
 use super::kernel::KernelMount;
+use super::{Error, State};
+use crate::published::kara2016::{OPERATIONS, RUNS};
 use crate::run_report::as_f64;
-use crate::xattr_bench::{
-    BenchConfig, Case, Commits, EntrySize, Error, Measured, Target, Worker, XattrBench,
-    measure as measure_case, measure_all,
-};
+use crate::xattr_bench::{BenchConfig, Case, Commits, Measured, Target, Worker, measure};
 
 /// The size of a reproduction, and the seed of its random numbers.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {
     /// The cases.
     pub cases: Vec<Case>,
@@ -30,20 +31,33 @@ pub struct Size {
 }
 
 impl Size {
-    /// Returns all cases, with a number of sets that takes about ten minutes on two processors.
+    /// Returns all cases, with a number of sets that takes about half an hour on two processors.
     #[must_use]
     pub fn full(seed: u64) -> Self {
         Self {
             cases: Case::matrix(&Case::PROCESSES, &Case::FILES, &Case::VALUES),
             config: BenchConfig {
                 operations: 2000,
-                runs: 3,
+                runs: 10,
                 seed,
             },
             simulated_sets: 24_000,
             simulated_seeds: 10,
             flagged_files: 20_000,
             pictured_files: 100,
+        }
+    }
+
+    /// Returns the published sizes: as many sets and runs as in the letter. Simulated sets are not more.
+    #[must_use]
+    pub fn published(seed: u64) -> Self {
+        Self {
+            config: BenchConfig {
+                operations: OPERATIONS,
+                runs: RUNS,
+                seed,
+            },
+            ..Self::full(seed)
         }
     }
 
@@ -70,6 +84,22 @@ impl Size {
         self.cases.len() == Self::full(0).cases.len()
     }
 
+    /// Returns whether the numbers of sets and runs are those of the letter too.
+    #[must_use]
+    pub fn is_published(&self) -> bool {
+        self.config == Self::published(self.config.seed).config
+    }
+
+    /// Returns the estimated duration of the measurements on two processors, in minutes. Most of the time is that
+    /// of the volume.
+    #[must_use]
+    pub fn estimated_minutes(&self) -> u64 {
+        let processes = self.cases.iter().map(|case| u64::from(case.processes));
+        let sets = processes.sum::<u64>() * u64::from(self.config.operations);
+        let runs = MbCacheVariant::ALL.len() as u64 * u64::from(self.config.runs);
+        runs * (sets / SETS_MS + self.cases.len() as u64 * RUN_MS) / 60_000
+    }
+
     /// Returns the number of measured runs.
     pub(super) fn runs(&self) -> usize {
         let kernel = KERNEL.len() * self.kernel_cases().count();
@@ -89,11 +119,46 @@ impl Size {
     }
 }
 
+/// Number of sets of the volume per millisecond, with those of the other tables in the same time.
+const SETS_MS: u64 = 270;
+
+/// The time in which a volume is opened, verified and closed, in milliseconds.
+const RUN_MS: u64 = 150;
+
 /// The variants that the kernel supports, with their mount options.
 const KERNEL: [(MbCacheVariant, Option<&str>); 2] = [
     (MbCacheVariant::Referenced, None),
     (MbCacheVariant::Off, Some("no_mbcache")),
 ];
+
+/// The measured runs of a case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Part {
+    source: Source,
+    case: Case,
+    pub(super) of: Vec<Runs>,
+}
+
+/// The runs of a case under a variant.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Runs {
+    variant: MbCacheVariant,
+    pub seconds: Vec<f64>,
+    commits: Vec<Commits>,
+    /// Number of files that began to share a block, in the last run.
+    shares: Option<u64>,
+}
+
+impl Runs {
+    fn of(measured: Measured) -> Option<Self> {
+        Some(Self {
+            variant: measured.variant?,
+            shares: measured.stats.map(|stats| stats.shares),
+            seconds: measured.seconds,
+            commits: measured.commits,
+        })
+    }
+}
 
 /// A measured table, and other results of the same runs.
 pub(super) struct Table {
@@ -105,7 +170,7 @@ pub(super) struct Table {
 }
 
 /// The commits of a journal in a case.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Committed {
     /// The table.
     pub source: Source,
@@ -115,19 +180,8 @@ pub struct Committed {
     pub runs: Vec<Commits>,
 }
 
-impl Committed {
-    fn of(source: Source, measured: &Measured, variant: MbCacheVariant) -> Option<Self> {
-        (!measured.commits.is_empty()).then(|| Self {
-            source,
-            case: measured.case,
-            variant,
-            runs: measured.commits.clone(),
-        })
-    }
-}
-
 /// How often a variant finds a block to share.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Shares {
     /// The table.
     pub source: Source,
@@ -136,129 +190,213 @@ pub struct Shares {
     pub per_set: f64,
 }
 
-/// Measures every table. The sizes of entries are measured with the cache alone.
-pub(super) fn measure(
-    size: &Size,
-    worker: &Worker,
-    run_done: &mut dyn FnMut(),
-) -> Result<(Vec<Table>, Vec<EntrySize>), Error> {
-    let volume = drive("volume", Target::Volume, size, run_done)?;
-    let engine = drive("engine", Target::Engine, size, run_done)?;
-    let tables = vec![
-        Table {
-            source: Source::Volume,
-            grid: Ok(grid(&volume)),
-            shares: shares(Source::Volume, &volume),
-            commits: commits(Source::Volume, &volume),
-        },
-        Table {
-            source: Source::Engine,
-            grid: Ok(grid(&engine)),
-            shares: shares(Source::Engine, &engine),
-            commits: Vec::new(),
-        },
-        kernel(size, worker, run_done),
-    ];
-    let size_of = |variant| {
-        let mut measured = engine.measured.iter().rev();
-        measured.find_map(|one| one.entry_size().filter(|size| size.variant == variant))
-    };
-    let sizes = ORDER.into_iter().filter_map(size_of);
-    Ok((tables, sizes.collect()))
+/// The measurements of a reproduction: finished parts, and the means to measure the others.
+pub(super) struct Measurement<'a> {
+    pub state: &'a mut State,
+    /// The program that each process runs on the kernel's ext4.
+    pub worker: &'a Worker,
+    /// Called after each run.
+    pub runs_done: &'a dyn Fn(usize),
 }
 
-fn drive(
-    name: &str,
-    target: fn(MbCacheVariant) -> Target,
-    size: &Size,
-    run_done: &mut dyn FnMut(),
-) -> Result<XattrBench, Error> {
-    let targets = MbCacheVariant::ALL.map(target);
-    measure_all(name, &targets, &size.cases, &size.config, run_done)
-}
+impl Measurement<'_> {
+    /// Measures every table.
+    pub fn tables(&mut self) -> Result<Vec<Table>, Error> {
+        let volume = self.each_case(Source::Volume, Target::Volume)?;
+        let engine = self.each_case(Source::Engine, Target::Engine)?;
+        let kernel = self.kernel()?;
+        let operations = self.state.size().config.operations;
+        Ok([
+            (Source::Volume, Ok(volume)),
+            (Source::Engine, Ok(engine)),
+            (Source::Kernel, kernel),
+        ]
+        .map(|(source, parts)| Table::new(source, parts, operations))
+        .into())
+    }
 
-fn grid(bench: &XattrBench) -> Grid {
-    let timed = bench.measured.iter().filter_map(|measured| {
-        let variant = measured.variant?;
-        Some(Timed::of(measured, variant))
-    });
-    Grid::measured(&timed.collect::<Vec<_>>(), bench.config.operations)
-}
+    fn each_case(
+        &mut self,
+        source: Source,
+        target: fn(MbCacheVariant) -> Target,
+    ) -> Result<Vec<Part>, Error> {
+        let targets = MbCacheVariant::ALL.map(target);
+        let size = self.state.size().clone();
+        let cases = size.cases.iter();
+        cases
+            .map(|case| {
+                self.part(source, *case, |run_done| {
+                    Ok(measure(&targets, *case, &size.config, run_done)?)
+                })
+            })
+            .collect()
+    }
 
-fn commits(source: Source, bench: &XattrBench) -> Vec<Committed> {
-    let measured = bench.measured.iter();
-    let commits = measured.filter_map(|one| Committed::of(source, one, one.variant?));
-    commits.collect()
-}
+    /// Measures the cases of the kernel's table. Returns the reason if the kernel's ext4 cannot be mounted.
+    fn kernel(&mut self) -> Result<Result<Vec<Part>, String>, Error> {
+        let size = self.state.size().clone();
+        let worker = self.worker;
+        let mut parts = Vec::new();
+        for case in size.kernel_cases() {
+            let part = self.part(Source::Kernel, case, |run_done| {
+                kernel_case(&size.config, case, worker, run_done)
+            });
+            match part {
+                Ok(part) => parts.push(part),
+                Err(Error::State(error)) => return Err(Error::State(error)),
+                Err(error) => return Ok(Err(error.to_string())),
+            }
+        }
+        Ok(Ok(parts))
+    }
 
-fn shares(source: Source, bench: &XattrBench) -> Vec<Shares> {
-    let of = |variant| {
-        let measured = bench.measured.iter();
-        let measured = measured.filter(|one| one.variant == Some(variant));
-        let counts = measured.filter_map(|one| {
-            let sets = u64::from(one.case.processes) * u64::from(one.operations);
-            Some((one.stats?.shares, sets))
-        });
-        let sum = |(shares, sets), (more, by)| (shares + more, sets + by);
-        let (shares, sets) = counts.reduce(sum)?;
-        Some(Shares {
+    /// Returns the runs of a case, which `measure` measures unless they are finished.
+    pub fn part(
+        &mut self,
+        source: Source,
+        case: Case,
+        measure: impl FnOnce(&mut dyn FnMut()) -> Result<Vec<Measured>, Error>,
+    ) -> Result<Part, Error> {
+        let mut parts = self.state.parts().iter();
+        if let Some(finished) = parts.find(|part| (part.source, part.case) == (source, case)) {
+            let runs = finished.of.iter().map(|of| of.seconds.len());
+            (self.runs_done)(runs.sum());
+            return Ok(finished.clone());
+        }
+        let measured = measure(&mut || (self.runs_done)(1))?.into_iter();
+        let part = Part {
             source,
-            variant,
-            per_set: as_f64(shares) / as_f64(sets),
-        })
-    };
-    ORDER.into_iter().filter_map(of).collect()
+            case,
+            of: measured.filter_map(Runs::of).collect(),
+        };
+        self.state.add(part.clone()).map_err(Error::State)?;
+        Ok(part)
+    }
 }
 
-impl Timed {
-    fn of(measured: &Measured, variant: MbCacheVariant) -> Self {
+impl Table {
+    fn new(source: Source, parts: Result<Vec<Part>, String>, operations: u32) -> Self {
+        let (parts, missing) = match parts {
+            Ok(parts) => (parts, None),
+            Err(reason) => (Vec::new(), Some(reason)),
+        };
+        let runs = || {
+            parts
+                .iter()
+                .flat_map(|part| part.of.iter().map(|of| (part.case, of)))
+        };
+        let timed = runs().map(|(case, of)| Timed {
+            case,
+            variant: of.variant,
+            seconds: of.seconds.clone(),
+        });
+        let commits = runs().map(|(case, of)| Committed {
+            source,
+            case,
+            variant: of.variant,
+            runs: of.commits.clone(),
+        });
         Self {
-            case: measured.case,
-            variant,
-            seconds: measured.seconds.clone(),
+            source,
+            grid: match missing {
+                Some(reason) => Err(reason),
+                None => Ok(Grid::measured(&timed.collect::<Vec<_>>(), operations)),
+            },
+            shares: ORDER
+                .into_iter()
+                .filter_map(|variant| {
+                    let of_variant = runs().filter(|(_, of)| of.variant == variant);
+                    shares(source, variant, of_variant, operations)
+                })
+                .collect(),
+            commits: commits.filter(|of| !of.runs.is_empty()).collect(),
         }
     }
 }
 
-/// Returns the kernel's table. Each case has its own mounts.
-fn kernel(size: &Size, worker: &Worker, run_done: &mut dyn FnMut()) -> Table {
-    let mut timed = Vec::new();
-    let mut commits = Vec::new();
-    let mut each = |case| {
-        for (measured, variant) in kernel_case(size, case, worker, run_done)? {
-            timed.push(Timed::of(&measured, variant));
-            commits.extend(Committed::of(Source::Kernel, &measured, variant));
-        }
-        Ok::<(), String>(())
-    };
-    let done = size.kernel_cases().try_for_each(&mut each);
-    Table {
-        source: Source::Kernel,
-        grid: done.map(|()| Grid::measured(&timed, size.config.operations)),
-        shares: Vec::new(),
-        commits,
-    }
+/// Returns how often a variant finds a block to share, in all its runs.
+fn shares<'r>(
+    source: Source,
+    variant: MbCacheVariant,
+    runs: impl Iterator<Item = (Case, &'r Runs)>,
+    operations: u32,
+) -> Option<Shares> {
+    let counts = runs.filter_map(|(case, of)| {
+        let sets = u64::from(case.processes) * u64::from(operations);
+        Some((of.shares?, sets))
+    });
+    let sum = |(shares, sets), (more, by)| (shares + more, sets + by);
+    let (shares, sets) = counts.reduce(sum)?;
+    Some(Shares {
+        source,
+        variant,
+        per_set: as_f64(shares) / as_f64(sets),
+    })
 }
 
-/// Measures a case on the kernel's ext4 under each of its variants.
+/// Measures a case on the kernel's ext4 under each of its variants, which have their own mounts.
 fn kernel_case(
-    size: &Size,
+    config: &BenchConfig,
     case: Case,
     worker: &Worker,
     run_done: &mut dyn FnMut(),
-) -> Result<Vec<(Measured, MbCacheVariant)>, String> {
+) -> Result<Vec<Measured>, Error> {
     let mut mounts = Vec::new();
     for (_, option) in KERNEL {
-        mounts.push(KernelMount::new(case, option)?);
+        mounts.push(KernelMount::new(case, option).map_err(Error::Mount)?);
     }
     let targets = mounts.iter().map(|mount| Target::Directory {
         path: mount.path(),
         worker: worker.clone(),
     });
-    let measured = measure_case(&targets.collect::<Vec<_>>(), case, &size.config, run_done)
-        .map_err(|error| error.to_string())?;
-    Ok(measured
-        .into_iter()
-        .zip(KERNEL.map(|(variant, _)| variant))
-        .collect())
+    let mut measured = measure(&targets.collect::<Vec<_>>(), case, config, run_done)?;
+    for (measured, (variant, _)) in measured.iter_mut().zip(KERNEL) {
+        measured.variant = Some(variant);
+    }
+    Ok(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn finished_part_is_counted_but_not_measured_again() {
+        let mut state = State::new(Size::quick(1)).unwrap();
+        let worker = Worker {
+            program: "none".into(),
+            arguments: Vec::new(),
+            interrupt: None,
+        };
+        let done = Cell::new(0);
+        let mut measurement = Measurement {
+            state: &mut state,
+            worker: &worker,
+            runs_done: &|runs| done.set(done.get() + runs),
+        };
+        let case = Case::matrix(&[1, 2], &[10], &[10]);
+        let mut seconds = |case, second| {
+            let part = measurement.part(Source::Engine, case, |run_done| {
+                run_done();
+                Ok(vec![Measured {
+                    case,
+                    operations: 1,
+                    variant: Some(MbCacheVariant::Off),
+                    seconds: vec![second],
+                    stats: None,
+                    commits: Vec::new(),
+                }])
+            });
+            part.unwrap().of[0].seconds[0]
+        };
+        let measured = [
+            seconds(case[0], 1.0),
+            seconds(case[1], 2.0),
+            seconds(case[0], 3.0),
+        ];
+        assert!((measured[2] - 1.0).abs() < 1e-9, "{measured:?}");
+        assert_eq!(done.get(), 3);
+        assert_eq!(state.parts().len(), 2);
+    }
 }

@@ -7,6 +7,7 @@
 
 mod costs;
 mod document;
+mod error;
 mod findings;
 mod fit;
 mod grid;
@@ -18,16 +19,18 @@ mod simulate;
 mod verdict;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::available_parallelism;
 
 use serde::Serialize;
 
-use crate::xattr_bench::{EntrySize, Error, Worker};
+use super::state;
+use crate::xattr_bench::{EntrySize, Worker};
+use costs::Costs;
+pub use error::Error;
 use findings::{RULES, Source};
-use fit::{Fit, fit};
-use grid::Grid;
+use fit::{Fit, evaluated};
+use grid::{Grid, ORDER};
 pub use measure::Size;
-use measure::{Committed, Shares, measure};
+use measure::{Committed, Measurement, Part, Shares};
 use reusable::{Flagged, flagged};
 use simulate::{Contended, Sensitivity, sensitivity, simulate};
 use verdict::{Judged, judge};
@@ -64,6 +67,9 @@ pub struct Kara2016 {
     pub sensitivity: Vec<Sensitivity>,
 }
 
+/// The finished measurements of a reproduction, with which it resumes.
+pub type State = state::State<Size, Part>;
+
 /// Measures and simulates all tables, and evaluates the findings. `worker` is the program that each process
 /// runs on the kernel's ext4. `progress` is called with the number of finished runs and the total number of
 /// runs.
@@ -72,28 +78,34 @@ pub struct Kara2016 {
 /// Returns an error if a table cannot be measured. The kernel's table requires root; it is not an error if it
 /// is missing.
 pub fn reproduce(
-    size: Size,
+    state: &mut State,
     worker: &Worker,
     progress: impl Fn(usize, usize) + Sync,
 ) -> Result<Kara2016, Error> {
+    let size = state.size().clone();
     let done = AtomicUsize::new(0);
     let total = size.runs() + simulate::runs(&size) + reusable::runs(&size);
-    let one_done = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+    let runs_done = |runs: usize| progress(done.fetch_add(runs, Ordering::Relaxed) + runs, total);
+    let mut measurement = Measurement {
+        state,
+        worker,
+        runs_done: &runs_done,
+    };
+    let gains = reusable::measured(&mut measurement)?;
+    let tables = measurement.tables()?;
     let published = Grid::published();
-    let fit = fit(&size, &published)?;
-    let contended = simulate(&size, fit.costs, &one_done)?;
-    let (tables, entries) = measure(&size, worker, &mut || one_done())?;
-    let processors = available_parallelism().map_or(1, usize::from);
+    let fit = evaluated(&size, &published, Costs::FITTED)?;
+    let contended = simulate(&size, fit.costs, &|| runs_done(1))?;
     let mut results = Kara2016 {
-        processors: u32::try_from(processors).unwrap_or(u32::MAX),
+        processors: u32::try_from(state.processors()).unwrap_or(u32::MAX),
         published,
         ours: vec![(Source::Simulated, simulate::grid(&contended))],
         shares: Vec::new(),
         commits: Vec::new(),
         not_measured: Vec::new(),
         findings: Vec::new(),
-        entries,
-        flagged: flagged(&size, fit.costs, &mut || one_done())?,
+        entries: ORDER.into_iter().filter_map(EntrySize::of).collect(),
+        flagged: flagged(&size, fit.costs, gains)?,
         sensitivity: sensitivity(&size, fit.costs)?,
         fit,
         contended,

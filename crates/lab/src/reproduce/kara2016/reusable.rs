@@ -4,13 +4,16 @@
 //! and 20,000 files of each process, 64 processes are 25 times as fast as before, and 8 processes almost 3 times.
 
 use larder::MbCacheVariant::Referenced;
+use rayon::prelude::*;
 use serde::Serialize;
 
+use super::Error;
 use super::costs::Costs;
-use super::measure::Size;
+use super::findings::Source;
+use super::measure::{Measurement, Size};
 use super::simulate::{SimulatedRun, simulate_flag};
-use crate::statistics::median;
-use crate::xattr_bench::{BenchConfig, Case, Error, Target, measure};
+use crate::statistics::{Interval, mean, median};
+use crate::xattr_bench::{self, BenchConfig, Case, Target, measure};
 
 /// Numbers of processes, with the published gains.
 const PUBLISHED: [(u32, f64); 2] = [(8, 3.0), (64, 25.0)];
@@ -23,24 +26,52 @@ pub struct Flagged {
     pub case: Case,
     /// The published time without the flag divided by the time with it.
     pub published_gain: f64,
-    /// Measured on the cache alone, in seconds.
-    pub engine_s: WithAndWithout<f64>,
-    /// Simulated on the letter's machine.
-    pub simulated: WithAndWithout<SimulatedRun>,
+    pub measured: Vec<MeasuredGain>,
+    pub simulated: SimulatedGain,
 }
 
-/// A result with the flag and one without it.
+/// The measured gain of the flag.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct WithAndWithout<T> {
-    pub with: T,
-    pub without: T,
+pub struct MeasuredGain {
+    pub source: Source,
+    /// The medians of the runs, in seconds.
+    pub with_s: f64,
+    pub without_s: f64,
+    /// The time without the flag divided by the time with it.
+    pub gain: Interval,
 }
 
-impl<T> WithAndWithout<T> {
-    /// Returns the time without the flag divided by the time with it.
-    pub fn gain(&self, seconds: impl Fn(&T) -> f64) -> f64 {
-        seconds(&self.without) / seconds(&self.with)
+/// The gain of the flag on the simulated machine.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SimulatedGain {
+    /// The time without the flag divided by the time with it: the median of all seeds.
+    pub gain: Interval,
+    /// The mean number of handovers of locks per set.
+    pub handovers_with: f64,
+    pub handovers_without: f64,
+}
+
+impl MeasuredGain {
+    fn new(source: Source, with_s: &[f64], without_s: &[f64]) -> Self {
+        let pairs = without_s.iter().copied().zip(with_s.iter().copied());
+        Self {
+            source,
+            with_s: median(with_s),
+            without_s: median(without_s),
+            gain: Interval::of_paired_ratio(&pairs.collect::<Vec<_>>()),
+        }
     }
+}
+
+fn cases(size: &Size) -> [(Case, f64); PUBLISHED.len()] {
+    PUBLISHED.map(|(processes, published_gain)| {
+        let case = Case {
+            processes,
+            files: size.flagged_files,
+            values: VALUES,
+        };
+        (case, published_gain)
+    })
 }
 
 /// Returns the number of runs.
@@ -48,18 +79,10 @@ pub(super) fn runs(size: &Size) -> usize {
     2 * PUBLISHED.len() * size.config.runs as usize
 }
 
-/// Measures and simulates both cases.
-pub(super) fn flagged(
-    size: &Size,
-    costs: Costs,
-    run_done: &mut dyn FnMut(),
-) -> Result<Vec<Flagged>, Error> {
-    let each = PUBLISHED.map(|(processes, published_gain)| {
-        let case = Case {
-            processes,
-            files: size.flagged_files,
-            values: VALUES,
-        };
+/// The measured gains of each case.
+pub(super) fn measured(measurement: &mut Measurement<'_>) -> Result<Vec<MeasuredGain>, Error> {
+    let size = measurement.state.size().clone();
+    let each = cases(&size).map(|(case, _)| {
         let config = BenchConfig {
             // Each file is set once before blocks are full.
             operations: size.config.operations + case.files,
@@ -69,22 +92,53 @@ pub(super) fn flagged(
             Target::Engine(Referenced),
             Target::EngineWithoutFlag(Referenced),
         ];
-        let measured = measure(&targets, case, &config, run_done)?;
-        let seconds = |at: usize| median(&measured[at].seconds);
-        let simulated =
-            |has_flag| simulate_flag(size, costs, case, Referenced, size.config.seed, has_flag);
+        let part = measurement.part(Source::Engine, case, |run_done| {
+            Ok(measure(&targets, case, &config, run_done)?)
+        })?;
+        let [with, without] = [0, 1].map(|target: usize| &part.of[target].seconds);
+        Ok(MeasuredGain::new(Source::Engine, with, without))
+    });
+    each.into_iter().collect()
+}
+
+/// Simulates all cases, beside the measured gains.
+pub(super) fn flagged(
+    size: &Size,
+    costs: Costs,
+    measured: Vec<MeasuredGain>,
+) -> Result<Vec<Flagged>, Error> {
+    let each = cases(size).into_iter().zip(measured);
+    each.map(|((case, published_gain), measured)| {
         Ok(Flagged {
             case,
             published_gain,
-            engine_s: WithAndWithout {
-                with: seconds(0),
-                without: seconds(1),
-            },
-            simulated: WithAndWithout {
-                with: simulated(true)?,
-                without: simulated(false)?,
-            },
+            measured: vec![measured],
+            simulated: simulated(size, costs, case)?,
         })
+    })
+    .collect()
+}
+
+fn simulated(size: &Size, costs: Costs, case: Case) -> Result<SimulatedGain, xattr_bench::Error> {
+    let seeds = (0..size.simulated_seeds).into_par_iter();
+    let pairs = seeds.map(|seed| {
+        let seed = size.config.seed.wrapping_add(seed.into());
+        let run = |has_flag| simulate_flag(size, costs, case, Referenced, seed, has_flag);
+        Ok([run(true)?, run(false)?])
     });
-    each.into_iter().collect()
+    let pairs: Vec<[SimulatedRun; 2]> = pairs.collect::<Result<_, xattr_bench::Error>>()?;
+    let gains = pairs
+        .iter()
+        .map(|[with, without]| without.seconds / with.seconds);
+    let handovers = |at: usize| {
+        let per_set = pairs
+            .iter()
+            .map(|pair| pair[at].per_set(|of| of.lock_handovers));
+        mean(&per_set.collect::<Vec<_>>())
+    };
+    Ok(SimulatedGain {
+        gain: Interval::of_median(&gains.collect::<Vec<_>>()),
+        handovers_with: handovers(0),
+        handovers_without: handovers(1),
+    })
 }
