@@ -17,11 +17,13 @@
 //! | `readahead` | `make bench-readahead` | the whole report |
 //! | `readahead-targets` | `make bench-readahead` | the targets |
 //! | `missed` | all four | every target that is missed |
+//! | `findings DOCUMENT` | `make reproduce` | the findings of a document with their verdicts |
 
 use anyhow::{Context, Result, bail, ensure};
 use larder_benches::measure::Measure;
 use larder_benches::verdict;
 use larder_benches::{hash_table, origin, readahead, report, results, xattr};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write;
 use std::fs;
@@ -33,6 +35,9 @@ const END: &str = "<!-- end of figures -->";
 /// The folder of results, and that of the pages besides the README, below the root of the repository.
 const RESULTS: &str = "benches/results";
 const PAGES: &str = "docs";
+
+/// The folder of the reports of reproduced documents, below the root of the repository.
+const REPORTS: &str = "docs/reproduce";
 
 /// Writes all blocks of figures. With `check`, only compares them.
 ///
@@ -164,6 +169,14 @@ fn figures(view: &str, root: &Path, up: &str) -> Result<String> {
             ))
         }
         "missed" => missed(&source),
+        "findings" => {
+            let document = names
+                .last()
+                .context("the view `findings` needs a document")?;
+            let path = root.join(REPORTS).join(document).with_extension("json");
+            let text = fs::read(&path).with_context(|| path.display().to_string())?;
+            Ok(findings(&serde_json::from_slice(&text)?))
+        }
         _ => bail!("unknown view '{kind}'"),
     }
 }
@@ -187,6 +200,45 @@ impl Source<'_> {
 fn measure(name: &str) -> Result<Measure> {
     let found = Measure::ALL.into_iter().find(|one| one.name() == name);
     found.with_context(|| format!("unknown measure '{name}'"))
+}
+
+/// The findings of a reproduced document.
+#[derive(Deserialize)]
+struct Findings {
+    #[serde(default)]
+    findings: Vec<Finding>,
+}
+
+#[derive(Deserialize)]
+struct Finding {
+    claim: String,
+    verdict: String,
+    /// The verdict on results in which nothing differs.
+    if_nothing_changed: Option<String>,
+    /// Whether the claim is that something is not worse, so that it holds if nothing differs.
+    #[serde(default)]
+    is_non_inferiority: bool,
+    /// The table that decided the verdict, if there are several.
+    decided_by: Option<String>,
+}
+
+/// Returns the findings of a document with their verdicts.
+fn findings(document: &Findings) -> String {
+    let words = |name: &str| name.replace('-', " ");
+    let mut text = "| finding | verdict | if nothing had changed |\n|---|---|---|\n".to_owned();
+    for finding in &document.findings {
+        let claim = &finding.claim;
+        let mut verdict = words(&finding.verdict);
+        if let Some(table) = &finding.decided_by {
+            let _ = write!(verdict, " ({table})");
+        }
+        let mut unchanged = words(finding.if_nothing_changed.as_deref().unwrap_or_default());
+        if finding.is_non_inferiority {
+            unchanged.push_str(" (not worse)");
+        }
+        let _ = writeln!(text, "| {claim} | {verdict} | {unchanged} |");
+    }
+    text
 }
 
 /// Returns every target that is missed.
@@ -229,6 +281,24 @@ mod tests {
         let once = replaced(&page("old\n")).unwrap();
         assert_eq!(once, page("\nnew\n\n"));
         assert_eq!(replaced(&once).unwrap(), once);
+    }
+
+    #[test]
+    fn findings_are_listed_with_their_verdicts() {
+        let json = r#"{"seed": 1, "findings": [
+            {"claim": "a is faster", "verdict": "does-not-hold", "if_nothing_changed": "holds",
+             "decided_by": "simulated"},
+            {"claim": "b is not slower", "verdict": "holds", "if_nothing_changed": "holds",
+             "is_non_inferiority": true}]}"#;
+        let table = findings(&serde_json::from_str(json).unwrap());
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        assert_eq!(
+            rows,
+            [
+                "| a is faster | does not hold (simulated) | holds |",
+                "| b is not slower | holds | holds (not worse) |"
+            ]
+        );
     }
 
     #[test]
