@@ -33,7 +33,7 @@ pub(super) fn run(
         })
     };
     let watched = unless_interrupted(interrupt, &processes, run_all);
-    let (elapsed, ends) = watched.map_err(|source| failed("wait for the run", dir, source))?;
+    let (spent, ends) = watched.map_err(|source| failed("wait for the run", dir, source))?;
     if let Some(error) = first_failure(ends) {
         return Err(error);
     }
@@ -41,7 +41,7 @@ pub(super) fn run(
         homes.check(user, &script.outcomes)?;
     }
     homes.remove()?;
-    Ok(elapsed)
+    Ok(spent.wall)
 }
 
 /// Returns the first error that is not due to termination, or else the first error, if there is one.

@@ -306,7 +306,7 @@ pub(super) fn run(
     blocks: &Blocks,
 ) -> Result<Run, Error> {
     let cache = cache(variant, ())?;
-    let (elapsed, processes) = run_concurrently(case.processes, |number| {
+    let (spent, processes) = run_concurrently(case.processes, |number| {
         let mut process = Process::new(number, blocks, &*cache, case, config);
         move || {
             while process.step() {}
@@ -323,7 +323,7 @@ pub(super) fn run(
     let shares = processes.iter().map(|process| process.shares).sum();
     let saved_blocks = blocks.users().into_iter().map(|users| u64::from(users - 1));
     Ok(Run {
-        elapsed,
+        elapsed: spent.wall,
         stats: Some(AttributeStats {
             variant,
             blocks: cache.stats(),

@@ -14,7 +14,7 @@ pub(super) fn run(
     config: &BenchConfig,
 ) -> Result<Run, Error> {
     let volume = image.open(variant)?;
-    let (elapsed, done) = run_concurrently(case.processes, |process| {
+    let (spent, done) = run_concurrently(case.processes, |process| {
         let files = &image.files[process as usize];
         let (draws, volume) = (Draws::new(case, config, process), &volume);
         move || set_all(volume, files, draws, config.seed)
@@ -33,7 +33,7 @@ pub(super) fn run(
     let stats = volume.stats().attributes;
     volume.close()?;
     Ok(Run {
-        elapsed,
+        elapsed: spent.wall,
         stats,
         commits,
     })
