@@ -23,9 +23,10 @@ use std::process::ExitCode;
 ///
 /// wu2007 is simulated, with ten seeds and two schedulers, and takes about half an hour. kara2016 is simulated and
 /// also measured on this machine; if root runs the command, the kernel's ext4 is also measured, where it can be
-/// mounted. kara2016 takes about half an hour on two processors. With --output, it keeps finished measurements in
-/// DIR: if it is interrupted, the same command resumes it. lever2000 replays recorded scripts on volumes in memory; it needs mke2fs and
-/// 4 GiB of memory, and takes about three minutes on one processor.
+/// mounted. kara2016 takes about half an hour on two processors. With --output, kara2016
+/// and lever2000 keep finished measurements in DIR: if they are interrupted, the same command resumes them.
+/// lever2000 replays recorded scripts on volumes in
+/// memory; it needs mke2fs and 6 GiB of memory, and takes up to 150 minutes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -206,6 +207,9 @@ fn kara2016_state(args: &ReproduceArgs, size: kara2016::Size) -> io::Result<kara
     Ok(state)
 }
 
+/// The file with the finished runs of lever2000, in the directory of the report.
+const LEVER2000_STATE: &str = "lever2000.state";
+
 fn lever2000(args: &ReproduceArgs) -> Result<Made> {
     check_untimed(args, "lever2000")?;
     let seed = args.seed.unwrap_or(2000);
@@ -214,16 +218,75 @@ fn lever2000(args: &ReproduceArgs) -> Result<Made> {
     } else {
         lever2000::Size::full(seed)
     };
+    let mut state = lever2000_state(args, size).map_err(|error| lever2000_failed(&error))?;
     let bar = progress(0);
-    let results = lever2000::reproduce(size, |_, total| advance(&bar, total));
+    let mut is_resumed = state.finished_runs() > 0;
+    let results = lever2000::reproduce(&mut state, |done, total| {
+        set_total(&bar, u64::try_from(total).unwrap_or(u64::MAX));
+        bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
+        // The time left is estimated from the runs of this process.
+        if std::mem::take(&mut is_resumed) {
+            bar.reset_eta();
+        }
+    });
     bar.finish_and_clear();
-    let results = results.map_err(|error| match error {
+    let results = results.map_err(|error| lever2000_failed(&error))?;
+    Ok(Made {
+        files: results.report()?,
+        summary: results.summary(),
+        state: lever2000_file(args, size),
+    })
+}
+
+/// Returns the file of the state, if the reproduction has one.
+fn lever2000_file(args: &ReproduceArgs, size: lever2000::Size) -> Option<PathBuf> {
+    let dir = args.output.as_ref().filter(|_| size.is_full())?;
+    Some(dir.join(LEVER2000_STATE))
+}
+
+fn lever2000_failed(error: &lever2000::Error) -> Failure {
+    match error {
         lever2000::Error::Mke2fs(mke2fs::Error::Missing) => {
             Failure::with_hint(error.to_string(), "install e2fsprogs")
         }
         _ => Failure::new(error.to_string()),
-    })?;
-    Ok(Made::new(results.report()?, results.summary()))
+    }
+}
+
+/// Returns the state of the reproduction: without a file for a quick run, and without `--output`.
+fn lever2000_state(
+    args: &ReproduceArgs,
+    size: lever2000::Size,
+) -> std::result::Result<lever2000::State, lever2000::Error> {
+    if !size.is_full() {
+        print_note("a quick run proves nothing");
+        return lever2000::State::new(size);
+    }
+    let Some(path) = lever2000_file(args, size) else {
+        let state = lever2000::State::new(size)?;
+        let minutes = state.estimated_minutes();
+        print_note(&format!(
+            "this takes about {minutes} minutes; with --output, it can be interrupted and resumed"
+        ));
+        return Ok(state);
+    };
+    let (state, found) = lever2000::State::open(size, &path)?;
+    match found {
+        lever2000::Found::Nothing => {}
+        lever2000::Found::Runs(runs) => print_note(&format!(
+            "resuming after {runs} runs; to start anew, remove {}",
+            path.display()
+        )),
+        lever2000::Found::Other => print_note(&format!(
+            "starting anew: {} is from another program, seed or machine",
+            path.display()
+        )),
+    }
+    print_note(&format!(
+        "this takes about {} minutes; after an interruption, the same command resumes it",
+        state.estimated_minutes()
+    ));
+    Ok(state)
 }
 
 /// Rejects `--timed` for a document that is always timed.

@@ -38,8 +38,7 @@ pub struct PageCacheRow {
     tput_64: f64,
     s_64: f64,
     /// Time of all runs, including those that the averages omit.
-    #[cfg(test)]
-    elapsed_s: u32,
+    pub elapsed_s: u32,
 }
 
 impl PageCacheRow {
@@ -73,8 +72,7 @@ pub struct KernelRow {
     #[cfg(test)]
     max_tput: Option<f64>,
     /// Time of all runs.
-    #[cfg(test)]
-    elapsed_s: u32,
+    pub elapsed_s: u32,
 }
 
 impl KernelRow {

@@ -30,8 +30,8 @@ mod texts;
 pub use error::Error;
 pub use installed::check_commands;
 pub use record::record;
-pub(crate) use runs::Runs;
 
+use runs::Runs;
 use script::Script;
 use serde::Serialize;
 use std::io::PipeReader;

@@ -27,4 +27,7 @@ pub enum Error {
     /// A device cannot be simulated.
     #[error(transparent)]
     Device(UnknownModel),
+    /// The state of an interrupted reproduction cannot be read or written.
+    #[error("cannot keep the state of the reproduction: {0}")]
+    State(io::Error),
 }

@@ -11,7 +11,8 @@
 //! Unwritten pages use no memory. Volumes share the pages of the image until they write them.
 
 use super::error::Error;
-use super::kernels::Kernel;
+use super::kernels::{Kernel, TABLES};
+use super::programs::Programs;
 use super::size::Size;
 use super::spool::Spool;
 use crate::operations::{Name, Operations, UserHomes, create_shared_files};
@@ -37,22 +38,26 @@ pub(super) struct Image {
     device: OverlayDevice,
     pub(super) operations: Operations,
     pub(super) spool: Spool,
+    pub(super) programs: Programs,
     pub(super) seed: u64,
 }
 
 impl Image {
-    /// Creates an image with a spool for each of `users` users.
+    /// Creates an image with the programs, and with a spool for each of `users` users.
     pub(super) fn new(operations: Operations, users: u32, size: &Size) -> Result<Self, Error> {
         let device = Arc::new(formatted()?);
         let volume = Volume::open_device(Arc::clone(&device) as _, &options())?;
         create_shared_files(&volume, &operations, size.seed)?;
         let spool = Spool::make(&volume, users)?;
+        let most = TABLES.iter().map(|table| size.programs(table.machine));
+        let programs = Programs::make(&volume, most.max().unwrap_or(0))?;
         volume.close()?;
         drop(volume);
         Ok(Self {
             device: OverlayDevice::clone(&device),
             operations,
             spool,
+            programs,
             seed: size.seed,
         })
     }
@@ -120,10 +125,11 @@ fn copy_data(file: &File, device: &OverlayDevice) -> io::Result<()> {
     }
 }
 
-/// Returns the default options for opening a volume for writing.
+/// Returns the options for opening a volume for writing, without a thread in the background.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::default();
     options.read_write = true;
+    options.background = false;
     options
 }
 

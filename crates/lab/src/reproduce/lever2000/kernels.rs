@@ -3,6 +3,7 @@
 use crate::published::lever2000::{SCRIPTS, TABLE_1_SCRIPTS};
 use larder::CacheKind;
 use larder_cache::tables::Tables;
+use serde::Serialize;
 
 /// A kernel in one of the document's tables.
 #[derive(Clone, Copy, Debug)]
@@ -37,30 +38,62 @@ pub struct PublishedTable {
     pub cache: Option<CacheKind>,
     /// Numbers of concurrent scripts.
     pub loads: &'static [u32],
-    /// The machine that determines the memory for caches.
-    pub memory: Memory,
+    pub machine: Machine,
+    /// The document's number of runs of each kernel under each load.
+    pub runs: u32,
+    /// The runs of which the document prints the average.
+    pub average: Average,
     /// The kernels of the document's rows, followed by the kernels that were added here.
     pub kernels: &'static [Kernel],
 }
 
-/// The memory of a machine in the document, and the corresponding memory for Larder's caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// 128 MB: enough for 16 scripts, but not for 64.
-    Small,
-    /// 512 MB: enough for 128 scripts, and for the [spool](super::spool) that their users list.
-    Large,
+/// The runs of which a table prints the average.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Average {
+    /// All runs.
+    All,
+    /// All runs except the fastest and the slowest one: in the document, the middle five of seven.
+    Middle,
 }
 
-impl Memory {
-    /// Returns the memory for all caches, in bytes. 16 scripts use 5 MiB of pages, 64 scripts 20 MiB and 128
-    /// scripts 40 MiB. With the spool, 128 scripts also use 146 MiB of buffers.
-    pub fn bytes(self) -> u64 {
-        match self {
-            Self::Small => 12 << 20,
-            Self::Large => 256 << 20,
-        }
-    }
+/// A machine in the document, as the memory of a volume and the files that its users read besides those of their
+/// scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The memory of all caches in MiB. The pages of 16 scripts take 5 MiB, and those of 128 scripts 40 MiB.
+    pub memory_mib: u32,
+    /// Number of [programs](super::programs) of 256 KiB.
+    pub programs: u32,
+    /// Whether each user lists its [spool](super::spool) after its script. The buffers of 128 users take 146 MiB.
+    pub has_spool: bool,
+}
+
+impl Machine {
+    /// 128 MB. Its page cache contains 30,000 pages with 16 scripts; 64 scripts do not fit.
+    const SMALL: Self = Self {
+        memory_mib: 129,
+        programs: 448,
+        has_spool: false,
+    };
+    /// 512 MB. Its page cache contains 130,000 pages.
+    const LARGE: Self = Self {
+        memory_mib: 720,
+        programs: 1872,
+        has_spool: true,
+    };
+    /// 512 MB, without the programs. It is used where the page cache is not examined, because long chains of pages
+    /// would hide the effects of another cache.
+    pub const WITHOUT_PROGRAMS: Self = Self {
+        memory_mib: 256,
+        programs: 0,
+        has_spool: true,
+    };
+    /// Programs and spool need more than the memory, so that it must be reclaimed all the time.
+    const SHORT_OF_MEMORY: Self = Self {
+        memory_mib: 256,
+        programs: 384,
+        has_spool: true,
+    };
 }
 
 const fn published(name: &'static str, tables: &'static str) -> Kernel {
@@ -86,7 +119,9 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "functions and sizes of the page cache's table, little memory",
         cache: Some(CacheKind::Page),
         loads: &TABLE_1_SCRIPTS,
-        memory: Memory::Small,
+        machine: Machine::SMALL,
+        runs: 7,
+        average: Average::Middle,
         kernels: &[
             published("reference", "reference"),
             published("13-bit", "reference+page=page-reference/13"),
@@ -103,7 +138,9 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "sizes of the page cache's table, much memory",
         cache: Some(CacheKind::Page),
         loads: &[SCRIPTS],
-        memory: Memory::Large,
+        machine: Machine::LARGE,
+        runs: 5,
+        average: Average::All,
         kernels: &[
             published("2048", "reference"),
             published("8192", "reference+page=page-reference/13"),
@@ -115,7 +152,9 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "functions and sizes of the buffer cache's table",
         cache: Some(CacheKind::Buffer),
         loads: &[SCRIPTS],
-        memory: Memory::Large,
+        machine: Machine::WITHOUT_PROGRAMS,
+        runs: 5,
+        average: Average::All,
         kernels: &[
             published("reference, 32768", "reference"),
             published("mult shift 16, 32768", "reference+buffer=buffer-mult-16/15"),
@@ -127,6 +166,8 @@ pub const TABLES: [PublishedTable; 6] = [
             published("mult shift 18, 8192", "reference+buffer=buffer-mult-18/13"),
             published("shift-add, 8192", "reference+buffer=buffer-steiner/13"),
             added("reference, 16384", "reference+buffer=buffer-reference/14"),
+            added("2.2.16, 32768", "reference+buffer=buffer-shift-xor/15"),
+            added("2.2.16, 16384", "reference+buffer=buffer-shift-xor/14"),
             added("larder's, 16384", "reference+buffer=larder/14"),
         ],
     },
@@ -135,7 +176,9 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "functions of the dentry cache's table, and eager shrinking",
         cache: Some(CacheKind::Dentry),
         loads: &[SCRIPTS],
-        memory: Memory::Large,
+        machine: Machine::SHORT_OF_MEMORY,
+        runs: 5,
+        average: Average::All,
         kernels: &[
             published("reference", "reference"),
             published("14 bit", "reference+dentry=dentry-add/14"),
@@ -158,7 +201,9 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "sizes and a function of the inode cache's table",
         cache: Some(CacheKind::Inode),
         loads: &[SCRIPTS],
-        memory: Memory::Large,
+        machine: Machine::WITHOUT_PROGRAMS,
+        runs: 5,
+        average: Average::All,
         kernels: &[
             published("reference", "reference"),
             published("12 bit", "reference+inode=inode-reference/12"),
@@ -174,7 +219,9 @@ pub const TABLES: [PublishedTable; 6] = [
         title: "all four caches together",
         cache: None,
         loads: &[SCRIPTS],
-        memory: Memory::Large,
+        machine: Machine::LARGE,
+        runs: 10,
+        average: Average::All,
         kernels: &[
             published("reference", "reference"),
             published("A", "A"),

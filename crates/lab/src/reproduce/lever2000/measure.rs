@@ -2,21 +2,41 @@
 //!
 //! # Model
 //! A kernel is represented by a volume with the kernel's hash tables. The volume stays open during all runs
-//! of a table of the document. Each run creates new homes for the users, starts all users at the same time,
-//! and measures time and counts until the last user is done. A round executes one run on each kernel. In
-//! the tables with much memory, each user lists its [spool](super::spool) after its script.
+//! of a table of the document. A run consists of *passes*, as many as last for the minimum duration of a run. A
+//! pass creates new homes for the users, starts all users at the same time, and measures time and counts until
+//! the last user is done. After its script, each user runs [programs](super::programs) and lists its
+//! [spool](super::spool), depending on the table. All kernels of a table execute the same number of passes.
+//!
+//! A *round* executes one run on each kernel. The kernels take turns within the round, in alternating order, so
+//! that changes in the machine's speed affect all of them alike. Therefore the runs of one round can be compared
+//! in pairs. Finished rounds are kept in the [state](super::state), so that an interrupted reproduction can
+//! resume. Before its first round, and after an interruption, the caches of the volumes are empty. One pass that is
+//! not measured fills them.
+//!
+//! No thread writes back in the background, because it would disturb the kernel that runs at that time. The
+//! homes are synced before the users start.
 
 use super::error::Error;
 use super::image::Image;
-use super::kernels::{Kernel, Memory, PublishedTable};
+use super::kernel_run::{CacheRun, Chains, KernelRun};
+use super::kernels::{Kernel, Machine, PublishedTable};
+use super::runs::Runs;
 use super::size::Size;
+use super::state::State;
 use crate::concurrent::run_concurrently;
 use crate::operations::UserHomes;
 use crate::run_report::quotient;
-use crate::sdm::Runs;
-use larder::{CacheKind, Volume};
+use larder::{CacheKind, CacheStats, Volume};
+use larder_cache::table::Counts;
 use larder_cache::table::histogram::Report;
 use serde::Serialize;
+
+/// The share of a run's duration for which passes are timed to determine their number.
+const TIMED_SHARE: f64 = 0.1;
+
+/// The duration for which a run is planned, in terms of its minimum duration. The difference is a margin for
+/// kernels that are faster than the one whose passes are timed.
+const MARGIN: f64 = 1.1;
 
 /// A row of a measured table.
 #[derive(Clone, Debug, Serialize)]
@@ -96,8 +116,7 @@ impl Load {
     /// Returns the links that a script walks in all caches.
     pub fn links_per_script(&self) -> f64 {
         let links = self.caches.iter().map(|figures| figures.links).sum();
-        let scripts = u64::from(self.runs.users) * self.runs.elapsed_s.len() as u64;
-        quotient(links, scripts)
+        quotient(links, self.runs.scripts * self.runs.elapsed_s.len() as u64)
     }
 }
 
@@ -111,91 +130,202 @@ fn long_share(report: &Report) -> f64 {
     )
 }
 
+/// The number of buffers that remain in Histograms 2 and 4 of the document.
+const BUFFERS_AFTER: u64 = 2_700;
+
+/// A kind of passes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// The last pass of all runs, which examines the chains.
+    Last,
+    Other,
+}
+
 impl Image {
-    /// Measures all kernels of a table under all of its loads.
+    /// Measures all kernels of a table under all of its loads. Rounds that `state` contains are not measured
+    /// again.
     pub(super) fn measure(
         &self,
         table: &PublishedTable,
         size: &Size,
+        state: &mut State,
         run_done: &mut dyn FnMut(),
     ) -> Result<Vec<Row>, Error> {
         let mut rows: Vec<Row> = table.kernels.iter().map(Row::new).collect();
         for &users in table.loads {
-            let loads = self.load(table, size.users(users), size, run_done)?;
-            for (row, load) in rows.iter_mut().zip(loads) {
-                row.loads.push(load);
+            let users = size.users(users);
+            self.load(table, users, size, state, run_done)?;
+            let rounds = state.rounds(table.number, users);
+            for (at, row) in rows.iter_mut().enumerate() {
+                let runs = rounds.iter().filter_map(|round| round.get(at));
+                row.loads.push(Load::of(table, users, runs));
             }
         }
         Ok(rows)
     }
 
+    /// Measures the rounds of a load that `state` does not contain.
     fn load(
         &self,
         table: &PublishedTable,
         users: u32,
         size: &Size,
+        state: &mut State,
         run_done: &mut dyn FnMut(),
-    ) -> Result<Vec<Load>, Error> {
-        let memory_bytes = size.memory_bytes(table.memory);
-        let kernels = table.kernels.iter();
-        let volumes: Vec<Volume> = kernels
+    ) -> Result<(), Error> {
+        let rounds = size.runs(table);
+        let stored = state.rounds(table.number, users).len();
+        if stored >= rounds as usize {
+            return Ok(());
+        }
+        let memory_bytes = size.memory_bytes(table.machine);
+        let load = Workload {
+            image: self,
+            users,
+            machine: table.machine,
+            programs: size.programs(table.machine),
+            buffers_after: (table.cache == Some(CacheKind::Buffer))
+                .then(|| BUFFERS_AFTER / u64::from(size.divisor)),
+        };
+        let turn_passes = match state.turn_passes(table.number, users) {
+            Some(passes) => passes,
+            None => load.turn_passes(&table.kernels[1], memory_bytes, size)?,
+        };
+        let volumes: Vec<Volume> = (table.kernels.iter())
             .map(|kernel| self.open(kernel, memory_bytes))
             .collect::<Result<_, _>>()?;
-        let mut loads: Vec<Option<Load>> = volumes.iter().map(|_| None).collect();
-        for _ in 0..size.runs {
-            for (volume, load) in volumes.iter().zip(&mut loads) {
-                let run = self.run(volume, users, table.memory)?;
-                match load {
-                    None => *load = Some(run),
-                    Some(load) => load.add(run),
-                }
-                run_done();
-            }
+        for volume in &volumes {
+            load.pass(volume, Pass::Other)?;
+        }
+        for number in stored + 1..=rounds as usize {
+            let round = Round {
+                turns: size.turns(),
+                turn_passes,
+                is_last: number == rounds as usize,
+            };
+            let runs = load.round(&volumes, round, run_done)?;
+            state.add(table.number, users, turn_passes, runs)?;
         }
         volumes.iter().try_for_each(Volume::close)?;
-        Ok(loads.into_iter().flatten().collect())
+        Ok(())
+    }
+}
+
+/// The plan of a round.
+#[derive(Clone, Copy)]
+struct Round {
+    /// Number of turns of each kernel.
+    turns: u32,
+    /// Number of passes of a turn.
+    turn_passes: u32,
+    /// Whether it is the last round of the load.
+    is_last: bool,
+}
+
+/// The work of a pass.
+struct Workload<'i> {
+    image: &'i Image,
+    users: u32,
+    machine: Machine,
+    /// Number of programs that the users run.
+    programs: u32,
+    /// The number of buffers that remain after the last pass, if most of them are displaced.
+    buffers_after: Option<u64>,
+}
+
+impl Workload<'_> {
+    /// Returns the number of passes of a turn, so that a run lasts for its minimum duration. Times passes of
+    /// `kernel` on a volume of its own.
+    fn turn_passes(&self, kernel: &Kernel, memory_bytes: u64, size: &Size) -> Result<u32, Error> {
+        let run_s = f64::from(size.run_s);
+        if run_s == 0.0 {
+            return Ok(1);
+        }
+        let volume = self.image.open(kernel, memory_bytes)?;
+        // Fills the caches.
+        self.pass(&volume, Pass::Other)?;
+        let (mut passes, mut elapsed_s) = (0.0, 0.0);
+        while elapsed_s < TIMED_SHARE * run_s {
+            elapsed_s += self.pass(&volume, Pass::Other)?.elapsed_s;
+            passes += 1.0;
+        }
+        volume.close()?;
+        let turn_s = MARGIN * run_s / f64::from(size.turns());
+        Ok(whole(turn_s * passes / elapsed_s))
     }
 
-    /// Executes one run.
-    fn run(&self, volume: &Volume, users: u32, memory: Memory) -> Result<Load, Error> {
-        let homes = UserHomes::new(volume, &self.operations, users, self.seed)?;
-        let before = CacheKind::ALL.map(|cache| volume.histogram(cache));
-        let reads_before = volume.stats().device.reads;
-        let (elapsed, ends) = run_concurrently(users, |user| {
+    /// Executes one run on each volume.
+    fn round(
+        &self,
+        volumes: &[Volume],
+        round: Round,
+        run_done: &mut dyn FnMut(),
+    ) -> Result<Vec<KernelRun>, Error> {
+        let mut runs: Vec<Option<KernelRun>> = volumes.iter().map(|_| None).collect();
+        for turn in 1..=round.turns {
+            let mut order: Vec<_> = volumes.iter().zip(&mut runs).collect();
+            if turn % 2 == 0 {
+                order.reverse();
+            }
+            let is_last_turn = turn == round.turns;
+            for (volume, run) in order {
+                for number in 1..=round.turn_passes {
+                    let is_last = round.is_last && is_last_turn && number == round.turn_passes;
+                    let kind = if is_last { Pass::Last } else { Pass::Other };
+                    let pass = self.pass(volume, kind)?;
+                    match run {
+                        None => *run = Some(pass),
+                        Some(run) => run.add(pass),
+                    }
+                }
+                if is_last_turn {
+                    run_done();
+                }
+            }
+        }
+        Ok(runs.into_iter().flatten().collect())
+    }
+
+    /// Executes one pass.
+    fn pass(&self, volume: &Volume, kind: Pass) -> Result<KernelRun, Error> {
+        let image = self.image;
+        let homes = UserHomes::new(volume, &image.operations, self.users, image.seed)?;
+        volume.sync()?;
+        let before = volume.stats();
+        let (spent, ends) = run_concurrently(self.users, |user| {
             let replayer = homes.user(user);
             move || -> Result<(), Error> {
                 replayer.replay(volume)?;
-                if memory == Memory::Large {
-                    self.spool.list(volume, user)?;
+                image.programs.run(volume, user, self.programs)?;
+                if self.machine.has_spool {
+                    image.spool.list(volume, user)?;
                 }
                 Ok(())
             }
         });
-        let full = CacheKind::ALL.map(|cache| volume.histogram(cache));
-        let device_reads = volume.stats().device.reads - reads_before;
+        let stats = volume.stats();
         ends.into_iter().collect::<Result<(), _>>()?;
+        let reports = || CacheKind::ALL.map(|cache| volume.histogram(cache));
+        let full = (kind == Pass::Last).then(reports);
         homes.remove(volume)?;
-        let caches = before.into_iter().zip(full).map(|(before, full)| {
-            let (counts, earlier) = (full.counts, before.counts);
-            CacheFigures {
-                cache: full.cache,
-                lookups: counts.lookups() - earlier.lookups(),
-                hits: counts.hits - earlier.hits,
-                links: counts.links() - earlier.links(),
-                links_on_misses: counts.links_on_misses - earlier.links_on_misses,
-                longest_chain: full.histogram.longest_chain(),
-                long_share: long_share(&full),
-                after: volume.histogram(full.cache),
-                full,
-            }
+        if let (Pass::Last, Some(buffers)) = (kind, self.buffers_after) {
+            image.programs.displace_buffers(volume, buffers)?;
+        }
+        let mut caches = CacheKind::ALL.map(|cache| CacheRun {
+            counts: counts(stats.cache(cache)) - counts(before.cache(cache)),
+            chains: None,
         });
-        Ok(Load {
-            runs: Runs {
-                users,
-                elapsed_s: vec![elapsed.as_secs_f64()],
-            },
-            caches: caches.collect(),
-            device_reads,
+        if let Some(full) = full {
+            for ((cache, full), after) in caches.iter_mut().zip(full).zip(reports()) {
+                cache.chains = Some(Chains { full, after });
+            }
+        }
+        Ok(KernelRun {
+            scripts: self.users.into(),
+            elapsed_s: spent.wall.as_secs_f64(),
+            processor_s: spent.processor.as_secs_f64(),
+            device_reads: stats.device.reads - before.device.reads,
+            caches: caches.into(),
         })
     }
 }
@@ -212,18 +342,65 @@ impl Row {
 }
 
 impl Load {
-    /// Adds a later run.
-    fn add(&mut self, run: Self) {
-        self.runs.elapsed_s.extend(run.runs.elapsed_s);
-        self.device_reads += run.device_reads;
-        for (sum, figures) in self.caches.iter_mut().zip(run.caches) {
-            *sum = CacheFigures {
-                lookups: sum.lookups + figures.lookups,
-                hits: sum.hits + figures.hits,
-                links: sum.links + figures.links,
-                links_on_misses: sum.links_on_misses + figures.links_on_misses,
-                ..figures
-            };
+    /// Returns the results of a kernel's runs.
+    fn of<'r>(
+        table: &PublishedTable,
+        users: u32,
+        runs: impl Iterator<Item = &'r KernelRun> + Clone,
+    ) -> Self {
+        let caches = (0..CacheKind::ALL.len()).filter_map(|at| {
+            let of_runs = runs.clone().filter_map(|run| run.caches.get(at));
+            let last = of_runs.clone().last()?.chains.as_ref()?;
+            let counts = of_runs.fold(Counts::default(), |sum, cache| sum + cache.counts);
+            Some(CacheFigures::of(last, counts))
+        });
+        Self {
+            caches: caches.collect(),
+            device_reads: runs.clone().map(|run| run.device_reads).sum(),
+            runs: Runs {
+                users,
+                scripts: runs.clone().next().map_or(0, |run| run.scripts),
+                elapsed_s: runs.clone().map(|run| run.elapsed_s).collect(),
+                processor_s: runs.map(|run| run.processor_s).collect(),
+                average: table.average,
+            },
         }
     }
+}
+
+impl CacheFigures {
+    /// Returns the figures with the `counts` of all runs, and the chains at the end of the `last` run.
+    fn of(last: &Chains, counts: Counts) -> Self {
+        Self {
+            cache: last.full.cache,
+            lookups: counts.lookups(),
+            hits: counts.hits,
+            links: counts.links(),
+            links_on_misses: counts.links_on_misses,
+            longest_chain: last.full.histogram.longest_chain(),
+            long_share: long_share(&last.full),
+            full: last.full.clone(),
+            after: last.after.clone(),
+        }
+    }
+}
+
+/// Returns the counts of lookups in `stats`.
+fn counts(stats: &CacheStats) -> Counts {
+    Counts {
+        hits: stats.hits,
+        misses: stats.lookups - stats.hits,
+        links_on_hits: stats.links_on_hits,
+        links_on_misses: stats.links_on_misses,
+    }
+}
+
+/// Returns `number` rounded up, at least 1.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number of passes, at most some thousand"
+)]
+fn whole(number: f64) -> u32 {
+    number.ceil().max(1.0) as u32
 }

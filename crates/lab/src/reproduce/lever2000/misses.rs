@@ -9,7 +9,7 @@
 
 use super::error::Error;
 use super::image::Image;
-use super::kernels::{Kernel, Memory};
+use super::kernels::{Kernel, Machine};
 use crate::operations::Name;
 use crate::statistics::{Interval, median};
 use larder::Volume;
@@ -18,6 +18,11 @@ use std::time::Instant;
 
 /// Number of homes whose files are accessed.
 const USERS: u32 = 64;
+
+const MEMORY_BYTES: u64 = (Machine::WITHOUT_PROGRAMS.memory_mib as u64) << 20;
+
+/// Number of rounds.
+const ROUNDS: u32 = 5;
 
 /// Times of one miss and of one hit, in nanoseconds: medians of several rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,14 +38,14 @@ pub struct Misses {
 }
 
 impl Misses {
-    pub(super) fn measure(image: &Image, rounds: u32) -> Result<Self, Error> {
+    pub(super) fn measure(image: &Image) -> Result<Self, Error> {
         let kernel = Kernel {
             name: "larder",
             tables: "larder",
             is_published: false,
         };
-        let rounds = (0..rounds).map(|_| {
-            let (volume, homes) = image.with_homes(&kernel, Memory::Large.bytes(), USERS)?;
+        let rounds = (0..ROUNDS).map(|_| {
+            let (volume, homes) = image.with_homes(&kernel, MEMORY_BYTES, USERS)?;
             round(&volume, &homes)
         });
         Ok(Self::of(rounds.collect::<Result<_, Error>>()?))

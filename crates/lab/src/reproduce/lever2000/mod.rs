@@ -13,14 +13,18 @@ mod document;
 mod error;
 mod findings;
 mod image;
+mod kernel_run;
 mod kernels;
 mod measure;
 mod misses;
 mod plots;
+mod programs;
 mod recorded;
 mod results;
+mod runs;
 mod size;
 mod spool;
+mod state;
 mod swap;
 
 use crate::hash::constant::{Constants, KeySet, Study};
@@ -33,28 +37,37 @@ use kernels::TABLES;
 use misses::Misses;
 pub use results::Lever2000;
 pub use size::Size;
+pub use state::{Found, State};
 use swap::SwapKeys;
 
-/// Measures all tables, and evaluates the findings. `progress` is called with the number of finished runs and
-/// the total number of runs.
+/// Measures all tables that `state` does not contain, and evaluates the findings. `progress` is called with the
+/// number of finished runs and the total number of runs.
 ///
 /// # Errors
-/// Returns an error if a volume cannot be created, or if a script's result differs from the recorded one.
-pub fn reproduce(size: Size, mut progress: impl FnMut(usize, usize)) -> Result<Lever2000, Error> {
+/// Returns an error if a volume cannot be created, if a script's result differs from the recorded one, or if
+/// the file of `state` cannot be written.
+pub fn reproduce(
+    state: &mut State,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Lever2000, Error> {
+    let size = state.size();
     let total = size.total_runs();
-    let mut done = 0;
+    let mut done = state.finished_runs();
+    progress(done, total);
     let mut one_done = || {
         done += 1;
         progress(done, total);
     };
     let image = Image::new(Operations::sdm(), size.users(SCRIPTS), &size)?;
-    let tables = TABLES
-        .iter()
-        .map(|table| image.measure(table, &size, &mut one_done));
+    let mut tables = Vec::new();
+    for table in &TABLES {
+        tables.push(image.measure(table, &size, state, &mut one_done)?);
+    }
     let mut results = Lever2000 {
-        processors: std::thread::available_parallelism().map_or(1, usize::from),
-        tables: tables.collect::<Result<_, _>>()?,
-        misses: Misses::measure(&image, size.runs)?,
+        processors: state.processors(),
+        resumed: state.resumed(),
+        tables,
+        misses: Misses::measure(&image)?,
         disk_misses: DiskMisses::measure(&image)?,
         recorded_keys: recorded::measure()?,
         costs: costs::measure(),

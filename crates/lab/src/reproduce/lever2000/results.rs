@@ -20,6 +20,8 @@ pub struct Lever2000 {
     pub size: Size,
     /// Number of processors of the measuring machine.
     pub processors: usize,
+    /// How often the reproduction was interrupted and resumed.
+    pub resumed: u32,
     /// The measured rows of Tables 1 to 6.
     pub tables: Vec<Vec<Row>>,
     /// Costs of misses.

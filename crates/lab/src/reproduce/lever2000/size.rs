@@ -1,13 +1,18 @@
 //! The size of a reproduction.
 
-use super::kernels::{Memory, TABLES};
-use serde::Serialize;
+use super::kernels::{Machine, PublishedTable, TABLES};
+use serde::{Deserialize, Serialize};
+
+/// Number of turns of each kernel in a round of runs that last for a minimum duration.
+const TURNS: u32 = 5;
 
 /// The size of a reproduction, and the seed of its random numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {
-    /// Number of runs of each kernel under each load.
-    pub runs: u32,
+    /// Number of runs of each kernel under each load; `None` for the numbers in the document.
+    pub runs: Option<u32>,
+    /// Minimum duration of a run in seconds. The scripts are repeated until the run lasts as long.
+    pub run_s: u32,
     /// Divisor of the numbers of concurrent scripts and of the memory.
     pub divisor: u32,
     /// Seed of the content of all files.
@@ -15,12 +20,12 @@ pub struct Size {
 }
 
 impl Size {
-    /// Returns a size with as many scripts as in the document. Measuring takes several minutes and 4 GiB of
-    /// memory.
+    /// Returns a size with as many scripts and runs as in the document. Measuring takes about two hours.
     #[must_use]
     pub fn full(seed: u64) -> Self {
         Self {
-            runs: 5,
+            runs: None,
+            run_s: 10,
             divisor: 1,
             seed,
         }
@@ -30,7 +35,8 @@ impl Size {
     #[must_use]
     pub fn quick(seed: u64) -> Self {
         Self {
-            runs: 2,
+            runs: Some(2),
+            run_s: 0,
             divisor: 16,
             seed,
         }
@@ -50,15 +56,45 @@ impl Size {
 
     /// Returns the memory of a volume: that of the full reproduction divided by the divisor, but at least 8
     /// MiB.
-    pub(super) fn memory_bytes(&self, memory: Memory) -> u64 {
-        (memory.bytes() / u64::from(self.divisor)).max(8 << 20)
+    pub(super) fn memory_bytes(&self, machine: Machine) -> u64 {
+        ((u64::from(machine.memory_mib) << 20) / u64::from(self.divisor)).max(8 << 20)
+    }
+
+    /// Returns the number of programs: that of the full reproduction divided by the divisor.
+    pub(super) fn programs(&self, machine: Machine) -> u32 {
+        machine.programs / self.divisor
+    }
+
+    /// Returns the number of runs of each kernel of `table` under each load.
+    pub(super) fn runs(&self, table: &PublishedTable) -> u32 {
+        self.runs.unwrap_or(table.runs)
+    }
+
+    /// Returns the number of turns of a kernel in a round.
+    pub(super) fn turns(&self) -> u32 {
+        if self.run_s == 0 { 1 } else { TURNS }
     }
 
     /// Returns the number of runs of all kernels under all loads.
     pub(super) fn total_runs(&self) -> usize {
         let runs = TABLES
             .iter()
-            .map(|table| table.kernels.len() * table.loads.len());
-        runs.sum::<usize>() * self.runs as usize
+            .map(|table| table.kernels.len() * table.loads.len() * self.runs(table) as usize);
+        runs.sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::Interval;
+
+    #[test]
+    fn full_size_has_enough_rounds_of_each_table_for_an_interval() {
+        for table in &TABLES {
+            let rounds = Size::full(1).runs(table) as usize * table.loads.len();
+            let ratio = Interval::of_paired_ratio(&vec![(1.0, 1.0); rounds]);
+            assert!(ratio.low.is_some(), "table {}", table.number);
+        }
     }
 }

@@ -7,8 +7,8 @@ use std::io;
 
 impl Lever2000 {
     pub(super) fn csv(&self) -> io::Result<String> {
-        let head = "table,kernel,tables,scripts,run,elapsed_s,scripts_hour,cache,lookups,hits,links,\
-                    links_on_misses,objects,longest_chain,long_share,device_reads";
+        let head = "table,kernel,tables,users,run,scripts,elapsed_s,processor_s,scripts_hour,\
+                    cache,lookups,hits,links,links_on_misses,objects,longest_chain,long_share,device_reads";
         let mut lines = Vec::new();
         for (number, rows) in (1..).zip(&self.tables) {
             for row in rows {
@@ -32,11 +32,14 @@ fn push_lines(lines: &mut Vec<Vec<String>>, table: u32, row: &Row, load: &Load) 
         names.into_iter().chain([load.runs.users.to_string()])
     };
     let none = |count| std::iter::repeat_n(String::new(), count);
-    let runs = load.runs.elapsed_s.iter().zip(load.runs.throughputs());
-    for (run, (elapsed_s, throughput)) in (1_u32..).zip(runs) {
+    let times = load.runs.elapsed_s.iter().zip(&load.runs.processor_s);
+    let runs = times.zip(load.runs.throughputs());
+    for (run, ((elapsed_s, processor_s), throughput)) in (1_u32..).zip(runs) {
         let figures = [
             run.to_string(),
+            load.runs.scripts.to_string(),
             format!("{elapsed_s:.6}"),
+            format!("{processor_s:.6}"),
             format!("{throughput:.1}"),
         ];
         lines.push(begin().chain(figures).chain(none(9)).collect());
@@ -53,6 +56,6 @@ fn push_lines(lines: &mut Vec<Vec<String>>, table: u32, row: &Row, load: &Load) 
             format!("{:.4}", figures.long_share),
             load.device_reads.to_string(),
         ];
-        lines.push(begin().chain(none(3)).chain(cells).collect());
+        lines.push(begin().chain(none(5)).chain(cells).collect());
     }
 }

@@ -93,14 +93,22 @@ impl Lever2000 {
     fn method(&self) -> String {
         format!(
             "## Method\n\n\
-             Printed by `larder lab reproduce lever2000{}` with seed {}, on {} processors. The number of \
-             runs of each kernel is {}; the kernels take turns. `s` is the standard deviation. All figures \
-             are in \
-             [lever2000.csv](lever2000.csv) and [lever2000.json](lever2000.json).\n\n",
+             Printed by `larder lab reproduce lever2000{}` with seed {}, on {} processors. There are as many \
+             runs of each kernel as in the document: seven in Table 1, whose averages are those of the middle \
+             five, ten in Table 6, and five in the other tables{}. A run repeats the scripts until it lasts \
+             at least {} seconds, with the same number of scripts for all kernels of a table. The kernels take \
+             turns, several times within a run, so that changes in the machine's speed affect all of them alike. \
+             The measurement was interrupted and resumed {} times. `s` is the standard deviation. All figures \
+             are in [lever2000.csv](lever2000.csv) and [lever2000.json](lever2000.json).\n\n",
             if self.size.is_full() { "" } else { " --quick" },
             self.size.seed,
             self.processors,
-            self.size.runs,
+            match self.size.runs {
+                None => String::new(),
+                Some(runs) => format!(" (in this quick run: {runs} each)"),
+            },
+            self.size.run_s,
+            self.resumed,
         )
     }
 
@@ -120,10 +128,11 @@ impl Lever2000 {
             "## How findings are judged\n\nA finding holds if the whole interval of each of its effects is within the \
              bound of its criterion, and does not hold if an interval is outside; otherwise the effect is within \
              the noise. Counts of links decide where possible. They have no interval, because they are the same in \
-             each run except for effects of concurrency. Throughputs are compared in pairs of runs in the same round, \
-             without the first round: the ratio is their geometric mean, with a 95% interval from a bootstrap over \
-             pairs, which requires five pairs. Published throughputs have the interval that follows from the printed \
-             deviations. Ratios of deviations have the interval of normally distributed runs.\n\n\
+             each run except for effects of concurrency. Throughputs are compared in pairs of runs in the same round: \
+             the ratio is their geometric mean, with a 95% interval from a bootstrap over pairs, which requires five \
+             pairs. All rounds are compared, because the caches are warm before the first one. The same ratios by \
+             processor time are listed, but do not decide. Published throughputs have the interval that follows from \
+             the printed deviations. Ratios of deviations have the interval of normally distributed runs.\n\n\
              \"If nothing had changed\" is the verdict for these results if all kernels of a table were equal to its \
              first one. Only a non-inferiority claim may hold then. Tests also judge each finding on results with \
              inverted effects, with halved effects, and with noise alone.\n\n{scatter}\n\n\

@@ -2,7 +2,7 @@
 
 use super::published::{deviation, throughputs as published_throughputs};
 use super::rule::Rule;
-use super::throughput::{Comparison, deviations, throughputs};
+use super::throughput::{Comparison, by_processor_time, deviations, throughputs};
 use crate::reproduce::finding::{Bound, Finding, Observed, Previous, Verdict};
 use crate::reproduce::lever2000::results::Lever2000;
 
@@ -92,6 +92,10 @@ fn compromise(results: &Lever2000) -> Option<Observed> {
         Some(format!("{kernel} {:.0}", load.links_per_script()))
     });
     let links: Vec<String> = links.into_iter().collect::<Option<_>>()?;
-    let figures = format!("links per script: {}", links.join(", "));
+    let figures = format!(
+        "{}; links per script: {}",
+        by_processor_time(results, &COMPROMISE)?,
+        links.join(", ")
+    );
     Some(Observed::from(effects).with_figures(&figures))
 }

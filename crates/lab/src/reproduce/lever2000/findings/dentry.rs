@@ -38,7 +38,7 @@ pub(super) static RULES: [Rule; 2] = [
             previous: Some(Previous {
                 verdict: Verdict::WithinNoise,
                 reason: "The first rule compared means with twice the sum of both deviations; runs are now compared \
-                         in pairs",
+                         in pairs, and memory is short",
             }),
             observe: shrinking,
         },

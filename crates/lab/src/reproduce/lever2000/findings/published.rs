@@ -3,7 +3,7 @@
 use super::throughput::Comparison;
 use crate::published::lever2000::{Throughput, throughputs as rows};
 use crate::reproduce::finding::Effect;
-use crate::reproduce::lever2000::kernels::TABLES;
+use crate::reproduce::lever2000::kernels::{Average, TABLES};
 use crate::statistics::{Figures, Interval};
 
 /// Returns the effects on the throughput, over all loads of a table.
@@ -36,7 +36,9 @@ fn groups(comparison: &Comparison) -> Option<(Vec<(Figures, Figures)>, usize)> {
         };
         Some((of(comparison.one)?, of(comparison.other)?))
     });
-    // The averages of Table 1 omit two of seven runs.
-    let runs = if table.number == 6 { 10 } else { 5 };
-    Some((groups.collect::<Option<_>>()?, runs))
+    let runs = match table.average {
+        Average::All => table.runs,
+        Average::Middle => table.runs - 2,
+    };
+    Some((groups.collect::<Option<_>>()?, runs as usize))
 }

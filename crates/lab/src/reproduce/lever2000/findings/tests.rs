@@ -17,9 +17,9 @@ use crate::reproduce::lever2000::kernels::{Kernel, PublishedTable, TABLES};
 use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
 use crate::reproduce::lever2000::misses::Misses;
 use crate::reproduce::lever2000::results::Lever2000;
+use crate::reproduce::lever2000::runs::Runs;
 use crate::reproduce::lever2000::size::Size;
 use crate::reproduce::lever2000::swap::SwapKeys;
-use crate::sdm::Runs;
 use crate::statistics::{Figures, Interval};
 use larder::CacheKind;
 use larder_cache::hash::Function;
@@ -27,8 +27,8 @@ use larder_cache::table::Histogram;
 use larder_cache::table::histogram::Report;
 use std::f64::consts::PI;
 
-/// Number of runs after the first one.
-const STEADY_RUNS: u32 = 8;
+/// Number of runs of each kernel under each load.
+const RUNS: u32 = 8;
 
 /// Number of lookups of each cache.
 const LOOKUPS: u64 = 100_000;
@@ -60,6 +60,7 @@ fn as_published() -> Lever2000 {
     Lever2000 {
         size: Size::full(2000),
         processors: 2,
+        resumed: 0,
         tables: tables.collect(),
         misses: Misses::of(
             (1..=5)
@@ -97,7 +98,7 @@ fn row(table: &PublishedTable, at: usize, kernel: &Kernel) -> Row {
         let published = published.get(at).or(published.first());
         let throughput = published.and_then(|(all, _)| *all).unwrap();
         Load {
-            runs: runs(*users, throughput, at),
+            runs: runs(table, *users, throughput, at),
             caches: CacheKind::ALL
                 .map(|cache| figures(table.number, kernel.name, cache))
                 .to_vec(),
@@ -112,25 +113,28 @@ fn row(table: &PublishedTable, at: usize, kernel: &Kernel) -> Row {
     }
 }
 
-/// Returns a slow first run, and others with the published mean and deviation. Runs of different kernels are not
+/// Returns runs with the published mean and deviation. Runs of different kernels are not
 /// correlated.
-fn runs(users: u32, published: Throughput, kernel: usize) -> Runs {
+fn runs(table: &PublishedTable, users: u32, published: Throughput, kernel: usize) -> Runs {
     let Throughput { mean, s } = published;
-    let runs = f64::from(STEADY_RUNS);
-    let cycles = f64::from(u32::try_from(kernel).unwrap() % (STEADY_RUNS - 1) + 1);
-    let steady = (0..STEADY_RUNS).map(|run| {
+    let runs = f64::from(RUNS);
+    let cycles = f64::from(u32::try_from(kernel).unwrap() % (RUNS - 1) + 1);
+    let throughputs = (0..RUNS).map(|run| {
         // Cosines with different numbers of half cycles are not correlated; their sum is 0, and the sum of their
         // squares is half the number of runs.
         let wave = (PI * cycles * (f64::from(run) + 0.5) / runs).cos();
         let scale = s * ((runs - 1.0) / (runs / 2.0)).sqrt();
         mean + scale * wave
     });
-    let throughputs = std::iter::once(0.9 * mean).chain(steady);
+    let elapsed_s: Vec<f64> = throughputs
+        .map(|throughput| f64::from(users) * 3600.0 / throughput)
+        .collect();
     Runs {
         users,
-        elapsed_s: throughputs
-            .map(|throughput| f64::from(users) * 3600.0 / throughput)
-            .collect(),
+        scripts: users.into(),
+        processor_s: elapsed_s.clone(),
+        elapsed_s,
+        average: table.average,
     }
 }
 

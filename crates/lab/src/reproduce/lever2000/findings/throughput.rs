@@ -3,6 +3,7 @@
 use crate::reproduce::finding::{Bound, Effect, Observed};
 use crate::reproduce::lever2000::measure::Load;
 use crate::reproduce::lever2000::results::Lever2000;
+use crate::reproduce::lever2000::runs::Runs;
 use crate::statistics::{Figures, Interval, median};
 
 /// Returns the figures without the first run, or of all runs if the first run is the only one.
@@ -84,37 +85,44 @@ impl Comparison {
     }
 }
 
-/// Compares throughputs over all loads of a table. The runs of both kernels in one round are a pair.
+/// Compares throughputs over all loads of a table. The text also compares the throughputs by processor time.
 pub(super) fn throughputs(results: &Lever2000, comparisons: &[Comparison]) -> Option<Observed> {
+    let observed = Observed::from(effects(results, comparisons, Runs::throughputs)?);
+    Some(observed.with_figures(&by_processor_time(results, comparisons)?))
+}
+
+/// Compares throughputs by processor time, as text.
+pub(super) fn by_processor_time(results: &Lever2000, comparisons: &[Comparison]) -> Option<String> {
+    let observed = Observed::from(effects(results, comparisons, Runs::processor_throughputs)?);
+    Some(format!("by processor time: {}", observed.figures))
+}
+
+/// Compares throughputs over all loads of a table. The runs of both kernels in one round are a pair.
+fn effects(
+    results: &Lever2000,
+    comparisons: &[Comparison],
+    throughputs: fn(&Runs) -> Vec<f64>,
+) -> Option<Vec<Effect>> {
     let effects = comparisons.iter().map(|comparison| {
         let loads = comparison.loads(results)?;
         let pairs: Vec<(f64, f64)> = loads
-            .flat_map(|[one, other]| {
-                let [one, other] = [one, other].map(steady_throughputs);
+            .flat_map(|loads| {
+                let [one, other] = loads.map(|load| throughputs(&load.runs));
                 one.into_iter().zip(other)
             })
             .collect();
         Some(comparison.throughput(Interval::of_paired_ratio(&pairs)))
     });
-    Some(effects.collect::<Option<Vec<_>>>()?.into())
+    effects.collect()
 }
 
 /// Compares the deviations of throughputs, relative to their means, under the last load of a table.
 pub(super) fn deviations(results: &Lever2000, comparisons: &[Comparison]) -> Option<Vec<Effect>> {
     let effects = comparisons.iter().map(|comparison| {
         let [one, other] = comparison.loads(results)?.last()?;
-        let runs = steady_throughputs(one).len();
-        let ratio = Interval::of_deviation_ratio(steady(one), steady(other), runs);
+        let runs = one.runs.elapsed_s.len();
+        let ratio = Interval::of_deviation_ratio(one.runs.all(), other.runs.all(), runs);
         Some(comparison.deviation(ratio))
     });
     effects.collect()
-}
-
-/// Returns the throughputs of all runs except the first, which warms the caches, if there are others.
-fn steady_throughputs(load: &Load) -> Vec<f64> {
-    let mut throughputs = load.runs.throughputs();
-    if throughputs.len() > 1 {
-        throughputs.remove(0);
-    }
-    throughputs
 }

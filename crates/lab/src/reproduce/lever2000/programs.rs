@@ -1,0 +1,88 @@
+//! Files that all users read: programs and libraries.
+//!
+//! # Model
+//! The document's machines filled their page caches: all files that were used since the start of the machine stay
+//! in memory while there is room. The files of the scripts are only a part of them. Here each user starts
+//! [`COMMANDS`] commands after its script. A command reads a whole program of [`PAGES`] pages. The users together
+//! read all programs, so that all pages stay in use.
+
+use crate::operations::NEW;
+use larder::{Ino, Result, Volume};
+
+/// Number of pages of a program.
+pub(super) const PAGES: u32 = 64;
+
+/// Number of commands of a script; a script of [`crate::sdm`] starts about 100 processes.
+const COMMANDS: u32 = 64;
+
+/// Number of programs in a directory.
+const PER_DIRECTORY: u32 = 64;
+
+/// The step from the program of a command to that of the next one. It is prime, and greater than the number of
+/// programs in a directory.
+const STEP: u32 = 67;
+
+/// Number of bytes of a read.
+const READ_BYTES: usize = 1 << 16;
+
+const PROGRAM_BYTES: u64 = PAGES as u64 * 4096;
+
+/// The inode numbers of the programs.
+#[derive(Debug)]
+pub(super) struct Programs(Vec<Ino>);
+
+impl Programs {
+    /// Creates `count` programs, which contain zeros.
+    pub(super) fn make(volume: &Volume, count: u32) -> Result<Self> {
+        let content = vec![0; READ_BYTES];
+        let mut programs = Vec::new();
+        let mut directory = Ino::ROOT;
+        for number in 0..count {
+            if number % PER_DIRECTORY == 0 {
+                let name = format!("bin{}", number / PER_DIRECTORY);
+                directory = volume.make_dir(Ino::ROOT, name.as_bytes(), &NEW)?.ino;
+            }
+            let name = format!("program{number}");
+            let program = volume.create(directory, name.as_bytes(), &NEW)?.ino;
+            for offset in (0..PROGRAM_BYTES).step_by(READ_BYTES) {
+                volume.write_at(program, &content, offset)?;
+            }
+            programs.push(program);
+        }
+        Ok(Self(programs))
+    }
+
+    /// Executes the commands of `user`, which are among the first `count` programs.
+    pub(super) fn run(&self, volume: &Volume, user: u32, count: u32) -> Result<()> {
+        let programs = self.0.get(..count as usize).unwrap_or(&self.0);
+        let first = user * COMMANDS;
+        let numbers = (first..first + COMMANDS).map(|command| command * STEP % count.max(1));
+        let mut buffer = vec![0; READ_BYTES];
+        for number in numbers {
+            if let Some(program) = programs.get(number as usize) {
+                read(volume, *program, &mut buffer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads programs until at most `buffers` objects are left in the buffer cache, or all programs were read.
+    pub(super) fn displace_buffers(&self, volume: &Volume, buffers: u64) -> Result<()> {
+        let mut buffer = vec![0; READ_BYTES];
+        for program in &self.0 {
+            if volume.stats().buffer.objects <= buffers {
+                break;
+            }
+            read(volume, *program, &mut buffer)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a program.
+fn read(volume: &Volume, program: Ino, buffer: &mut [u8]) -> Result<()> {
+    for offset in (0..PROGRAM_BYTES).step_by(READ_BYTES) {
+        volume.read_at(program, buffer, offset)?;
+    }
+    Ok(())
+}
