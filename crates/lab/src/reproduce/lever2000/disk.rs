@@ -83,11 +83,13 @@ pub struct DiskMisses {
     pub devices: Vec<DiskCosts>,
 }
 
-/// The costs of misses with one device, in milliseconds of the device.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// The costs of misses with one device, in milliseconds of the device: medians over all seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiskCosts {
     pub device: &'static str,
     pub placement: Placement,
+    /// The three times of each seed, in the order of the following fields.
+    pub per_seed_ms: Vec<[f64; 3]>,
     /// A dentry miss, if no block was cached before the first lookup.
     pub dentry_miss_ms: Interval,
     /// A read of a block by such a dentry miss: a miss in the buffer cache.
@@ -96,6 +98,8 @@ pub struct DiskCosts {
     pub page_fault_ms: Interval,
     /// The cost of a page fault divided by that of a dentry miss.
     pub faults_per_dentry_miss: Interval,
+    /// The cost of a buffer miss divided by that of a dentry miss.
+    pub buffer_misses_per_dentry_miss: Interval,
 }
 
 /// The reads of each operation.
@@ -110,6 +114,15 @@ struct Accesses {
     cached: Reads,
     /// Reads of the first page of each file.
     pages: Reads,
+}
+
+impl Placement {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Spread => "spread",
+            Self::Together => "together",
+        }
+    }
 }
 
 impl DiskMisses {
@@ -139,7 +152,7 @@ impl DiskMisses {
         });
         let devices = DEVICES.iter().map(|(name, placement)| {
             let model = DeviceModel::named(name).map_err(Error::Device)?;
-            Ok(DiskCosts::of(model, *placement, &accesses))
+            Ok(DiskCosts::simulated(model, *placement, &accesses))
         });
         Ok(Self {
             seeds: SEEDS,
@@ -202,38 +215,39 @@ impl Accesses {
 }
 
 impl DiskCosts {
-    fn of(model: &'static DeviceModel, placement: Placement, accesses: &[Accesses]) -> Self {
-        let costs = accesses.iter().map(|accesses| {
+    fn simulated(model: &'static DeviceModel, placement: Placement, accesses: &[Accesses]) -> Self {
+        let per_seed_ms = accesses.iter().map(|accesses| {
             let mut disk = Disk::new(model, placement, accesses.seed);
-            let dentries = disk.perform(&accesses.dentries).as_secs_f64() * 1e3;
-            let pages = disk.perform(&accesses.pages).as_secs_f64() * 1e3;
-            let per = |total, count: u64| ratio(total, as_f64(count));
-            let dentry = per(dentries, count(&accesses.dentries));
-            let page = per(pages, count(&accesses.pages));
+            let dentries_ms = disk.perform(&accesses.dentries).as_secs_f64() * 1e3;
+            let pages_ms = disk.perform(&accesses.pages).as_secs_f64() * 1e3;
+            let per = |total_ms, count: u64| ratio(total_ms, as_f64(count));
             [
-                dentry,
-                per(dentries, reads(&accesses.dentries)),
-                page,
-                ratio(page, dentry),
+                per(dentries_ms, count(&accesses.dentries)),
+                per(dentries_ms, reads(&accesses.dentries)),
+                per(pages_ms, count(&accesses.pages)),
             ]
         });
-        let costs: Vec<[f64; 4]> = costs.collect();
-        let [
-            dentry_miss_ms,
-            buffer_miss_ms,
-            page_fault_ms,
-            faults_per_dentry_miss,
-        ] = [0, 1, 2, 3].map(|at| {
-            let figures: Vec<f64> = costs.iter().map(|costs| costs[at]).collect();
-            Interval::of_median(&figures)
-        });
+        Self::of(model.name, placement, per_seed_ms.collect())
+    }
+
+    /// Computes the medians of the times of all seeds.
+    pub(super) fn of(
+        device: &'static str,
+        placement: Placement,
+        per_seed_ms: Vec<[f64; 3]>,
+    ) -> Self {
+        let median = |of: fn(&[f64; 3]) -> f64| {
+            Interval::of_median(&per_seed_ms.iter().map(of).collect::<Vec<_>>())
+        };
         Self {
-            device: model.name,
+            device,
             placement,
-            dentry_miss_ms,
-            buffer_miss_ms,
-            page_fault_ms,
-            faults_per_dentry_miss,
+            dentry_miss_ms: median(|&[dentry, ..]| dentry),
+            buffer_miss_ms: median(|&[_, buffer, _]| buffer),
+            page_fault_ms: median(|&[.., page]| page),
+            faults_per_dentry_miss: median(|&[dentry, _, page]| ratio(page, dentry)),
+            buffer_misses_per_dentry_miss: median(|&[dentry, buffer, _]| ratio(buffer, dentry)),
+            per_seed_ms,
         }
     }
 }

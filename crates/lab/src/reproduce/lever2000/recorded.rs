@@ -93,7 +93,7 @@ const RECORDINGS: [Recording; 3] = [
 ];
 
 /// The only size of the table of a kernel with 4000 process slots.
-const BITS_OF_4000_SLOTS: u32 = 10;
+pub(super) const BITS_OF_4000_SLOTS: u32 = 10;
 
 /// The results of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -146,6 +146,14 @@ pub struct AreaSearch {
     pub pages: u64,
     /// Number of areas, at the end of the recording.
     pub areas: u64,
+}
+
+impl RecordedKeys {
+    /// Returns the row of a function and a size.
+    pub(super) fn row(&self, function: Function, bits: u32) -> Option<&RecordedRow> {
+        let mut rows = self.rows.iter();
+        rows.find(|row| (row.function, row.bits) == (function, bits))
+    }
 }
 
 /// Replays all recordings.
@@ -382,12 +390,7 @@ mod tests {
     #[test]
     fn mask_of_4000_process_slots_lengthens_chains_of_recorded_processes() {
         let measured = RECORDINGS[0].measure().unwrap();
-        let row = |function| {
-            let mut rows = measured.rows.iter();
-            *rows
-                .find(|row| row.bits == 10 && row.function == function)
-                .unwrap()
-        };
+        let row = |function| *measured.row(function, 10).unwrap();
         let (slots, reference) = (row(Function::Pid4000Slots), row(Function::PidReference));
         assert!(slots.links > slots.random_links_range[1], "{slots:?}");
         assert!(reference.links < slots.links && reference.longest < slots.longest);

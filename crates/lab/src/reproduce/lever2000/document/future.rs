@@ -1,7 +1,7 @@
 //! The questions of section 6 that recorded keys and a simulated disk answer.
 
 use crate::output::Table;
-use crate::reproduce::lever2000::disk::{DiskCosts, Placement};
+use crate::reproduce::lever2000::disk::DiskCosts;
 use crate::reproduce::lever2000::recorded::{AreaSearch, RecordedKeys, RecordedRow};
 use crate::reproduce::lever2000::results::Lever2000;
 use std::fmt::Write as _;
@@ -134,10 +134,7 @@ fn search_text(search: &AreaSearch) -> String {
 fn disk_cells(costs: &DiskCosts) -> [String; 6] {
     [
         costs.device.to_owned(),
-        match costs.placement {
-            Placement::Spread => "spread".to_owned(),
-            Placement::Together => "together".to_owned(),
-        },
+        costs.placement.as_str().to_owned(),
         costs.dentry_miss_ms.to_string(),
         costs.buffer_miss_ms.to_string(),
         costs.page_fault_ms.to_string(),

@@ -4,10 +4,12 @@ use super::published::throughputs as published_throughputs;
 use super::rule::{Rule, no_figures};
 use super::throughput::{Comparison, throughputs};
 use crate::reproduce::finding::{Bound, Effect, Finding, Observed, Previous, Verdict};
+use crate::reproduce::lever2000::disk::DiskCosts;
 use crate::reproduce::lever2000::results::Lever2000;
+use crate::statistics::Interval;
 use larder::CacheKind;
 
-pub(super) static RULES: [Rule; 2] = [
+pub(super) static RULES: [Rule; 4] = [
     Rule {
         finding: Finding {
             name: "miss of the dentry cache",
@@ -24,6 +26,42 @@ pub(super) static RULES: [Rule; 2] = [
         },
         published: no_figures,
         is_counted_alone: false,
+    },
+    Rule {
+        finding: Finding {
+            name: "miss of the dentry cache, buffer miss with a disk",
+            claim: "with a disk, a miss in the dentry cache costs less than a miss in the buffer cache",
+            published: Some("an open question in section 6"),
+            criterion: "with each simulated device, the time of a buffer miss, divided by that of a dentry miss, is \
+                        above 1",
+            is_non_inferiority: false,
+            previous: None,
+            observe: |results| {
+                on_disks(results, "buffer miss / dentry miss", |costs| {
+                    costs.buffer_misses_per_dentry_miss
+                })
+            },
+        },
+        published: no_figures,
+        is_counted_alone: true,
+    },
+    Rule {
+        finding: Finding {
+            name: "miss of the dentry cache, page fault with a disk",
+            claim: "with a disk, a miss in the dentry cache costs less than a page fault",
+            published: Some("an open question in section 6"),
+            criterion: "with each simulated device, the time of a page fault, divided by that of a dentry miss, is \
+                        above 1",
+            is_non_inferiority: false,
+            previous: None,
+            observe: |results| {
+                on_disks(results, "page fault / dentry miss", |costs| {
+                    costs.faults_per_dentry_miss
+                })
+            },
+        },
+        published: no_figures,
+        is_counted_alone: true,
     },
     Rule {
         finding: Finding {
@@ -66,6 +104,21 @@ fn shrinking(results: &Lever2000) -> Option<Observed> {
         dentries(other)?
     );
     Some(throughputs(results, &SHRINKING)?.with_figures(&figures))
+}
+
+/// Compares the costs of misses with each device.
+fn on_disks(
+    results: &Lever2000,
+    what: &str,
+    ratio: fn(&DiskCosts) -> Interval,
+) -> Option<Observed> {
+    let devices = &results.disk_misses.devices;
+    let effects = devices.iter().map(|costs| {
+        let place = costs.placement.as_str();
+        let label = format!("time, {what}, {} ({place})", costs.device);
+        Effect::ratio(label, ratio(costs), Bound::Above(1.0))
+    });
+    (!devices.is_empty()).then(|| effects.collect::<Vec<_>>().into())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature of all findings")]

@@ -11,6 +11,7 @@ mod inode;
 mod mutated;
 mod page;
 mod published;
+mod recorded;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ fn rules() -> impl Iterator<Item = &'static Rule> {
         .chain(&dentry::RULES)
         .chain(&combination::RULES)
         .chain(&function::RULES)
+        .chain(&recorded::RULES)
 }
 
 /// Evaluates all findings.

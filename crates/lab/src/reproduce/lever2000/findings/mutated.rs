@@ -7,8 +7,10 @@
 
 use crate::reproduce::finding::{Mutable, Mutation};
 use crate::reproduce::lever2000::costs::FunctionCost;
+use crate::reproduce::lever2000::disk::{DiskCosts, DiskMisses};
 use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
 use crate::reproduce::lever2000::misses::Misses;
+use crate::reproduce::lever2000::recorded::RecordedKeys;
 use crate::reproduce::lever2000::results::Lever2000;
 use crate::run_report::{as_f64, quotient};
 use crate::statistics::Figures;
@@ -29,6 +31,10 @@ impl Mutable for Lever2000 {
             tables: tables.collect(),
             misses: misses(&self.misses, &mut change),
             costs: costs(&self.costs, &mut change),
+            disk_misses: disk_misses(&self.disk_misses, &mut change),
+            recorded_keys: (self.recorded_keys.iter())
+                .map(|keys| recorded_keys(keys, &mut change))
+                .collect(),
             findings: Vec::new(),
             ..self.clone()
         };
@@ -139,6 +145,36 @@ fn misses(misses: &Misses, change: Change) -> Misses {
             ]
         });
     Misses::of(rounds.collect())
+}
+
+/// Changes the times of dentry misses and of page faults, relative to those of buffer misses.
+fn disk_misses(misses: &DiskMisses, change: Change) -> DiskMisses {
+    let devices = misses.devices.iter().map(|costs| {
+        let per_seed_ms = costs.per_seed_ms.iter();
+        let changed = per_seed_ms
+            .map(|&[dentry, buffer, page]| [change(buffer, dentry), buffer, change(buffer, page)]);
+        DiskCosts::of(costs.device, costs.placement, changed.collect())
+    });
+    DiskMisses {
+        devices: devices.collect(),
+        ..misses.clone()
+    }
+}
+
+/// Changes the links in each table, relative to those in the first one, and the areas that trees compare, relative
+/// to those that the list compares.
+fn recorded_keys(keys: &RecordedKeys, change: Change) -> RecordedKeys {
+    let mut changed = keys.clone();
+    if let Some(reference) = keys.rows.first() {
+        for row in &mut changed.rows {
+            row.links = change(reference.links, row.links);
+        }
+    }
+    if let Some(search) = &mut changed.search {
+        search.balanced = change(search.list, search.balanced);
+        search.red_black = change(search.list, search.red_black);
+    }
+    changed
 }
 
 /// Changes latencies: inlined, relative to the multiplication, and called, relative to inlined.

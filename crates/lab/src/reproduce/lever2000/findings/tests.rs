@@ -12,10 +12,11 @@ use crate::reproduce::finding::Verdict::{self, DoesNotHold, Holds, WithinNoise};
 use crate::reproduce::finding::{Effect, Finding, expect};
 use crate::reproduce::front_page;
 use crate::reproduce::lever2000::costs::{CycleFigures, FunctionCost};
-use crate::reproduce::lever2000::disk::DiskMisses;
+use crate::reproduce::lever2000::disk::{DiskCosts, DiskMisses, Placement};
 use crate::reproduce::lever2000::kernels::{Kernel, PublishedTable, TABLES};
 use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
 use crate::reproduce::lever2000::misses::Misses;
+use crate::reproduce::lever2000::recorded;
 use crate::reproduce::lever2000::results::Lever2000;
 use crate::reproduce::lever2000::runs::Runs;
 use crate::reproduce::lever2000::size::Size;
@@ -84,9 +85,15 @@ fn as_published() -> Lever2000 {
             dentry_misses_that_read: Interval::exact(0.0),
             reads_per_cached_dentry_miss: Interval::exact(0.0),
             reads_per_page_fault: Interval::exact(0.0),
-            devices: Vec::new(),
+            devices: vec![DiskCosts::of(
+                "scsi-1998",
+                Placement::Spread,
+                (1..=10)
+                    .map(|seed| [1.0 + 0.01 * f64::from(seed), 10.0, 9.0])
+                    .collect(),
+            )],
         },
-        recorded_keys: Vec::new(),
+        recorded_keys: recorded::measure().unwrap(),
         findings: Vec::new(),
     }
 }
@@ -216,6 +223,8 @@ fn findings_are_judged_on_changed_results() {
                 [Holds, WithinNoise, WithinNoise, WithinNoise],
             ),
             ("miss of the dentry cache", clear),
+            ("miss of the dentry cache, buffer miss with a disk", clear),
+            ("miss of the dentry cache, page fault with a disk", clear),
             (
                 "eager shrinking",
                 [WithinNoise, DoesNotHold, WithinNoise, WithinNoise],
@@ -230,6 +239,10 @@ fn findings_are_judged_on_changed_results() {
             ("shift-add or multiply", [Holds, Holds, Holds, Holds]),
             ("inlined or stand-alone", clear),
             ("swap-like keys", clear),
+            ("process table", clear),
+            ("process table, 4000 slots", clear),
+            ("user table", [Holds, DoesNotHold, DoesNotHold, DoesNotHold]),
+            ("memory areas", clear),
         ],
     );
 }

@@ -1,0 +1,142 @@
+//! Findings about the recorded keys of processes, users and memory areas.
+//!
+//! The document leaves these tables to future work and claims nothing about them. The claims are those that it makes
+//! about its own four tables, and the conjecture that another search structure suits memory areas.
+
+use super::rule::{Rule, links_share, no_figures};
+use crate::reproduce::finding::{Bound, Effect, Finding, Observed};
+use crate::reproduce::lever2000::recorded::{AreaSearch, BITS_OF_4000_SLOTS, RecordedKeys};
+use crate::reproduce::lever2000::results::Lever2000;
+use crate::statistics::Interval;
+use crate::trace::procfs::KeyTable;
+use larder_cache::hash::Function;
+
+const QUESTION: Option<&str> = Some("an open question in section 6");
+
+pub(super) static RULES: [Rule; 4] = [
+    Rule {
+        finding: Finding {
+            name: "process table",
+            claim: "the table of processes gains from a larger table, not from another function",
+            published: QUESTION,
+            criterion: "with the recorded keys, a lookup walks more than 1.25 times as many links in the 128 buckets of \
+                        Linux 2.2 as in 1024, and Larder's function saves less than a fifth of what these buckets save",
+            is_non_inferiority: false,
+            previous: None,
+            observe: |results| gains_from_size(keys(results, KeyTable::Processes)?, [7, 10]),
+        },
+        published: no_figures,
+        is_counted_alone: true,
+    },
+    Rule {
+        finding: Finding {
+            name: "process table, 4000 slots",
+            claim: "the mask of a kernel with 4000 process slots wastes buckets of the table of processes",
+            published: QUESTION,
+            criterion: "with the recorded keys, a lookup walks more than 1.1 times as many links with the mask 999 as \
+                        with 1024 buckets",
+            is_non_inferiority: false,
+            previous: None,
+            observe: slots,
+        },
+        published: no_figures,
+        is_counted_alone: true,
+    },
+    Rule {
+        finding: Finding {
+            name: "user table",
+            claim: "the table of users gains from a larger table, not from another function",
+            published: QUESTION,
+            criterion: "with the recorded keys, a lookup walks more than 1.25 times as many links in the 32 buckets of \
+                        Linux 2.2 as in 128, and Larder's function saves less than a fifth of what these buckets save",
+            is_non_inferiority: false,
+            previous: None,
+            observe: |results| gains_from_size(keys(results, KeyTable::Users)?, [5, 7]),
+        },
+        published: no_figures,
+        is_counted_alone: true,
+    },
+    Rule {
+        finding: Finding {
+            name: "memory areas",
+            claim: "a search tree suits memory areas better than a list",
+            published: QUESTION,
+            criterion: "with the recorded keys, a search by any address compares more than twice as many areas in the \
+                        list of Linux 2.2 as in a red-black tree",
+            is_non_inferiority: false,
+            previous: None,
+            observe: areas,
+        },
+        published: no_figures,
+        is_counted_alone: true,
+    },
+];
+
+fn keys(results: &Lever2000, table: KeyTable) -> Option<&RecordedKeys> {
+    let mut recorded = results.recorded_keys.iter();
+    recorded.find(|keys| keys.table == table.as_str())
+}
+
+/// Compares the links in a small and a large table, whose sizes are in bits, and another function in the large one.
+fn gains_from_size(keys: &RecordedKeys, [small, large]: [u32; 2]) -> Option<Observed> {
+    let links = |function, bits| Some(keys.row(function, bits)?.links);
+    let [few, many, other] = [
+        links(Function::PidReference, small)?,
+        links(Function::PidReference, large)?,
+        links(Function::Golden, large)?,
+    ];
+    let effects = vec![
+        Effect::ratio(
+            format!("links per lookup, {small} bits / {large} bits"),
+            Interval::exact(few / many),
+            Bound::Above(1.25),
+        ),
+        links_share(
+            format!("links saved by Larder's function, as a share of those saved by {large} bits"),
+            [few, many, other],
+        ),
+    ];
+    let figures = format!(
+        "{few:.3} links per lookup with {small} bits, {many:.3} with {large} bits, {other:.3} with Larder's function; \
+         at most {} keys at once",
+        keys.peak
+    );
+    Some(Observed::from(effects).with_figures(&figures))
+}
+
+fn slots(results: &Lever2000) -> Option<Observed> {
+    let keys = keys(results, KeyTable::Processes)?;
+    let [slots, reference] = [Function::Pid4000Slots, Function::PidReference]
+        .map(|function| keys.row(function, BITS_OF_4000_SLOTS));
+    let (slots, reference) = (slots?, reference?);
+    let effect = Effect::ratio(
+        "links per lookup, mask 999 / 1024 buckets",
+        Interval::exact(slots.links / reference.links),
+        Bound::Above(1.1),
+    );
+    let figures = format!(
+        "longest chain {} with the mask, {} with 1024 buckets",
+        slots.longest, reference.longest
+    );
+    Some(Observed::from(vec![effect]).with_figures(&figures))
+}
+
+fn areas(results: &Lever2000) -> Option<Observed> {
+    let AreaSearch {
+        list,
+        balanced,
+        red_black,
+        most_areas,
+        ..
+    } = keys(results, KeyTable::Areas)?.search?;
+    let effect = Effect::ratio(
+        "areas compared, list / red-black tree",
+        Interval::exact(list / red_black),
+        Bound::Above(2.0),
+    );
+    let figures = format!(
+        "{list:.1} areas per search in the list, {red_black:.1} in a red-black tree, {balanced:.1} in the best \
+         possible binary tree; at most {most_areas} areas of a process"
+    );
+    Some(Observed::from(vec![effect]).with_figures(&figures))
+}
