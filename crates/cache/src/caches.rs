@@ -120,7 +120,12 @@ impl<const W: usize> Caches<W> {
             config.tables.dentry.function,
             config.name_seed,
         )?;
-        let inodes = InodeCache::new(division.inodes, charge(), config.tables.inode.function)?;
+        let inodes = InodeCache::new(
+            division.inodes,
+            charge(),
+            config.tables.inode.function,
+            config.tables.inode_lookups,
+        )?;
         let (eager, last) = match config.tables.shrinking {
             Shrinking::Normal => (None, Some(dentries.shrinkers())),
             Shrinking::Eager => (Some(dentries.shrinkers()), None),

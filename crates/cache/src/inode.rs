@@ -10,14 +10,17 @@
 //! # Cost
 //! An inode takes 16 bytes plus 8 for each word: 176 bytes for a raw inode of 160 bytes. A bucket takes 4.
 
+mod references;
+
 use crate::hash::{Function, HashKey};
 use crate::shrink::Shrinker;
 use crate::stats::CacheStats;
 use crate::table::ArenaConfig;
 use crate::table::histogram::Report;
 use crate::table::{Arena, Charge, Growth, Hash64, Layout, Slot, Table};
-use crate::tables::TableHash;
+use crate::tables::{InodeLookups, TableHash};
 use crate::tape::{CacheKind, Tape};
+use references::References;
 use std::io;
 use std::sync::{Arc, Weak};
 
@@ -76,6 +79,8 @@ impl<const W: usize> Layout<W> for InodeLayout {
 #[derive(Debug)]
 pub struct InodeCache<const W: usize = RAW_INODE_WORDS> {
     table: Arc<Table<InodeLayout, TableHash<Hash64>, W>>,
+    /// `None` if all lookups use the table.
+    references: Option<References>,
 }
 
 impl<const W: usize> InodeCache<W> {
@@ -83,7 +88,8 @@ impl<const W: usize> InodeCache<W> {
     pub const SLOT_BYTES: usize = size_of::<Slot<W>>();
 
     /// Creates a cache with the sizes in `config`, which reserves memory from `charge` as it grows. Inode
-    /// numbers are hashed with `function`, or with [`Hash64`] if that is `None`.
+    /// numbers are hashed with `function`, or with [`Hash64`] if that is `None`. `lookups` determines which
+    /// lookups use the table.
     ///
     /// # Errors
     /// Returns the kernel's error, most likely because there is not enough address space.
@@ -91,6 +97,7 @@ impl<const W: usize> InodeCache<W> {
         config: ArenaConfig,
         charge: Arc<dyn Charge>,
         function: Option<Function>,
+        lookups: InodeLookups,
     ) -> io::Result<Self> {
         let growth = Growth::Charged {
             chunk: config.chunk,
@@ -100,6 +107,10 @@ impl<const W: usize> InodeCache<W> {
         let hash = TableHash::new(function, Hash64);
         Ok(Self {
             table: Arc::new(Table::new(arena, config.bits, 0, hash)?),
+            references: match lookups {
+                InodeLookups::All => None,
+                InodeLookups::AfterDentryMisses => Some(References::new(config.slots)),
+            },
         })
     }
 
@@ -107,8 +118,25 @@ impl<const W: usize> InodeCache<W> {
     #[must_use]
     #[inline]
     pub fn get(&self, ino: u32) -> Option<[u64; W]> {
-        self.table
-            .copy(&ino, |slot| std::array::from_fn(|i| slot.word(i)))
+        let words = |slot: &Slot<W>| std::array::from_fn(|i| slot.word(i));
+        let Some(references) = &self.references else {
+            return self.table.copy(&ino, words);
+        };
+        if let Some(index) = references.get(ino)
+            && let Some(words) = self.table.copy_at(index, &ino, words)
+        {
+            return Some(words);
+        }
+        let (index, words) = self.table.copy_with_index(&ino, words)?;
+        references.set(ino, index);
+        Some(words)
+    }
+
+    /// Records that no cached dentry referred to inode `ino`, so that the next lookup uses the table.
+    pub fn dentry_missed(&self, ino: u32) {
+        if let Some(references) = &self.references {
+            references.clear(ino);
+        }
     }
 
     /// Caches `words` for inode `ino`, and removes a previous entry of the inode. If no slot can be
@@ -118,11 +146,14 @@ impl<const W: usize> InodeCache<W> {
             self.table.remove(&ino);
             return;
         };
-        self.table.replace(&ino, vacant, |slot| {
+        let index = self.table.replace(&ino, vacant, |slot| {
             for (i, word) in words.iter().enumerate() {
                 slot.set_word(i, *word);
             }
         });
+        if let Some(references) = &self.references {
+            references.set(ino, index);
+        }
     }
 
     /// Removes inode `ino`. Returns false if it is not cached.

@@ -1,12 +1,12 @@
-//! The choice of the caches' tables: their hash functions, their numbers of buckets, and how dentries are
-//! shrunk.
+//! The choice of the caches' tables: their hash functions, their numbers of buckets, which lookups of inodes use
+//! their table, and how dentries are shrunk.
 //!
 //! # Model
 //! A named set of tables, such as the tables of a kernel that Lever measured (Lever 2000, section 4). Each
 //! table of the set can be replaced. The option `tables=` of a volume has this form:
 //!
 //! ```text
-//! BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=normal|eager]
+//! BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+iget=all|misses][+shrink=normal|eager]
 //! ```
 //!
 //! | word | values |
@@ -15,6 +15,7 @@
 //! | `CACHE` | the cache whose table is replaced: `page`, `buffer`, `dentry` or `inode` |
 //! | `FUNCTION` | a [`Function`] of the cache, with or without the name of the cache; `larder`, the default function; or `rbtree` for pages |
 //! | `SIZE` | the log2 of the number of buckets, or a `RULE`; without `/SIZE`, the size of the set is used |
+//! | `iget` | the lookups of inodes that use their table: `all` of them, or the first one after each miss in the dentry cache ([`InodeLookups`]) |
 //! | `RULE` | a rule for the number of buckets, described in [`TableSize`]: `larder`, `2.2.16` or `today` |
 //!
 //! ```
@@ -38,7 +39,7 @@ mod tests;
 
 pub use crate::hash::Function;
 pub use crate::table::TreeDepths;
-pub use choice::{Base, Finder, Pages, Shrinking, TableChoice, Tables};
+pub use choice::{Base, Finder, InodeLookups, Pages, Shrinking, TableChoice, Tables};
 pub use parse::UnknownTables;
 pub(crate) use size::Memory;
 pub use size::TableSize;

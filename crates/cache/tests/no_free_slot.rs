@@ -7,6 +7,7 @@ use larder_cache::dentry::{Dentry, DentryCache};
 use larder_cache::inode::InodeCache;
 use larder_cache::table::ArenaConfig;
 use larder_cache::table::Charge;
+use larder_cache::tables::InodeLookups;
 use std::sync::{Arc, OnceLock};
 
 const SLOTS: u32 = 4;
@@ -85,7 +86,8 @@ fn dentry_without_a_free_slot_is_dropped() {
 #[test]
 fn inode_without_a_free_slot_is_dropped() {
     let charge = Arc::new(Refusing::default());
-    let cache = Arc::new(InodeCache::<2>::new(CONFIG, charge.clone(), None).unwrap());
+    let cache =
+        Arc::new(InodeCache::<2>::new(CONFIG, charge.clone(), None, InodeLookups::All).unwrap());
     for ino in 0..SLOTS {
         cache.insert(ino, &[1, 1]);
     }

@@ -231,6 +231,8 @@ fn every_combination_of_tables_finds_its_entries() {
         "page=rbtree+shrink=eager",
         "A+sizes=2.2.16",
         "D+sizes=today",
+        "larder+iget=misses",
+        "reference+iget=misses+shrink=eager",
     ] {
         check_model(text.parse().unwrap());
     }
@@ -405,6 +407,46 @@ fn memory_of_names_and_inodes_is_returned_for_pages_in_use() {
     // with a partial frame rounded up.
     let given = (before[0] - after[0]).div_ceil(64) + (before[1] - after[1]).div_ceil(23);
     assert!(after[2] - before[2] <= given, "{before:?}, {after:?}");
+}
+
+#[test]
+fn inodes_are_looked_up_in_the_table_only_after_dentry_misses() {
+    let caches = caches(8 << 20, "reference+iget=misses".parse().unwrap());
+    let inodes = &caches.inodes;
+    let lookups = || {
+        let stats = inodes.stats();
+        (stats.lookups, stats.hits)
+    };
+    let words = [7; 20];
+    inodes.insert(12, &words);
+    assert_eq!(inodes.get(12), Some(words));
+    assert_eq!(lookups(), (0, 0));
+    inodes.dentry_missed(12);
+    for _ in 0..2 {
+        assert_eq!(inodes.get(12), Some(words));
+        assert_eq!(lookups(), (1, 1));
+    }
+    inodes.insert(12, &[8; 20]);
+    assert_eq!(inodes.get(12), Some([8; 20]));
+    assert_eq!(lookups(), (1, 1));
+    // The reference is stale once the slot has another inode.
+    inodes.remove(12);
+    inodes.insert(13, &words);
+    assert_eq!(inodes.get(12), None);
+    assert_eq!(lookups(), (2, 1));
+    assert_eq!(inodes.get(13), Some(words));
+}
+
+#[test]
+fn inodes_that_share_a_reference_are_found() {
+    let caches = caches(8 << 20, "larder+iget=misses".parse().unwrap());
+    let numbers = [5, 5 + (1 << 30)];
+    for ino in numbers {
+        caches.inodes.insert(ino, &[ino.into(); 20]);
+    }
+    for ino in numbers.into_iter().cycle().take(6) {
+        assert_eq!(caches.inodes.get(ino), Some([ino.into(); 20]));
+    }
 }
 
 #[test]

@@ -133,7 +133,7 @@ wins. If a flag contradicts a mount option, the flag wins.
   no_mbcache, nombcache
         same as mbcache=off
   tables=[BASE][+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE]
-         [+shrink=normal|eager]
+         [+iget=all|misses][+shrink=normal|eager]
         hash functions and sizes of the caches' hash tables: see below
   sync, dirsync, async
         sync: a system call returns when its change is durable;
@@ -200,6 +200,10 @@ kernels A to D in Lever, \"Linux Kernel Hash Table Behavior\" (2000).
                --cache-size, and one inode bucket per 16 KiB; pages
                and buffers, which have no tables in current Linux, get
                one bucket per 4 KiB each
+  +iget=all|misses         which lookups of inodes use the hash table
+                           [default: all]
+    misses     the first one after a name was looked up in a directory,
+               as in the kernel; the others use references
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
     normal     only if a scan of a quarter of the pages and buffers

@@ -21,6 +21,9 @@ impl Inodes {
         }
         self.with_inode(parent, |directory| {
             let found = self.fs.lookup(directory, name)?;
+            if let Some((ino, _)) = found {
+                self.caches.inodes.dentry_missed(ino.0);
+            }
             self.insert_dentry(parent, name, found);
             Ok(found)
         })

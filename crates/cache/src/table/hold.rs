@@ -146,10 +146,27 @@ impl<const W: usize> Arena<W> {
         })
     }
 
+    /// Returns the result of `read` for `slot`, whose entry was in the state `before` when its key was compared, and
+    /// marks the entry as referenced.
+    #[inline]
+    pub(super) fn copy<T>(
+        slot: &Slot<W>,
+        before: State,
+        read: &impl Fn(&Slot<W>) -> T,
+    ) -> Visit<T> {
+        let value = read(slot);
+        let after = slot.state();
+        if after == before && before.is_found_again() {
+            Visit::Found(value)
+        } else {
+            Self::check_copy(slot, before, after).map(|()| value)
+        }
+    }
+
     /// Checks the consistency of a copy that was read after the state `before` and before the state
     /// `after`. If the copy is consistent, marks the entry as referenced.
     #[cold]
-    pub(super) fn check_copy(slot: &Slot<W>, before: State, after: State) -> Visit<()> {
+    fn check_copy(slot: &Slot<W>, before: State, after: State) -> Visit<()> {
         if !before.has(State::LIVE) {
             return Visit::Pass;
         }

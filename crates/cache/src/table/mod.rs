@@ -256,17 +256,42 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// after the clock hand has passed the entry writes to shared memory.
     #[inline]
     pub fn copy<T>(&self, key: &L::Key<'_>, read: impl Fn(&Slot<W>) -> T) -> Option<T> {
-        let (found, links) = self.walk(key, |slot, _, state| {
-            let value = read(slot);
-            let after = slot.state();
-            if after == state && state.is_found_again() {
-                Visit::Found(value)
-            } else {
-                Arena::check_copy(slot, state, after).map(|()| value)
-            }
+        let found = self.copy_with_index(key, read);
+        found.map(|(_, value)| value)
+    }
+
+    /// Finds an entry as [`Table::copy`] does, and also returns the number of its slot.
+    #[inline]
+    pub(crate) fn copy_with_index<T>(
+        &self,
+        key: &L::Key<'_>,
+        read: impl Fn(&Slot<W>) -> T,
+    ) -> Option<(u32, T)> {
+        let (found, links) = self.walk(key, |slot, index, state| {
+            Arena::copy(slot, state, &read).map(|value| (index, value))
         });
         self.count(|| L::tape_key(key), found.is_some(), links);
         found
+    }
+
+    /// Returns the result of `read` for slot `index` if the slot has the entry of `key`. Walks no chain and
+    /// counts no lookup.
+    #[inline]
+    pub(crate) fn copy_at<T>(
+        &self,
+        index: u32,
+        key: &L::Key<'_>,
+        read: impl Fn(&Slot<W>) -> T,
+    ) -> Option<T> {
+        let slot = self.arena.slot(index);
+        let state = slot.state();
+        if !L::matches(key, slot) {
+            return None;
+        }
+        match Arena::copy(slot, state, &read) {
+            Visit::Found(value) => Some(value),
+            Visit::Pass | Visit::Raced => None,
+        }
     }
 
     /// Prefetches the bucket head of `key`. This is the first of three steps for a caller that knows the
@@ -361,15 +386,19 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
 
     /// Inserts an entry of `key` in the slot `vacant`, and removes an old entry of `key`. At any time a
     /// reader finds the old entry or the new one. The entries of the table must never be pinned or busy:
-    /// such an old entry would stay in the chain, after the new one.
-    pub fn replace(&self, key: &L::Key<'_>, vacant: Vacant<'_, W>, fill: impl FnOnce(&Slot<W>)) {
+    /// such an old entry would stay in the chain, after the new one. Returns the number of the slot.
+    pub fn replace(
+        &self,
+        key: &L::Key<'_>,
+        vacant: Vacant<'_, W>,
+        fill: impl FnOnce(&Slot<W>),
+    ) -> u32 {
         L::store(key, vacant.slot());
         fill(vacant.slot());
         let bucket = self.bucket(L::hashed(key));
         let mut locked = self.buckets.lock(bucket);
         let Some(old) = self.find(&locked, key) else {
-            self.push(&mut locked, vacant, 0);
-            return;
+            return self.push(&mut locked, vacant, 0);
         };
         // The new entry must be linked before the old one is unlinked, so that readers always find one.
         // The tape nevertheless gets the removal first.
@@ -383,6 +412,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             drop(locked);
             drop(self.arena.vacant(old));
         }
+        new
     }
 
     /// Removes the entry of `key`. Returns false if `key` is not in the table, or its entry is not

@@ -20,6 +20,8 @@ pub struct Tables {
     pub dentry: TableChoice,
     /// The table of inodes.
     pub inode: TableChoice,
+    /// The lookups of inodes that use the table of inodes.
+    pub inode_lookups: InodeLookups,
     /// The mode of shrinking dentries.
     pub shrinking: Shrinking,
 }
@@ -66,6 +68,17 @@ impl Default for Pages {
     }
 }
 
+/// The lookups of inodes that use the table of inodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InodeLookups {
+    /// All lookups.
+    #[default]
+    All,
+    /// The first lookup after a miss in the dentry cache, as in the kernel. The others find the inode by a
+    /// reference.
+    AfterDentryMisses,
+}
+
 /// The mode of shrinking dentries: when they are scanned for eviction, and how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shrinking {
@@ -95,6 +108,7 @@ impl Tables {
         buffer: TableChoice::LARDER,
         dentry: TableChoice::LARDER,
         inode: TableChoice::LARDER,
+        inode_lookups: InodeLookups::All,
         shrinking: Shrinking::Normal,
     };
 
@@ -105,6 +119,7 @@ impl Tables {
         buffer: hashed(Function::BufferReference, 15),
         dentry: hashed(Function::DentryReference, 10),
         inode: hashed(Function::InodeReference, 8),
+        inode_lookups: InodeLookups::All,
         shrinking: Shrinking::Normal,
     };
 
@@ -115,6 +130,7 @@ impl Tables {
         buffer: hashed(Function::BufferMult11, 14),
         dentry: hashed(Function::DentryAdd, 13),
         inode: hashed(Function::InodeModified, 11),
+        inode_lookups: InodeLookups::All,
         shrinking: Shrinking::Normal,
     };
 

@@ -1,6 +1,6 @@
 //! Conversion of tables to text and back. The [module](super) describes the syntax.
 
-use super::{Finder, Pages, Shrinking, TableChoice, TableSize, Tables};
+use super::{Finder, InodeLookups, Pages, Shrinking, TableChoice, TableSize, Tables};
 use crate::hash::{Function, UnknownFunction};
 use crate::tape::CacheKind;
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum UnknownTables {
     /// The text after a `+` is not a valid setting.
     #[error(
         "invalid setting '{0}' of tables; use page=, buffer=, dentry= or inode=FUNCTION[/SIZE], \
-         sizes=RULE, or shrink=MODE"
+         sizes=RULE, iget=LOOKUPS, or shrink=MODE"
     )]
     Part(String),
     /// No function of this cache has this name.
@@ -32,6 +32,9 @@ pub enum UnknownTables {
     /// No rule for sizes has this name.
     #[error("unknown size rule '{0}'; available: {names}", names = choice(&TableSize::RULES))]
     Rule(String),
+    /// No choice of lookups of inodes has this name.
+    #[error("unknown lookups of inodes '{0}'; available: {names}", names = choice(&InodeLookups::NAMED))]
+    InodeLookups(String),
     /// No mode of shrinking dentries has this name.
     #[error("unknown shrink mode '{0}'; available: {names}", names = choice(&Shrinking::NAMED))]
     Shrinking(String),
@@ -55,6 +58,10 @@ fn more_functions(cache: CacheKind) -> &'static str {
 
 const OUR_OWN: &str = "larder";
 const TREES: &str = "rbtree";
+
+impl InodeLookups {
+    const NAMED: [(&str, Self); 2] = [("all", Self::All), ("misses", Self::AfterDentryMisses)];
+}
 
 impl Shrinking {
     const NAMED: [(&str, Self); 2] = [("normal", Self::Normal), ("eager", Self::Eager)];
@@ -114,6 +121,10 @@ impl Tables {
                         table.size = rule;
                     }
                 }
+            }
+            "iget" => {
+                self.inode_lookups = named(&InodeLookups::NAMED, value)
+                    .ok_or_else(|| UnknownTables::InodeLookups(value.to_owned()))?;
             }
             "shrink" => {
                 self.shrinking = named(&Shrinking::NAMED, value)
@@ -180,6 +191,10 @@ impl fmt::Display for Tables {
                     write!(f, "+{name}={}/{size}", Finder::from(function))?;
                 }
             }
+        }
+        if self.inode_lookups != base.inode_lookups {
+            let name = name_of(&InodeLookups::NAMED, &self.inode_lookups);
+            write!(f, "+iget={}", name.unwrap_or_default())?;
         }
         if self.shrinking != base.shrinking {
             let name = name_of(&Shrinking::NAMED, &self.shrinking);

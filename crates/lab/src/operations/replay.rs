@@ -5,7 +5,8 @@
 //! cache, as in the kernel: from the home, or from the root for shared files. A kernel dentry refers to its
 //! inode directly. A dentry of a volume contains the inode number, so each step also looks up the inode in
 //! the inode cache. Therefore a replay has more lookups in the inode cache than the kernel, and most of them
-//! hit.
+//! hit, unless the volume has references to inodes
+//! ([`InodeLookups`](larder_cache::tables::InodeLookups::AfterDentryMisses)).
 
 use super::{Done, Error, Name, OpenMode, Operation, Operations, SizedFile};
 use crate::workload::chance::generator;

@@ -1,0 +1,52 @@
+//! References from dentries to the slots of their inodes.
+//!
+//! # Model
+//! `d_inode`: a cached dentry of the kernel refers to its inode, so that only a lookup that misses in the dentry cache
+//! looks up the inode in the table (`iget`). Here a volume passes inode numbers from one operation to the next.
+//! Therefore the references are in an array, indexed by inode number. Inodes whose numbers differ by a multiple of its
+//! length share an element.
+//!
+//! A reference does not prevent eviction, and may be stale: its user must check that the slot has the inode.
+//!
+//! # Cost
+//! The array takes 4 bytes for each slot, outside of the budget.
+
+use crate::sync::{AtomicU32, Relaxed};
+
+/// The numbers of slots.
+#[derive(Debug)]
+pub(super) struct References {
+    /// One more than the number of a slot, or 0.
+    slots: Box<[AtomicU32]>,
+}
+
+impl References {
+    /// Creates an array for a table of `slots` slots.
+    pub(super) fn new(slots: u32) -> Self {
+        let length = slots.next_power_of_two();
+        Self {
+            slots: (0..length).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+
+    fn element(&self, ino: u32) -> &AtomicU32 {
+        // The length is a power of two.
+        &self.slots[ino as usize & (self.slots.len() - 1)]
+    }
+
+    /// Returns the number of the slot that inode `ino` had when it was last referred to.
+    #[inline]
+    pub(super) fn get(&self, ino: u32) -> Option<u32> {
+        self.element(ino).load(Relaxed).checked_sub(1)
+    }
+
+    /// Refers to inode `ino` in slot `index`.
+    pub(super) fn set(&self, ino: u32, index: u32) {
+        self.element(ino).store(index + 1, Relaxed);
+    }
+
+    /// Removes the reference to inode `ino`.
+    pub(super) fn clear(&self, ino: u32) {
+        self.element(ino).store(0, Relaxed);
+    }
+}
