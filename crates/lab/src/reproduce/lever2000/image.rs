@@ -15,6 +15,7 @@ use super::kernels::{Kernel, TABLES};
 use super::programs::Programs;
 use super::size::Size;
 use super::spool::Spool;
+use super::tree::Tree;
 use crate::operations::{Name, Operations, UserHomes, create_shared_files};
 use larder::{OpenOptions, Volume};
 use larder_block::BlockDevice;
@@ -39,6 +40,7 @@ pub(super) struct Image {
     pub(super) operations: Operations,
     pub(super) spool: Spool,
     pub(super) programs: Programs,
+    pub(super) tree: Tree,
     pub(super) seed: u64,
 }
 
@@ -51,6 +53,7 @@ impl Image {
         let spool = Spool::make(&volume, users)?;
         let most = TABLES.iter().map(|table| size.programs(table.machine));
         let programs = Programs::make(&volume, most.max().unwrap_or(0))?;
+        let tree = Tree::make(&volume)?;
         volume.close()?;
         drop(volume);
         Ok(Self {
@@ -58,6 +61,7 @@ impl Image {
             operations,
             spool,
             programs,
+            tree,
             seed: size.seed,
         })
     }

@@ -4,8 +4,8 @@
 //! A kernel is represented by a volume with the kernel's hash tables. The volume stays open during all runs
 //! of a table of the document. A run consists of *passes*, as many as last for the minimum duration of a run. A
 //! pass creates new homes for the users, starts all users at the same time, and measures time and counts until
-//! the last user is done. After its script, each user runs [programs](super::programs) and lists its
-//! [spool](super::spool), depending on the table. All kernels of a table execute the same number of passes.
+//! the last user is done. After its script, each user runs [programs](super::programs), lists its
+//! [spool](super::spool) and examines a [tree](super::tree) of files, depending on the table. All kernels of a table execute the same number of passes.
 //!
 //! A *round* executes one run on each kernel. The kernels take turns within the round, in alternating order, so
 //! that changes in the machine's speed affect all of them alike. Therefore the runs of one round can be compared
@@ -299,6 +299,9 @@ impl Workload<'_> {
                 image.programs.run(volume, user, self.programs)?;
                 if self.machine.has_spool {
                     image.spool.list(volume, user)?;
+                }
+                if self.machine.has_tree {
+                    image.tree.examine(volume, user, self.users)?;
                 }
                 Ok(())
             }

@@ -26,6 +26,7 @@ mod size;
 mod spool;
 mod state;
 mod swap;
+mod tree;
 
 use crate::hash::constant::{Constants, KeySet, Study};
 use crate::operations::Operations;
