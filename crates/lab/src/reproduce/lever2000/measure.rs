@@ -291,7 +291,7 @@ impl Workload<'_> {
         let image = self.image;
         let homes = UserHomes::new(volume, &image.operations, self.users, image.seed)?;
         volume.sync()?;
-        let before = volume.stats();
+        let before = volume.counts();
         let (spent, ends) = run_concurrently(self.users, |user| {
             let replayer = homes.user(user);
             move || -> Result<(), Error> {
@@ -306,7 +306,7 @@ impl Workload<'_> {
                 Ok(())
             }
         });
-        let stats = volume.stats();
+        let stats = volume.counts();
         ends.into_iter().collect::<Result<(), _>>()?;
         let reports = || CacheKind::ALL.map(|cache| volume.histogram(cache));
         let full = (kind == Pass::Last).then(reports);

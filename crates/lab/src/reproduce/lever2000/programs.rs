@@ -70,7 +70,7 @@ impl Programs {
     pub(super) fn displace_buffers(&self, volume: &Volume, buffers: u64) -> Result<()> {
         let mut buffer = vec![0; READ_BYTES];
         for program in &self.0 {
-            if volume.stats().buffer.objects <= buffers {
+            if volume.counts().buffer.objects <= buffers {
                 break;
             }
             read(volume, *program, &mut buffer)?;
