@@ -5,10 +5,11 @@ mod future;
 mod histograms;
 mod tables;
 
-use super::findings::Scatter;
+use super::findings::{Scatter, median_half_width_pct};
 use super::kernels::TABLES;
 use super::plots;
 use super::results::Lever2000;
+use super::runs::Runs;
 use crate::output::{Report, ReportFile, Table, text_or};
 use crate::reproduce::finding::{described as described_finding, printed};
 use crate::reproduce::front_page::{Entry, FrontPage, quick_caveat};
@@ -124,6 +125,15 @@ impl Lever2000 {
                 scatter.least, scatter.most, scatter.median, scatter.rows,
             ),
         };
+        let half_widths = [Runs::throughputs, Runs::processor_throughputs]
+            .map(|throughputs: fn(&Runs) -> Vec<f64>| median_half_width_pct(self, throughputs));
+        let precision = match half_widths {
+            [Some(wall), Some(processor)] => format!(
+                " The interval of the throughput of a kernel, relative to the first kernel of its table, has a median \
+                 half-width of {wall:.2}%, and of {processor:.2}% by processor time."
+            ),
+            _ => String::new(),
+        };
         format!(
             "## How findings are judged\n\nA finding holds if the whole interval of each of its effects is within the \
              bound of its criterion, and does not hold if an interval is outside; otherwise the effect is within \
@@ -135,7 +145,7 @@ impl Lever2000 {
              the printed deviations. Ratios of deviations have the interval of normally distributed runs.\n\n\
              \"If nothing had changed\" is the verdict for these results if all kernels of a table were equal to its \
              first one. Only a non-inferiority claim may hold then. Tests also judge each finding on results with \
-             inverted effects, with halved effects, and with noise alone.\n\n{scatter}\n\n\
+             inverted effects, with halved effects, and with noise alone.\n\n{scatter}{precision}\n\n\
              The rules were fixed before any result of this reproduction was known, except where a change is stated \
              below the rule, and with three exceptions: the rule for the size of the inode table first used the \
              links of all lookups, that for 64 bits the links of kernel D, and that for inlining a single function \

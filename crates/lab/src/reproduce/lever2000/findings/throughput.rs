@@ -105,15 +105,40 @@ fn effects(
 ) -> Option<Vec<Effect>> {
     let effects = comparisons.iter().map(|comparison| {
         let loads = comparison.loads(results)?;
-        let pairs: Vec<(f64, f64)> = loads
-            .flat_map(|loads| {
-                let [one, other] = loads.map(|load| throughputs(&load.runs));
-                one.into_iter().zip(other)
-            })
-            .collect();
-        Some(comparison.throughput(Interval::of_paired_ratio(&pairs)))
+        Some(comparison.throughput(ratio(loads, throughputs)))
     });
     effects.collect()
+}
+
+/// Returns the ratio of the throughputs of two kernels over all loads.
+fn ratio<'r>(
+    loads: impl Iterator<Item = [&'r Load; 2]>,
+    throughputs: fn(&Runs) -> Vec<f64>,
+) -> Interval {
+    let pairs = loads.flat_map(|loads| {
+        let [one, other] = loads.map(|load| throughputs(&load.runs));
+        one.into_iter().zip(other)
+    });
+    Interval::of_paired_ratio(&pairs.collect::<Vec<_>>())
+}
+
+/// Returns the median half-width of the intervals of the throughputs of all kernels, relative to the first one of their
+/// table, in percent. Returns `None` if there are too few runs.
+pub(in crate::reproduce::lever2000) fn median_half_width_pct(
+    results: &Lever2000,
+    throughputs: fn(&Runs) -> Vec<f64>,
+) -> Option<f64> {
+    let ratios = results.tables.iter().flat_map(|rows| {
+        let (first, others) = rows.split_at(rows.len().min(1));
+        let pairs = others.iter().flat_map(move |other| {
+            first
+                .iter()
+                .map(move |first| other.loads.iter().zip(&first.loads))
+        });
+        pairs.map(move |loads| ratio(loads.map(|(one, other)| [one, other]), throughputs))
+    });
+    let half_widths: Option<Vec<f64>> = ratios.map(Interval::half_width).collect();
+    Some(100.0 * median(&half_widths?))
 }
 
 /// Compares the deviations of throughputs, relative to their means, under the last load of a table.
