@@ -10,6 +10,7 @@ pub mod device;
 pub mod e2fsprogs;
 pub mod error;
 pub mod full;
+pub mod http;
 pub mod image;
 pub mod medium;
 pub mod memory;

@@ -1,0 +1,123 @@
+//! Counters of a remote image.
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The number of ranges of latencies. Range `n` has those from `2^n` to `2^(n+1)` microseconds.
+const LATENCY_RANGES: usize = 32;
+
+/// What a remote image has read since it was opened.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub(crate) requests: AtomicU64,
+    pub(crate) repeated: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) fetched_bytes: AtomicU64,
+    pub(crate) memory_bytes: AtomicU64,
+    pub(crate) ahead_bytes: AtomicU64,
+    latencies: Latencies,
+    last_failure: Mutex<Option<String>>,
+}
+
+impl Counters {
+    /// Returns the number of requests to the server, including repeated ones.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Relaxed)
+    }
+
+    /// Returns the number of requests that repeated a failed one.
+    #[must_use]
+    pub fn repeated(&self) -> u64 {
+        self.repeated.load(Relaxed)
+    }
+
+    /// Returns the number of ranges that could not be read within the deadline.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Relaxed)
+    }
+
+    /// Returns the number of bytes that the server sent.
+    #[must_use]
+    pub fn fetched_bytes(&self) -> u64 {
+        self.fetched_bytes.load(Relaxed)
+    }
+
+    /// Returns the number of bytes that were read from units in memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Relaxed)
+    }
+
+    /// Returns the number of bytes that were fetched for reads that no thread waited for.
+    #[must_use]
+    pub fn ahead_bytes(&self) -> u64 {
+        self.ahead_bytes.load(Relaxed)
+    }
+
+    /// Returns the latencies of successful requests.
+    #[must_use]
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
+    /// Returns why the last attempt failed that failed.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<String> {
+        self.last_failure.lock().clone()
+    }
+
+    pub(crate) fn set_last_failure(&self, why: String) {
+        *self.last_failure.lock() = Some(why);
+    }
+}
+
+/// A histogram of latencies, by powers of two.
+#[derive(Debug, Default)]
+pub struct Latencies([AtomicU64; LATENCY_RANGES]);
+
+impl Latencies {
+    pub(crate) fn count(&self, latency: Duration) {
+        let micros = latency.as_micros().max(1);
+        let range = usize::try_from(micros.ilog2()).unwrap_or(LATENCY_RANGES);
+        self.0[range.min(LATENCY_RANGES - 1)].fetch_add(1, Relaxed);
+    }
+
+    /// Returns an upper bound of the latency that `percent` percent of the requests did not exceed, or `None`
+    /// without requests. It is at most twice the latency itself.
+    #[must_use]
+    pub fn percentile(&self, percent: u64) -> Option<Duration> {
+        let counts: Vec<u64> = self.0.iter().map(|count| count.load(Relaxed)).collect();
+        let total: u64 = counts.iter().sum();
+        let wanted = (total * percent.min(100)).div_ceil(100).max(1);
+        let mut below = 0;
+        let range = counts.iter().position(|&count| {
+            below += count;
+            below >= wanted
+        })?;
+        Some(Duration::from_micros(2 << range))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_bound_the_latencies() {
+        let latencies = Latencies::default();
+        assert_eq!(latencies.percentile(50), None);
+        for _ in 0..99 {
+            latencies.count(Duration::from_millis(1));
+        }
+        latencies.count(Duration::from_secs(3));
+        assert_eq!(latencies.percentile(50), Some(Duration::from_micros(1024)));
+        assert_eq!(latencies.percentile(99), Some(Duration::from_micros(1024)));
+        assert_eq!(
+            latencies.percentile(100),
+            Some(Duration::from_micros(1 << 22))
+        );
+    }
+}

@@ -1,0 +1,280 @@
+//! The device of a remote image.
+
+use crate::fetch::Fetcher;
+use crate::object::{Object, Version};
+use crate::store::{self, StoreOptions};
+use crate::units::Units;
+use crate::{Counters, Error, ImageUrl, Result};
+use larder_block::{
+    BackEnd, BlockDevice, Error as DeviceError, Priority, Request, accepted, check_range,
+};
+use parking_lot::Mutex;
+use std::io::{self, IoSliceMut};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// The length of the first read, which also finds the version. It contains the superblock, and the descriptors of
+/// the block groups of most images.
+const FIRST_BYTES: u64 = 1 << 20;
+/// The number of threads that send requests and receive replies.
+const THREADS: usize = 2;
+
+/// How a remote image is opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RemoteOptions {
+    /// The URL of a server that is compatible with the store, for example with S3. Default: the store's own.
+    pub endpoint: Option<String>,
+    /// Whether requests are sent without credentials. Default: false.
+    pub anonymous: bool,
+    /// Whether an object without a strong `ETag` is accepted. Its length and its time of modification are then
+    /// compared, and changes within a second are not noticed. Default: false.
+    pub allow_unversioned: bool,
+    /// The time after which a read fails if no attempt was successful. Default: 60 seconds.
+    pub deadline: Duration,
+    /// The memory for units, in bytes. Default: 32 MiB.
+    pub memory_bytes: u64,
+    /// The offset of the file system in the object, in bytes. Default: 0.
+    pub offset_bytes: u64,
+}
+
+impl Default for RemoteOptions {
+    fn default() -> Self {
+        Self {
+            endpoint: None,
+            anonymous: false,
+            allow_unversioned: false,
+            deadline: Duration::from_mins(1),
+            memory_bytes: 32 << 20,
+            offset_bytes: 0,
+        }
+    }
+}
+
+/// An image in an object store or on a web server. It is read-only.
+#[derive(Debug)]
+pub struct RemoteDevice {
+    units: Arc<Units>,
+    /// The offset of the device in the object, in bytes.
+    offset_bytes: u64,
+    /// `None` while this is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl RemoteDevice {
+    /// Opens the image at `url`: reads its start, and binds all further reads to the version of this reply.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn open(url: &ImageUrl, options: &RemoteOptions) -> Result<Self> {
+        let (store, path) = store::open(
+            url,
+            &StoreOptions {
+                endpoint: options.endpoint.as_deref(),
+                anonymous: options.anonymous,
+            },
+        )?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("larder-remote")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::Settings(format!("cannot start threads: {error}")))?;
+        let opened = Fetcher::open(
+            Object { store, path },
+            FIRST_BYTES,
+            options.deadline,
+            options.allow_unversioned,
+        );
+        let (fetcher, first) = runtime.block_on(opened)?;
+        let object_bytes = fetcher.version().size_bytes;
+        if options.offset_bytes > object_bytes {
+            return Err(Error::Settings(format!(
+                "the offset {} is past the end of the object, which has {object_bytes} bytes",
+                options.offset_bytes
+            )));
+        }
+        let units = Arc::new(Units::new(fetcher, options.memory_bytes));
+        units.add_first(&first);
+        Ok(Self {
+            units,
+            offset_bytes: options.offset_bytes,
+            runtime: Some(runtime),
+        })
+    }
+
+    /// Returns the version of the object.
+    #[must_use]
+    pub fn version(&self) -> &Version {
+        self.units.fetcher().version()
+    }
+
+    /// Returns the counters.
+    #[must_use]
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.units.fetcher().counters
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("the device is not dropped")
+    }
+
+    /// Returns a range of the device as a range of the object.
+    fn in_object(&self, offset_bytes: u64, len_bytes: u64) -> Range<u64> {
+        let start = self.offset_bytes + offset_bytes;
+        start..start + len_bytes
+    }
+
+    /// Completes `request` now if its bytes are in memory. Otherwise returns it.
+    fn complete_now(&self, mut request: Request) -> Option<Request> {
+        let range_bytes = self.in_object(request.offset_bytes(), request.len_bytes());
+        let is_read = request.with_slices(
+            |bufs| {
+                let mut filler = Filler::new(bufs);
+                self.units.read_now(range_bytes, |part| filler.copy(part))
+            },
+            |_| false,
+        );
+        if !is_read {
+            return Some(request);
+        }
+        request.complete(Ok(()));
+        None
+    }
+}
+
+impl BlockDevice for RemoteDevice {
+    fn size_bytes(&self) -> u64 {
+        self.version().size_bytes - self.offset_bytes
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> larder_block::Result<()> {
+        self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset_bytes)
+    }
+
+    fn read_vectored_at(
+        &self,
+        bufs: &mut [IoSliceMut<'_>],
+        offset_bytes: u64,
+    ) -> larder_block::Result<()> {
+        let len_bytes = larder_block::total_bytes(bufs);
+        check_range(self.size_bytes(), offset_bytes, len_bytes)?;
+        let range_bytes = self.in_object(offset_bytes, len_bytes);
+        let mut filler = Filler::new(bufs);
+        if self
+            .units
+            .read_now(range_bytes.clone(), |part| filler.copy(part))
+        {
+            return Ok(());
+        }
+        let read = self
+            .units
+            .read(range_bytes, Priority::Demand, |part| filler.copy(part));
+        self.runtime()
+            .block_on(read)
+            .map_err(|error| DeviceError::Io {
+                offset_bytes,
+                len_bytes,
+                source: error.errno(),
+            })
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        let requests = accepted(requests, |at, len, is_write| {
+            if is_write {
+                return Err(DeviceError::ReadOnly);
+            }
+            check_range(self.size_bytes(), at, len)
+        });
+        for request in requests {
+            if request.is_cancelled() {
+                request.complete(Err(DeviceError::Cancelled));
+            } else if let Some(mut request) = self.complete_now(request) {
+                let range_bytes = self.in_object(request.offset_bytes(), request.len_bytes());
+                let units = Arc::clone(&self.units);
+                self.runtime().spawn(answer(units, request, range_bytes));
+            }
+        }
+    }
+
+    fn back_end(&self) -> BackEnd {
+        BackEnd::Threads
+    }
+}
+
+impl Drop for RemoteDevice {
+    fn drop(&mut self) {
+        // Requests in flight are dropped, which completes them with `Cancelled`.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Reads `range_bytes` of the object, and completes `request` with them.
+async fn answer(units: Arc<Units>, mut request: Request, range_bytes: Range<u64>) {
+    let priority = request.priority();
+    let parts = Mutex::new(Vec::new());
+    let read = units
+        .read(range_bytes, priority, |part| {
+            parts.lock().push(part.to_vec());
+        })
+        .await;
+    let parts = parts.into_inner();
+    match read {
+        Ok(()) => {
+            request.with_slices(
+                |bufs| {
+                    let mut filler = Filler::new(bufs);
+                    for part in &parts {
+                        filler.copy(part);
+                    }
+                },
+                |_| (),
+            );
+            request.complete(Ok(()));
+        }
+        Err(error) => request.fail(error.errno()),
+    }
+}
+
+/// Fills buffers one after the other.
+struct Filler<'f, 'b> {
+    bufs: &'f mut [IoSliceMut<'b>],
+    /// The buffer that is filled, and the number of its bytes that are.
+    index: usize,
+    filled: usize,
+}
+
+impl<'f, 'b> Filler<'f, 'b> {
+    fn new(bufs: &'f mut [IoSliceMut<'b>]) -> Self {
+        Self {
+            bufs,
+            index: 0,
+            filled: 0,
+        }
+    }
+
+    /// Copies `part` to the bytes that are not filled yet.
+    fn copy(&mut self, mut part: &[u8]) {
+        while let (false, Some(buf)) = (part.is_empty(), self.bufs.get_mut(self.index)) {
+            let free = &mut buf[self.filled..];
+            let len = free.len().min(part.len());
+            free[..len].copy_from_slice(&part[..len]);
+            part = &part[len..];
+            self.filled += len;
+            if self.filled == buf.len() {
+                self.index += 1;
+                self.filled = 0;
+            }
+        }
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        error.errno()
+    }
+}

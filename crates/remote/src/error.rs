@@ -1,0 +1,164 @@
+//! Errors of remote images.
+
+use crate::redact::redact;
+use object_store::Error as StoreError;
+use object_store::client::{HttpError, HttpErrorKind};
+use std::error::Error as StdError;
+use std::io;
+use std::time::Duration;
+
+/// The result of an operation on a remote image.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The maximum length of a reason, in bytes. Servers can send long texts.
+const MAX_REASON_BYTES: usize = 200;
+
+/// Why a remote image cannot be opened or read. No text contains a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The URL is invalid.
+    #[error("{url}: {why}")]
+    Url {
+        /// The URL, without secrets.
+        url: String,
+        /// Why it is invalid.
+        why: String,
+    },
+    /// The settings of the store are invalid or incomplete.
+    #[error("{0}")]
+    Settings(String),
+    /// The object does not exist.
+    #[error("the server has no such object")]
+    NotFound,
+    /// The server refuses access.
+    #[error("the server denies access: the credentials are missing, wrong or expired")]
+    Denied,
+    /// The object is empty.
+    #[error("the object is empty")]
+    Empty,
+    /// The server does not send parts of the object.
+    #[error("the server does not answer range requests")]
+    NoRanges,
+    /// The server does not say which version it sends.
+    #[error("the server sends no strong ETag, so that a change of the object could not be noticed")]
+    NoVersion,
+    /// The object is not the one that was opened.
+    #[error("the object was replaced or removed after it was opened")]
+    Replaced,
+    /// The last attempt failed, and no time is left for another.
+    #[error("no success within {0:?}; the last attempt: {1}")]
+    Deadline(Duration, Failure),
+}
+
+impl Error {
+    /// Returns the system error with which reads fail.
+    #[must_use]
+    pub fn errno(&self) -> io::Error {
+        use rustix::io::Errno;
+        let errno = match self {
+            Self::NotFound => Errno::NOENT,
+            Self::Denied => Errno::ACCESS,
+            Self::Replaced => Errno::STALE,
+            _ => Errno::IO,
+        };
+        errno.into()
+    }
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The object is not the one that was opened, or access is denied. Another attempt would fail, too.
+    #[error("{0}")]
+    Final(Box<Error>),
+    /// The server replied to a range request with the whole object.
+    #[error("the reply is not a range")]
+    NotPartial,
+    /// The reply does not have the requested range, or does not name the version.
+    #[error("the reply is wrong: {0}")]
+    WrongReply(String),
+    /// The reply has fewer bytes than it announced.
+    #[error("the reply has {received} of {expected} bytes")]
+    Short {
+        /// The number of bytes that were received.
+        received: u64,
+        /// The number of bytes that were requested.
+        expected: u64,
+    },
+    /// The server reported an error.
+    #[error("the server replied with status {0}")]
+    Status(u16),
+    /// The request or its reply was not transferred.
+    #[error("{0}")]
+    Transport(String),
+}
+
+impl Failure {
+    /// Classifies an error of the store.
+    pub(crate) fn of(error: &StoreError) -> Self {
+        let last = |error| Self::Final(Box::new(error));
+        match error {
+            StoreError::NotFound { .. } => last(Error::NotFound),
+            StoreError::Precondition { .. } | StoreError::NotModified { .. } => {
+                last(Error::Replaced)
+            }
+            StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
+                last(Error::Denied)
+            }
+            // The client for web servers reports this if the status is 200.
+            StoreError::NotSupported { .. } => Self::NotPartial,
+            _ => Self::of_chain(error),
+        }
+    }
+
+    fn of_chain(error: &StoreError) -> Self {
+        let mut current: &(dyn StdError + 'static) = error;
+        loop {
+            if let Some(error) = current.downcast_ref::<HttpError>() {
+                return Self::Transport(transport(error).to_owned());
+            }
+            match current.source() {
+                Some(source) => current = source,
+                None => break,
+            }
+        }
+        let text = error.to_string();
+        if let Some(status) = status_in(&text) {
+            Self::Status(status)
+        } else if text.contains("non-partial response") {
+            Self::NotPartial
+        } else {
+            Self::WrongReply(shortened(&redact(&text)))
+        }
+    }
+}
+
+fn transport(error: &HttpError) -> &'static str {
+    match error.kind() {
+        HttpErrorKind::Connect => "cannot connect to the server",
+        HttpErrorKind::Timeout => "the server does not answer",
+        HttpErrorKind::Interrupted => "the connection was interrupted",
+        HttpErrorKind::Decode => "the reply cannot be decoded, or ends early",
+        _ => "the request failed",
+    }
+}
+
+/// Returns the status in a text such as `status code: 503 Service Unavailable: ...`.
+fn status_in(text: &str) -> Option<u16> {
+    let (_, after) = text.split_once("status code: ")?;
+    after.get(..3)?.parse().ok()
+}
+
+/// Returns the beginning of `text`, without control characters.
+fn shortened(text: &str) -> String {
+    let mut short: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    while short.len() > MAX_REASON_BYTES {
+        short.pop();
+    }
+    short
+}

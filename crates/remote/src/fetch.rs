@@ -1,0 +1,154 @@
+//! Reads ranges of an object: repeats attempts that failed, and limits the number of requests in flight.
+//!
+//! Model: demand before prefetch, as in a disk's queue. A request in the background needs one of
+//! [`BACKGROUND_REQUESTS`] permits first, so that requests that a thread waits for always find others free.
+
+use crate::counters::Counters;
+use crate::error::Failure;
+use crate::object::{Object, Version};
+use crate::{Error, Result};
+use bytes::Bytes;
+use larder_block::Priority;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// The maximum number of requests in flight.
+const REQUESTS: usize = 128;
+/// The maximum number of requests in flight that no thread waits for.
+const BACKGROUND_REQUESTS: usize = 96;
+/// The pause after the first failed attempt. Each later pause is twice as long, up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// The number of attempts after which a server that sends whole objects is believed not to support ranges.
+const WHOLE_ATTEMPTS: u32 = 3;
+
+/// Reads ranges of one version of an object.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    object: Object,
+    version: Version,
+    deadline: Duration,
+    all: Semaphore,
+    background: Semaphore,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Fetcher {
+    /// Reads the first `len_bytes` of `object`, and binds the fetcher to the version of the reply.
+    pub(crate) async fn open(
+        object: Object,
+        len_bytes: u64,
+        deadline: Duration,
+        allows_unversioned: bool,
+    ) -> Result<(Self, Bytes)> {
+        let counters = Arc::new(Counters::default());
+        let read = repeated(&counters, deadline, || object.get(0..len_bytes, None));
+        let (bytes, version) = match read.await {
+            Err(Error::Deadline(_, Failure::NotPartial)) => return Err(Error::NoRanges),
+            // The server has no range of an empty object.
+            Err(Error::Deadline(_, Failure::Status(416))) => return Err(Error::Empty),
+            read => read?,
+        };
+        if !version.is_strong() && !allows_unversioned {
+            return Err(Error::NoVersion);
+        }
+        let fetcher = Self {
+            object,
+            version,
+            deadline,
+            all: Semaphore::new(REQUESTS),
+            background: Semaphore::new(BACKGROUND_REQUESTS),
+            counters,
+        };
+        Ok((fetcher, bytes))
+    }
+
+    pub(crate) fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// Reads `range`, which must be inside the object.
+    pub(crate) async fn read(&self, range: Range<u64>, priority: Priority) -> Result<Bytes> {
+        let open = "the semaphores are never closed";
+        let _background = match priority {
+            Priority::Demand => None,
+            Priority::Background => Some(self.background.acquire().await.expect(open)),
+        };
+        let _permit = self.all.acquire().await.expect(open);
+        let get = || self.object.get(range.clone(), Some(&self.version));
+        let read = repeated(&self.counters, self.deadline, get).await;
+        // The object existed when it was opened.
+        let read = read.map_err(|error| match error {
+            Error::NotFound => Error::Replaced,
+            error => error,
+        });
+        if let Err(error) = &read {
+            self.counters.failed.fetch_add(1, Relaxed);
+            tracing::warn!(
+                start = range.start,
+                end = range.end,
+                "cannot read the image: {error}"
+            );
+        }
+        read.map(|(bytes, _)| bytes)
+    }
+}
+
+/// Calls `get` until it succeeds, fails for good, or `deadline` has passed.
+async fn repeated<G: Future<Output = Result<(Bytes, Version), Failure>>>(
+    counters: &Counters,
+    deadline: Duration,
+    get: impl Fn() -> G,
+) -> Result<(Bytes, Version)> {
+    let start = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    for attempts in 1.. {
+        counters.requests.fetch_add(1, Relaxed);
+        let attempt_start = Instant::now();
+        let left = deadline.saturating_sub(start.elapsed());
+        let attempt = tokio::time::timeout(left, get()).await;
+        let failure = match attempt {
+            Ok(Ok((bytes, version))) => {
+                counters.latencies().count(attempt_start.elapsed());
+                counters
+                    .fetched_bytes
+                    .fetch_add(bytes.len() as u64, Relaxed);
+                return Ok((bytes, version));
+            }
+            Ok(Err(failure)) => failure,
+            Err(_) => Failure::Transport("the server does not answer".to_owned()),
+        };
+        counters.set_last_failure(failure.to_string());
+        if let Failure::Final(error) = failure {
+            return Err(*error);
+        }
+        tracing::debug!("a request failed: {failure}");
+        if !may_pass(&failure, attempts) || start.elapsed() + pause >= deadline {
+            return Err(Error::Deadline(deadline, failure));
+        }
+        tokio::time::sleep(jittered(pause)).await;
+        pause = (pause * 2).min(MAX_PAUSE);
+        counters.repeated.fetch_add(1, Relaxed);
+    }
+    unreachable!("the number of attempts is not limited");
+}
+
+/// Returns whether another attempt may succeed, after `attempts` that failed.
+fn may_pass(failure: &Failure, attempts: u32) -> bool {
+    match failure {
+        Failure::NotPartial => attempts < WHOLE_ATTEMPTS,
+        // A request timeout, too many requests, and errors of the server.
+        Failure::Status(status) => matches!(status, 408 | 429 | 500..),
+        _ => true,
+    }
+}
+
+/// Returns between half of `pause` and all of it, so that many clients do not repeat their requests together.
+fn jittered(pause: Duration) -> Duration {
+    use std::hash::{BuildHasher, RandomState};
+    let random = RandomState::new().hash_one(0).to_le_bytes()[0];
+    pause / 2 + pause.mul_f64(f64::from(random) / 512.0)
+}

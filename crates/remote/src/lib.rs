@@ -1,0 +1,44 @@
+//! Images in object stores and on web servers, read lazily.
+//!
+//! # Model
+//! An image is an *object*: a sequence of bytes that a server sends in ranges. [`RemoteDevice`] reads the object in
+//! *units* of [`UNIT_BYTES`]. A unit that was read is kept in memory for a while. Requests for adjacent units become one
+//! request to the server. Many requests are in flight at once, and those that a thread waits for are sent first.
+//!
+//! ```text
+//!   BlockDevice requests --> units in memory --> units in flight --> Object: one GET for a run of units,
+//!   (device)                 (units)                                 If-Match, checked, repeated (object)
+//! ```
+//!
+//! # One version
+//! All bytes come from one [version](Version) of the object. Each request names the version (`If-Match`, and the
+//! version's ID if the server has one), and each reply is compared with it. If the object was replaced, reads fail
+//! with `ESTALE`.
+//!
+//! # Failures
+//! A request that fails for a reason that may pass (a broken connection, a stall, a short or wrong reply, 5xx, 429)
+//! is repeated with growing pauses, until a deadline. Then the read fails with `EIO`. [`Counters`] has the reason.
+//!
+//! # Secrets
+//! Query strings and user names in URLs can be credentials. [`ImageUrl`] shows neither, and texts of other libraries
+//! pass [`redact`](redact::redact) before anybody sees them.
+
+#![forbid(unsafe_code)]
+
+mod aws_profile;
+mod counters;
+mod device;
+mod error;
+mod fetch;
+mod object;
+mod redact;
+mod store;
+mod units;
+mod url;
+
+pub use counters::{Counters, Latencies};
+pub use device::{RemoteDevice, RemoteOptions};
+pub use error::{Error, Result};
+pub use object::Version;
+pub use units::UNIT_BYTES;
+pub use url::ImageUrl;

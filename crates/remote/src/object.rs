@@ -1,0 +1,142 @@
+//! An object and its version: one attempt to read a range, and the checks of the reply.
+
+use crate::error::Failure;
+use bytes::{Bytes, BytesMut};
+use object_store::path::Path;
+use object_store::{Attribute, GetOptions, GetRange, GetResult, ObjectStore};
+use std::fmt::{self, Debug, Formatter};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The version of an object: what must be equal in all replies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The strong `ETag`.
+    pub etag: Option<String>,
+    /// The ID that the store gives to each version, if it keeps several.
+    pub id: Option<String>,
+    /// The time of the last modification, in seconds since 1970.
+    pub modified_seconds: i64,
+    /// The size of the object.
+    pub size_bytes: u64,
+}
+
+impl Version {
+    fn of(result: &GetResult) -> Self {
+        let meta = &result.meta;
+        // A weak ETag may be equal for different bytes.
+        let is_strong = |etag: &String| !etag.starts_with("W/");
+        Self {
+            etag: meta.e_tag.clone().filter(is_strong),
+            id: meta.version.clone(),
+            modified_seconds: meta.last_modified.timestamp(),
+            size_bytes: meta.size,
+        }
+    }
+
+    /// Returns whether a change of the object always changes the version.
+    #[must_use]
+    pub fn is_strong(&self) -> bool {
+        self.etag.is_some()
+    }
+
+    /// Returns a text that is equal only for equal versions.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        format!(
+            "{}\n{}\n{}\n{}",
+            self.etag.as_deref().unwrap_or_default(),
+            self.id.as_deref().unwrap_or_default(),
+            if self.is_strong() {
+                0
+            } else {
+                self.modified_seconds
+            },
+            self.size_bytes
+        )
+    }
+}
+
+/// An object of a store.
+pub(crate) struct Object {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) path: Path,
+}
+
+impl Object {
+    /// Reads `range` of the object, once. If `version` is given, requests this version, and compares the reply
+    /// with it.
+    pub(crate) async fn get(
+        &self,
+        range: Range<u64>,
+        version: Option<&Version>,
+    ) -> Result<(Bytes, Version), Failure> {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range.clone())),
+            if_match: version.and_then(|version| version.etag.clone()),
+            version: version.and_then(|version| version.id.clone()),
+            ..GetOptions::default()
+        };
+        let result = self.store.get_opts(&self.path, options).await;
+        let result = result.map_err(|error| Failure::of(&error))?;
+        let received = Version::of(&result);
+        if let Some(expected) = version {
+            check_version(expected, &received)?;
+        }
+        let encoding = result.attributes.get(&Attribute::ContentEncoding);
+        if encoding.is_some_and(|encoding| &**encoding != "identity") {
+            let why = "the bytes are encoded, for example compressed";
+            return Err(Failure::WrongReply(why.to_owned()));
+        }
+        let expected_bytes = range
+            .end
+            .min(received.size_bytes)
+            .saturating_sub(range.start);
+        let bytes = collected(result, expected_bytes).await?;
+        Ok((bytes, received))
+    }
+}
+
+fn check_version(expected: &Version, received: &Version) -> Result<(), Failure> {
+    if expected.etag.is_some() && received.etag.is_none() {
+        let why = "it has no strong ETag, unlike earlier replies";
+        return Err(Failure::WrongReply(why.to_owned()));
+    }
+    // With an ETag, a copy of the same object on another server may have another time.
+    let is_same = expected.etag == received.etag
+        && expected.size_bytes == received.size_bytes
+        && (expected.is_strong() || expected.modified_seconds == received.modified_seconds);
+    if is_same {
+        Ok(())
+    } else {
+        Err(Failure::Final(Box::new(crate::Error::Replaced)))
+    }
+}
+
+/// Returns the body of a reply, which must have `expected` bytes.
+async fn collected(result: GetResult, expected: u64) -> Result<Bytes, Failure> {
+    use futures_util::TryStreamExt;
+    let capacity = usize::try_from(expected).unwrap_or(0);
+    let mut bytes = BytesMut::with_capacity(capacity);
+    let mut body = result.into_stream();
+    while let Some(part) = body.try_next().await.map_err(|error| Failure::of(&error))? {
+        bytes.extend_from_slice(&part);
+        if bytes.len() > capacity {
+            return Err(Failure::WrongReply("it has too many bytes".to_owned()));
+        }
+    }
+    if bytes.len() < capacity {
+        return Err(Failure::Short {
+            received: bytes.len() as u64,
+            expected,
+        });
+    }
+    Ok(bytes.freeze())
+}
+
+impl Debug for Object {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        // The store's own `Debug` may show credentials.
+        f.debug_struct("Object").finish_non_exhaustive()
+    }
+}

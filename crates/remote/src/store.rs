@@ -1,0 +1,187 @@
+//! Clients for the kinds of servers.
+
+use crate::aws_profile::Profile;
+use crate::{Error, ImageUrl, Result};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::http::HttpBuilder;
+use object_store::path::Path;
+use object_store::{ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig};
+use std::sync::Arc;
+use std::time::Duration;
+use url::Url;
+
+/// The time after which an attempt to connect fails.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time without a byte after which an attempt fails.
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The region that S3-compatible servers expect if none is configured.
+const DEFAULT_REGION: &str = "us-east-1";
+
+/// What selects a server and credentials, in addition to the URL.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreOptions<'o> {
+    pub(crate) endpoint: Option<&'o str>,
+    pub(crate) anonymous: bool,
+}
+
+/// Returns a client for the server of `url`, and the path of the object on it.
+pub(crate) fn open(
+    url: &ImageUrl,
+    options: &StoreOptions<'_>,
+) -> Result<(Arc<dyn ObjectStore>, Path)> {
+    let secret = url.with_secrets();
+    let path = || {
+        Path::from_url_path(secret.path()).map_err(|error| Error::Url {
+            url: url.to_string(),
+            why: error.to_string(),
+        })
+    };
+    match secret.scheme() {
+        "s3" => Ok((s3(secret, options)?, path()?)),
+        "gs" => Ok((google(secret, options)?, path()?)),
+        "az" => Ok((azure(secret, options)?, path()?)),
+        // The whole URL is that of the store, because a query belongs to it.
+        _ => Ok((web(secret)?, Path::default())),
+    }
+}
+
+fn settings(error: &object_store::Error) -> Error {
+    Error::Settings(crate::redact::redact(&error.to_string()))
+}
+
+/// Attempts are repeated by the fetcher, which knows the version and the deadline.
+fn no_retry() -> RetryConfig {
+    RetryConfig {
+        max_retries: 0,
+        ..RetryConfig::default()
+    }
+}
+
+/// Returns the options of a client. Only with `allows_http`, requests and redirects may use http.
+fn client(allows_http: bool) -> ClientOptions {
+    ClientOptions::new()
+        .with_user_agent(HeaderValue::from_static(concat!(
+            "larder/",
+            env!("CARGO_PKG_VERSION")
+        )))
+        .with_allow_http(allows_http)
+        .with_connect_timeout(CONNECT_TIMEOUT)
+        .with_read_timeout(STALL_TIMEOUT)
+        .with_timeout_disabled()
+}
+
+fn is_http(endpoint: Option<&str>) -> bool {
+    endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"))
+}
+
+fn web(url: &Url) -> Result<Arc<dyn ObjectStore>> {
+    let mut options = client(url.scheme() == "http");
+    let mut url = url.clone();
+    if !url.username().is_empty() || url.password().is_some() {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", basic_authorization(&url));
+        options = options.with_default_headers(headers);
+        // These fail only for URLs without a host.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+    }
+    url.set_fragment(None);
+    let store = HttpBuilder::new()
+        .with_url(url)
+        .with_client_options(options)
+        .with_retry(no_retry())
+        .build()
+        .map_err(|error| settings(&error))?;
+    Ok(Arc::new(store))
+}
+
+/// Returns the header for the user name and the password in `url`. A redirect to another host does not get it.
+fn basic_authorization(url: &Url) -> HeaderValue {
+    use base64::Engine as _;
+    use percent_encoding::percent_decode_str;
+    let mut pair: Vec<u8> = percent_decode_str(url.username()).collect();
+    pair.push(b':');
+    pair.extend(percent_decode_str(url.password().unwrap_or_default()));
+    let text = base64::engine::general_purpose::STANDARD.encode(pair);
+    let mut value =
+        HeaderValue::from_str(&format!("Basic {text}")).expect("base64 is valid in a header");
+    value.set_sensitive(true);
+    value
+}
+
+fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Arc<dyn ObjectStore>> {
+    let mut builder = AmazonS3Builder::from_env();
+    let is_unset = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_none();
+    let profile = Profile::of_user();
+    if is_unset(&builder, AmazonS3ConfigKey::AccessKeyId)
+        && let Some((id, secret)) = profile.keys()
+    {
+        builder = builder
+            .with_access_key_id(id)
+            .with_secret_access_key(secret);
+        if let Some(token) = profile.get("aws_session_token") {
+            builder = builder.with_token(token);
+        }
+    }
+    let variable = |name| std::env::var(name).ok();
+    let endpoint = options.endpoint.map(str::to_owned);
+    let endpoint = endpoint
+        .or_else(|| variable("AWS_ENDPOINT_URL_S3"))
+        .or_else(|| variable("AWS_ENDPOINT_URL"))
+        .or_else(|| profile.get("endpoint_url").map(str::to_owned));
+    if is_unset(&builder, AmazonS3ConfigKey::Region) {
+        builder = builder.with_region(profile.get("region").unwrap_or(DEFAULT_REGION));
+    }
+    let allows_http = is_http(endpoint.as_deref());
+    if let Some(endpoint) = endpoint {
+        builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
+    }
+    let store = builder
+        .with_url(bucket(url))
+        .with_skip_signature(options.anonymous)
+        .with_allow_http(allows_http)
+        .with_client_options(client(allows_http))
+        .with_retry(no_retry())
+        .build()
+        .map_err(|error| settings(&error))?;
+    Ok(Arc::new(store))
+}
+
+fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Arc<dyn ObjectStore>> {
+    let mut builder = GoogleCloudStorageBuilder::from_env();
+    if let Some(endpoint) = options.endpoint {
+        builder = builder.with_base_url(endpoint.trim_end_matches('/'));
+    }
+    let store = builder
+        .with_url(bucket(url))
+        .with_skip_signature(options.anonymous)
+        .with_client_options(client(is_http(options.endpoint)))
+        .with_retry(no_retry())
+        .build()
+        .map_err(|error| settings(&error))?;
+    Ok(Arc::new(store))
+}
+
+fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Arc<dyn ObjectStore>> {
+    let mut builder = MicrosoftAzureBuilder::from_env();
+    if let Some(endpoint) = options.endpoint {
+        builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
+    }
+    let allows_http = is_http(options.endpoint);
+    let store = builder
+        .with_url(bucket(url))
+        .with_skip_signature(options.anonymous)
+        .with_allow_http(allows_http)
+        .with_client_options(client(allows_http))
+        .with_retry(no_retry())
+        .build()
+        .map_err(|error| settings(&error))?;
+    Ok(Arc::new(store))
+}
+
+/// Returns the URL of the bucket of `url`.
+fn bucket(url: &Url) -> String {
+    format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default())
+}

@@ -1,0 +1,231 @@
+//! The units of an image that are in memory, or in flight.
+//!
+//! # Model
+//! A unit is absent, in flight, or in memory. [`Units::read`] starts one request for each run of adjacent absent
+//! units, and waits for those that another read has started. Units in memory are dropped in the order in which
+//! they were fetched, because the caches above keep what is used again.
+//!
+//! # Locking
+//! One lock, which is not held while anything is awaited.
+
+use crate::fetch::Fetcher;
+use crate::{Error, Result};
+use bytes::Bytes;
+use larder_block::Priority;
+use parking_lot::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::watch;
+
+/// The size of a unit, in bytes. A read of 4 KiB transfers 16 times as much. Smaller units would make the requests
+/// for metadata smaller than a round trip is worth.
+pub const UNIT_BYTES: u64 = 64 << 10;
+/// The maximum length of a request to the server, in units. Longer runs are divided, so that several connections
+/// carry them.
+const MAX_RUN_UNITS: u64 = 32;
+
+/// A unit, or why it could not be read.
+type Outcome = Result<Bytes>;
+
+/// The units of an image.
+#[derive(Debug)]
+pub(crate) struct Units {
+    fetcher: Fetcher,
+    /// The number of units that memory may hold.
+    capacity: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    known: HashMap<u64, Unit>,
+    /// The units in memory, the oldest first.
+    order: VecDeque<u64>,
+}
+
+#[derive(Debug)]
+enum Unit {
+    InFlight(watch::Receiver<Option<Outcome>>),
+    InMemory(Bytes),
+}
+
+/// What a read waits for.
+enum Found {
+    Now(Bytes),
+    Later(watch::Receiver<Option<Outcome>>),
+}
+
+impl Units {
+    pub(crate) fn new(fetcher: Fetcher, capacity_bytes: u64) -> Self {
+        let capacity = usize::try_from(capacity_bytes / UNIT_BYTES).unwrap_or(usize::MAX);
+        Self {
+            fetcher,
+            capacity: capacity.max(1),
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn fetcher(&self) -> &Fetcher {
+        &self.fetcher
+    }
+
+    /// Adds the bytes at the start of the image, which were read with its version.
+    pub(crate) fn add_first(&self, bytes: &Bytes) {
+        let whole = bytes.len() as u64 == self.size_bytes();
+        let mut state = self.state.lock();
+        for (number, unit) in (0..).zip(bytes.chunks(usize_of(UNIT_BYTES))) {
+            if whole || unit.len() as u64 == UNIT_BYTES {
+                state.insert(number, Bytes::copy_from_slice(unit), self.capacity);
+            }
+        }
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.fetcher.version().size_bytes
+    }
+
+    /// Copies the units of `range_bytes` to `copy`, in order, if all of them are in memory.
+    pub(crate) fn read_now(&self, range_bytes: Range<u64>, mut copy: impl FnMut(&[u8])) -> bool {
+        let state = self.state.lock();
+        let numbers = units_of(&range_bytes);
+        let units: Option<Vec<&Bytes>> = numbers
+            .clone()
+            .map(|number| match state.known.get(&number) {
+                Some(Unit::InMemory(bytes)) => Some(bytes),
+                _ => None,
+            })
+            .collect();
+        let Some(units) = units else { return false };
+        for (number, bytes) in numbers.zip(units) {
+            copy(part_of(bytes, number, &range_bytes));
+        }
+        let counters = &self.fetcher.counters;
+        counters
+            .memory_bytes
+            .fetch_add(range_bytes.end - range_bytes.start, Relaxed);
+        true
+    }
+
+    /// Passes the units of `range_bytes` to `copy`, in order. Fetches those that are absent.
+    pub(crate) async fn read(
+        self: &Arc<Self>,
+        range_bytes: Range<u64>,
+        priority: Priority,
+        mut copy: impl FnMut(&[u8]),
+    ) -> Result<()> {
+        let numbers = units_of(&range_bytes);
+        let found = self.find_or_fetch(numbers.clone(), priority);
+        for (number, found) in numbers.zip(found) {
+            let bytes = match found {
+                Found::Now(bytes) => bytes,
+                Found::Later(mut receiver) => match receiver.wait_for(Option::is_some).await {
+                    Ok(outcome) => outcome.clone().expect("the condition holds")?,
+                    // The task that fetches it has panicked, or the runtime ends.
+                    Err(_) => return Err(Error::Settings("the read was cancelled".to_owned())),
+                },
+            };
+            copy(part_of(&bytes, number, &range_bytes));
+        }
+        Ok(())
+    }
+
+    /// Returns the units, and starts to fetch those that are absent.
+    fn find_or_fetch(self: &Arc<Self>, numbers: Range<u64>, priority: Priority) -> Vec<Found> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        let mut senders = Vec::new();
+        let mut state = self.state.lock();
+        let found = numbers
+            .map(|number| match state.known.get(&number) {
+                Some(Unit::InMemory(bytes)) => Found::Now(bytes.clone()),
+                Some(Unit::InFlight(receiver)) => Found::Later(receiver.clone()),
+                None => {
+                    let (sender, receiver) = watch::channel(None);
+                    state.known.insert(number, Unit::InFlight(receiver.clone()));
+                    senders.push(sender);
+                    match runs.last_mut() {
+                        Some(run) if run.end == number && number - run.start < MAX_RUN_UNITS => {
+                            run.end += 1;
+                        }
+                        _ => runs.push(number..number + 1),
+                    }
+                    Found::Later(receiver)
+                }
+            })
+            .collect();
+        drop(state);
+        let mut senders = senders.into_iter();
+        for run in runs {
+            let senders: Vec<_> = senders
+                .by_ref()
+                .take(usize_of(run.end - run.start))
+                .collect();
+            let units = Arc::clone(self);
+            tokio::spawn(async move { units.fetch(run, senders, priority).await });
+        }
+        found
+    }
+
+    /// Fetches a run of units, and passes each to its waiters.
+    async fn fetch(
+        &self,
+        run: Range<u64>,
+        senders: Vec<watch::Sender<Option<Outcome>>>,
+        priority: Priority,
+    ) {
+        let range_bytes = run.start * UNIT_BYTES..(run.end * UNIT_BYTES).min(self.size_bytes());
+        let read = self.fetcher.read(range_bytes, priority).await;
+        if let (Ok(bytes), Priority::Background) = (&read, priority) {
+            let counters = &self.fetcher.counters;
+            counters.ahead_bytes.fetch_add(bytes.len() as u64, Relaxed);
+        }
+        for (index, (number, sender)) in run.zip(senders).enumerate() {
+            let start = index * usize_of(UNIT_BYTES);
+            let unit = read.as_ref().map_err(Clone::clone).map(|bytes| {
+                let end = (start + usize_of(UNIT_BYTES)).min(bytes.len());
+                // A copy, so that a unit does not keep the memory of the whole run.
+                Bytes::copy_from_slice(&bytes[start..end])
+            });
+            let mut state = self.state.lock();
+            match &unit {
+                Ok(bytes) => state.insert(number, bytes.clone(), self.capacity),
+                // The next read tries again.
+                Err(_) => drop(state.known.remove(&number)),
+            }
+            drop(state);
+            sender.send_replace(Some(unit));
+        }
+    }
+}
+
+impl State {
+    /// Adds a unit to memory, and drops the oldest ones beyond `capacity`.
+    fn insert(&mut self, number: u64, bytes: Bytes, capacity: usize) {
+        self.known.insert(number, Unit::InMemory(bytes));
+        self.order.push_back(number);
+        while self.order.len() > capacity {
+            if let Some(oldest) = self.order.pop_front() {
+                self.known.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// Returns the numbers of the units that contain `range_bytes`.
+fn units_of(range_bytes: &Range<u64>) -> Range<u64> {
+    range_bytes.start / UNIT_BYTES..range_bytes.end.div_ceil(UNIT_BYTES)
+}
+
+/// Returns the part of unit `number` that is in `range_bytes`.
+fn part_of<'b>(bytes: &'b [u8], number: u64, range_bytes: &Range<u64>) -> &'b [u8] {
+    let unit_start = number * UNIT_BYTES;
+    let start = range_bytes.start.saturating_sub(unit_start);
+    let end = (range_bytes.end - unit_start).min(bytes.len() as u64);
+    &bytes[usize_of(start)..usize_of(end)]
+}
+
+/// Converts a length inside a unit or a run.
+fn usize_of(len: u64) -> usize {
+    usize::try_from(len).expect("runs of units are short")
+}

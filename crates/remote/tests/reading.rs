@@ -1,0 +1,275 @@
+//! Reads of an object on a server with faults: right bytes of one version, or an error.
+
+use larder_block::{BlockDevice, Error as DeviceError, Priority, Request};
+use larder_remote::{Error, ImageUrl, RemoteDevice, RemoteOptions};
+use larder_testkit::http::{Fault, HttpServer, Link, Object};
+use larder_testkit::{Random, Seed};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const UNIT: usize = 64 << 10;
+/// Not a multiple of a unit.
+const SIZE: usize = 100 * UNIT + 1234;
+const ESTALE: i32 = 116;
+const EIO: i32 = 5;
+
+/// Different bytes for each `salt`.
+fn content(salt: u8) -> Vec<u8> {
+    let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0] ^ salt;
+    (0..SIZE).map(byte).collect()
+}
+
+fn server() -> HttpServer {
+    HttpServer::of_object(Object::new(content(0), "one"), Link::default())
+}
+
+fn options() -> RemoteOptions {
+    let mut options = RemoteOptions::default();
+    options.deadline = Duration::from_secs(20);
+    options
+}
+
+fn open(server: &HttpServer) -> Result<RemoteDevice, Error> {
+    let url = ImageUrl::parse(&server.url("disk.img?token=secret")).unwrap();
+    RemoteDevice::open(&url, &options())
+}
+
+fn read(device: &RemoteDevice, offset: usize, len: usize) -> Result<Vec<u8>, DeviceError> {
+    let mut buf = vec![0; len];
+    device.read_at(&mut buf, offset as u64).map(|()| buf)
+}
+
+fn errno(error: &DeviceError) -> Option<i32> {
+    match error {
+        DeviceError::Io { source, .. } => source.raw_os_error(),
+        _ => None,
+    }
+}
+
+#[test]
+fn image_is_ready_after_one_request() {
+    let server = server();
+    let device = open(&server).unwrap();
+    assert_eq!(device.size_bytes(), SIZE as u64);
+    assert_eq!(
+        read(&device, 1024, 100_000).unwrap(),
+        content(0)[1024..101_024]
+    );
+    let requests = server.take_requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].target, "/disk.img?token=secret");
+}
+
+#[test]
+fn reads_anywhere_return_the_bytes() {
+    let seed = Seed::announced(21);
+    let mut random = Random::new(seed);
+    let server = server();
+    let device = open(&server).unwrap();
+    let content = content(0);
+    for _ in 0..200 {
+        let start = random.index(SIZE);
+        let len = random.index(5 * UNIT).min(SIZE - start);
+        assert_eq!(
+            read(&device, start, len).unwrap(),
+            content[start..start + len],
+            "{seed:?}"
+        );
+    }
+    let past = read(&device, SIZE - 1, 2).unwrap_err();
+    assert!(matches!(past, DeviceError::OutOfRange { .. }));
+}
+
+#[test]
+fn adjacent_units_are_one_request_and_are_read_once() {
+    let server = server();
+    let device = open(&server).unwrap();
+    drop(server.take_requests());
+    for _ in 0..2 {
+        read(&device, 20 * UNIT + 7, 8 * UNIT).unwrap();
+    }
+    let requests = server.take_requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].range(), Some((20 * UNIT, 29 * UNIT - 1)));
+    assert_eq!(requests[0].header("if-match"), Some("\"one\""));
+}
+
+#[test]
+fn many_requests_are_in_flight_at_once() {
+    const COUNT: usize = 64;
+    let server = HttpServer::of_object(
+        Object::new(content(0), "one"),
+        Link::new(Duration::from_millis(1), None),
+    );
+    let device = open(&server).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let requests = (0..COUNT).map(|index| {
+        let sender = sender.clone();
+        let offset = (30 + index) * UNIT;
+        Request::read(vec![0_u8; 4096], offset as u64, move |bytes, result| {
+            sender.send((offset, result.map(|()| bytes))).unwrap();
+        })
+        .with_priority(if index % 2 == 0 {
+            Priority::Demand
+        } else {
+            Priority::Background
+        })
+    });
+    device.submit(requests.collect());
+    let content = content(0);
+    for _ in 0..COUNT {
+        let (offset, bytes) = receiver.recv().unwrap();
+        assert_eq!(bytes.unwrap(), content[offset..offset + 4096]);
+    }
+}
+
+#[test]
+fn faults_that_pass_are_repeated() {
+    let content = content(0);
+    for fault in [
+        Fault::Whole,
+        Fault::ShortBody,
+        Fault::ShortReply,
+        Fault::WrongRange,
+        Fault::NoEtag,
+        Fault::Status(503),
+        Fault::Status(429),
+        Fault::Close,
+    ] {
+        let server = server();
+        let device = open(&server).unwrap();
+        server.inject([fault.clone(), fault.clone()]);
+        assert_eq!(
+            read(&device, 40 * UNIT, UNIT).unwrap(),
+            content[40 * UNIT..41 * UNIT],
+            "{fault:?}"
+        );
+        assert_eq!(device.counters().repeated(), 2, "{fault:?}");
+        let why = device.counters().last_failure().unwrap();
+        assert!(!why.contains("secret"), "{why}");
+    }
+}
+
+#[test]
+fn opening_repeats_faults_that_pass() {
+    let server = server();
+    server.inject([Fault::Close, Fault::Status(500), Fault::ShortBody]);
+    let device = open(&server).unwrap();
+    assert_eq!(read(&device, 0, 10).unwrap(), content(0)[..10]);
+}
+
+#[test]
+fn read_fails_after_the_deadline() {
+    let server = server();
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let mut options = options();
+    options.deadline = Duration::from_millis(300);
+    let device = RemoteDevice::open(&url, &options).unwrap();
+    // A stall lasts until the client closes the connection.
+    server.inject(vec![Fault::Stall; 100]);
+    let error = read(&device, 40 * UNIT, UNIT).unwrap_err();
+    assert_eq!(errno(&error), Some(EIO));
+    assert_eq!(device.counters().failed(), 1);
+    let why = device.counters().last_failure().unwrap();
+    assert!(why.contains("does not answer"), "{why}");
+}
+
+#[test]
+fn replaced_object_is_never_mixed_with_the_old_one() {
+    for fault in [None, Some(Fault::NoEtag)] {
+        let server = server();
+        let device = open(&server).unwrap();
+        let old = read(&device, 40 * UNIT, UNIT).unwrap();
+        server.replace(Object::new(content(1), "two"));
+        server.inject(fault);
+        let error = read(&device, 50 * UNIT, UNIT).unwrap_err();
+        assert_eq!(errno(&error), Some(ESTALE));
+        // What was read before belongs to the old version.
+        assert_eq!(read(&device, 40 * UNIT, UNIT).unwrap(), old);
+    }
+}
+
+#[test]
+fn server_that_disregards_the_condition_is_noticed() {
+    let server = server();
+    let device = open(&server).unwrap();
+    let mut other = Object::new(content(1), "two");
+    other.ignores_conditions = true;
+    server.replace(other);
+    let error = read(&device, 50 * UNIT, UNIT).unwrap_err();
+    assert_eq!(errno(&error), Some(ESTALE));
+}
+
+#[test]
+fn removed_object_is_reported() {
+    let server = server();
+    let device = open(&server).unwrap();
+    server.inject([Fault::Status(404)]);
+    let error = read(&device, 50 * UNIT, UNIT).unwrap_err();
+    assert_eq!(errno(&error), Some(ESTALE));
+}
+
+#[test]
+fn object_without_a_strong_version_is_refused() {
+    for etag in [None, Some("W/\"one\"".to_owned())] {
+        let mut object = Object::new(content(0), "one");
+        object.etag = etag;
+        let server = HttpServer::of_object(object.clone(), Link::default());
+        assert_eq!(open(&server).unwrap_err(), Error::NoVersion);
+        let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+        let mut options = options();
+        options.allow_unversioned = true;
+        let device = RemoteDevice::open(&url, &options).unwrap();
+        assert_eq!(
+            read(&device, 40 * UNIT, 9).unwrap(),
+            content(0)[40 * UNIT..40 * UNIT + 9]
+        );
+        object.modified = "Tue, 24 Nov 2026 12:00:01 GMT".to_owned();
+        server.replace(object);
+        let error = read(&device, 50 * UNIT, UNIT).unwrap_err();
+        assert_eq!(errno(&error), Some(ESTALE));
+    }
+}
+
+#[test]
+fn opening_says_what_is_wrong() {
+    for (fault, expected) in [
+        (Fault::Status(404), Error::NotFound),
+        (Fault::Status(403), Error::Denied),
+        (Fault::Status(401), Error::Denied),
+        (Fault::Status(416), Error::Empty),
+    ] {
+        let server = server();
+        server.inject([fault]);
+        assert_eq!(open(&server).unwrap_err(), expected);
+    }
+    let server = server();
+    server.inject(vec![Fault::Whole; 100]);
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let mut options = options();
+    options.deadline = Duration::from_millis(300);
+    assert_eq!(
+        RemoteDevice::open(&url, &options).unwrap_err(),
+        Error::NoRanges
+    );
+}
+
+#[test]
+fn credentials_do_not_follow_a_redirect_to_another_host() {
+    let (first, second) = (server(), server());
+    // Another port is another origin.
+    first.inject([Fault::Redirect(second.url("disk.img"))]);
+    let url = first
+        .url("disk.img")
+        .replace("http://", "http://user:password@");
+    let device = RemoteDevice::open(&ImageUrl::parse(&url).unwrap(), &options()).unwrap();
+    assert_eq!(device.size_bytes(), SIZE as u64);
+    let sent = first.take_requests();
+    assert_eq!(
+        sent[0].header("authorization"),
+        Some("Basic dXNlcjpwYXNzd29yZA==")
+    );
+    let redirected = second.take_requests();
+    assert_eq!(redirected.len(), 1);
+    assert_eq!(redirected[0].header("authorization"), None);
+}

@@ -1,0 +1,17 @@
+//! A web server for tests, which listens on loopback only: it sends an object in ranges, or forwards requests to
+//! another server. It counts requests, simulates a link, and injects faults.
+//!
+//! # Model
+//! ```text
+//!   client --> request (half of the delay) --> Source: the object, or another server
+//!   client <-- reply (half of the delay, then at the bandwidth that all connections share) <-- Fault
+//! ```
+//! A thread serves each connection. The server ends when it is dropped.
+
+mod link;
+mod message;
+mod server;
+
+pub use link::Link;
+pub use message::{Reply, Request};
+pub use server::{Fault, HttpServer, Object};

@@ -1,0 +1,285 @@
+//! The server, its objects and its faults.
+
+use super::link::Link;
+use super::message::{Reply, Request};
+use std::collections::VecDeque;
+use std::io::{self, BufReader, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// An object that a server sends.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// The content.
+    pub bytes: Arc<Vec<u8>>,
+    /// The `ETag`, with its quotes, unless the server sends none.
+    pub etag: Option<String>,
+    /// The value of `Last-Modified`.
+    pub modified: String,
+    /// Whether the server sends it although `If-Match` names another `ETag`.
+    pub ignores_conditions: bool,
+}
+
+impl Object {
+    /// Creates an object with a strong `ETag`.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>, etag: &str) -> Self {
+        Self {
+            bytes: Arc::new(bytes),
+            etag: Some(format!("\"{etag}\"")),
+            modified: "Tue, 24 Nov 2026 12:00:00 GMT".to_owned(),
+            ignores_conditions: false,
+        }
+    }
+
+    fn reply(&self, request: &Request) -> Reply {
+        let mut reply = Reply::status(206).with("last-modified", self.modified.as_str());
+        if let Some(etag) = &self.etag {
+            reply = reply.with("etag", etag.as_str());
+            let wanted = request.header("if-match");
+            if wanted.is_some_and(|wanted| wanted != etag) && !self.ignores_conditions {
+                return Reply::status(412);
+            }
+        }
+        let len = self.bytes.len();
+        match request.range() {
+            None => {
+                reply.status = 200;
+                reply.with_body(self.bytes.to_vec())
+            }
+            Some((first, _)) if first >= len => Reply::status(416),
+            Some((first, last)) => {
+                let last = last.min(len - 1);
+                reply
+                    .with("content-range", format!("bytes {first}-{last}/{len}"))
+                    .with_body(self.bytes[first..=last].to_vec())
+            }
+        }
+    }
+}
+
+/// What goes wrong with one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The whole object is sent with status 200.
+    Whole,
+    /// The body ends early, and the connection is closed.
+    ShortBody,
+    /// The body and `Content-Length` are shorter than the range in `Content-Range`.
+    ShortReply,
+    /// `Content-Range` names another range.
+    WrongRange,
+    /// The `ETag` is missing.
+    NoEtag,
+    /// The server sends an error.
+    Status(u16),
+    /// The server sends the head and a part of the body, and then nothing more.
+    Stall,
+    /// The connection is closed without a reply.
+    Close,
+    /// The client is sent to another URL.
+    Redirect(String),
+}
+
+impl Fault {
+    fn change(&self, reply: &mut Reply, object: Option<&Object>) {
+        match self {
+            Self::Whole => {
+                let whole = object.map(|object| object.bytes.to_vec());
+                let mut other = Reply::status(200).with_body(whole.unwrap_or_default());
+                other.headers.append(&mut reply.headers);
+                other.headers.retain(|(name, _)| name != "content-range");
+                *reply = other;
+            }
+            Self::ShortBody | Self::Stall => reply.body.truncate(reply.body.len() / 2),
+            Self::ShortReply => {
+                reply.body.truncate(reply.body.len() / 2);
+                reply.announced_bytes = reply.body.len();
+            }
+            Self::WrongRange => {
+                for (name, value) in &mut reply.headers {
+                    if name == "content-range" {
+                        *value = value.replacen("bytes ", "bytes 1", 1);
+                    }
+                }
+            }
+            Self::NoEtag => reply.headers.retain(|(name, _)| name != "etag"),
+            Self::Status(status) => *reply = Reply::status(*status),
+            Self::Redirect(to) => *reply = Reply::status(302).with("location", to.as_str()),
+            Self::Close => {}
+        }
+    }
+}
+
+/// Where replies come from.
+#[derive(Debug)]
+enum Source {
+    Object(Mutex<Object>),
+    /// Another server.
+    Server(SocketAddr),
+}
+
+#[derive(Debug)]
+struct Shared {
+    source: Source,
+    link: Link,
+    faults: Mutex<VecDeque<Fault>>,
+    requests: Mutex<Vec<Request>>,
+    connections: Mutex<Vec<TcpStream>>,
+    is_ended: AtomicBool,
+}
+
+/// A web server on loopback.
+#[derive(Debug)]
+pub struct HttpServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl HttpServer {
+    /// Starts a server that sends `object`, whatever the path of a request.
+    ///
+    /// # Panics
+    /// If no port can be used.
+    #[must_use]
+    pub fn of_object(object: Object, link: Link) -> Self {
+        Self::start(Source::Object(Mutex::new(object)), link)
+    }
+
+    /// Starts a server that forwards requests without a body to the server at `address`.
+    ///
+    /// # Panics
+    /// If no port can be used.
+    #[must_use]
+    pub fn before(address: SocketAddr, link: Link) -> Self {
+        Self::start(Source::Server(address), link)
+    }
+
+    fn start(source: Source, link: Link) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("the port is known");
+        let shared = Arc::new(Shared {
+            source,
+            link,
+            faults: Mutex::default(),
+            requests: Mutex::default(),
+            connections: Mutex::default(),
+            is_ended: AtomicBool::new(false),
+        });
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                if accepting.is_ended.load(SeqCst) {
+                    break;
+                }
+                if let Ok(clone) = connection.try_clone() {
+                    lock(&accepting.connections).push(clone);
+                }
+                let shared = Arc::clone(&accepting);
+                // The client sees an error as a closed connection.
+                thread::spawn(move || drop(shared.serve(connection)));
+            }
+        });
+        Self { address, shared }
+    }
+
+    /// Returns the address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the URL of `path`.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}/{path}", self.address)
+    }
+
+    /// Replaces the object.
+    ///
+    /// # Panics
+    /// If the server forwards requests.
+    pub fn replace(&self, object: Object) {
+        match &self.shared.source {
+            Source::Object(own) => *lock(own) = object,
+            Source::Server(_) => panic!("the server has no object"),
+        }
+    }
+
+    /// Injects `faults`, one into each of the next requests.
+    pub fn inject(&self, faults: impl IntoIterator<Item = Fault>) {
+        lock(&self.shared.faults).extend(faults);
+    }
+
+    /// Returns the requests that were received, and forgets them.
+    #[must_use]
+    pub fn take_requests(&self) -> Vec<Request> {
+        std::mem::take(&mut lock(&self.shared.requests))
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.shared.is_ended.store(true, SeqCst);
+        for connection in lock(&self.shared.connections).drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+        // Wakes the thread that accepts connections.
+        drop(TcpStream::connect(self.address));
+    }
+}
+
+impl Shared {
+    /// Answers the requests of a connection.
+    fn serve(&self, mut connection: TcpStream) -> io::Result<()> {
+        connection.set_nodelay(true)?;
+        let mut reader = BufReader::new(connection.try_clone()?);
+        while let Some(request) = Request::read(&mut reader)? {
+            lock(&self.requests).push(request.clone());
+            self.link.delay();
+            let fault = lock(&self.faults).pop_front();
+            if fault == Some(Fault::Close) {
+                break;
+            }
+            let mut reply = self.reply(&request)?;
+            if let Some(fault) = &fault {
+                let object = match &self.source {
+                    Source::Object(object) => Some(lock(object).clone()),
+                    Source::Server(_) => None,
+                };
+                fault.change(&mut reply, object.as_ref());
+            }
+            connection.write_all(&reply.head())?;
+            if request.method != "HEAD" {
+                self.link.send(&mut connection, &reply.body)?;
+            }
+            match fault {
+                Some(Fault::ShortBody) => break,
+                // The client must end the connection.
+                Some(Fault::Stall) => drop(Request::read(&mut reader)?),
+                _ => {}
+            }
+        }
+        connection.shutdown(Shutdown::Both)
+    }
+
+    fn reply(&self, request: &Request) -> io::Result<Reply> {
+        match &self.source {
+            Source::Object(object) => {
+                let object = lock(object).clone();
+                Ok(object.reply(request))
+            }
+            Source::Server(address) => {
+                let mut server = TcpStream::connect(address)?;
+                server.write_all(&request.head)?;
+                Reply::read(&mut BufReader::new(server), request.method != "HEAD")
+            }
+        }
+    }
+}
