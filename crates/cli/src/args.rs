@@ -84,8 +84,9 @@ pub(crate) struct LabArgs {
 Mount options (-o). If two mount options contradict each other, the last one
 wins. If a flag contradicts a mount option, the flag wins.
   offset=, cache_size=, readahead=, readahead_max=,
-  threads=, transport=, fsname=, subtype=, metrics=, direct_io,
-  direct_device, allow_other, allow_root, nonempty
+  threads=, transport=, fsname=, subtype=, metrics=, endpoint=,
+  direct_io, direct_device, allow_other, allow_root, nonempty,
+  anonymous, allow_unversioned
         same as the flags with these names; for example, cache_size=
         is the same as --cache-size
   readahead_exact
@@ -235,7 +236,7 @@ If larder is installed as mount.larder, /etc/fstab can contain lines such as
     reason = "each is a switch of the command line"
 )]
 pub(crate) struct MountArgs {
-    /// Image file or block device
+    /// Image file, block device or URL
     pub image: PathBuf,
     /// Directory to mount on
     pub mountpoint: PathBuf,

@@ -22,13 +22,16 @@ mod mode;
 mod mount_helper;
 mod mount_options;
 mod opening;
+mod programs;
 mod recording;
+mod remote;
 mod reporting_clock;
 mod threads;
 
 use clap::{CommandFactory, Parser};
 use commands::lab;
 use larder_console::print_usage;
+use remote::Prepared;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,9 +42,34 @@ pub fn command() -> clap::Command {
     args::Cli::command()
 }
 
-/// Runs the command with `args`. The first argument is the program's name.
+pub use remote::{RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings};
+
+/// Runs the command with `args`. The first argument is the program's name. Images at URLs are opened by the program
+/// larder-remote.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args: Vec<OsString> = args.into_iter().collect();
+    run_prepared(args, None)
+}
+
+/// Runs the command with `args`, and opens images at URLs by `images`.
+pub fn run_with(
+    args: impl IntoIterator<Item = OsString>,
+    images: Box<dyn RemoteImages>,
+) -> ExitCode {
+    run_prepared(args, Some(images))
+}
+
+fn run_prepared(
+    args: impl IntoIterator<Item = OsString>,
+    images: Option<Box<dyn RemoteImages>>,
+) -> ExitCode {
+    match remote::prepare(args.into_iter().collect(), images) {
+        Ok(Prepared::Args(args)) => run_local(args),
+        Ok(Prepared::Ended(ended)) => ended.unwrap_or_else(|failure| failure.print(1)),
+        Err(failure) => failure.print(1),
+    }
+}
+
+fn run_local(args: Vec<OsString>) -> ExitCode {
     let program = args.first().map(Path::new).and_then(Path::file_name);
     if program == Some(OsStr::new(holder::MOUNT_HELPER)) {
         return mount_helper::run(args);

@@ -2,6 +2,7 @@
 
 use crate::args::{MountArgs, VolumeArgs};
 use crate::failure::Access;
+use crate::remote::RemoteArgs;
 use crate::{metrics, threads};
 use larder::{DataMode, ErrorsMode, MbCacheVariant, OpenOptions, PolicyName};
 use larder_console::{Failure, Result, name, print_note, size};
@@ -76,6 +77,7 @@ const VALUED: &[&str] = &[
     "mbcache",
     "metrics",
     "tables",
+    "endpoint",
 ];
 
 /// The note for `nobarrier` and `barrier=0`. In the kernel, these options make syncs faster but less safe.
@@ -109,6 +111,8 @@ pub(crate) struct Options {
     pub record: Option<PathBuf>,
     /// The access that `ro` or `rw` requests.
     pub access: Option<Access>,
+    /// What is requested of the server of an image at a URL.
+    pub remote: RemoteArgs,
 }
 
 impl Options {
@@ -119,6 +123,7 @@ impl Options {
             options.add_list(list, false)?;
         }
         apply_volume(&mut options.volume, &args.volume);
+        apply_remote(&mut options.remote, &args.volume.remote);
         let policy = args.readahead.map(|policy| policy.to_string());
         replace(&mut options.volume.readahead, policy);
         replace(&mut options.volume.readahead_max_bytes, args.readahead_max);
@@ -213,6 +218,8 @@ impl Options {
             "nodev" => self.mount.dev = false,
             "exec" => self.mount.noexec = false,
             "noexec" => self.mount.noexec = true,
+            "anonymous" => self.remote.anonymous = true,
+            "allow_unversioned" => self.remote.allow_unversioned = true,
             _ => return false,
         }
         true
@@ -237,6 +244,7 @@ impl Options {
             "errors" => self.volume.errors = Some(errors_mode(value)?),
             "mbcache" => self.volume.mbcache = named(key, value)?,
             "tables" => self.volume.tables = named(key, value)?,
+            "endpoint" => self.remote.endpoint = Some(text(key, value)?.to_owned()),
             "metrics" => self.metrics = Some(parsed(key, value, metrics::parse)?),
             "barrier" if value == "0" => print_note(NO_BARRIER),
             _ => return Ok(false),
@@ -256,6 +264,14 @@ fn apply_volume(options: &mut OpenOptions, args: &VolumeArgs) {
     replace(&mut options.offset_bytes, args.offset);
     replace(&mut options.cache_size_bytes, args.cache_size);
     options.noload |= args.noload;
+}
+
+fn apply_remote(remote: &mut RemoteArgs, args: &RemoteArgs) {
+    if args.endpoint.is_some() {
+        remote.endpoint.clone_from(&args.endpoint);
+    }
+    remote.anonymous |= args.anonymous;
+    remote.allow_unversioned |= args.allow_unversioned;
 }
 
 /// Sets `option` to the value of `flag`, if the flag was given.

@@ -5,6 +5,7 @@ use crate::args::ImageArgs;
 use crate::failure::{self, Access};
 use crate::holder::is_ending;
 use crate::mount_options;
+use crate::remote::{self, RemoteArgs, RemoteSettings};
 use larder::{OpenOptions, Volume};
 use larder_block::{Error as DeviceError, lock_holder};
 use larder_console::{Failure, Result, print_note, print_warning};
@@ -20,17 +21,45 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Opens an image read-only, for the commands that do not mount.
 pub(crate) fn open_image(args: &ImageArgs) -> Result<Volume> {
-    open(&args.image, &mount_options::open_options(&args.volume))
+    let options = mount_options::open_options(&args.volume);
+    open(&args.image, &options, &args.volume.remote)
 }
 
 /// Opens `image` with `options`.
-pub(crate) fn open(image: &Path, options: &OpenOptions) -> Result<Volume> {
+pub(crate) fn open(image: &Path, options: &OpenOptions, remote: &RemoteArgs) -> Result<Volume> {
+    let settings = RemoteSettings {
+        args: remote.clone(),
+        offset_bytes: options.offset_bytes,
+        deadline: options.device_timeout,
+        cache_size_bytes: options.cache_size_bytes,
+    };
+    if let Some(device) = remote::open(image, &settings) {
+        if options.read_write {
+            return Err(Failure::with_hint(
+                format!(
+                    "image {} is not local, and cannot be written",
+                    image.display()
+                ),
+                "copy the image to a local file first",
+            ));
+        }
+        let opened = Volume::open_device(device?, options);
+        return opened.map_err(|error| describe(image, options, &error));
+    }
     open_when_free(image, options).map_err(|error| describe(image, options, &error))
 }
 
 /// Opens `image` with `options`. If `options` request writing and the image cannot be written, prints a
 /// warning, opens the image read-only, and changes `options` to read-only.
-pub(crate) fn open_or_fall_back(image: &Path, options: &mut OpenOptions) -> Result<Volume> {
+pub(crate) fn open_or_fall_back(
+    image: &Path,
+    options: &mut OpenOptions,
+    remote: &RemoteArgs,
+) -> Result<Volume> {
+    if remote::is_remote(image) {
+        options.read_write = false;
+        return open(image, options, remote);
+    }
     let error = match open_when_free(image, options) {
         Ok(volume) => return Ok(volume),
         Err(error) => error,
@@ -39,7 +68,7 @@ pub(crate) fn open_or_fall_back(image: &Path, options: &mut OpenOptions) -> Resu
         return Err(describe(image, options, &error));
     };
     options.read_write = false;
-    let volume = open(image, options)?;
+    let volume = open(image, options, remote)?;
     print_warning(&format!(
         "image {} is mounted read-only: {why}",
         image.display()

@@ -1,5 +1,6 @@
 //! The arguments that name an image and files of it, and how the image is opened.
 
+use crate::remote::RemoteArgs;
 use clap::Args;
 use larder_console::size;
 use std::ffi::OsString;
@@ -17,6 +18,8 @@ pub(crate) struct VolumeArgs {
     /// Ignore the journal, and open the image read-only
     #[arg(long)]
     pub noload: bool,
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 }
 
 /// An image that a command reads or changes, and how it is opened.
@@ -24,7 +27,7 @@ pub(crate) struct VolumeArgs {
 pub(crate) struct ImageArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// Image file or block device
+    /// Image file, block device or URL
     pub image: PathBuf,
 }
 

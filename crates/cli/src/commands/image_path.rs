@@ -68,7 +68,7 @@ pub(super) fn change(
     let mut options = mount_options::open_options(volume);
     options.read_write = true;
     options.clock = Arc::new(ReportingClock);
-    let volume = opening::open(image, &options)?;
+    let volume = opening::open(image, &options, &volume.remote)?;
     let changed = change(&volume);
     let closed = volume
         .close()

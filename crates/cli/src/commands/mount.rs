@@ -59,6 +59,7 @@ pub(super) fn serve(
         metrics,
         record,
         access,
+        remote,
     } = options;
     if mount.fs_name.is_empty() {
         mount.fs_name = fs::canonicalize(image)
@@ -78,8 +79,8 @@ pub(super) fn serve(
         recording.attach(&mut volume);
     }
     let opened = match access {
-        Some(_) => opening::open(image, &volume)?,
-        None => opening::open_or_fall_back(image, &mut volume)?,
+        Some(_) => opening::open(image, &volume, &remote)?,
+        None => opening::open_or_fall_back(image, &mut volume, &remote)?,
     };
     mount.read_write = volume.read_write;
     let volume = Arc::new(opened);

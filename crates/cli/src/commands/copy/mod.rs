@@ -78,7 +78,11 @@ fn outward(
             hint: Some("use larder cat IMAGE PATH; for a file named -, give ./-".to_owned()),
         });
     }
-    let volume = opening::open(image, &mount_options::open_options(&args.volume))?;
+    let volume = opening::open(
+        image,
+        &mount_options::open_options(&args.volume),
+        &args.volume.remote,
+    )?;
     if sources.len() > 1 && !destination.is_dir() {
         return Err(Failure::with_hint(
             format!("destination {} is not a directory", destination.display()),

@@ -1,0 +1,30 @@
+//! Programs that are part of larder, but are separate so that larder stays small.
+
+use larder_console::{Failure, Result};
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// Replaces this process by `program`. Searches for it in the directory of this program, and then in PATH.
+/// `purpose` is the beginning of the message if it is not found.
+pub(crate) fn replace_by(program: &str, args: &[OsString], purpose: &str) -> Result<ExitCode> {
+    let beside = std::env::current_exe()?.with_file_name(program);
+    for path in [beside.as_os_str(), program.as_ref()] {
+        let error = Command::new(path).args(args).exec();
+        if error.kind() != ErrorKind::NotFound {
+            return Err(Failure::new(format!(
+                "cannot run {}: {error}",
+                path.display()
+            )));
+        }
+    }
+    Err(Failure::with_hint(
+        format!(
+            "{purpose} needs the program {program}, which was not found beside larder or in PATH"
+        ),
+        format!(
+            "install {program}, or add its directory to PATH; make install installs both programs"
+        ),
+    ))
+}

@@ -1,0 +1,282 @@
+//! Images at URLs.
+//!
+//! # Model
+//! `larder` does not contain clients for servers. If an argument is a URL, it runs the program larder-remote with the
+//! same arguments. That program has the same commands, and passes its clients, [`RemoteImages`], to
+//! [`run_with`](crate::run_with).
+//!
+//! # Secrets
+//! A URL can contain credentials. Therefore [`prepare`] replaces each URL among the arguments by its label, which has
+//! no secrets, before the arguments are parsed. No command sees the URL; [`open`] finds it by the label.
+
+use crate::programs;
+use clap::Args;
+use larder_block::BlockDevice;
+use larder_console::{Failure, Result};
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Debug;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+const PROGRAM: &str = "larder-remote";
+/// The option whose value is the URL of a server, not of an image.
+const ENDPOINT: &str = "--endpoint";
+/// The option whose value is a file with a URL.
+const URL_FILE: &str = "--url-file";
+/// The maximum length of a file with a URL, in bytes.
+const MAX_URL_BYTES: u64 = 64 << 10;
+
+/// Which server has an image, and what is expected of it.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Images at URLs")]
+pub struct RemoteArgs {
+    /// URL of a server that is compatible with S3, Google Cloud Storage or Azure
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+    /// Send no credentials
+    #[arg(long)]
+    pub anonymous: bool,
+    /// Accept an object without a strong `ETag`
+    ///
+    /// Only the length and the time of the last modification can then show that the object was
+    /// replaced.
+    #[arg(long)]
+    pub allow_unversioned: bool,
+    /// Read the URL of the image from FILE, or from standard input if FILE is -
+    ///
+    /// Give this option instead of IMAGE. Other users cannot see the URL then; they can see
+    /// arguments.
+    #[arg(long, value_name = "FILE")]
+    pub url_file: Option<PathBuf>,
+}
+
+/// How an image at a URL is opened.
+#[derive(Clone, Debug)]
+pub struct RemoteSettings {
+    /// What the user requests of the server.
+    pub args: RemoteArgs,
+    /// The offset of the file system in the object, in bytes.
+    pub offset_bytes: u64,
+    /// The time after which a read fails, unless the default is meant.
+    pub deadline: Option<Duration>,
+    /// The memory for all caches, in bytes.
+    pub cache_size_bytes: u64,
+}
+
+/// Why an image at a URL cannot be opened. No text contains a secret.
+#[derive(Clone, Debug)]
+pub struct RemoteFailure {
+    /// What is wrong.
+    pub message: String,
+    /// What the user can do.
+    pub hint: Option<String>,
+}
+
+/// Clients for servers with images.
+pub trait RemoteImages: Debug + Send + Sync {
+    /// Returns `url` without its secrets.
+    ///
+    /// # Errors
+    /// The URL is invalid.
+    fn label(&self, url: &str) -> std::result::Result<String, RemoteFailure>;
+
+    /// Opens the image at `url`.
+    ///
+    /// # Errors
+    /// The server does not send the image as requested.
+    fn open(
+        &self,
+        url: &str,
+        settings: &RemoteSettings,
+    ) -> std::result::Result<Arc<dyn BlockDevice>, RemoteFailure>;
+}
+
+/// The clients of this process, and the URLs among its arguments.
+#[derive(Debug)]
+struct Known {
+    images: Box<dyn RemoteImages>,
+    urls: HashMap<PathBuf, String>,
+}
+
+static KNOWN: OnceLock<Known> = OnceLock::new();
+
+/// The arguments after [`prepare`].
+pub(crate) enum Prepared {
+    Args(Vec<OsString>),
+    /// The process could not be replaced by larder-remote.
+    Ended(Result<ExitCode>),
+}
+
+impl From<RemoteFailure> for Failure {
+    fn from(failure: RemoteFailure) -> Self {
+        match failure.hint {
+            Some(hint) => Self::with_hint(failure.message, hint),
+            None => Self::new(failure.message),
+        }
+    }
+}
+
+/// Replaces the URLs among `args` by their labels, if there are `images` to open them. Otherwise, replaces this
+/// process by larder-remote if there are URLs.
+pub(crate) fn prepare(
+    mut args: Vec<OsString>,
+    images: Option<Box<dyn RemoteImages>>,
+) -> Result<Prepared> {
+    let has_url_file = args.iter().any(|arg| is_url_file(arg));
+    if !has_url_file && urls(&args).next().is_none() {
+        return Ok(Prepared::Args(args));
+    }
+    let Some(images) = images else {
+        let replaced = programs::replace_by(
+            PROGRAM,
+            args.get(1..).unwrap_or_default(),
+            "an image at a URL",
+        );
+        return Ok(Prepared::Ended(replaced));
+    };
+    if has_url_file {
+        insert_url_of_file(&mut args)?;
+    }
+    let mut known = HashMap::new();
+    let found: Vec<usize> = urls(&args).collect();
+    for index in found {
+        let invalid = || Failure::usage("the URL is not valid UTF-8");
+        let url = args[index].to_str().ok_or_else(invalid)?;
+        let label = images.label(url)?;
+        known.insert(PathBuf::from(&label), url.to_owned());
+        args[index] = label.into();
+    }
+    // The arguments of a process are prepared once.
+    let _ = KNOWN.set(Known {
+        images,
+        urls: known,
+    });
+    Ok(Prepared::Args(args))
+}
+
+fn is_url_file(arg: &OsStr) -> bool {
+    arg.to_str()
+        .and_then(|arg| arg.strip_prefix(URL_FILE))
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+}
+
+/// Returns the indices of the arguments that are URLs of images.
+fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
+    // An unknown scheme is an error, too: a local path with `://` can be written as `./...`.
+    let is_url = |arg: &OsStr| {
+        let scheme = arg.to_str().and_then(|arg| Some(arg.split_once("://")?.0));
+        scheme.is_some_and(|scheme| {
+            !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric())
+        })
+    };
+    let end = args
+        .iter()
+        .position(|arg| arg == "--")
+        .unwrap_or(args.len());
+    (1..args.len())
+        .filter(move |&index| is_url(&args[index]) && (args[index - 1] != ENDPOINT || index > end))
+}
+
+/// Replaces `--url-file FILE` by the URL in the file, as the first argument of the subcommand.
+fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<()> {
+    let Some(index) = args.iter().position(|arg| is_url_file(arg)) else {
+        return Ok(());
+    };
+    let option = args.remove(index);
+    let file = match option.to_str().and_then(|option| option.split_once('=')) {
+        Some((_, file)) => OsString::from(file),
+        None if index < args.len() => args.remove(index),
+        None => return Err(Failure::usage("--url-file needs the name of a file")),
+    };
+    let url = read_url(Path::new(&file)).map_err(|error| {
+        let name = if file == "-" {
+            "standard input".into()
+        } else {
+            file.to_string_lossy()
+        };
+        Failure::new(format!("cannot read a URL from {name}: {error}"))
+    })?;
+    args.insert(2.min(args.len()), url.into());
+    Ok(())
+}
+
+fn read_url(file: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    if file == "-" {
+        std::io::stdin()
+            .take(MAX_URL_BYTES)
+            .read_to_string(&mut text)?;
+    } else {
+        std::fs::File::open(file)?
+            .take(MAX_URL_BYTES)
+            .read_to_string(&mut text)?;
+    }
+    Ok(text.trim().to_owned())
+}
+
+/// Returns whether `image` is the label of a URL.
+pub(crate) fn is_remote(image: &Path) -> bool {
+    KNOWN
+        .get()
+        .is_some_and(|known| known.urls.contains_key(image))
+}
+
+/// Opens the image whose URL has the label `image`. Returns `None` if there is none.
+pub(crate) fn open(
+    image: &Path,
+    settings: &RemoteSettings,
+) -> Option<Result<Arc<dyn BlockDevice>>> {
+    let known = KNOWN.get()?;
+    let url = known.urls.get(image)?;
+    Some(known.images.open(url, settings).map_err(Failure::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn indices(args: &[&str]) -> Vec<usize> {
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        urls(&args).collect()
+    }
+
+    #[test]
+    fn only_images_are_urls() {
+        assert_eq!(indices(&["larder", "ls", "s3://b/x", "/etc"]), [2]);
+        assert_eq!(
+            indices(&["larder", "ls", "--endpoint", "http://h", "s3://b/x"]),
+            [4]
+        );
+        assert_eq!(
+            indices(&["larder", "ls", "--endpoint=http://h", "disk.img"]),
+            [0; 0]
+        );
+        assert_eq!(
+            indices(&["larder", "mount", "-o", "fsname=http://h", "x", "mnt"]),
+            [0; 0]
+        );
+    }
+
+    #[test]
+    fn url_of_a_file_is_the_first_argument() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("url");
+        std::fs::write(&file, "https://host/x?secret\n").unwrap();
+        for option in [
+            vec![OsString::from("--url-file"), file.clone().into()],
+            vec![OsString::from(format!("--url-file={}", file.display()))],
+        ] {
+            let mut args = vec![OsString::from("larder"), "mount".into()];
+            args.extend(option);
+            args.push("mnt".into());
+            insert_url_of_file(&mut args).unwrap();
+            assert_eq!(args, ["larder", "mount", "https://host/x?secret", "mnt"]);
+        }
+        let mut args: Vec<OsString> = vec!["larder".into(), "ls".into(), "--url-file".into()];
+        assert!(insert_url_of_file(&mut args).is_err());
+    }
+}

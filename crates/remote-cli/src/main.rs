@@ -1,0 +1,77 @@
+//! The program `larder-remote`: the commands of `larder`, with clients for images at URLs. `larder` runs it if an
+//! argument is a URL.
+
+#![forbid(unsafe_code)]
+
+use larder_block::BlockDevice;
+use larder_cli::{RemoteFailure, RemoteImages, RemoteSettings};
+use larder_remote::{Error, ImageUrl, RemoteDevice, RemoteOptions};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The units in memory get this part of the memory for all caches.
+const MEMORY_PART: u64 = 8;
+
+/// The clients of `larder-remote`.
+#[derive(Debug)]
+struct Images;
+
+impl RemoteImages for Images {
+    fn label(&self, url: &str) -> Result<String, RemoteFailure> {
+        let url = ImageUrl::parse(url).map_err(|error| RemoteFailure {
+            message: error.to_string(),
+            hint: Some(
+                "write a URL such as https://host/disk.img or s3://bucket/disk.img".to_owned(),
+            ),
+        })?;
+        Ok(url.to_string())
+    }
+
+    fn open(
+        &self,
+        url: &str,
+        settings: &RemoteSettings,
+    ) -> Result<Arc<dyn BlockDevice>, RemoteFailure> {
+        let parsed = ImageUrl::parse(url).map_err(|error| failure(url, &error))?;
+        let mut options = RemoteOptions::default();
+        options.endpoint.clone_from(&settings.args.endpoint);
+        options.anonymous = settings.args.anonymous;
+        options.allow_unversioned = settings.args.allow_unversioned;
+        options.offset_bytes = settings.offset_bytes;
+        options.memory_bytes = options
+            .memory_bytes
+            .min(settings.cache_size_bytes / MEMORY_PART);
+        if let Some(deadline) = settings.deadline {
+            options.deadline = deadline;
+        }
+        let device = RemoteDevice::open(&parsed, &options)
+            .map_err(|error| failure(&parsed.to_string(), &error))?;
+        Ok(Arc::new(device))
+    }
+}
+
+/// Describes why the image at `label` cannot be opened.
+fn failure(label: &str, error: &Error) -> RemoteFailure {
+    let hint = match error {
+        Error::NotFound => {
+            Some("check the URL, and --endpoint for a server that is compatible with S3")
+        }
+        Error::Denied => Some(
+            "give credentials as the tools of the server expect them, for example in AWS_ACCESS_KEY_ID and \
+             AWS_SECRET_ACCESS_KEY or in ~/.aws/credentials, or use --anonymous for a public object",
+        ),
+        Error::NoVersion => Some("if the object never changes, use --allow-unversioned"),
+        Error::NoRanges => {
+            Some("copy the image to a local file, or to a server that supports ranges")
+        }
+        _ => None,
+    };
+    RemoteFailure {
+        message: format!("cannot open {label}: {error}"),
+        hint: hint.map(str::to_owned),
+    }
+}
+
+fn main() -> ExitCode {
+    larder_cli::run_with(std::env::args_os(), Box::new(Images))
+}

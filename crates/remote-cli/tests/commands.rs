@@ -1,0 +1,184 @@
+//! The commands of larder-remote with images at URLs.
+
+use larder_testkit::e2fsprogs::make_image_of;
+use larder_testkit::http::{Fault, HttpServer, Link, Object};
+use larder_testkit::{Requirement, skip};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+const SECRET: &str = "hidden-token";
+
+/// A server with an image that contains `hello` and `directory/large`.
+struct Fixture {
+    folder: TempDir,
+    server: HttpServer,
+}
+
+fn large() -> Vec<u8> {
+    (0..3_000_000_usize)
+        .map(|at| (at >> 9).to_le_bytes()[0])
+        .collect()
+}
+
+impl Fixture {
+    fn new() -> Option<Self> {
+        if skip(&[Requirement::Tool("mke2fs")]) {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["tree", "tree/directory", "mnt"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        fs::write(path("tree/hello"), "hello\n").unwrap();
+        fs::write(path("tree/directory/large"), large()).unwrap();
+        make_image_of(&path("tree"), &path("image"), "-t ext4", "64M").unwrap();
+        let object = Object::new(fs::read(path("image")).unwrap(), "one");
+        let server = HttpServer::of_object(object, Link::default());
+        Some(Self { folder, server })
+    }
+
+    fn url(&self) -> String {
+        let url = self.server.url(&format!("disk.img?token={SECRET}"));
+        url.replace("http://", "http://user:hidden-token@")
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn larder<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder-remote"));
+    command.args(args).output().unwrap()
+}
+
+#[track_caller]
+fn larder_ok<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Vec<u8> {
+    let output = larder(args);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_hidden(&output.stdout);
+    assert_hidden(&output.stderr);
+    output.stdout
+}
+
+#[track_caller]
+fn assert_hidden(output: &[u8]) {
+    let output = String::from_utf8_lossy(output);
+    assert!(!output.contains(SECRET), "{output}");
+}
+
+/// Returns standard error of a command that must fail.
+#[track_caller]
+fn larder_fails<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
+    let output = larder(args);
+    assert!(!output.status.success());
+    assert_hidden(&output.stderr);
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn image_commands_read_an_image_at_a_url() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let url = fixture.url();
+    let listing = String::from_utf8(larder_ok(["ls", &url])).unwrap();
+    assert!(
+        listing.contains("hello") && listing.contains("directory"),
+        "{listing}"
+    );
+    assert_eq!(larder_ok(["cat", &url, "/hello"]), b"hello\n");
+    assert_eq!(larder_ok(["cat", &url, "/directory/large"]), large());
+    let info = String::from_utf8(larder_ok(["info", &url])).unwrap();
+    assert!(info.contains("ext4"), "{info}");
+    assert!(!larder_ok(["stat", "--json", &url, "/hello"]).is_empty());
+    let copy = fixture.path("copy");
+    larder_ok([
+        "cp".as_ref(),
+        "-r".as_ref(),
+        url.as_ref(),
+        "/".as_ref(),
+        copy.as_os_str(),
+    ]);
+    assert_eq!(fs::read(copy.join("directory/large")).unwrap(), large());
+}
+
+#[test]
+fn url_can_be_read_from_a_file() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let file = fixture.path("url");
+    fs::write(&file, fixture.url()).unwrap();
+    let args = [
+        "cat".as_ref(),
+        "--url-file".as_ref(),
+        file.as_os_str(),
+        "/hello".as_ref(),
+    ];
+    assert_eq!(larder_ok(args), b"hello\n");
+}
+
+#[test]
+fn failures_say_what_to_do_and_hide_secrets() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let url = fixture.url();
+    for (fault, expected) in [
+        (Fault::Status(404), "no such object"),
+        (Fault::Status(403), "credentials"),
+        (Fault::NoEtag, "--allow-unversioned"),
+    ] {
+        fixture.server.inject([fault]);
+        let message = larder_fails(["ls", &url]);
+        assert!(message.contains(expected), "{message}");
+    }
+    let message = larder_fails(["rm", &url, "/hello"]);
+    assert!(message.contains("not local"), "{message}");
+    let message = larder_fails(["ls", "ftp://user:hidden-token@host/x"]);
+    assert!(message.contains("scheme"), "{message}");
+}
+
+#[test]
+fn mount_shows_the_files_and_no_secret() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    if skip(&[Requirement::Root, Requirement::Fuse]) {
+        return;
+    }
+    let mountpoint = fixture.path("mnt");
+    let url = fixture.url();
+    larder_ok(["mount".as_ref(), url.as_ref(), mountpoint.as_os_str()]);
+    let mounted = Mounted(&mountpoint);
+    assert_eq!(fs::read(mountpoint.join("hello")).unwrap(), b"hello\n");
+    assert_eq!(
+        fs::read(mountpoint.join("directory/large")).unwrap(),
+        large()
+    );
+    assert!(fs::write(mountpoint.join("new"), "new").is_err());
+    assert_hidden(&fs::read("/proc/self/mountinfo").unwrap());
+    larder_ok(["stats".as_ref(), mountpoint.as_os_str()]);
+    drop(mounted);
+}
+
+/// Unmounts when it is dropped.
+struct Mounted<'p>(&'p Path);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let unmounted = larder(["umount".as_ref(), self.0.as_os_str()]);
+        if !unmounted.status.success() {
+            eprintln!("{}", String::from_utf8_lossy(&unmounted.stderr));
+        }
+    }
+}
