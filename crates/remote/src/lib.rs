@@ -28,6 +28,7 @@
 mod aws_profile;
 mod counters;
 mod device;
+pub mod disk_cache;
 mod error;
 mod fetch;
 mod object;

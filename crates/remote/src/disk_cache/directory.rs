@@ -1,0 +1,385 @@
+//! The directory of the cache files: their names, locks and total size. [`super`] describes the locks and
+//! the limit.
+
+use super::error::{Error, Result};
+use super::header::{HEADER_BYTES, Header, is_file_name};
+use super::units::{ALIGN_BYTES, Storage, UNIT_BYTES};
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps,
+};
+use rustix::io::Errno;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// The name of the file that is locked while files are opened, created, listed or removed.
+const LOCK_NAME: &str = "lock";
+
+/// The largest size that a stored unit adds to a file: the unit and a page of the map.
+pub(super) const UNIT_COST_BYTES: u64 = (UNIT_BYTES + ALIGN_BYTES) as u64;
+
+/// The part of the limit that is not given out, as a divisor.
+const SPARE_DIVISOR: u64 = 16;
+
+/// The largest allowance as a part of the limit, as a divisor: 16 processes can hold an allowance within the
+/// spare part.
+const ALLOWANCE_DIVISOR: u64 = 256;
+
+/// The largest allowance.
+const MAX_ALLOWANCE_BYTES: u64 = 16 << 20;
+
+const OPEN_FLAGS: OFlags = OFlags::NOFOLLOW
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK);
+
+/// A cache file as [`CacheDir::list`](super::CacheDir::list) reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ObjectInfo {
+    /// The label that the file was created with, without control characters. `None` if the header is
+    /// damaged: the file will be replaced when its object is opened.
+    pub label: Option<String>,
+    /// The size of the object, or `None` if the header is damaged.
+    pub size_bytes: Option<u64>,
+    /// The size that the file takes on the disk.
+    pub stored_bytes: u64,
+    /// When the file was last opened, written or closed.
+    pub last_use: SystemTime,
+    /// Whether the object is open. Its file is then not removed.
+    pub is_in_use: bool,
+}
+
+/// What was removed from a cache, and what is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Removed {
+    /// The number of removed files.
+    pub files: u64,
+    /// The size that they took on the disk.
+    pub bytes: u64,
+    /// The size that the remaining files take. It can exceed what was requested if they are in use.
+    pub left_bytes: u64,
+}
+
+/// How to wait for a lock that another process holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Block,
+    /// Do without what needs the lock.
+    Skip,
+}
+
+/// An open directory of cache files.
+#[derive(Debug)]
+pub(super) struct Directory {
+    fd: OwnedFd,
+    path: PathBuf,
+    max_bytes: u64,
+}
+
+/// A cache file that was found in the directory.
+struct Found {
+    last_use: SystemTime,
+    name: String,
+    stored_bytes: u64,
+}
+
+impl Directory {
+    /// Opens the directory at `path`, and creates it if it does not exist. The last component of the path
+    /// must not be a symbolic link.
+    pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Self> {
+        let failed = |source| Error::Directory {
+            path: path.to_owned(),
+            source,
+        };
+        // Without a slash at the end, which would follow a symbolic link.
+        let last: PathBuf = path.components().collect();
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&last)
+            .map_err(failed)?;
+        let flags = OPEN_FLAGS | OFlags::RDONLY | OFlags::DIRECTORY;
+        let fd = rustix::fs::open(&last, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
+        let stat = status(&fd, "").map_err(|e| failed(e.into()))?;
+        let path = path.to_owned();
+        if stat.stx_uid != rustix::process::geteuid().as_raw() {
+            let uid = stat.stx_uid;
+            return Err(Error::OtherOwner { path, uid });
+        }
+        let mode = stat.stx_mode & 0o7777;
+        if mode & 0o022 != 0 {
+            return Err(Error::WritableByOthers { path, mode });
+        }
+        Ok(Self {
+            fd,
+            path,
+            max_bytes,
+        })
+    }
+
+    /// Opens the file of `header`, of `file_bytes`, and marks it as in use. Creates it if it does not exist,
+    /// and replaces a file that is damaged.
+    pub(super) fn open_object(&self, header: &Header, file_bytes: u64) -> Result<File> {
+        let name = header.file_name();
+        let _lock = self.lock(Wait::Block)?;
+        self.open_locked(header, &name, file_bytes)
+            .map_err(|source| self.file_error(&name, source))
+    }
+
+    fn open_locked(&self, header: &Header, name: &str, file_bytes: u64) -> io::Result<File> {
+        let file = match self.open_existing(header, name, file_bytes)? {
+            Some(file) => file,
+            None => self.create(header, name, file_bytes)?,
+        };
+        // Fails only if another program locks the file.
+        lock_file(&file, FlockOperation::NonBlockingLockShared)?;
+        mark_as_used(&file)?;
+        Ok(file)
+    }
+
+    /// Returns the file of `header`, or `None` if it does not exist or is damaged.
+    fn open_existing(
+        &self,
+        header: &Header,
+        name: &str,
+        file_bytes: u64,
+    ) -> io::Result<Option<File>> {
+        let file = match self.open_file(name) {
+            Ok(file) => file,
+            // A symbolic link is not followed.
+            Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        let stat = status(&file, "")?;
+        let is_complete = file_type(&stat) == FileType::RegularFile && stat.stx_size == file_bytes;
+        let is_valid = is_complete && read_header(&file).is_some_and(|found| found.is_for(header));
+        Ok(is_valid.then_some(file))
+    }
+
+    /// Creates the file of `header` without units, in place of any other file.
+    fn create(&self, header: &Header, name: &str, file_bytes: u64) -> io::Result<File> {
+        match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let flags = OPEN_FLAGS | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = File::from(rustix::fs::openat(&self.fd, name, flags, mode)?);
+        file.set_len(file_bytes)?;
+        file.write_at(&header.to_bytes(), 0)?;
+        Ok(file)
+    }
+
+    /// Returns how many bytes an object may write before it asks again. Evicts files to have some, unless
+    /// another process holds the lock for that.
+    pub(super) fn allowance_bytes(&self) -> Result<u64> {
+        let limit_bytes = self.max_bytes - self.max_bytes / SPARE_DIVISOR;
+        let step_bytes =
+            (self.max_bytes / ALLOWANCE_DIVISOR).clamp(UNIT_COST_BYTES, MAX_ALLOWANCE_BYTES);
+        let removed = self.shrink(limit_bytes.saturating_sub(step_bytes), Wait::Skip)?;
+        Ok(limit_bytes
+            .saturating_sub(removed.left_bytes)
+            .min(step_bytes))
+    }
+
+    /// Removes files that are not in use, least recently used first, until all files take at most
+    /// `max_bytes`.
+    pub(super) fn shrink(&self, max_bytes: u64, wait: Wait) -> Result<Removed> {
+        let found = self.scan()?;
+        let mut removed = Removed {
+            left_bytes: found.iter().map(|file| file.stored_bytes).sum(),
+            ..Removed::default()
+        };
+        for file in found {
+            if removed.left_bytes <= max_bytes {
+                break;
+            }
+            if self.remove(&file.name, wait)? {
+                removed.files += 1;
+                removed.bytes += file.stored_bytes;
+                removed.left_bytes -= file.stored_bytes;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes a file. Returns false if it is in use, or cannot be opened.
+    fn remove(&self, name: &str, wait: Wait) -> Result<bool> {
+        let Some(lock) = self.lock(wait)? else {
+            return Ok(false);
+        };
+        let Ok(file) = self.open_file(name) else {
+            return Ok(false);
+        };
+        if !is_idle(&file) {
+            return Ok(false);
+        }
+        rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())
+            .map_err(|errno| self.file_error(name, errno.into()))?;
+        // The blocks are freed when the file is closed, which can take long.
+        drop(lock);
+        drop(file);
+        Ok(true)
+    }
+
+    /// Returns what the directory contains, least recently used first.
+    pub(super) fn list(&self) -> Result<Vec<ObjectInfo>> {
+        let _lock = self.lock(Wait::Block)?;
+        let info = |found: Found| {
+            let file = self.open_file(&found.name).ok();
+            let header = file.as_ref().and_then(read_header);
+            ObjectInfo {
+                size_bytes: header.as_ref().map(|header| header.size_bytes),
+                label: header.map(Header::into_label),
+                stored_bytes: found.stored_bytes,
+                last_use: found.last_use,
+                is_in_use: file.is_some_and(|file| !is_idle(&file)),
+            }
+        };
+        Ok(self.scan()?.into_iter().map(info).collect())
+    }
+
+    /// Returns the regular files with names of cache files, least recently used first.
+    fn scan(&self) -> Result<Vec<Found>> {
+        let mut files = Vec::new();
+        let entries = rustix::fs::Dir::read_from(&self.fd).map_err(|e| self.error(e))?;
+        for entry in entries {
+            let entry = entry.map_err(|e| self.error(e))?;
+            let name = entry.file_name();
+            if !is_file_name(name.to_bytes()) {
+                continue;
+            }
+            let stat = match status(&self.fd, name) {
+                Ok(stat) => stat,
+                // Another process removed it.
+                Err(Errno::NOENT) => continue,
+                Err(errno) => return Err(self.error(errno)),
+            };
+            if file_type(&stat) == FileType::RegularFile {
+                files.push(Found {
+                    last_use: modified(&stat),
+                    name: name.to_string_lossy().into_owned(),
+                    stored_bytes: stat.stx_blocks.saturating_mul(512),
+                });
+            }
+        }
+        files.sort_by(|a, b| (a.last_use, &a.name).cmp(&(b.last_use, &b.name)));
+        Ok(files)
+    }
+
+    /// Locks the directory until the result is dropped. Returns `None` if another process holds the lock
+    /// and `wait` is [`Wait::Skip`].
+    fn lock(&self, wait: Wait) -> Result<Option<Lock>> {
+        let flags = OPEN_FLAGS | OFlags::RDWR | OFlags::CREATE;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let fd = rustix::fs::openat(&self.fd, LOCK_NAME, flags, mode).map_err(|e| self.error(e))?;
+        let operation = match wait {
+            Wait::Block => FlockOperation::LockExclusive,
+            Wait::Skip => FlockOperation::NonBlockingLockExclusive,
+        };
+        match lock_file(&fd, operation) {
+            Ok(()) => Ok(Some(Lock(fd))),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(self.error(errno)),
+        }
+    }
+
+    fn open_file(&self, name: &str) -> rustix::io::Result<File> {
+        let flags = OPEN_FLAGS | OFlags::RDWR;
+        rustix::fs::openat(&self.fd, name, flags, Mode::empty()).map(File::from)
+    }
+
+    fn error(&self, errno: Errno) -> Error {
+        Error::Directory {
+            path: self.path.clone(),
+            source: errno.into(),
+        }
+    }
+
+    pub(super) fn file_error(&self, name: &str, source: io::Error) -> Error {
+        Error::File {
+            path: self.path.join(name),
+            source,
+        }
+    }
+}
+
+/// A locked file. Dropping this unlocks it.
+///
+/// Closing the file would not be enough: a child process that was just started shares the open file, and the
+/// lock, until it executes its program.
+#[derive(Debug)]
+struct Lock(OwnedFd);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        unlock(&self.0);
+    }
+}
+
+/// Ends the use of a file that [`Directory::open_object`] returned.
+pub(super) fn end_use(file: &File) {
+    // Only the order of eviction depends on it.
+    let _ = mark_as_used(file);
+    unlock(file);
+}
+
+fn unlock(fd: impl AsFd) {
+    // The file may be on a file system without locks.
+    let _ = lock_file(fd, FlockOperation::Unlock);
+}
+
+/// Locks or unlocks a file. A file system without locks counts as success.
+fn lock_file(fd: impl AsFd, operation: FlockOperation) -> rustix::io::Result<()> {
+    let fd = fd.as_fd();
+    match rustix::io::retry_on_intr(|| rustix::fs::flock(fd, operation)) {
+        Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
+        result => result,
+    }
+}
+
+/// Returns true if no object of `file` is open, and locks the file until it is closed.
+fn is_idle(file: &File) -> bool {
+    lock_file(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Sets the time of the last use to now.
+fn mark_as_used(file: &File) -> rustix::io::Result<()> {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: rustix::fs::UTIME_NOW,
+    };
+    let times = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
+    rustix::fs::futimens(file, &times)
+}
+
+fn read_header(file: &File) -> Option<Header> {
+    let mut bytes = [0; HEADER_BYTES];
+    file.read_at(&mut bytes, 0).ok()?;
+    Header::parse(&bytes)
+}
+
+/// Returns the status of `name` in a directory, or of an open file if `name` is empty.
+fn status(fd: impl AsFd, name: impl rustix::path::Arg) -> rustix::io::Result<Statx> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+    rustix::fs::statx(fd, name, flags, StatxFlags::BASIC_STATS)
+}
+
+fn file_type(stat: &Statx) -> FileType {
+    FileType::from_raw_mode(stat.stx_mode.into())
+}
+
+fn modified(stat: &Statx) -> SystemTime {
+    let seconds = u64::try_from(stat.stx_mtime.tv_sec).unwrap_or(0);
+    let since_epoch = Duration::new(seconds, stat.stx_mtime.tv_nsec);
+    SystemTime::UNIX_EPOCH
+        .checked_add(since_epoch)
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+}

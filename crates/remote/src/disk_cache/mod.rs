@@ -1,0 +1,78 @@
+//! Cache of remote objects on the local disk: one sparse file for each version of an object.
+//!
+//! Model: the kernel's `cachefiles`, but in one file for each object, without a daemon, and with a checksum
+//! for each unit. A directory ([`CacheDir`]) contains the files. An open object ([`CachedObject`]) reads and
+//! writes units of [`UNIT_BYTES`].
+//!
+//! # A cache file
+//!
+//! ```text
+//!   0        512       4096                       data                        end of file
+//!   | header | not used | map: one entry of 16     | units of 64 KiB; the last |
+//!   |        |          | bytes for each unit      | is as long as the rest    |
+//! ```
+//!
+//! - The name is the SHA-256 of the [`Identity`] and the size of the object, in hexadecimal. It contains no
+//!   URL and no secret.
+//! - The header repeats this digest and the size. It also contains a label for users, and a checksum of itself.
+//! - The map starts at byte 4096. An entry is 0 if the unit is absent, and otherwise the checksum of the
+//!   unit: XXH3 with 128 bits. Its seed is made of the digest and the number of the unit, so that a unit is
+//!   valid only in its own place.
+//! - The data start at the next multiple of 4096. Numbers are little-endian.
+//!
+//! # Invariants
+//!
+//! 1. A read returns bytes only if their checksum is the one in the map. Whatever a crash, a failing disk or
+//!    another program leaves in a file, a unit is either correct or absent.
+//! 2. A unit is written before its map entry. No write is flushed: a crash can lose any of them, or parts
+//!    of them, and what remains does not match.
+//! 3. All writers of a unit write the same bytes, because a file belongs to one version. Therefore units
+//!    need no lock.
+//! 4. Files are removed whole, and only files whose names are those of cache files.
+//! 5. The contents of a file never cause a panic or an allocation of more than [`UNIT_BYTES`].
+//!
+//! The checksum protects against accidents. It does not protect against a program that can write to the
+//! directory and computes it; the directory belongs to one user, and no other user may write to it.
+//!
+//! # Locking
+//!
+//! Locks are flock(2) locks. They only prevent the loss of cached data: Invariant 1 does not depend on them.
+//!
+//! 1. `lock` in the directory, exclusive: held while a file is opened, created, listed or removed, but not
+//!    while it is read or written.
+//! 2. A cache file: shared while a [`CachedObject`] is open. A file is removed under an exclusive lock, which
+//!    is only tried while 1 is held.
+//!
+//! A write never waits for lock 1. If it is held when a file must be evicted, the unit is not stored.
+//! File systems without locks are supported: files in use can then be removed, and their users keep their
+//! open file.
+//!
+//! # Size
+//!
+//! The allocated blocks of all files count, not their sizes. Before it writes, an object obtains an
+//! allowance of at most 1/256 of the limit (at most 16 MiB, but at least one unit). If the files plus the
+//! allowance exceed 15/16 of the limit, files that are not in use are evicted, least recently used first. A
+//! file is used when it is opened, written or closed. If only files in use remain, units are no longer
+//! stored, until other objects are closed or files are removed. So a limit that is too small keeps what was
+//! read first, which is what a next start needs. The last 1/16 is for the allowances of other processes, and
+//! for the map.
+//!
+//! # Cost
+//!
+//! Opening an object reads 512 bytes, at any size. A hit costs two calls of pread(2) and one checksum. The
+//! map takes 26 MB for 100 GiB, if all of it is cached. No memory is needed for units.
+
+mod cache_dir;
+mod directory;
+mod error;
+mod header;
+mod identity;
+mod object;
+mod units;
+
+pub use cache_dir::{CacheDir, default_path};
+pub use directory::{ObjectInfo, Removed};
+pub use error::{Error, Result};
+pub use identity::Identity;
+pub use object::CachedObject;
+pub use units::UNIT_BYTES;

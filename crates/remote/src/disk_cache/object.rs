@@ -1,0 +1,141 @@
+//! An open object of the cache.
+
+use super::directory::{Directory, UNIT_COST_BYTES, end_use};
+use super::error::{Error, Result};
+use super::units::{Outcome, UNIT_BYTES, Units};
+use parking_lot::Mutex;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The number of units that are not stored before an object asks for room again: 16 MiB.
+const REFUSED_UNITS: usize = (16 << 20) / UNIT_BYTES;
+
+/// One version of an object, of which some units are cached. While this exists, the file is not evicted.
+///
+/// Threads can share it, and processes can open the same object.
+#[derive(Debug)]
+pub struct CachedObject {
+    units: Units<File>,
+    directory: Arc<Directory>,
+    room: Mutex<Room>,
+    /// A write failed, and its error was returned.
+    has_failed: AtomicBool,
+    damaged_units: AtomicU64,
+}
+
+/// What an object may still write.
+#[derive(Debug, Default)]
+struct Room {
+    allowance_bytes: u64,
+    /// The number of units that were not stored since the cache was last asked for an allowance and had none.
+    refused_units: usize,
+}
+
+impl CachedObject {
+    pub(super) fn new(units: Units<File>, directory: Arc<Directory>) -> Self {
+        Self {
+            units,
+            directory,
+            room: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            damaged_units: AtomicU64::new(0),
+        }
+    }
+
+    /// Reads `unit` into `buf`. Returns false if the unit is absent or damaged; the content of `buf` is then
+    /// unspecified. A damaged unit is removed, so that it can be stored again.
+    ///
+    /// # Panics
+    /// If `buf` is not as long as the unit: [`UNIT_BYTES`], or less for the last unit.
+    #[must_use]
+    pub fn read_unit(&self, unit: u64, buf: &mut [u8]) -> bool {
+        let outcome = self.units.read(unit, buf);
+        if outcome == Outcome::Damaged {
+            self.damaged_units.fetch_add(1, Ordering::Relaxed);
+        }
+        outcome == Outcome::Read
+    }
+
+    /// Stores `bytes` as `unit`, if the cache has room and no earlier write failed.
+    ///
+    /// # Errors
+    /// The first error of this object. It then stores nothing more, and does not return another error.
+    ///
+    /// # Panics
+    /// As [`CachedObject::read_unit`].
+    pub fn write_unit(&self, unit: u64, bytes: &[u8]) -> Result<()> {
+        let result = self.try_write(unit, bytes);
+        if result.is_err() && self.has_failed.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        result
+    }
+
+    fn try_write(&self, unit: u64, bytes: &[u8]) -> Result<()> {
+        if self.has_failed.load(Ordering::Relaxed) || !self.take_room()? {
+            return Ok(());
+        }
+        self.units
+            .write(unit, bytes)
+            .map_err(|source| Error::Write { unit, source })
+    }
+
+    /// Returns false if the cache has no room for a unit.
+    fn take_room(&self) -> Result<bool> {
+        let mut room = self.room.lock();
+        if (1..REFUSED_UNITS).contains(&room.refused_units) {
+            room.refused_units += 1;
+            return Ok(false);
+        }
+        if room.allowance_bytes < UNIT_COST_BYTES {
+            room.allowance_bytes = self.directory.allowance_bytes()?;
+        }
+        let Some(left_bytes) = room.allowance_bytes.checked_sub(UNIT_COST_BYTES) else {
+            room.refused_units = 1;
+            return Ok(false);
+        };
+        *room = Room {
+            allowance_bytes: left_bytes,
+            refused_units: 0,
+        };
+        Ok(true)
+    }
+
+    /// Returns true if `unit` is stored, without reading it: it can still prove damaged.
+    #[must_use]
+    pub fn contains_unit(&self, unit: u64) -> bool {
+        self.units.contains(unit)
+    }
+
+    /// Counts the stored units, by reading the map. Some can prove damaged.
+    #[must_use]
+    pub fn present_units(&self) -> u64 {
+        self.units.entries().filter(|&entry| entry != 0).count() as u64
+    }
+
+    /// Returns true if every unit is stored. Some can prove damaged.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.units.entries().all(|entry| entry != 0)
+    }
+
+    /// Returns the number of units that were found damaged.
+    #[must_use]
+    pub fn damaged_units(&self) -> u64 {
+        self.damaged_units.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the last unit was not stored because the cache had no room, and nothing could be
+    /// evicted.
+    #[must_use]
+    pub fn is_out_of_room(&self) -> bool {
+        self.room.lock().refused_units > 0
+    }
+}
+
+impl Drop for CachedObject {
+    fn drop(&mut self) {
+        end_use(self.units.storage());
+    }
+}
