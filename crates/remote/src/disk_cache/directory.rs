@@ -174,9 +174,14 @@ impl Directory {
         Ok(file)
     }
 
-    /// Returns how many bytes an object may write before it asks again. Evicts files to have some, unless
-    /// another process holds the lock for that.
-    pub(super) fn allowance_bytes(&self) -> Result<u64> {
+    /// Returns how many bytes may be written to `file` before this is called again. Evicts files to have
+    /// some, unless another process holds the lock for that.
+    pub(super) fn allowance_bytes(&self, file: &File) -> Result<u64> {
+        let stat = status(file, "").map_err(|e| self.error(e))?;
+        if stat.stx_nlink == 0 {
+            let path = self.path.clone();
+            return Err(Error::Unlinked { path });
+        }
         let limit_bytes = self.max_bytes - self.max_bytes / SPARE_DIVISOR;
         let step_bytes =
             (self.max_bytes / ALLOWANCE_DIVISOR).clamp(UNIT_COST_BYTES, MAX_ALLOWANCE_BYTES);

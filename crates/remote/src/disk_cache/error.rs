@@ -42,6 +42,12 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// The cache file was removed while it was in use, so that what it takes no longer counts. Errno: `ENOENT`.
+    #[error("the cache file in {path} was removed while it was in use")]
+    Unlinked {
+        /// The path of the directory as given by the caller.
+        path: PathBuf,
+    },
     /// A unit could not be stored. Errno: that of the cause.
     #[error("cannot store unit {unit} in the disk cache: {source}")]
     Write {

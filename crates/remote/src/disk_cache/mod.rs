@@ -53,7 +53,8 @@
 //! allowance of at most 1/256 of the limit (at most 16 MiB, but at least one unit). If the files plus the
 //! allowance exceed 15/16 of the limit, files that are not in use are evicted, least recently used first. A
 //! file is used when it is opened, written or closed. If only files in use remain, units are no longer
-//! stored, until other objects are closed or files are removed. So a limit that is too small keeps what was
+//! stored, until other objects are closed or files are removed. A file that was unlinked while in use no
+//! longer counts; nothing more is stored in it. So a limit that is too small keeps what was
 //! read first, which is what a next start needs. The last 1/16 is for the allowances of other processes, and
 //! for the map.
 //!

@@ -89,7 +89,7 @@ impl CachedObject {
             return Ok(false);
         }
         if room.allowance_bytes < UNIT_COST_BYTES {
-            room.allowance_bytes = self.directory.allowance_bytes()?;
+            room.allowance_bytes = self.directory.allowance_bytes(self.units.storage())?;
         }
         let Some(left_bytes) = room.allowance_bytes.checked_sub(UNIT_COST_BYTES) else {
             room.refused_units = 1;

@@ -1,0 +1,214 @@
+//! The directory and its files: access, contents of the list, and what opening costs.
+
+use crate::support::{Fixture, MIB, Object, UNLIMITED_BYTES, cache_files, object};
+use larder_remote::disk_cache::{CacheDir, Error, UNIT_BYTES};
+use larder_testkit::{Requirement, report_skipped, skip};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn directory_and_files_are_private() {
+    let fixture = Fixture::new();
+    let above = fixture.path().join("above");
+    let cache = CacheDir::open(&above.join("cache"), MIB).unwrap();
+    let _object = object("1", 2).open(&cache);
+    assert_eq!(mode(&above), 0o700);
+    assert_eq!(mode(&above.join("cache")), 0o700);
+    for file in fs::read_dir(above.join("cache")).unwrap() {
+        assert_eq!(mode(&file.unwrap().path()), 0o600);
+    }
+}
+
+#[test]
+fn directory_that_others_can_write_to_is_refused() {
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path()).unwrap();
+    for (mode, is_refused) in [(0o722, true), (0o770, true), (0o1777, true), (0o755, false)] {
+        fs::set_permissions(fixture.path(), Permissions::from_mode(mode)).unwrap();
+        match CacheDir::open(&fixture.path(), MIB) {
+            Err(Error::WritableByOthers { mode: found, .. }) => {
+                assert!(is_refused && u32::from(found) == mode, "{mode:o}");
+            }
+            other => assert!(!is_refused && other.is_ok(), "{mode:o}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn directory_of_another_user_is_refused() {
+    if skip(&[Requirement::Root]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path()).unwrap();
+    std::os::unix::fs::chown(fixture.path(), Some(1234), None).unwrap();
+    let error = CacheDir::open(&fixture.path(), MIB).unwrap_err();
+    assert!(
+        matches!(error, Error::OtherOwner { uid: 1234, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn directory_that_is_a_symbolic_link_is_refused() {
+    let fixture = Fixture::new();
+    let target = tempfile::tempdir().unwrap();
+    symlink(target.path(), fixture.path()).unwrap();
+    for path in [fixture.path(), fixture.path().join("")] {
+        let error = CacheDir::open(&path, MIB).unwrap_err();
+        assert!(matches!(error, Error::Directory { .. }), "{error}");
+    }
+    assert_eq!(fs::read_dir(target.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn names_in_the_directory_contain_no_part_of_the_identity() {
+    let fixture = Fixture::new();
+    let _object = object("secret-version", 1).open(&fixture.cache(MIB));
+    let name = fixture.file().file_name().unwrap().to_owned();
+    let name = name.into_string().unwrap();
+    assert!(name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()));
+}
+
+#[test]
+fn stored_units_are_read_back_by_another_open_object() {
+    let fixture = Fixture::new();
+    let object = object("1", 300);
+    let cached = object.open(&fixture.cache(UNLIMITED_BYTES));
+    for unit in [0, 7, 255, 256, 299] {
+        assert!(!cached.contains_unit(unit));
+        object.write(&cached, unit);
+    }
+    drop(cached);
+    let cached = object.open(&fixture.cache(UNLIMITED_BYTES));
+    for unit in 0..300 {
+        let is_present = [0, 7, 255, 256, 299].contains(&unit);
+        assert_eq!(cached.contains_unit(unit), is_present);
+        assert_eq!(object.read(&cached, unit), is_present);
+    }
+    assert!(!cached.contains_unit(300) && !cached.contains_unit(u64::MAX));
+    assert_eq!((cached.present_units(), cached.damaged_units()), (5, 0));
+    assert!(!cached.is_complete());
+    (0..300).for_each(|unit| object.write(&cached, unit));
+    assert!(cached.is_complete() && cached.present_units() == 300);
+}
+
+#[test]
+fn objects_of_different_identity_or_size_share_nothing() {
+    let fixture = Fixture::new();
+    let cache = fixture.cache(UNLIMITED_BYTES);
+    let first = object("1", 1);
+    first.write(&first.open(&cache), 0);
+    let mut other_credentials = first.identity();
+    other_credentials.credentials = "key";
+    let others = [
+        cache.object(&object("2", 1).identity(), 1000, ""),
+        cache.object(&other_credentials, 1000, ""),
+        cache.object(&first.identity(), 1001, ""),
+    ];
+    for other in others {
+        assert_eq!(other.unwrap().present_units(), 0);
+    }
+    assert_eq!(cache_files(&fixture.path()).len(), 4);
+    assert!(first.read(&first.open(&cache), 0));
+}
+
+#[test]
+fn empty_object_is_complete() {
+    let fixture = Fixture::new();
+    let object = Object {
+        version: "1",
+        size_bytes: 0,
+    };
+    let cached = object.open(&fixture.cache(MIB));
+    assert!(cached.is_complete() && cached.present_units() == 0);
+}
+
+#[test]
+fn object_that_is_too_large_for_a_file_is_refused() {
+    let fixture = Fixture::new();
+    for size_bytes in [u64::MAX, u64::MAX / 2] {
+        let object = fixture
+            .cache(MIB)
+            .object(&object("1", 1).identity(), size_bytes, "");
+        assert!(matches!(object.unwrap_err(), Error::File { .. }));
+    }
+}
+
+/// Returns the number of bytes that this thread has read by system calls.
+fn bytes_read() -> Option<u64> {
+    let counters = fs::read_to_string("/proc/thread-self/io").ok()?;
+    let count = counters
+        .lines()
+        .find_map(|line| line.strip_prefix("rchar: "))?;
+    count.parse().ok()
+}
+
+/// The time is proportional to what is read: 100 GiB must open within 100 ms.
+#[test]
+fn opening_100_gib_reads_only_the_header() {
+    let fixture = Fixture::new();
+    let object = object("1", 100 << (30 - UNIT_BYTES.ilog2()));
+    let cached = object.open(&fixture.cache(UNLIMITED_BYTES));
+    for unit in (0..object.units()).step_by(20_000) {
+        object.write(&cached, unit);
+    }
+    drop(cached);
+    let Some(before) = bytes_read() else {
+        return report_skipped("the kernel does not count what a thread reads");
+    };
+    let overhead = bytes_read().unwrap() - before;
+    let cached = object.open(&fixture.cache(UNLIMITED_BYTES));
+    let read = bytes_read().unwrap() - before - 2 * overhead;
+    assert!(read < 1024, "{read} bytes");
+    assert!(object.read(&cached, 20_000) && !object.read(&cached, 20_001));
+    assert_eq!(cached.present_units(), object.units().div_ceil(20_000));
+}
+
+#[test]
+fn list_shows_labels_sizes_and_use() {
+    let fixture = Fixture::new();
+    let cache = fixture.cache(UNLIMITED_BYTES);
+    let open = object("1", 4).open(&cache);
+    object("1", 4).write(&open, 0);
+    let found = cache.list().unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].label.as_deref(), Some("https://host/disk.img 1"));
+    assert_eq!(found[0].size_bytes, Some(object("1", 4).size_bytes));
+    assert_eq!(found[0].stored_bytes, fixture.stored_bytes());
+    assert!(found[0].stored_bytes >= UNIT_BYTES as u64 && found[0].is_in_use);
+    drop(open);
+    assert!(!cache.list().unwrap()[0].is_in_use);
+    File::options()
+        .write(true)
+        .open(fixture.file())
+        .unwrap()
+        .set_len(100)
+        .unwrap();
+    let found = cache.list().unwrap();
+    assert_eq!((&found[0].label, found[0].size_bytes), (&None, None));
+}
+
+/// A user can choose a directory that contains other files.
+#[test]
+fn clear_removes_only_cache_files() {
+    let fixture = Fixture::new();
+    let cache = fixture.cache(UNLIMITED_BYTES);
+    let name = "0123456789abcdef".repeat(4);
+    let kept = ["notes.txt", &"A".repeat(64), &name[1..]];
+    for name in kept {
+        fs::write(fixture.path().join(name), "x").unwrap();
+    }
+    fs::create_dir(fixture.path().join(&name)).unwrap();
+    drop(object("1", 1).open(&cache));
+    assert_eq!(cache.list().unwrap().len(), 1);
+    assert_eq!(cache.clear().unwrap().files, 1);
+    assert!(cache.list().unwrap().is_empty());
+    assert!(kept.iter().all(|name| fixture.path().join(name).exists()));
+    assert!(fixture.path().join(&name).is_dir());
+}
