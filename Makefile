@@ -42,8 +42,9 @@ test: deps python-tools ## Run all tests: units, models, comparisons with the ke
 	scripts/with-fuse-transport dev $(CARGO) test --locked --workspace --no-fail-fast
 	scripts/with-fuse-transport uring $(CARGO) test --locked --workspace --no-fail-fast $(MOUNT_TESTS)
 
-crash: deps ## Test power failures at every write and errors of every device call (over 100,000 states)
+crash: deps ## Test power failures at every write and errors of every device call (over 100,000 states), and killed writers of the disk cache
 	LARDER_CRASH=full $(CARGO) test --locked --release -p larder --test crash --test crash_no_journal --test faults -- --nocapture
+	LARDER_CRASH=full $(CARGO) test --locked --release -p larder-remote --lib --test disk_cache -- killed power_cut
 
 full-images: deps ## Run random operations on full images: in process, mounted, and on the kernel's mount (50 sequences a layout)
 	LARDER_SEQUENCES=50 $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random --test mount_full_random -- --include-ignored --nocapture

@@ -5,6 +5,7 @@
 
 use crate::support::{Fixture, Object, UNLIMITED_BYTES, object};
 use larder_remote::disk_cache::{CacheDir, Error, UNIT_BYTES};
+use larder_testkit::seed::SEED_VARIABLE;
 use larder_testkit::{Random, Seed};
 use rustix::process::{Resource, Rlimit};
 use std::ffi::OsStr;
@@ -32,7 +33,7 @@ impl Process {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture", &format!("processes::{name}")])
             .env(DIRECTORY, fixture.path())
-            .env(larder_testkit::seed::SEED_VARIABLE, seed.to_string())
+            .env(SEED_VARIABLE, seed.to_string())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
@@ -100,6 +101,7 @@ fn units_of_a_killed_process_are_right_or_absent() {
         if round % 5 == 0 {
             fixture = Fixture::new();
         }
+        eprintln!("{SEED_VARIABLE}={seed}");
         let mut random = Random::new(seed);
         let name = "units_of_a_killed_process_are_right_or_absent";
         let mut process = Process::start(name, &fixture, seed);
@@ -111,17 +113,11 @@ fn units_of_a_killed_process_are_right_or_absent() {
         }
         process.kill();
         stored.extend(std::iter::from_fn(|| process.next_stored()));
-        assert!(
-            stored.len() as u64 >= count,
-            "seed {seed}: the process failed"
-        );
+        assert!(stored.len() as u64 >= count, "the process failed");
         let cached = WRITTEN.open(&fixture.cache(UNLIMITED_BYTES));
         for unit in 0..WRITTEN.units() {
             let is_read = WRITTEN.read(&cached, unit);
-            assert!(
-                is_read || !stored.contains(&unit),
-                "seed {seed}: unit {unit} is lost"
-            );
+            assert!(is_read || !stored.contains(&unit), "unit {unit} is lost");
         }
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use larder_block::BlockDevice;
 use larder_instruments::{OverlayDevice, PowerCuts, RecordingDevice};
+use larder_testkit::seed::SEED_VARIABLE;
 use larder_testkit::{Random, Seed};
 use std::sync::Arc;
 
@@ -45,7 +46,10 @@ fn read(units: &Units<impl Storage>, unit: u64) -> Outcome {
     let expected = content(unit);
     let mut buf = vec![0; expected.len()];
     let outcome = units.read(unit, &mut buf);
-    assert!(outcome != Outcome::Read || buf == expected, "unit {unit}");
+    assert!(
+        outcome != Outcome::Read || buf == expected,
+        "wrong bytes in unit {unit}"
+    );
     outcome
 }
 
@@ -61,11 +65,13 @@ fn write_units(device: &RecordingDevice, random: &mut Random) {
     }
 }
 
-/// Checks every state that a loss of power can leave, and that the units that are absent in it can be stored
+/// Checks states that a loss of power can leave after each write, and that the units that are absent in it can be stored
 /// again. Returns how many units were damaged.
-fn check_power_cuts(start: &OverlayDevice, random: &mut Random) -> usize {
+fn check_power_cuts(start: &OverlayDevice, seed: Seed) -> usize {
+    let mut random = Random::new(seed);
+    eprintln!("{SEED_VARIABLE}={seed}");
     let device = RecordingDevice::new(Arc::new(start.clone()));
-    write_units(&device, random);
+    write_units(&device, &mut random);
     let changes = device.take_changes();
     let mut cuts = PowerCuts::new(start, &changes);
     let mut damaged = 0;
@@ -89,24 +95,28 @@ fn check_power_cuts(start: &OverlayDevice, random: &mut Random) -> usize {
     damaged
 }
 
+/// Returns the number of sequences of writes: `LARDER_CRASH=full` (`make crash`) tries more.
+fn rounds() -> usize {
+    let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
+    if is_full { 200 } else { 2 }
+}
+
 #[test]
 fn unit_after_power_cut_is_right_or_absent() {
-    let mut random = Random::new(Seed::announced(21));
-    let damaged: usize = (0..10)
-        .map(|_| check_power_cuts(&empty(), &mut random))
-        .sum();
-    assert!(damaged > 0, "no write was lost or torn");
+    for seed in Seed::parts_from_environment(21).take(rounds()) {
+        let damaged = check_power_cuts(&empty(), seed);
+        assert!(damaged > 0, "no write was torn");
+    }
 }
 
 /// On a file system that does not order data and metadata, blocks that were allocated but not written can
 /// contain anything.
 #[test]
 fn unit_after_power_cut_over_stale_blocks_is_right_or_absent() {
-    let mut random = Random::new(Seed::announced(22));
     let len = usize::try_from(layout().file_bytes()).unwrap();
-    for _ in 0..3 {
-        let stale = OverlayDevice::new(random.bytes(len).into());
-        assert!(check_power_cuts(&stale, &mut random) > 0);
+    for seed in Seed::parts_from_environment(22).take(rounds()) {
+        let stale = OverlayDevice::new(Random::new(seed).bytes(len).into());
+        assert!(check_power_cuts(&stale, seed) > 0);
     }
 }
 
