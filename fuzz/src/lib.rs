@@ -18,6 +18,7 @@ use larder_testkit::device::PatchedDevice;
 use larder_testkit::mutate::{WalkLimits, walk};
 use std::path::PathBuf;
 use std::sync::Arc;
+use twox_hash::XxHash3_128;
 
 /// Block size of the base images, in bytes.
 pub const BLOCK_BYTES: usize = 1024;
@@ -56,6 +57,20 @@ pub fn journal_superblock_with_checksum(bytes: &[u8; 1024]) -> [u8; 1024] {
     copy[0xFC..0x100].fill(0);
     let checksum = Crc32c::START.bytes(&copy).0;
     copy[0xFC..0x100].copy_from_slice(&checksum.to_be_bytes());
+    copy
+}
+
+/// Returns the bytes of a cache file with the magic number, version and checksum of its header. Returns a
+/// file without a complete header unchanged.
+#[must_use]
+pub fn cache_header_with_checksum(bytes: &[u8]) -> Vec<u8> {
+    let mut copy = bytes.to_vec();
+    if let Some(header) = copy.first_chunk_mut::<512>() {
+        header[..12].copy_from_slice(b"larderdc\x01\0\0\0");
+        header[496..].fill(0);
+        let checksum = XxHash3_128::oneshot(header);
+        header[496..].copy_from_slice(&checksum.to_le_bytes());
+    }
     copy
 }
 

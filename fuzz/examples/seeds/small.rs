@@ -49,6 +49,17 @@ pub fn make() -> Result<()> {
     ] {
         seed("metrics_request", name, head.as_bytes())?;
     }
+    // Without changes, with other bytes in the header, in the map and in a unit, and cut short.
+    for (name, input) in [
+        ("whole", &[0, 0][..]),
+        ("header", &[4, 0, 1, 2, 3, 4]),
+        ("label", &[0, 0, 64, 0, 0, 0x1b]),
+        ("map", &[0, 0, 3, 16, 0, 1]),
+        ("unit", &[0, 0, 0, 32, 0, 0]),
+        ("cut", &[0, 0, 1]),
+    ] {
+        seed("disk_cache", name, input)?;
+    }
     make_page()?;
     make_trace()?;
     make_changes()

@@ -24,8 +24,8 @@
 //!
 //! 1. A read returns bytes only if their checksum is the one in the map. Whatever a crash, a failing disk or
 //!    another program leaves in a file, a unit is either correct or absent.
-//! 2. A unit is written before its map entry. No write is flushed: a crash can lose any of them, or parts
-//!    of them, and what remains does not match.
+//! 2. A unit is written before its map entry. No write is flushed. A crash can lose any write or a part of
+//!    it; the unit and its entry then do not match.
 //! 3. All writers of a unit write the same bytes, because a file belongs to one version. Therefore units
 //!    need no lock.
 //! 4. Files are removed whole, and only files whose names are those of cache files.

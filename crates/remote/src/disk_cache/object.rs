@@ -8,7 +8,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The number of units that are not stored before an object asks for room again: 16 MiB.
+/// The number of units that an object without an allowance does not store before it requests one again: 16 MiB.
 const REFUSED_UNITS: usize = (16 << 20) / UNIT_BYTES;
 
 /// One version of an object, of which some units are cached. While this exists, the file is not evicted.
@@ -28,7 +28,7 @@ pub struct CachedObject {
 #[derive(Debug, Default)]
 struct Room {
     allowance_bytes: u64,
-    /// The number of units that were not stored since the cache was last asked for an allowance and had none.
+    /// The number of units that were not stored since an allowance was last refused.
     refused_units: usize,
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 const LIMIT_BYTES: u64 = 4 * MIB;
 
-/// The units that an object stores before it asks for room again if it had none.
+/// The number of writes after which an object without room requests it again.
 const RETRY_UNITS: u64 = 256;
 
 /// Stores all units of `object`, and checks the limit after each.
