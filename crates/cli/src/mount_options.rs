@@ -78,6 +78,8 @@ const VALUED: &[&str] = &[
     "metrics",
     "tables",
     "endpoint",
+    "cache_dir",
+    "cache_disk_size",
 ];
 
 /// The note for `nobarrier` and `barrier=0`. In the kernel, these options make syncs faster but less safe.
@@ -219,6 +221,7 @@ impl Options {
             "exec" => self.mount.noexec = false,
             "noexec" => self.mount.noexec = true,
             "anonymous" => self.remote.anonymous = true,
+            "offline" => self.remote.offline = true,
             "allow_unversioned" => self.remote.allow_unversioned = true,
             _ => return false,
         }
@@ -245,6 +248,8 @@ impl Options {
             "mbcache" => self.volume.mbcache = named(key, value)?,
             "tables" => self.volume.tables = named(key, value)?,
             "endpoint" => self.remote.endpoint = Some(text(key, value)?.to_owned()),
+            "cache_dir" => self.remote.cache_dir = Some(value.into()),
+            "cache_disk_size" => self.remote.cache_disk_size = Some(bytes(key, value)?),
             "metrics" => self.metrics = Some(parsed(key, value, metrics::parse)?),
             "barrier" if value == "0" => print_note(NO_BARRIER),
             _ => return Ok(false),
@@ -270,6 +275,11 @@ fn apply_remote(remote: &mut RemoteArgs, args: &RemoteArgs) {
     if args.endpoint.is_some() {
         remote.endpoint.clone_from(&args.endpoint);
     }
+    if args.cache_dir.is_some() {
+        remote.cache_dir.clone_from(&args.cache_dir);
+    }
+    remote.cache_disk_size = args.cache_disk_size.or(remote.cache_disk_size);
+    remote.offline |= args.offline;
     remote.anonymous |= args.anonymous;
     remote.allow_unversioned |= args.allow_unversioned;
 }

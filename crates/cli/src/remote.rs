@@ -12,7 +12,7 @@
 use crate::programs;
 use clap::Args;
 use larder_block::BlockDevice;
-use larder_console::{Failure, Result};
+use larder_console::{Failure, Result, size};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
@@ -46,6 +46,18 @@ pub struct RemoteArgs {
     /// replaced.
     #[arg(long)]
     pub allow_unversioned: bool,
+    /// Directory of the disk cache [default: ~/.cache/larder]
+    ///
+    /// Parts of images that were read from a server are stored in it. If the environment has
+    /// `XDG_CACHE_HOME`, the default is a directory in that one.
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
+    /// Maximum size of the disk cache; 0 disables it [default: 10G]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub cache_disk_size: Option<u64>,
+    /// Read only from the disk cache, and send no requests
+    #[arg(long)]
+    pub offline: bool,
     /// Read the URL of the image from FILE, or from standard input if FILE is -
     ///
     /// Give this option instead of IMAGE. Other users cannot see the URL then; they can see

@@ -4,13 +4,16 @@
 #![forbid(unsafe_code)]
 
 use larder_block::BlockDevice;
-use larder_cli::{RemoteFailure, RemoteImages, RemoteSettings};
-use larder_remote::{Error, ImageUrl, RemoteDevice, RemoteOptions};
+use larder_cli::{RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings};
+use larder_remote::{CacheOptions, Error, ImageUrl, RemoteDevice, RemoteOptions, disk_cache};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 /// The units in memory get this part of the memory for all caches.
 const MEMORY_PART: u64 = 8;
+
+/// The default size of the disk cache, in bytes.
+const CACHE_BYTES: u64 = 10 << 30;
 
 /// The clients of `larder-remote`.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ impl RemoteImages for Images {
         options.memory_bytes = options
             .memory_bytes
             .min(settings.cache_size_bytes / MEMORY_PART);
+        options.offline = settings.args.offline;
+        options.cache = cache_options(&settings.args);
         if let Some(deadline) = settings.deadline {
             options.deadline = deadline;
         }
@@ -48,6 +53,16 @@ impl RemoteImages for Images {
             .map_err(|error| failure(&parsed.to_string(), &error))?;
         Ok(Arc::new(device))
     }
+}
+
+/// Returns the disk cache, or `None` if it is disabled or has no directory.
+fn cache_options(args: &RemoteArgs) -> Option<CacheOptions> {
+    let max_bytes = args.cache_disk_size.unwrap_or(CACHE_BYTES);
+    let directory = args.cache_dir.clone().or_else(disk_cache::default_path)?;
+    (max_bytes > 0).then_some(CacheOptions {
+        directory,
+        max_bytes,
+    })
 }
 
 /// Describes why the image at `label` cannot be opened.
@@ -61,6 +76,11 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
              AWS_SECRET_ACCESS_KEY or in ~/.aws/credentials, or use --anonymous for a public object",
         ),
         Error::NoVersion => Some("if the object never changes, use --allow-unversioned"),
+        Error::Cache(_) => {
+            Some("name another directory with --cache-dir, or use --cache-disk-size 0")
+        }
+        Error::NotCached => Some("mount the image once without --offline"),
+        Error::Deadline(..) => Some("check the network; --offline reads what the disk cache has"),
         Error::NoRanges => {
             Some("copy the image to a local file, or to a server that supports ranges")
         }

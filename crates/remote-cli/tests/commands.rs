@@ -53,7 +53,13 @@ impl Fixture {
 
 fn larder<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder-remote"));
-    command.args(args).output().unwrap()
+    // A directory that does not exist: each test has its own server, but ports are used again.
+    let cache = tempfile::tempdir().unwrap();
+    command
+        .env("XDG_CACHE_HOME", cache.path())
+        .args(args)
+        .output()
+        .unwrap()
 }
 
 #[track_caller]

@@ -15,6 +15,7 @@ pub struct Counters {
     pub(crate) failed: AtomicU64,
     pub(crate) fetched_bytes: AtomicU64,
     pub(crate) memory_bytes: AtomicU64,
+    pub(crate) disk_bytes: AtomicU64,
     pub(crate) ahead_bytes: AtomicU64,
     latencies: Latencies,
     last_failure: Mutex<Option<String>>,
@@ -49,6 +50,12 @@ impl Counters {
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Relaxed)
+    }
+
+    /// Returns the number of bytes that were read from the disk cache.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.disk_bytes.load(Relaxed)
     }
 
     /// Returns the number of bytes that were fetched for reads that no thread waited for.

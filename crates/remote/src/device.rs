@@ -1,16 +1,20 @@
 //! The device of a remote image.
 
+use crate::disk_cache::{CacheDir, Identity};
 use crate::fetch::Fetcher;
+use crate::last_version;
 use crate::object::{Object, Version};
 use crate::store::{self, StoreOptions};
 use crate::units::Units;
 use crate::{Counters, Error, ImageUrl, Result};
+use bytes::Bytes;
 use larder_block::{
     BackEnd, BlockDevice, Error as DeviceError, Priority, Request, accepted, check_range,
 };
 use parking_lot::Mutex;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -18,8 +22,19 @@ use tokio::runtime::{Builder, Runtime};
 /// The length of the first read, which also finds the version. It contains the superblock, and the descriptors of
 /// the block groups of most images.
 const FIRST_BYTES: u64 = 1 << 20;
+/// The time that is left for storing units in the disk cache when a device is dropped.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of threads that send requests and receive replies.
 const THREADS: usize = 2;
+
+/// The disk cache of an image.
+#[derive(Clone, Debug)]
+pub struct CacheOptions {
+    /// The directory. It is created if it does not exist.
+    pub directory: PathBuf,
+    /// The space on the disk that all cached objects may take, in bytes.
+    pub max_bytes: u64,
+}
 
 /// How a remote image is opened.
 #[derive(Clone, Debug)]
@@ -38,6 +53,10 @@ pub struct RemoteOptions {
     pub memory_bytes: u64,
     /// The offset of the file system in the object, in bytes. Default: 0.
     pub offset_bytes: u64,
+    /// The disk cache. Default: none.
+    pub cache: Option<CacheOptions>,
+    /// Whether only the disk cache is read, and no request is sent. Default: false.
+    pub offline: bool,
 }
 
 impl Default for RemoteOptions {
@@ -49,6 +68,8 @@ impl Default for RemoteOptions {
             deadline: Duration::from_mins(1),
             memory_bytes: 32 << 20,
             offset_bytes: 0,
+            cache: None,
+            offline: false,
         }
     }
 }
@@ -64,12 +85,13 @@ pub struct RemoteDevice {
 }
 
 impl RemoteDevice {
-    /// Opens the image at `url`: reads its start, and binds all further reads to the version of this reply.
+    /// Opens the image at `url`: reads its start, and binds all further reads to the version of this reply. If the
+    /// disk cache has the start, reads one byte to find the version.
     ///
     /// # Errors
     /// [`Error`].
     pub fn open(url: &ImageUrl, options: &RemoteOptions) -> Result<Self> {
-        let (store, path) = store::open(
+        let (store, path, user) = store::open(
             url,
             &StoreOptions {
                 endpoint: options.endpoint.as_deref(),
@@ -82,13 +104,32 @@ impl RemoteDevice {
             .enable_all()
             .build()
             .map_err(|error| Error::Settings(format!("cannot start threads: {error}")))?;
-        let opened = Fetcher::open(
-            Object { store, path },
-            FIRST_BYTES,
-            options.deadline,
-            options.allow_unversioned,
-        );
-        let (fetcher, first) = runtime.block_on(opened)?;
+        let location = format!("{}\n{url}", options.endpoint.as_deref().unwrap_or_default());
+        let unusable = |error: crate::disk_cache::Error| Error::Cache(error.to_string());
+        let cache = options.cache.as_ref();
+        let directory = cache
+            .map(|cache| CacheDir::open(&cache.directory, cache.max_bytes).map_err(unusable))
+            .transpose()?;
+        let last = cache.and_then(|cache| last_version::load(&cache.directory, &location, &user));
+        let object = Object { store, path };
+        let (fetcher, first) = if options.offline {
+            let version = last.clone().ok_or(Error::NotCached)?;
+            (Fetcher::offline(object, version), Bytes::new())
+        } else {
+            let first_bytes = if last.is_some() { 1 } else { FIRST_BYTES };
+            let opened = Fetcher::open(
+                object,
+                first_bytes,
+                options.deadline,
+                options.allow_unversioned,
+            );
+            runtime.block_on(opened)?
+        };
+        if let Some(cache) = cache
+            && last.as_ref() != Some(fetcher.version())
+        {
+            last_version::store(&cache.directory, &location, &user, fetcher.version());
+        }
         let object_bytes = fetcher.version().size_bytes;
         if options.offset_bytes > object_bytes {
             return Err(Error::Settings(format!(
@@ -96,8 +137,21 @@ impl RemoteDevice {
                 options.offset_bytes
             )));
         }
-        let units = Arc::new(Units::new(fetcher, options.memory_bytes));
+        let identity = Identity {
+            location: &location,
+            version: &fetcher.version().to_text(),
+            credentials: &user,
+        };
+        let disk = directory
+            .map(|directory| directory.object(&identity, object_bytes, &url.to_string()))
+            .transpose()
+            .map_err(unusable)?;
+        let units = Arc::new(Units::new(fetcher, disk, options.memory_bytes));
         units.add_first(&first);
+        if !options.offline && first.len() < 2 && !units.is_on_disk(0) {
+            let start = 0..FIRST_BYTES.min(object_bytes);
+            runtime.block_on(units.read(start, Priority::Demand, |_| ()))?;
+        }
         Ok(Self {
             units,
             offset_bytes: options.offset_bytes,
@@ -208,7 +262,7 @@ impl Drop for RemoteDevice {
     fn drop(&mut self) {
         // Requests in flight are dropped, which completes them with `Cancelled`.
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            runtime.shutdown_timeout(STORE_TIMEOUT);
         }
     }
 }

@@ -46,6 +46,12 @@ pub enum Error {
     /// The object is not the one that was opened.
     #[error("the object was replaced or removed after it was opened")]
     Replaced,
+    /// The disk cache does not have what is needed, and no request may be sent.
+    #[error("the disk cache does not have it, and requests are not allowed (offline)")]
+    NotCached,
+    /// The disk cache cannot be used.
+    #[error("{0}")]
+    Cache(String),
     /// The last attempt failed, and no time is left for another.
     #[error("no success within {0:?}; the last attempt: {1}")]
     Deadline(Duration, Failure),

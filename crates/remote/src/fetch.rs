@@ -33,6 +33,8 @@ pub(crate) struct Fetcher {
     deadline: Duration,
     all: Semaphore,
     background: Semaphore,
+    /// Whether no request may be sent.
+    is_offline: bool,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -55,15 +57,28 @@ impl Fetcher {
         if !version.is_strong() && !allows_unversioned {
             return Err(Error::NoVersion);
         }
-        let fetcher = Self {
+        let fetcher = Self::new(object, version, deadline, counters);
+        Ok((fetcher, bytes))
+    }
+
+    /// Returns a fetcher for `version` that fails to read anything.
+    pub(crate) fn offline(object: Object, version: Version) -> Self {
+        Self {
+            is_offline: true,
+            ..Self::new(object, version, Duration::ZERO, Arc::default())
+        }
+    }
+
+    fn new(object: Object, version: Version, deadline: Duration, counters: Arc<Counters>) -> Self {
+        Self {
             object,
             version,
             deadline,
             all: Semaphore::new(REQUESTS),
             background: Semaphore::new(BACKGROUND_REQUESTS),
+            is_offline: false,
             counters,
-        };
-        Ok((fetcher, bytes))
+        }
     }
 
     pub(crate) fn version(&self) -> &Version {
@@ -72,6 +87,9 @@ impl Fetcher {
 
     /// Reads `range`, which must be inside the object.
     pub(crate) async fn read(&self, range: Range<u64>, priority: Priority) -> Result<Bytes> {
+        if self.is_offline {
+            return Err(Error::NotCached);
+        }
         let open = "the semaphores are never closed";
         let _background = match priority {
             Priority::Demand => None,

@@ -2,12 +2,12 @@
 //!
 //! # Model
 //! An image is an *object*: a sequence of bytes that a server sends in ranges. [`RemoteDevice`] reads the object in
-//! *units* of [`UNIT_BYTES`]. A unit that was read is kept in memory for a while. Requests for adjacent units become one
-//! request to the server. Many requests are in flight at once, and those that a thread waits for are sent first.
+//! *units* of [`UNIT_BYTES`]. A unit that was read is kept in memory for a while, and in the
+//! [disk cache](disk_cache). Requests for adjacent units become one request to the server. Many requests are in flight at once, and those that a thread waits for are sent first.
 //!
 //! ```text
-//!   BlockDevice requests --> units in memory --> units in flight --> Object: one GET for a run of units,
-//!   (device)                 (units)                                 If-Match, checked, repeated (object)
+//!   BlockDevice requests --> units in memory, --> units in flight --> Object: one GET for a run of units,
+//!   (device)                 on disk (units)                          If-Match, checked, repeated (fetch, object)
 //! ```
 //!
 //! # One version
@@ -31,6 +31,7 @@ mod device;
 pub mod disk_cache;
 mod error;
 mod fetch;
+mod last_version;
 mod object;
 mod redact;
 mod store;
@@ -38,7 +39,7 @@ mod units;
 mod url;
 
 pub use counters::{Counters, Latencies};
-pub use device::{RemoteDevice, RemoteOptions};
+pub use device::{CacheOptions, RemoteDevice, RemoteOptions};
 pub use error::{Error, Result};
 pub use object::Version;
 pub use units::UNIT_BYTES;

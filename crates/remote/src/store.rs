@@ -3,8 +3,8 @@
 use crate::aws_profile::Profile;
 use crate::{Error, ImageUrl, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::path::Path;
 use object_store::{ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig};
@@ -26,11 +26,12 @@ pub(crate) struct StoreOptions<'o> {
     pub(crate) anonymous: bool,
 }
 
-/// Returns a client for the server of `url`, and the path of the object on it.
+/// Returns a client for the server of `url`, the path of the object on it, and the name that the server knows the
+/// user by, which is empty if it is not known.
 pub(crate) fn open(
     url: &ImageUrl,
     options: &StoreOptions<'_>,
-) -> Result<(Arc<dyn ObjectStore>, Path)> {
+) -> Result<(Arc<dyn ObjectStore>, Path, String)> {
     let secret = url.with_secrets();
     let path = || {
         Path::from_url_path(secret.path()).map_err(|error| Error::Url {
@@ -39,11 +40,11 @@ pub(crate) fn open(
         })
     };
     match secret.scheme() {
-        "s3" => Ok((s3(secret, options)?, path()?)),
-        "gs" => Ok((google(secret, options)?, path()?)),
-        "az" => Ok((azure(secret, options)?, path()?)),
+        "s3" => s3(secret, options).map(|(store, user)| Ok((store, path()?, user)))?,
+        "gs" => google(secret, options).map(|(store, user)| Ok((store, path()?, user)))?,
+        "az" => azure(secret, options).map(|(store, user)| Ok((store, path()?, user)))?,
         // The whole URL is that of the store, because a query belongs to it.
-        _ => Ok((web(secret)?, Path::default())),
+        _ => Ok((web(secret)?, Path::default(), secret.username().to_owned())),
     }
 }
 
@@ -111,7 +112,10 @@ fn basic_authorization(url: &Url) -> HeaderValue {
     value
 }
 
-fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Arc<dyn ObjectStore>> {
+/// A client, and the name of its user.
+type Client = (Arc<dyn ObjectStore>, String);
+
+fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let mut builder = AmazonS3Builder::from_env();
     let is_unset = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_none();
     let profile = Profile::of_user();
@@ -134,6 +138,7 @@ fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Arc<dyn ObjectStore>> {
     if is_unset(&builder, AmazonS3ConfigKey::Region) {
         builder = builder.with_region(profile.get("region").unwrap_or(DEFAULT_REGION));
     }
+    let user = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId);
     let allows_http = is_http(endpoint.as_deref());
     if let Some(endpoint) = endpoint {
         builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
@@ -146,11 +151,14 @@ fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Arc<dyn ObjectStore>> {
         .with_retry(no_retry())
         .build()
         .map_err(|error| settings(&error))?;
-    Ok(Arc::new(store))
+    Ok((Arc::new(store), named(user, options)))
 }
 
-fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Arc<dyn ObjectStore>> {
+fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let mut builder = GoogleCloudStorageBuilder::from_env();
+    let user = builder
+        .get_config_value(&GoogleConfigKey::ServiceAccount)
+        .or_else(|| builder.get_config_value(&GoogleConfigKey::ApplicationCredentials));
     if let Some(endpoint) = options.endpoint {
         builder = builder.with_base_url(endpoint.trim_end_matches('/'));
     }
@@ -161,11 +169,14 @@ fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Arc<dyn ObjectStore>>
         .with_retry(no_retry())
         .build()
         .map_err(|error| settings(&error))?;
-    Ok(Arc::new(store))
+    Ok((Arc::new(store), named(user, options)))
 }
 
-fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Arc<dyn ObjectStore>> {
+fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let mut builder = MicrosoftAzureBuilder::from_env();
+    let user = builder
+        .get_config_value(&AzureConfigKey::ClientId)
+        .or_else(|| builder.get_config_value(&AzureConfigKey::AccountName));
     if let Some(endpoint) = options.endpoint {
         builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
     }
@@ -178,7 +189,12 @@ fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Arc<dyn ObjectStore>> 
         .with_retry(no_retry())
         .build()
         .map_err(|error| settings(&error))?;
-    Ok(Arc::new(store))
+    Ok((Arc::new(store), named(user, options)))
+}
+
+/// Returns the name of the user of whom requests carry credentials.
+fn named(user: Option<String>, options: &StoreOptions<'_>) -> String {
+    user.filter(|_| !options.anonymous).unwrap_or_default()
 }
 
 /// Returns the URL of the bucket of `url`.

@@ -2,12 +2,14 @@
 //!
 //! # Model
 //! A unit is absent, in flight, or in memory. [`Units::read`] starts one request for each run of adjacent absent
-//! units, and waits for those that another read has started. Units in memory are dropped in the order in which
-//! they were fetched, because the caches above keep what is used again.
+//! units, and waits for those that another read has started. Units that are in the disk cache are read from there,
+//! on other threads. Units in memory are dropped in the order in which they were fetched, because the caches above
+//! keep what is used again.
 //!
 //! # Locking
 //! One lock, which is not held while anything is awaited.
 
+use crate::disk_cache::CachedObject;
 use crate::fetch::Fetcher;
 use crate::{Error, Result};
 use bytes::Bytes;
@@ -17,6 +19,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 /// The size of a unit, in bytes. A read of 4 KiB transfers 16 times as much. Smaller units would make the requests
@@ -33,6 +36,7 @@ type Outcome = Result<Bytes>;
 #[derive(Debug)]
 pub(crate) struct Units {
     fetcher: Fetcher,
+    disk: Option<Arc<CachedObject>>,
     /// The number of units that memory may hold.
     capacity: usize,
     state: Mutex<State>,
@@ -58,10 +62,11 @@ enum Found {
 }
 
 impl Units {
-    pub(crate) fn new(fetcher: Fetcher, capacity_bytes: u64) -> Self {
+    pub(crate) fn new(fetcher: Fetcher, disk: Option<CachedObject>, capacity_bytes: u64) -> Self {
         let capacity = usize::try_from(capacity_bytes / UNIT_BYTES).unwrap_or(usize::MAX);
         Self {
             fetcher,
+            disk: disk.map(Arc::new),
             capacity: capacity.max(1),
             state: Mutex::default(),
         }
@@ -73,13 +78,41 @@ impl Units {
 
     /// Adds the bytes at the start of the image, which were read with its version.
     pub(crate) fn add_first(&self, bytes: &Bytes) {
-        let whole = bytes.len() as u64 == self.size_bytes();
-        let mut state = self.state.lock();
         for (number, unit) in (0..).zip(bytes.chunks(usize_of(UNIT_BYTES))) {
-            if whole || unit.len() as u64 == UNIT_BYTES {
-                state.insert(number, Bytes::copy_from_slice(unit), self.capacity);
+            if unit.len() == self.unit_len(number) {
+                let unit = Bytes::copy_from_slice(unit);
+                self.store(number, &unit);
+                self.state.lock().insert(number, unit, self.capacity);
             }
         }
+    }
+
+    /// Returns the length of a unit in bytes. The last one can be shorter.
+    fn unit_len(&self, number: u64) -> usize {
+        usize_of((self.size_bytes() - number * UNIT_BYTES).min(UNIT_BYTES))
+    }
+
+    /// Returns whether the disk cache has a unit. It can still prove damaged.
+    pub(crate) fn is_on_disk(&self, number: u64) -> bool {
+        self.disk
+            .as_ref()
+            .is_some_and(|disk| disk.contains_unit(number))
+    }
+
+    /// Stores a unit in the disk cache.
+    fn store(&self, number: u64, unit: &[u8]) {
+        if let Some(disk) = &self.disk
+            && let Err(error) = disk.write_unit(number, unit)
+        {
+            tracing::warn!("the image is no longer cached on disk: {error}");
+        }
+    }
+
+    /// Returns a unit of the disk cache, unless it is damaged.
+    fn load(&self, number: u64) -> Option<Bytes> {
+        let mut unit = vec![0; self.unit_len(number)];
+        let is_read = self.disk.as_ref()?.read_unit(number, &mut unit);
+        is_read.then(|| unit.into())
     }
 
     fn size_bytes(&self) -> u64 {
@@ -133,7 +166,8 @@ impl Units {
 
     /// Returns the units, and starts to fetch those that are absent.
     fn find_or_fetch(self: &Arc<Self>, numbers: Range<u64>, priority: Priority) -> Vec<Found> {
-        let mut runs: Vec<Range<u64>> = Vec::new();
+        // Each run with whether its units are in the disk cache.
+        let mut runs: Vec<(Range<u64>, bool)> = Vec::new();
         let mut senders = Vec::new();
         let mut state = self.state.lock();
         let found = numbers
@@ -144,11 +178,16 @@ impl Units {
                     let (sender, receiver) = watch::channel(None);
                     state.known.insert(number, Unit::InFlight(receiver.clone()));
                     senders.push(sender);
+                    let is_on_disk = self.is_on_disk(number);
                     match runs.last_mut() {
-                        Some(run) if run.end == number && number - run.start < MAX_RUN_UNITS => {
+                        Some((run, same))
+                            if run.end == number
+                                && number - run.start < MAX_RUN_UNITS
+                                && *same == is_on_disk =>
+                        {
                             run.end += 1;
                         }
-                        _ => runs.push(number..number + 1),
+                        _ => runs.push((number..number + 1, is_on_disk)),
                     }
                     Found::Later(receiver)
                 }
@@ -156,20 +195,37 @@ impl Units {
             .collect();
         drop(state);
         let mut senders = senders.into_iter();
-        for run in runs {
+        for (run, is_on_disk) in runs {
             let senders: Vec<_> = senders
                 .by_ref()
                 .take(usize_of(run.end - run.start))
                 .collect();
             let units = Arc::clone(self);
-            tokio::spawn(async move { units.fetch(run, senders, priority).await });
+            if is_on_disk {
+                let runtime = Handle::current();
+                tokio::task::spawn_blocking(move || {
+                    for (number, sender) in run.zip(senders) {
+                        if let Some(unit) = units.load(number) {
+                            let counters = &units.fetcher.counters;
+                            counters.disk_bytes.fetch_add(unit.len() as u64, Relaxed);
+                            units.complete(number, &sender, Ok(unit));
+                        } else {
+                            let units = Arc::clone(&units);
+                            let run = number..number + 1;
+                            runtime.spawn(units.fetch(run, vec![sender], priority));
+                        }
+                    }
+                });
+            } else {
+                tokio::spawn(units.fetch(run, senders, priority));
+            }
         }
         found
     }
 
     /// Fetches a run of units, and passes each to its waiters.
     async fn fetch(
-        &self,
+        self: Arc<Self>,
         run: Range<u64>,
         senders: Vec<watch::Sender<Option<Outcome>>>,
         priority: Priority,
@@ -180,6 +236,7 @@ impl Units {
             let counters = &self.fetcher.counters;
             counters.ahead_bytes.fetch_add(bytes.len() as u64, Relaxed);
         }
+        let mut fetched = Vec::new();
         for (index, (number, sender)) in run.zip(senders).enumerate() {
             let start = index * usize_of(UNIT_BYTES);
             let unit = read.as_ref().map_err(Clone::clone).map(|bytes| {
@@ -187,15 +244,28 @@ impl Units {
                 // A copy, so that a unit does not keep the memory of the whole run.
                 Bytes::copy_from_slice(&bytes[start..end])
             });
-            let mut state = self.state.lock();
-            match &unit {
-                Ok(bytes) => state.insert(number, bytes.clone(), self.capacity),
-                // The next read tries again.
-                Err(_) => drop(state.known.remove(&number)),
-            }
-            drop(state);
-            sender.send_replace(Some(unit));
+            fetched.extend(unit.as_ref().ok().map(|unit| (number, unit.clone())));
+            self.complete(number, &sender, unit);
         }
+        if self.disk.is_some() {
+            tokio::task::spawn_blocking(move || {
+                for (number, unit) in fetched {
+                    self.store(number, &unit);
+                }
+            });
+        }
+    }
+
+    /// Passes a unit in flight to its waiters.
+    fn complete(&self, number: u64, sender: &watch::Sender<Option<Outcome>>, unit: Outcome) {
+        let mut state = self.state.lock();
+        match &unit {
+            Ok(bytes) => state.insert(number, bytes.clone(), self.capacity),
+            // The next read tries again.
+            Err(_) => drop(state.known.remove(&number)),
+        }
+        drop(state);
+        sender.send_replace(Some(unit));
     }
 }
 

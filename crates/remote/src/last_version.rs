@@ -1,0 +1,119 @@
+//! The version that an object had when it was last opened, kept beside its cache file.
+//!
+//! With it, opening an image whose start is cached costs one request for one byte, and none offline. A file has five
+//! lines: a checksum of the others, the `ETag`, the ID, the time and the size. A file with other content is ignored.
+
+use crate::Version;
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use twox_hash::XxHash3_128;
+
+/// The maximum length of a file. Servers can send long values.
+const MAX_BYTES: u64 = 16 << 10;
+
+/// Returns the path of the file for the object at `location`, as read with `credentials`.
+fn path(directory: &Path, location: &str, credentials: &str) -> PathBuf {
+    let mut hash = Sha256::new();
+    for field in [location, credentials] {
+        hash.update((field.len() as u64).to_le_bytes());
+        hash.update(field);
+    }
+    let mut name = String::new();
+    for byte in hash.finalize() {
+        // Writing to a string does not fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    directory.join(name + ".version")
+}
+
+/// Returns the version, unless it is not known.
+pub(crate) fn load(directory: &Path, location: &str, credentials: &str) -> Option<Version> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let file = fs::File::open(path(directory, location, credentials)).ok()?;
+    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    parse(&text)
+}
+
+fn parse(text: &str) -> Option<Version> {
+    let (checksum, rest) = text.split_once('\n')?;
+    if checksum != checksum_of(rest) {
+        return None;
+    }
+    let mut lines = rest.lines();
+    let mut next_text = || {
+        lines
+            .next()
+            .map(|line| (!line.is_empty()).then(|| line.to_owned()))
+    };
+    let (etag, id) = (next_text()?, next_text()?);
+    Some(Version {
+        etag,
+        id,
+        modified_seconds: lines.next()?.parse().ok()?,
+        size_bytes: lines.next()?.parse().ok()?,
+    })
+}
+
+fn checksum_of(text: &str) -> String {
+    format!("{:032x}", XxHash3_128::oneshot(text.as_bytes()))
+}
+
+/// Stores the version. A failure only makes the next opening slower.
+pub(crate) fn store(directory: &Path, location: &str, credentials: &str, version: &Version) {
+    let text = format!(
+        "{}\n{}\n{}\n{}\n",
+        version.etag.as_deref().unwrap_or_default(),
+        version.id.as_deref().unwrap_or_default(),
+        version.modified_seconds,
+        version.size_bytes
+    );
+    let text = format!("{}\n{text}", checksum_of(&text));
+    let path = path(directory, location, credentials);
+    // Other processes may store the same version meanwhile.
+    let pending = path.with_extension(format!("pending-{}", std::process::id()));
+    let stored = fs::File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&pending)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| fs::rename(&pending, &path));
+    if let Err(error) = stored {
+        tracing::debug!("cannot store the version of the image: {error}");
+        let _ = fs::remove_file(&pending);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_is_loaded_unless_the_file_is_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let version = Version {
+            etag: Some("\"one\"".to_owned()),
+            id: None,
+            modified_seconds: -5,
+            size_bytes: 1 << 40,
+        };
+        store(folder.path(), "place", "user", &version);
+        assert_eq!(load(folder.path(), "place", "user"), Some(version));
+        assert_eq!(load(folder.path(), "place", "other"), None);
+        let file = path(folder.path(), "place", "user");
+        let bytes = fs::read(&file).unwrap();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            fs::write(&file, &damaged).unwrap();
+            assert_eq!(load(folder.path(), "place", "user"), None, "byte {at}");
+            fs::write(&file, &bytes[..at]).unwrap();
+            assert_eq!(load(folder.path(), "place", "user"), None, "length {at}");
+        }
+    }
+}

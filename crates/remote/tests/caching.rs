@@ -1,0 +1,117 @@
+//! Images whose units are cached on disk.
+
+use larder_block::{BlockDevice, Error as DeviceError};
+use larder_remote::{CacheOptions, Error, ImageUrl, RemoteDevice, RemoteOptions};
+use larder_testkit::http::{HttpServer, Link, Object};
+use std::path::Path;
+use tempfile::TempDir;
+
+const UNIT: usize = 64 << 10;
+const SIZE: usize = 64 * UNIT + 99;
+
+fn content(salt: u8) -> Vec<u8> {
+    let byte = |at: usize| (at.wrapping_mul(40_503) >> 7).to_le_bytes()[0] ^ salt;
+    (0..SIZE).map(byte).collect()
+}
+
+fn server() -> HttpServer {
+    HttpServer::of_object(Object::new(content(0), "one"), Link::default())
+}
+
+fn options(directory: &Path) -> RemoteOptions {
+    let mut options = RemoteOptions::default();
+    options.cache = Some(CacheOptions {
+        directory: directory.join("cache"),
+        max_bytes: 1 << 30,
+    });
+    options
+}
+
+fn read(device: &RemoteDevice, offset: usize, len: usize) -> Result<Vec<u8>, DeviceError> {
+    let mut buf = vec![0; len];
+    device.read_at(&mut buf, offset as u64).map(|()| buf)
+}
+
+/// Opens the image, reads all of it, and closes it.
+fn fill(url: &ImageUrl, folder: &TempDir) {
+    let device = RemoteDevice::open(url, &options(folder.path())).unwrap();
+    assert_eq!(read(&device, 0, SIZE).unwrap(), content(0));
+}
+
+#[test]
+fn cached_image_costs_one_request_for_one_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server();
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    fill(&url, &folder);
+    drop(server.take_requests());
+    let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();
+    assert_eq!(read(&device, 0, SIZE).unwrap(), content(0));
+    let ranges: Vec<_> = server
+        .take_requests()
+        .iter()
+        .map(|request| request.range())
+        .collect();
+    assert_eq!(ranges, [Some((0, 0))]);
+    assert_eq!(device.counters().disk_bytes(), SIZE as u64);
+}
+
+#[test]
+fn replaced_object_is_read_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server();
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    fill(&url, &folder);
+    server.replace(Object::new(content(1), "two"));
+    let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();
+    assert_eq!(read(&device, 0, SIZE).unwrap(), content(1));
+    assert_eq!(device.counters().disk_bytes(), 0);
+}
+
+#[test]
+fn cached_image_can_be_read_offline() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server();
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let mut offline = options(folder.path());
+    offline.offline = true;
+    assert_eq!(
+        RemoteDevice::open(&url, &offline).unwrap_err(),
+        Error::NotCached
+    );
+    {
+        let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();
+        assert_eq!(
+            read(&device, 0, 40 * UNIT).unwrap(),
+            content(0)[..40 * UNIT]
+        );
+    }
+    drop(server);
+    let device = RemoteDevice::open(&url, &offline).unwrap();
+    assert_eq!(
+        read(&device, 0, 40 * UNIT).unwrap(),
+        content(0)[..40 * UNIT]
+    );
+    assert!(read(&device, 50 * UNIT, 1).is_err());
+}
+
+#[test]
+fn damaged_unit_is_fetched_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server();
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    fill(&url, &folder);
+    let files = std::fs::read_dir(folder.path().join("cache")).unwrap();
+    let largest = files.map(|file| file.unwrap().path());
+    let largest = largest
+        .max_by_key(|path| path.metadata().unwrap().len())
+        .unwrap();
+    let mut bytes = std::fs::read(&largest).unwrap();
+    let end = bytes.len();
+    // In the last units of the object.
+    bytes[end - 2 * UNIT] ^= 1;
+    std::fs::write(&largest, &bytes).unwrap();
+    let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();
+    assert_eq!(read(&device, 0, SIZE).unwrap(), content(0));
+    assert_eq!(device.counters().fetched_bytes(), 1 + UNIT as u64);
+}
