@@ -9,7 +9,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
 LARDER := target/release/larder
-PROGRAMS := $(LARDER) target/release/larder-lab
+PROGRAMS := $(LARDER) target/release/larder-lab target/release/larder-remote
 
 # Programs that the tests, the demo and the benches run: image tools and oracles.
 RUN_PACKAGES := e2fsprogs fuse3 util-linux tmux strace gcc ed groff spell
@@ -27,10 +27,11 @@ MOUNT_TESTS := $(addprefix --test ,'mount*' cached_writes_full direct_writes set
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build the commands larder and larder-lab into target/release
+build: ## Build the commands larder, larder-lab and larder-remote into target/release
 	@# One at a time: together, larder would link the features that larder-lab needs.
 	$(CARGO) build --release --locked -p larder-cli
 	$(CARGO) build --release --locked -p larder-lab-cli
+	$(CARGO) build --release --locked -p larder-remote-cli
 
 demo: deps build ## Create an image of a directory tree, mount it, read it and print statistics
 	LARDER=$(LARDER) scripts/demo

@@ -2,7 +2,7 @@
 
 use larder_block::{BlockDevice, Error as DeviceError};
 use larder_remote::{CacheOptions, Error, ImageUrl, RemoteDevice, RemoteOptions};
-use larder_testkit::http::{HttpServer, Link, Object};
+use larder_testkit::http::{HttpServer, Link, Object, Request};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -47,11 +47,7 @@ fn cached_image_costs_one_request_for_one_byte() {
     drop(server.take_requests());
     let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();
     assert_eq!(read(&device, 0, SIZE).unwrap(), content(0));
-    let ranges: Vec<_> = server
-        .take_requests()
-        .iter()
-        .map(|request| request.range())
-        .collect();
+    let ranges: Vec<_> = server.take_requests().iter().map(Request::range).collect();
     assert_eq!(ranges, [Some((0, 0))]);
     assert_eq!(device.counters().disk_bytes(), SIZE as u64);
 }

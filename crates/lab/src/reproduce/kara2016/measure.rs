@@ -4,11 +4,12 @@ use larder::MbCacheVariant;
 
 use serde::{Deserialize, Serialize};
 
+use super::Error;
 use super::findings::Source;
 use super::grid::{Grid, ORDER, Timed};
 use super::kernel::KernelMount;
-use super::{Error, State};
 use crate::published::kara2016::{OPERATIONS, RUNS};
+use crate::reproduce::state;
 use crate::run_report::as_f64;
 use crate::xattr_bench::{BenchConfig, Case, Commits, Measured, Target, Worker, measure};
 
@@ -130,6 +131,9 @@ const KERNEL: [(MbCacheVariant, Option<&str>); 2] = [
     (MbCacheVariant::Referenced, None),
     (MbCacheVariant::Off, Some("no_mbcache")),
 ];
+
+/// The finished measurements of a reproduction, with which it resumes.
+pub type State = state::State<Size, Part>;
 
 /// The measured runs of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]

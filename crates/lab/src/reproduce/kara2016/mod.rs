@@ -22,15 +22,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 
-use super::state;
 use crate::xattr_bench::{EntrySize, Worker};
 use costs::Costs;
 pub use error::Error;
 use findings::{RULES, Source};
 use fit::{Fit, evaluated};
 use grid::{Grid, ORDER};
-pub use measure::Size;
-use measure::{Committed, Measurement, Part, Shares};
+use measure::{Committed, Measurement, Shares};
+pub use measure::{Size, State};
 use reusable::{Flagged, flagged};
 use simulate::{Contended, Sensitivity, sensitivity, simulate};
 use verdict::{Judged, judge};
@@ -66,9 +65,6 @@ pub struct Kara2016 {
     /// How the simulated growth of times with the number of processes depends on the assumed costs.
     pub sensitivity: Vec<Sensitivity>,
 }
-
-/// The finished measurements of a reproduction, with which it resumes.
-pub type State = state::State<Size, Part>;
 
 /// Measures and simulates all tables, and evaluates the findings. `worker` is the program that each process
 /// runs on the kernel's ext4. `progress` is called with the number of finished runs and the total number of

@@ -209,17 +209,6 @@ impl State {
         File::open(&new)?.sync_all()?;
         fs::rename(&new, path)
     }
-
-    /// Removes the file, after the report was written.
-    ///
-    /// # Errors
-    /// [`Error::State`] if the file cannot be removed.
-    pub fn remove(self) -> Result<(), Error> {
-        match self.path.map(fs::remove_file) {
-            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(Error::State(error)),
-            _ => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -252,7 +241,7 @@ mod tests {
         assert!(state.rounds(2, 16).is_empty());
         let stored = serde_json::to_string(&state.rounds(1, 16)[1][1]).unwrap();
         assert_eq!(stored, serde_json::to_string(&run()).unwrap());
-        state.remove().unwrap();
+        fs::remove_file(&path).unwrap();
         assert_eq!(open(Size::full(1), &path).1, Found::Nothing);
     }
 
