@@ -1,6 +1,6 @@
 //! A device that counts its reads and writes.
 
-use crate::{BackEnd, BlockDevice, Request, Result, gathered_bytes, total_bytes};
+use crate::{BackEnd, BlockDevice, Request, Result, ServerCounts, gathered_bytes, total_bytes};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,6 +131,10 @@ impl BlockDevice for CountingDevice {
 
     fn timeout(&self) -> Option<Duration> {
         self.inner.timeout()
+    }
+
+    fn server_counts(&self) -> Option<ServerCounts> {
+        self.inner.server_counts()
     }
 
     fn back_end(&self) -> BackEnd {

@@ -17,7 +17,9 @@
 
 use crate::buffers::{AlignedBytes, scatter};
 use crate::direct::ALIGN_BYTES;
-use crate::{BackEnd, BlockDevice, Error, Request, Result, check_range, total_bytes, waiting};
+use crate::{
+    BackEnd, BlockDevice, Error, Request, Result, ServerCounts, check_range, total_bytes, waiting,
+};
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -86,6 +88,10 @@ impl BlockDevice for DeadlineDevice {
 
     fn timeout(&self) -> Option<Duration> {
         Some(self.timeout)
+    }
+
+    fn server_counts(&self) -> Option<ServerCounts> {
+        self.inner.server_counts()
     }
 
     fn back_end(&self) -> BackEnd {

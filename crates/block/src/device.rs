@@ -2,7 +2,7 @@
 
 use crate::buffers::{WriteBuffers, gathered_bytes, total_bytes};
 use crate::request::Countdown;
-use crate::{BackEnd, Error, Request, Result};
+use crate::{BackEnd, Error, Request, Result, ServerCounts};
 use parking_lot::Mutex;
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
@@ -81,6 +81,11 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// Returns how [`BlockDevice::submit`] and [`BlockDevice::perform`] perform requests.
     fn back_end(&self) -> BackEnd {
         BackEnd::Calls
+    }
+
+    /// Returns what the device has read from a server, or `None` if it is local.
+    fn server_counts(&self) -> Option<ServerCounts> {
+        None
     }
 
     /// Returns true if the device can be written to. If not, every write fails.

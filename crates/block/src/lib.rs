@@ -35,6 +35,7 @@ mod remap;
 mod request;
 mod retry;
 mod ring;
+mod server;
 mod threaded;
 mod waiting;
 
@@ -51,5 +52,6 @@ pub use memory::MemoryDevice;
 pub use processors::run_on_all_processors;
 pub use remap::{Redirect, RemapDevice};
 pub use request::{CancelToken, Priority, Request};
+pub use server::ServerCounts;
 pub use threaded::ThreadedDevice;
 pub use waiting::Waiting;

@@ -1,7 +1,9 @@
 //! A device whose requests are performed by blocking calls on threads.
 
 use crate::engine::{Calls, Engine};
-use crate::{BackEnd, BlockDevice, Request, Result, accepted, check_range, perform_blocking};
+use crate::{
+    BackEnd, BlockDevice, Request, Result, ServerCounts, accepted, check_range, perform_blocking,
+};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +71,10 @@ impl BlockDevice for ThreadedDevice {
             check_range(self.size_bytes(), at, len)
         });
         self.engine.perform(requests, timeout)
+    }
+
+    fn server_counts(&self) -> Option<ServerCounts> {
+        self.inner.server_counts()
     }
 
     fn back_end(&self) -> BackEnd {

@@ -528,6 +528,10 @@ JSON:
     before use)}
   device {back_end (io_uring, threads or calls), reads, bytes (read), writes,
     written_bytes, flushes}
+  server, only for an image at a URL {requests, repeated, failed, fetched_bytes,
+    ahead_bytes (fetched before a program waited), memory_bytes, disk_bytes
+    (read from the disk cache), latency_p50_us, latency_p99_us (of requests;
+    upper bounds), last_failure}
   transport (io_uring or /dev/fuse)
   collects_writes (whether the kernel collects writes before it sends them)
 A read-write mount adds:

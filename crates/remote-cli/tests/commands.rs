@@ -173,7 +173,15 @@ fn mount_shows_the_files_and_no_secret() {
     );
     assert!(fs::write(mountpoint.join("new"), "new").is_err());
     assert_hidden(&fs::read("/proc/self/mountinfo").unwrap());
-    larder_ok(["stats".as_ref(), mountpoint.as_os_str()]);
+    let text = larder_ok(["stats".as_ref(), mountpoint.as_os_str()]);
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("\nserver "), "{text}");
+    let json = larder_ok(["stats".as_ref(), "--json".as_ref(), mountpoint.as_os_str()]);
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert!(
+        json["server"]["fetched_bytes"].as_u64().unwrap() >= 3_000_000,
+        "{json}"
+    );
     drop(mounted);
 }
 

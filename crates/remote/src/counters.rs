@@ -1,5 +1,6 @@
 //! Counters of a remote image.
 
+use larder_block::ServerCounts;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -9,7 +10,7 @@ const LATENCY_RANGES: usize = 32;
 
 /// What a remote image has read since it was opened.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
     pub(crate) repeated: AtomicU64,
     pub(crate) failed: AtomicU64,
@@ -22,58 +23,26 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns the number of requests to the server, including repeated ones.
-    #[must_use]
-    pub fn requests(&self) -> u64 {
-        self.requests.load(Relaxed)
+    pub(crate) fn count_latency(&self, latency: Duration) {
+        self.latencies.count(latency);
     }
 
-    /// Returns the number of requests that repeated a failed one.
-    #[must_use]
-    pub fn repeated(&self) -> u64 {
-        self.repeated.load(Relaxed)
-    }
-
-    /// Returns the number of ranges that could not be read within the deadline.
-    #[must_use]
-    pub fn failed(&self) -> u64 {
-        self.failed.load(Relaxed)
-    }
-
-    /// Returns the number of bytes that the server sent.
-    #[must_use]
-    pub fn fetched_bytes(&self) -> u64 {
-        self.fetched_bytes.load(Relaxed)
-    }
-
-    /// Returns the number of bytes that were read from units in memory.
-    #[must_use]
-    pub fn memory_bytes(&self) -> u64 {
-        self.memory_bytes.load(Relaxed)
-    }
-
-    /// Returns the number of bytes that were read from the disk cache.
-    #[must_use]
-    pub fn disk_bytes(&self) -> u64 {
-        self.disk_bytes.load(Relaxed)
-    }
-
-    /// Returns the number of bytes that were fetched for reads that no thread waited for.
-    #[must_use]
-    pub fn ahead_bytes(&self) -> u64 {
-        self.ahead_bytes.load(Relaxed)
-    }
-
-    /// Returns the latencies of successful requests.
-    #[must_use]
-    pub fn latencies(&self) -> &Latencies {
-        &self.latencies
-    }
-
-    /// Returns why the last attempt failed that failed.
-    #[must_use]
-    pub fn last_failure(&self) -> Option<String> {
-        self.last_failure.lock().clone()
+    /// Returns all counts.
+    pub(crate) fn to_counts(&self) -> ServerCounts {
+        let count = |counter: &AtomicU64| counter.load(Relaxed);
+        let micros = |latency: Duration| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        ServerCounts {
+            requests: count(&self.requests),
+            repeated: count(&self.repeated),
+            failed: count(&self.failed),
+            fetched_bytes: count(&self.fetched_bytes),
+            ahead_bytes: count(&self.ahead_bytes),
+            memory_bytes: count(&self.memory_bytes),
+            disk_bytes: count(&self.disk_bytes),
+            latency_p50_us: self.latencies.percentile(50).map(micros),
+            latency_p99_us: self.latencies.percentile(99).map(micros),
+            last_failure: self.last_failure.lock().clone(),
+        }
     }
 
     pub(crate) fn set_last_failure(&self, why: String) {
@@ -83,10 +52,10 @@ impl Counters {
 
 /// A histogram of latencies, by powers of two.
 #[derive(Debug, Default)]
-pub struct Latencies([AtomicU64; LATENCY_RANGES]);
+struct Latencies([AtomicU64; LATENCY_RANGES]);
 
 impl Latencies {
-    pub(crate) fn count(&self, latency: Duration) {
+    fn count(&self, latency: Duration) {
         let micros = latency.as_micros().max(1);
         let range = usize::try_from(micros.ilog2()).unwrap_or(LATENCY_RANGES);
         self.0[range.min(LATENCY_RANGES - 1)].fetch_add(1, Relaxed);
@@ -94,8 +63,7 @@ impl Latencies {
 
     /// Returns an upper bound of the latency that `percent` percent of the requests did not exceed, or `None`
     /// without requests. It is at most twice the latency itself.
-    #[must_use]
-    pub fn percentile(&self, percent: u64) -> Option<Duration> {
+    fn percentile(&self, percent: u64) -> Option<Duration> {
         let counts: Vec<u64> = self.0.iter().map(|count| count.load(Relaxed)).collect();
         let total: u64 = counts.iter().sum();
         let wanted = (total * percent.min(100)).div_ceil(100).max(1);

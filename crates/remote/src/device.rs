@@ -6,10 +6,11 @@ use crate::last_version;
 use crate::object::{Object, Version};
 use crate::store::{self, StoreOptions};
 use crate::units::Units;
-use crate::{Counters, Error, ImageUrl, Result};
+use crate::{Error, ImageUrl, Result};
 use bytes::Bytes;
 use larder_block::{
-    BackEnd, BlockDevice, Error as DeviceError, Priority, Request, accepted, check_range,
+    BackEnd, BlockDevice, Error as DeviceError, Priority, Request, ServerCounts, accepted,
+    check_range,
 };
 use parking_lot::Mutex;
 use std::io::{self, IoSliceMut};
@@ -165,12 +166,6 @@ impl RemoteDevice {
         self.units.fetcher().version()
     }
 
-    /// Returns the counters.
-    #[must_use]
-    pub fn counters(&self) -> &Arc<Counters> {
-        &self.units.fetcher().counters
-    }
-
     fn runtime(&self) -> &Runtime {
         self.runtime.as_ref().expect("the device is not dropped")
     }
@@ -255,6 +250,10 @@ impl BlockDevice for RemoteDevice {
 
     fn back_end(&self) -> BackEnd {
         BackEnd::Threads
+    }
+
+    fn server_counts(&self) -> Option<ServerCounts> {
+        Some(self.units.fetcher().counters.to_counts())
     }
 }
 

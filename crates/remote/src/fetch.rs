@@ -130,7 +130,7 @@ async fn repeated<G: Future<Output = Result<(Bytes, Version), Failure>>>(
         let attempt = tokio::time::timeout(left, get()).await;
         let failure = match attempt {
             Ok(Ok((bytes, version))) => {
-                counters.latencies().count(attempt_start.elapsed());
+                counters.count_latency(attempt_start.elapsed());
                 counters
                     .fetched_bytes
                     .fetch_add(bytes.len() as u64, Relaxed);

@@ -17,7 +17,7 @@
 //!
 //! # Failures
 //! A request that fails for a reason that may pass (a broken connection, a stall, a short or wrong reply, 5xx, 429)
-//! is repeated with growing pauses, until a deadline. Then the read fails with `EIO`. [`Counters`] has the reason.
+//! is repeated with growing pauses, until a deadline. Then the read fails with `EIO`. The statistics have the reason.
 //!
 //! # Secrets
 //! Query strings and user names in URLs can be credentials. [`ImageUrl`] shows neither, and texts of other libraries
@@ -38,7 +38,6 @@ mod store;
 mod units;
 mod url;
 
-pub use counters::{Counters, Latencies};
 pub use device::{CacheOptions, RemoteDevice, RemoteOptions};
 pub use error::{Error, Result};
 pub use object::Version;

@@ -49,7 +49,7 @@ fn cached_image_costs_one_request_for_one_byte() {
     assert_eq!(read(&device, 0, SIZE).unwrap(), content(0));
     let ranges: Vec<_> = server.take_requests().iter().map(Request::range).collect();
     assert_eq!(ranges, [Some((0, 0))]);
-    assert_eq!(device.counters().disk_bytes(), SIZE as u64);
+    assert_eq!(device.server_counts().unwrap().disk_bytes, SIZE as u64);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn replaced_object_is_read_anew() {
     server.replace(Object::new(content(1), "two"));
     let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();
     assert_eq!(read(&device, 0, SIZE).unwrap(), content(1));
-    assert_eq!(device.counters().disk_bytes(), 0);
+    assert_eq!(device.server_counts().unwrap().disk_bytes, 0);
 }
 
 #[test]
@@ -109,5 +109,8 @@ fn damaged_unit_is_fetched_again() {
     std::fs::write(&largest, &bytes).unwrap();
     let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();
     assert_eq!(read(&device, 0, SIZE).unwrap(), content(0));
-    assert_eq!(device.counters().fetched_bytes(), 1 + UNIT as u64);
+    assert_eq!(
+        device.server_counts().unwrap().fetched_bytes,
+        1 + UNIT as u64
+    );
 }

@@ -144,8 +144,8 @@ fn faults_that_pass_are_repeated() {
             content[40 * UNIT..41 * UNIT],
             "{fault:?}"
         );
-        assert_eq!(device.counters().repeated(), 2, "{fault:?}");
-        let why = device.counters().last_failure().unwrap();
+        assert_eq!(device.server_counts().unwrap().repeated, 2, "{fault:?}");
+        let why = device.server_counts().unwrap().last_failure.unwrap();
         assert!(!why.contains("secret"), "{why}");
     }
 }
@@ -169,8 +169,8 @@ fn read_fails_after_the_deadline() {
     server.inject(vec![Fault::Stall; 100]);
     let error = read(&device, 40 * UNIT, UNIT).unwrap_err();
     assert_eq!(errno(&error), Some(EIO));
-    assert_eq!(device.counters().failed(), 1);
-    let why = device.counters().last_failure().unwrap();
+    assert_eq!(device.server_counts().unwrap().failed, 1);
+    let why = device.server_counts().unwrap().last_failure.unwrap();
     assert!(why.contains("does not answer"), "{why}");
 }
 

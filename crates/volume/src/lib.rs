@@ -65,7 +65,7 @@ pub use larder_ext4::{FileKind, Ino, MemoryOnly, Statfs};
 pub use larder_readahead::{Advice, PolicyName};
 pub use metadata::{DirEntry, Info, JournalState, Metadata};
 pub use options::{DataMode, ErrorsMode, OpenOptions};
-pub use stats::{AttributeStats, DeviceStats, ReadaheadStats, Stats, WritingStats};
+pub use stats::{AttributeStats, DeviceStats, ReadaheadStats, ServerStats, Stats, WritingStats};
 pub use volume::Volume;
 pub use write::{
     ChangedBy, DeviceNumber, Fallocate, Make, NewFile, RenameFlags, SetAttributes, SetTime,

@@ -4,8 +4,8 @@ use crate::args::StatsArgs;
 use crate::json;
 use larder::tables::Finder;
 use larder::{
-    AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, RecordingStats, Stats,
-    WritingStats,
+    AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, RecordingStats,
+    ServerStats, Stats, WritingStats,
 };
 use larder_console::size::human;
 use larder_console::{Result, name, print_note, write_json};
@@ -128,6 +128,9 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
         counted(device.reads, "read", "reads"),
         human(device.bytes)
     )?;
+    if let Some(server) = &stats.server {
+        print_server(out, server)?;
+    }
     if let Some(writing) = &stats.writing {
         print_writing(out, device, writing)?;
     }
@@ -161,6 +164,29 @@ fn print_end(out: &mut dyn Write, what: &str, why: Option<&String>) -> io::Resul
         Some(why) => writeln!(out, "           {what}: {}", name::escaped(why.as_bytes())),
         None => Ok(()),
     }
+}
+
+fn print_server(out: &mut dyn Write, server: &ServerStats) -> io::Result<()> {
+    writeln!(
+        out,
+        "server     {}, {} fetched, {} of them ahead; {} from memory, {} from disk",
+        counted(server.requests, "request", "requests"),
+        human(server.fetched_bytes),
+        human(server.ahead_bytes),
+        human(server.memory_bytes),
+        human(server.disk_bytes)
+    )?;
+    if let (Some(median), Some(p99)) = (server.latency_p50_us, server.latency_p99_us) {
+        writeln!(
+            out,
+            "           half of the requests within {} ms, 99% within {} ms; {} repeated, {} failed",
+            median.div_ceil(1000),
+            p99.div_ceil(1000),
+            server.repeated,
+            server.failed
+        )?;
+    }
+    print_end(out, "last failure", server.last_failure.as_ref())
 }
 
 fn print_recording(out: &mut dyn Write, recording: &RecordingStats) -> io::Result<()> {

@@ -2,8 +2,8 @@
 //! and the explanation of each metric.
 
 use larder::{
-    AttributeStats, CacheStats, DeviceStats, MbCacheStats, ReadaheadStats, RecordingStats, Stats,
-    WritingStats,
+    AttributeStats, CacheStats, DeviceStats, MbCacheStats, ReadaheadStats, RecordingStats,
+    ServerStats, Stats, WritingStats,
 };
 use std::fmt::Write;
 
@@ -66,6 +66,16 @@ const DEVICE: &[Metric<DeviceStats>] = metrics! { "larder_device_"
     counter writes, "Device writes.";
     counter written_bytes, "Bytes written.";
     counter flushes, "Flushes.";
+};
+
+const SERVER: &[Metric<ServerStats>] = metrics! { "larder_server_"
+    counter requests, "Requests to the server, including repeated ones.";
+    counter repeated, "Requests that repeated a failed one.";
+    counter failed, "Reads that failed, because no attempt was successful in time.";
+    counter fetched_bytes, "Bytes that the server sent.";
+    counter ahead_bytes, "Bytes that were fetched before a program waited for them.";
+    counter memory_bytes, "Bytes read from memory.";
+    counter disk_bytes, "Bytes read from the disk cache.";
 };
 
 const WRITING: &[Metric<WritingStats>] = metrics! { "larder_writing_"
@@ -142,6 +152,9 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
     text.info("larder_readahead_info", "The readahead policy.", &[&policy]);
     text.metrics(READAHEAD, &[(&[], &stats.readahead)]);
     text.metrics(DEVICE, &[(&[], &stats.device)]);
+    if let Some(server) = &stats.server {
+        text.metrics(SERVER, &[(&[], server)]);
+    }
     if let Some(writing) = &stats.writing {
         text.metrics(WRITING, &[(&[], writing)]);
     }

@@ -1,0 +1,26 @@
+//! What a device has read from a server.
+
+/// Counts of a device whose bytes come from a server, since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerCounts {
+    /// Requests to the server, including repeated ones.
+    pub requests: u64,
+    /// Requests that repeated a failed one.
+    pub repeated: u64,
+    /// Reads that failed, because no attempt was successful in time.
+    pub failed: u64,
+    /// Bytes that the server sent.
+    pub fetched_bytes: u64,
+    /// Those of `fetched_bytes` that no thread waited for.
+    pub ahead_bytes: u64,
+    /// Bytes that were read from memory.
+    pub memory_bytes: u64,
+    /// Bytes that were read from the disk cache.
+    pub disk_bytes: u64,
+    /// An upper bound of the median latency of successful requests, in microseconds. It is at most twice the median.
+    pub latency_p50_us: Option<u64>,
+    /// The same for the 99th percentile.
+    pub latency_p99_us: Option<u64>,
+    /// Why the last attempt failed that failed. It contains no secret.
+    pub last_failure: Option<String>,
+}
