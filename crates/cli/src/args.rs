@@ -91,10 +91,12 @@ wins. If a flag contradicts a mount option, the flag wins.
         same as the flags with these names; for example, cache_size=
         is the same as --cache-size
   readahead_exact
-        apply the readahead policy exactly as the kernel that it
-        models did. By default, windows are also limited so that those
-        of all readers fit into the cache, and concurrent reads of an
-        open file share its readahead state. Use with direct_io.
+        apply the readahead policy exactly as in the Linux version
+        that it models. Without this option, larder differs in two
+        ways: windows are also limited so that those of all readers
+        together fit into the cache; and with legacy and ondemand,
+        concurrent reads of an open file use one readahead state, not
+        a copy each. Use with direct_io.
   noload, norecovery
         same as --noload: the journal is ignored, even if it needs
         recovery, and the mount is read-only, even with rw
@@ -103,13 +105,14 @@ wins. If a flag contradicts a mount option, the flag wins.
         rw: mount read-write (requires exclusive access); fails if the
         image cannot be written
         [default: rw; if the image cannot be written, ro with a
-        warning]
+        warning; ro for an image at a URL]
   commit=SECONDS
         interval between journal commits [default: 5; 0 means 5;
         maximum: 86400]
   device_timeout=SECONDS
         time after which a read fails with EIO if the image's device
-        does not answer [default: 0, which means no timeout]
+        does not answer [default: 0, which means no timeout; for an
+        image at a URL: 60, also for 0]
   data=ordered|writeback|journal
         ordered: file content is written to the image before the
         metadata that refers to it is committed; writeback: same as
@@ -164,14 +167,14 @@ wins. If a flag contradicts a mount option, the flag wins.
   defaults, noauto, user, nofail, _netdev, x-*, noatime, ...
         accepted because mount(8) and fstab(5) use them; no effect
 
-Tables (-o tables=): the value is a base, optionally followed by changes to
-the base. The parts are joined by +. The bases A to D are the tables of the
+Tables (-o tables=): the value is a base, changes to the default base, or a base
+followed by changes. The parts are joined by +. The bases A to D are the tables of the
 kernels A to D in Lever, \"Linux Kernel Hash Table Behavior\" (2000).
   BASE   tables to start from [default: larder]
     larder     larder's own functions, in tables sized for
                --cache-size; only these functions resist file names
                that are chosen to collide
-    reference  the tables of Linux 2.2.5, as FUNCTION/SIZE:
+    reference  the tables of Linux 2.2.5, as FUNCTION/N (2^N buckets):
                page-reference/11, buffer-reference/15,
                dentry-reference/10, inode-reference/8
     A          page-mult/13, buffer-mult-11/14, dentry-add/13,
@@ -204,8 +207,9 @@ kernels A to D in Lever, \"Linux Kernel Hash Table Behavior\" (2000).
                one bucket per 4 KiB each
   +iget=all|misses         which lookups of inodes use the hash table
                            [default: all]
-    misses     the first one after a name was looked up in a directory,
-               as in the kernel; the others use references
+    misses     only the first lookup of an inode after its name missed
+               in the dentry cache, as in the kernel; later lookups
+               follow a reference to the inode
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
     normal     only if a scan of a quarter of the pages and buffers
@@ -273,9 +277,9 @@ pub(crate) struct MountArgs {
     /// With this option, the kernel neither caches the image nor reads ahead in it.
     #[arg(long)]
     pub direct_device: bool,
-    /// Maximum number of requests that wait for the image's storage [default: 16]
+    /// Maximum number of threads that wait for the image's storage [default: 16]
     ///
-    /// The maximum is 256. Each such request occupies a thread. Threads start on demand and exit when idle. With 1, a
+    /// One thread waits for each request. N is at most 256. Threads start on demand and exit when idle. With 1, a
     /// single thread receives and answers all requests, unless --transport is uring.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
@@ -379,7 +383,7 @@ Examples:
 JSON: path, entries. Each entry has name and the keys of larder stat --json
 except path and xattrs. If the name is not valid UTF-8, the entry also has
 name_hex, the bytes of the name in hexadecimal. If the attributes of a file
-cannot be read, the entry has only name and name_hex.")]
+cannot be read, the entry has no other keys than these.")]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -509,19 +513,20 @@ Examples:
   larder stats --histogram dentry --json /mnt/disk | jq '.rows[].poisson_buckets'
   larder stats --prometheus /mnt/disk > /var/lib/node_exporter/textfile/disk.prom
 
-larder mount --help explains the tables of the caches (-o tables=). The columns
-'links/hit' and 'links/miss' show the mean number of entries of a hash chain
-that a lookup compares with the key that it searches for. Pages in red-black trees (-o tables=larder+page=rbtree) have no buckets: for these pages, the two
-columns show the tree nodes that a lookup visits, the column 'longest' is the
-depth of the deepest page, and the histogram shows depths instead of chain
-lengths.
+larder mount --help explains the tables of the caches (-o tables=). A link is
+an entry of a hash chain that a lookup compares with its key: 'links/hit' is
+the mean number of links of a lookup that hits, 'links/miss' of one that
+misses. Pages in red-black trees (-o tables=larder+page=rbtree) have no
+buckets: for these pages, the two columns show the tree nodes that a lookup
+visits, the column 'longest' is the depth of the deepest page, and the
+histogram shows depths instead of chain lengths.
 
 JSON:
   cache_size_bytes, tables (value of -o tables=)
   page, buffer, dentry, inode, with these keys each:
     finder (hash function, or rbtree), buckets, objects, inserted,
-    capacity (maximum number of objects), lookups, hits, links_on_hits, links_on_misses,
-    longest_chain, bytes
+    capacity (maximum number of objects), lookups, hits, links_on_hits,
+    links_on_misses, longest_chain, bytes
   readahead {policy, max_bytes, exact (whether readahead_exact is set),
     windows (batches of pages that were read ahead), pages_ahead (read
     before they were requested), pages_used, pages_wasted (evicted

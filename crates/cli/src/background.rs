@@ -6,6 +6,7 @@
 //! detaches from the terminal, and the parent ends.
 
 use crate::holder::LARDER;
+use crate::remote;
 use larder_console::{Failure, Result};
 use rustix::process::setsid;
 use std::ffi::{CString, OsString};
@@ -41,13 +42,21 @@ pub(crate) fn set_process_name() {
 pub(crate) fn run_child() -> io::Result<u8> {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_else(|| OsString::from(LARDER));
+    let url = remote::url_from_stdin();
     let mut child = Command::new("/proc/self/exe")
         .arg0(program)
         .args(args)
         .env(CHILD_VARIABLE, "1")
-        .stdin(Stdio::null())
+        .stdin(match url {
+            Some(_) => Stdio::piped(),
+            None => Stdio::null(),
+        })
         .stdout(Stdio::piped())
         .spawn()?;
+    if let (Some(url), Some(mut input)) = (url, child.stdin.take()) {
+        // This fails only if the child has ended, which is reported below.
+        let _ = input.write_all(url.as_bytes());
+    }
     let mut received = Vec::new();
     if let Some(output) = child.stdout.take() {
         output.take(READY.len() as u64).read_to_end(&mut received)?;

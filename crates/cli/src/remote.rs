@@ -37,7 +37,7 @@ pub struct RemoteArgs {
     /// URL of a server that is compatible with S3, Google Cloud Storage or Azure
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
-    /// Send no credentials
+    /// Send no credentials to an object store
     #[arg(long)]
     pub anonymous: bool,
     /// Accept an object without a strong `ETag`
@@ -48,8 +48,8 @@ pub struct RemoteArgs {
     pub allow_unversioned: bool,
     /// Directory of the disk cache [default: ~/.cache/larder]
     ///
-    /// Parts of images that were read from a server are stored in it. If the environment has
-    /// `XDG_CACHE_HOME`, the default is a directory in that one.
+    /// Parts of images that were read from a server are stored in it. If
+    /// `XDG_CACHE_HOME` is set, the default is the directory larder in it.
     #[arg(long, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
     /// Maximum size of the disk cache; 0 disables it [default: 10G]
@@ -60,8 +60,8 @@ pub struct RemoteArgs {
     pub offline: bool,
     /// Read the URL of the image from FILE, or from standard input if FILE is -
     ///
-    /// Give this option instead of IMAGE. Other users cannot see the URL then; they can see
-    /// arguments.
+    /// Give this option instead of IMAGE. Other users of the machine can see the arguments of a
+    /// command, but not the URL in FILE.
     #[arg(long, value_name = "FILE")]
     pub url_file: Option<PathBuf>,
 }
@@ -112,6 +112,8 @@ pub trait RemoteImages: Debug + Send + Sync {
 struct Known {
     images: Box<dyn RemoteImages>,
     urls: HashMap<PathBuf, String>,
+    /// The URL that was read from standard input.
+    from_stdin: Option<String>,
 }
 
 static KNOWN: OnceLock<Known> = OnceLock::new();
@@ -132,8 +134,8 @@ impl From<RemoteFailure> for Failure {
     }
 }
 
-/// Replaces the URLs among `args` by their labels, if there are `images` to open them. Otherwise, replaces this
-/// process by larder-remote if there are URLs.
+/// If there are URLs among `args`, replaces each by its label. Without clients (`images`), replaces this process by
+/// larder-remote instead.
 pub(crate) fn prepare(
     mut args: Vec<OsString>,
     images: Option<Box<dyn RemoteImages>>,
@@ -150,9 +152,11 @@ pub(crate) fn prepare(
         );
         return Ok(Prepared::Ended(replaced));
     };
-    if has_url_file {
-        insert_url_of_file(&mut args)?;
-    }
+    let from_stdin = if has_url_file {
+        insert_url_of_file(&mut args)?
+    } else {
+        None
+    };
     let mut known = HashMap::new();
     let found: Vec<usize> = urls(&args).collect();
     for index in found {
@@ -166,6 +170,7 @@ pub(crate) fn prepare(
     let _ = KNOWN.set(Known {
         images,
         urls: known,
+        from_stdin,
     });
     Ok(Prepared::Args(args))
 }
@@ -178,7 +183,8 @@ fn is_url_file(arg: &OsStr) -> bool {
 
 /// Returns the indices of the arguments that are URLs of images.
 fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
-    // An unknown scheme is an error, too: a local path with `://` can be written as `./...`.
+    // A text with an unknown scheme also counts as a URL, so that it is reported, and not opened as a file. A local path
+    // with `://` can be written as `./...`.
     let is_url = |arg: &OsStr| {
         let scheme = arg.to_str().and_then(|arg| Some(arg.split_once("://")?.0));
         scheme.is_some_and(|scheme| {
@@ -193,10 +199,11 @@ fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
         .filter(move |&index| is_url(&args[index]) && (args[index - 1] != ENDPOINT || index > end))
 }
 
-/// Replaces `--url-file FILE` by the URL in the file, as the first argument of the subcommand.
-fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<()> {
+/// Replaces `--url-file FILE` by the URL in the file, as the first argument of the subcommand. Returns the URL if FILE
+/// is standard input.
+fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<String>> {
     let Some(index) = args.iter().position(|arg| is_url_file(arg)) else {
-        return Ok(());
+        return Ok(None);
     };
     let option = args.remove(index);
     let file = match option.to_str().and_then(|option| option.split_once('=')) {
@@ -212,8 +219,8 @@ fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<()> {
         };
         Failure::new(format!("cannot read a URL from {name}: {error}"))
     })?;
-    args.insert(2.min(args.len()), url.into());
-    Ok(())
+    args.insert(2.min(args.len()), url.clone().into());
+    Ok((file == "-").then_some(url))
 }
 
 fn read_url(file: &Path) -> std::io::Result<String> {
@@ -228,6 +235,12 @@ fn read_url(file: &Path) -> std::io::Result<String> {
             .read_to_string(&mut text)?;
     }
     Ok(text.trim().to_owned())
+}
+
+/// Returns the URL that this process has read from standard input. A child process with the same arguments expects it
+/// there, too.
+pub(crate) fn url_from_stdin() -> Option<&'static str> {
+    KNOWN.get()?.from_stdin.as_deref()
 }
 
 /// Returns whether `image` is the label of a URL.

@@ -4,7 +4,7 @@
 //! on close(2), on fsync(2), and by itself after a while. The server therefore cannot refuse a write when the
 //! image is full. But Linux limits the unwritten data of a mount. If the limit is strict, it applies even when the
 //! system as a whole has little unwritten data. The server makes the limit strict, and sets aside twice the space
-//! that this much data needs. Other operations that need space fail rather than use the space that is set aside.
+//! that data up to the limit needs. Other operations that need space fail rather than use the space that is set aside.
 //!
 //! There are two reasons for the factor of two. Linux stores the limit as a share of the available memory, so its
 //! value in bytes changes. And Linux checks the limit only after a program has written a number of pages. It counts
@@ -21,8 +21,8 @@ use std::path::PathBuf;
 const LIMIT_MAX_BYTES: u64 = 32 << 20;
 /// The lowest limit that makes collecting data efficient, in bytes.
 const LIMIT_MIN_BYTES: u64 = 4 << 20;
-/// If the server runs as root, the unwritten data needs at most the available space divided by this number, except
-/// that the limit is at least [`LIMIT_MIN_BYTES`].
+/// If the server runs as root, it sets the limit so that the unwritten data needs at most the available space divided
+/// by this number, but not below [`LIMIT_MIN_BYTES`].
 const LIMIT_PART: u64 = 32;
 /// The space that is set aside, as a multiple of the limit.
 const SET_ASIDE_FACTOR: u64 = 2;
@@ -70,7 +70,7 @@ pub(crate) fn choose(volume: &Volume, entry: &MountEntry, options: &MountOptions
 struct Limit(PathBuf);
 
 impl Limit {
-    /// Returns the limit of `entry`. Returns `None` if the limit is not strict, or if it is unknown because Linux is
+    /// Makes the limit of `entry` strict, if possible, and returns it. Returns `None` if the limit is not strict, or if it is unknown because Linux is
     /// older than 6.2 and has no such files.
     fn of(entry: &MountEntry) -> Option<Self> {
         let (major, minor) = (entry.device_major, entry.device_minor);

@@ -7,14 +7,14 @@
 //! page. The driver is generic over the page cache and the device, so the same code runs in a mount,
 //! in a simulator and in the tests of this crate.
 //!
-//! | policy | model | consulted, for a read, about | state |
+//! | policy | model | what a read consults it about | state |
 //! |---|---|---|---|
 //! | [`Off`] | | missing pages | none |
 //! | [`Legacy`] | Linux 2.6.20 | every request, missing pages | a current and an ahead window |
 //! | [`OnDemand`] | Linux 2.6.23 | missing and marked pages | one window |
 //! | [`Modern`] | Linux 6.18 | missing and marked pages | one window; the policy also searches the page cache |
 //!
-//! All units are pages of the caller's page cache. `docs/design/readahead.md` describes how the
+//! All positions and sizes are in pages of the caller's page cache. `docs/design/readahead.md` describes how the
 //! policies differ, and names the sources.
 //!
 //! # The window
@@ -29,8 +29,9 @@
 //!                           the next window
 //! ```
 //!
-//! The marker is a flag on one page of a window (`PG_readahead` in Linux). The reader first needs the
-//! pages in front of the marked page. The marked page and the pages after it are the asynchronous part.
+//! The marker is a flag on one page of a window (`PG_readahead` in Linux). The pages before
+//! the marked page are needed at once. The marked page and the pages after it, which are read in advance,
+//! are the asynchronous part.
 //! When the reader reaches the marked page, the driver requests the next window. At this time there
 //! are still `async_size` pages to consume, so the device and the reader work in parallel. [`Legacy`]
 //! models a kernel without the marker. It is consulted about every request instead.
@@ -68,8 +69,8 @@
 //!
 //! A page fault is a [`Read`] of one page with [`by_fault`](Read::by_fault) set. If the page is
 //! missing, [`Legacy`] and [`OnDemand`] read around it: they read the largest window, with that page
-//! in its middle. While more than 100 more faults have missed than hit, they read only the missing
-//! page. To count the hits, the driver also consults the policies about pages that are faulted and
+//! in its middle. While the misses of faults exceed the hits by more than 100, the policies
+//! read only the missing page. To count the hits, the driver also consults the policies about pages that are faulted and
 //! resident. A fault that misses does not change their windows for reads.
 #![forbid(unsafe_code)]
 

@@ -51,15 +51,15 @@ impl Fixture {
     }
 }
 
-fn larder<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
+/// Returns a command without a disk cache: each test has its own server, but ports are used again.
+fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder-remote"));
-    // A directory that does not exist: each test has its own server, but ports are used again.
-    let cache = tempfile::tempdir().unwrap();
+    command.env_remove("XDG_CACHE_HOME").env_remove("HOME");
     command
-        .env("XDG_CACHE_HOME", cache.path())
-        .args(args)
-        .output()
-        .unwrap()
+}
+
+fn larder<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
+    command().args(args).output().unwrap()
 }
 
 #[track_caller]
@@ -182,6 +182,36 @@ fn mount_shows_the_files_and_no_secret() {
         json["server"]["fetched_bytes"].as_u64().unwrap() >= 3_000_000,
         "{json}"
     );
+    drop(mounted);
+}
+
+#[test]
+fn url_of_a_mount_can_be_read_from_standard_input() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    if skip(&[Requirement::Root, Requirement::Fuse]) {
+        return;
+    }
+    let mountpoint = fixture.path("mnt");
+    let url = fixture.path("url");
+    fs::write(&url, fixture.url()).unwrap();
+    let mut command = command();
+    let args = [
+        "mount".as_ref(),
+        "--url-file".as_ref(),
+        "-".as_ref(),
+        mountpoint.as_os_str(),
+    ];
+    command.args(args).stdin(fs::File::open(url).unwrap());
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mounted = Mounted(&mountpoint);
+    assert_eq!(fs::read(mountpoint.join("hello")).unwrap(), b"hello\n");
     drop(mounted);
 }
 

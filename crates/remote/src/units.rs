@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! A unit is absent, in flight, or in memory. [`Units::read`] starts one request for each run of adjacent absent
-//! units, and waits for those that another read has started. Units that are in the disk cache are read from there,
+//! units, and waits for these and for units that other reads have in flight. Units that are in the disk cache are read from there,
 //! on other threads. Units in memory are dropped in the order in which they were fetched, because the caches above
 //! keep what is used again.
 //!
@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// The size of a unit, in bytes. A read of 4 KiB transfers 16 times as much. Smaller units would make the requests
-/// for metadata smaller than a round trip is worth.
+/// The size of a unit, in bytes. A read of 4 KiB transfers 16 times as much. With smaller units, requests for
+/// metadata would transfer so little that the round trip would take most of their time.
 pub const UNIT_BYTES: u64 = 64 << 10;
 /// The maximum length of a request to the server, in units. Longer runs are divided, so that several connections
 /// carry them.
@@ -55,7 +55,7 @@ enum Unit {
     InMemory(Bytes),
 }
 
-/// What a read waits for.
+/// A unit that a read needs: in memory now, or in flight.
 enum Found {
     Now(Bytes),
     Later(watch::Receiver<Option<Outcome>>),
@@ -76,7 +76,7 @@ impl Units {
         &self.fetcher
     }
 
-    /// Adds the bytes at the start of the image, which were read with its version.
+    /// Adds the start of the image: the bytes of the reply from which the version was taken.
     pub(crate) fn add_first(&self, bytes: &Bytes) {
         for (number, unit) in (0..).zip(bytes.chunks(usize_of(UNIT_BYTES))) {
             if unit.len() == self.unit_len(number) {

@@ -260,7 +260,7 @@ fn credentials_do_not_follow_a_redirect_to_another_host() {
     // Another port is another origin.
     first.inject([Fault::Redirect(second.url("disk.img"))]);
     let url = first
-        .url("disk.img")
+        .url("disk.img?signature=secret")
         .replace("http://", "http://user:password@");
     let device = RemoteDevice::open(&ImageUrl::parse(&url).unwrap(), &options()).unwrap();
     assert_eq!(device.size_bytes(), SIZE as u64);
@@ -272,4 +272,5 @@ fn credentials_do_not_follow_a_redirect_to_another_host() {
     let redirected = second.take_requests();
     assert_eq!(redirected.len(), 1);
     assert_eq!(redirected[0].header("authorization"), None);
+    assert_eq!(redirected[0].header("referer"), None);
 }

@@ -11,10 +11,11 @@
 //! discarded. Other signals do not end a request: programs do not expect `EINTR` from operations on a file, and
 //! `SA_RESTART` does not restart a system call for which the server replied with `EINTR`.
 //!
-//! The kernel can notify the server of a signal by `INTERRUPT`, but it sends none for direct reads of a read-only
-//! mount, only one for each request, perhaps for a signal that is not fatal, and no receiver may be idle to receive
-//! it. Instead, a thread checks once per [`CHECK_INTERVAL`] the requests that have waited since the previous check.
-//! It runs while requests that can end are passed, and ends after [`IDLE_CHECKS`] consecutive checks without any.
+//! The kernel's notification of a signal, `INTERRUPT`, is not enough. The kernel sends none for direct reads of a
+//! read-only mount, which are asynchronous. It sends only one for each request, perhaps for a signal that is not
+//! fatal. And if all receivers are busy, nobody receives it. Instead, a thread checks once per [`CHECK_INTERVAL`] the
+//! requests that have waited since the previous check. The thread runs while a passed request can end, and stops after
+//! [`IDLE_CHECKS`] consecutive checks that find none.
 //!
 //! # Locking
 //! One lock, which is not held while a request is answered or /proc is read.
@@ -36,12 +37,12 @@ use std::time::Duration;
 
 /// The interval between two checks of the passed requests.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// The number of consecutive checks that find no request after which the checking thread ends.
+/// The checking thread stops after this number of consecutive checks that find no request.
 const IDLE_CHECKS: u32 = 20;
 /// The alignment of the memory for replies, which direct I/O requires.
 const ALIGN_BYTES: usize = 4096;
-/// The bit of `SIGKILL` in a set of signals. If a signal is fatal for a process, the kernel makes `SIGKILL` pending
-/// for each of its threads.
+/// The bit of `SIGKILL` in a set of signals. If a signal ends a process without a core dump, the kernel makes
+/// `SIGKILL` pending for each of its threads.
 const KILL_BIT: u64 = 1 << 8;
 
 thread_local! {
@@ -251,7 +252,8 @@ fn check(pending: &Mutex<Pending>) -> bool {
     pending.is_checked
 }
 
-/// Returns whether /proc shows the PID namespace of this process, in which the kernel numbers the callers.
+/// Returns whether /proc shows the PID namespace of this process. The thread IDs in requests are those of this
+/// namespace.
 fn has_own_proc() -> bool {
     let own = std::process::id().to_string();
     std::fs::read_link("/proc/self").is_ok_and(|target| target.as_os_str() == &*own)
