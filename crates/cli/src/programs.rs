@@ -6,12 +6,16 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-/// Replaces this process by `program`. Searches for it in the directory of this program, and then in PATH.
-/// `purpose` is the beginning of the message if it is not found.
+/// Replaces this process by `program`. Searches for it in the directory of this program, and then in PATH. The first of
+/// `args` is the name by which the program is called. `purpose` is the beginning of the message if it is not found.
 pub(crate) fn replace_by(program: &str, args: &[OsString], purpose: &str) -> Result<ExitCode> {
     let beside = std::env::current_exe()?.with_file_name(program);
     for path in [beside.as_os_str(), program.as_ref()] {
-        let error = Command::new(path).args(args).exec();
+        let mut command = Command::new(path);
+        if let Some((name, args)) = args.split_first() {
+            command.arg0(name).args(args);
+        }
+        let error = command.exec();
         if error.kind() != ErrorKind::NotFound {
             return Err(Failure::new(format!(
                 "cannot run {}: {error}",

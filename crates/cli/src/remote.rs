@@ -23,6 +23,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const PROGRAM: &str = "larder-remote";
+/// The beginnings of URLs.
+const SCHEMES: [&str; 5] = ["http://", "https://", "s3://", "gs://", "az://"];
 /// The option whose value is the URL of a server, not of an image.
 const ENDPOINT: &str = "--endpoint";
 /// The option whose value is a file with a URL.
@@ -145,11 +147,8 @@ pub(crate) fn prepare(
         return Ok(Prepared::Args(args));
     }
     let Some(images) = images else {
-        let replaced = programs::replace_by(
-            PROGRAM,
-            args.get(1..).unwrap_or_default(),
-            "an image at a URL",
-        );
+        // larder-remote must know the name of this program, which can be mount.larder.
+        let replaced = programs::replace_by(PROGRAM, &args, "an image at a URL");
         return Ok(Prepared::Ended(replaced));
     };
     let from_stdin = if has_url_file {
@@ -181,16 +180,13 @@ fn is_url_file(arg: &OsStr) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
+fn is_url(arg: &OsStr) -> bool {
+    arg.to_str()
+        .is_some_and(|arg| SCHEMES.iter().any(|scheme| arg.starts_with(scheme)))
+}
+
 /// Returns the indices of the arguments that are URLs of images.
 fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
-    // A text with an unknown scheme also counts as a URL, so that it is reported, and not opened as a file. A local path
-    // with `://` can be written as `./...`.
-    let is_url = |arg: &OsStr| {
-        let scheme = arg.to_str().and_then(|arg| Some(arg.split_once("://")?.0));
-        scheme.is_some_and(|scheme| {
-            !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric())
-        })
-    };
     let end = args
         .iter()
         .position(|arg| arg == "--")
@@ -211,7 +207,13 @@ fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<String>> {
         None if index < args.len() => args.remove(index),
         None => return Err(Failure::usage("--url-file needs the name of a file")),
     };
-    let url = read_url(Path::new(&file)).map_err(|error| {
+    let url = read_url(Path::new(&file)).and_then(|url| {
+        let is_url = is_url(url.as_ref());
+        is_url
+            .then_some(url)
+            .ok_or_else(|| std::io::Error::other("the content is not a URL"))
+    });
+    let url = url.map_err(|error| {
         let name = if file == "-" {
             "standard input".into()
         } else {

@@ -49,8 +49,16 @@ impl RemoteImages for Images {
         if let Some(deadline) = settings.deadline {
             options.deadline = deadline;
         }
-        let device = RemoteDevice::open(&parsed, &options)
-            .map_err(|error| failure(&parsed.to_string(), &error))?;
+        let mut opened = RemoteDevice::open(&parsed, &options);
+        if let Err(Error::Cache(why)) = &opened
+            && settings.args.cache_dir.is_none()
+            && !options.offline
+        {
+            eprintln!("warning: nothing is cached on disk: {why}");
+            options.cache = None;
+            opened = RemoteDevice::open(&parsed, &options);
+        }
+        let device = opened.map_err(|error| failure(&parsed.to_string(), &error))?;
         Ok(Arc::new(device))
     }
 }

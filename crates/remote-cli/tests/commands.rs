@@ -150,8 +150,13 @@ fn failures_say_what_to_do_and_hide_secrets() {
     }
     let message = larder_fails(["rm", &url, "/hello"]);
     assert!(message.contains("not local"), "{message}");
-    let message = larder_fails(["ls", "ftp://user:hidden-token@host/x"]);
-    assert!(message.contains("scheme"), "{message}");
+    let message = larder_fails(["ls", "https://user:hidden-token?x@host:99999/x"]);
+    assert!(message.contains("https://..."), "{message}");
+    let file = fixture.path("url");
+    fs::write(&file, "/dev/sda").unwrap();
+    let args = ["ls".as_ref(), "--url-file".as_ref(), file.as_os_str()];
+    let message = larder_fails(args);
+    assert!(message.contains("not a URL"), "{message}");
 }
 
 #[test]
@@ -212,6 +217,28 @@ fn url_of_a_mount_can_be_read_from_standard_input() {
     );
     let mounted = Mounted(&mountpoint);
     assert_eq!(fs::read(mountpoint.join("hello")).unwrap(), b"hello\n");
+    drop(mounted);
+}
+
+#[test]
+fn read_of_a_replaced_image_fails_with_estale_on_a_mount() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    if skip(&[Requirement::Root, Requirement::Fuse]) {
+        return;
+    }
+    let mountpoint = fixture.path("mnt");
+    larder_ok([
+        "mount".as_ref(),
+        fixture.url().as_ref(),
+        mountpoint.as_os_str(),
+    ]);
+    let mounted = Mounted(&mountpoint);
+    let image = fs::read(fixture.path("image")).unwrap();
+    fixture.server.replace(Object::new(image, "two"));
+    let error = fs::read(mountpoint.join("directory/large")).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(116), "{error}");
     drop(mounted);
 }
 

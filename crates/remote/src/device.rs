@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 /// The length of the first read, which also finds the version. It contains the superblock, and the descriptors of
 /// the block groups of most images.
@@ -105,7 +105,8 @@ impl RemoteDevice {
             .enable_all()
             .build()
             .map_err(|error| Error::Settings(format!("cannot start threads: {error}")))?;
-        let location = format!("{}\n{url}", options.endpoint.as_deref().unwrap_or_default());
+        let endpoint = options.endpoint.as_deref().unwrap_or_default();
+        let location = format!("{endpoint}\n{url}\n{}", url.query_without_signature());
         let unusable = |error: crate::disk_cache::Error| Error::Cache(error.to_string());
         let cache = options.cache.as_ref();
         let directory = cache
@@ -144,6 +145,8 @@ impl RemoteDevice {
             credentials: &user,
         };
         let disk = directory
+            // Without an ETag, a unit of another mount may be of another version.
+            .filter(|_| fetcher.version().is_strong())
             .map(|directory| directory.object(&identity, object_bytes, &url.to_string()))
             .transpose()
             .map_err(unusable)?;
@@ -260,9 +263,15 @@ impl BlockDevice for RemoteDevice {
 impl Drop for RemoteDevice {
     fn drop(&mut self) {
         // Requests in flight are dropped, which completes them with `Cancelled`.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(STORE_TIMEOUT);
+        let Some(runtime) = self.runtime.take() else {
+            return;
+        };
+        // A thread of the runtime, which completes requests, must not wait for it.
+        if Handle::try_current().is_err() {
+            let stored = async { tokio::time::timeout(STORE_TIMEOUT, self.units.stored()).await };
+            drop(runtime.block_on(stored));
         }
+        runtime.shutdown_background();
     }
 }
 

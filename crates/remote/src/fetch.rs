@@ -47,15 +47,20 @@ impl Fetcher {
         allows_unversioned: bool,
     ) -> Result<(Self, Bytes)> {
         let counters = Arc::new(Counters::default());
-        let read = repeated(&counters, deadline, || object.get(0..len_bytes, None));
+        let read = repeated(&counters, Instant::now(), deadline, || {
+            object.get(0..len_bytes, None)
+        });
         let (bytes, version) = match read.await {
             Err(Error::Deadline(_, Failure::NotPartial)) => return Err(Error::NoRanges),
             // The server has no range of an empty object.
             Err(Error::Deadline(_, Failure::Status(416))) => return Err(Error::Empty),
             read => read?,
         };
-        if !version.is_strong() && !allows_unversioned {
+        if !(version.is_strong() || allows_unversioned && version.is_known()) {
             return Err(Error::NoVersion);
+        }
+        if i64::try_from(version.size_bytes).is_err() {
+            return Err(Error::Settings("the object is too large".to_owned()));
         }
         let fetcher = Self::new(object, version, deadline, counters);
         Ok((fetcher, bytes))
@@ -90,6 +95,7 @@ impl Fetcher {
         if self.is_offline {
             return Err(Error::NotCached);
         }
+        let start = Instant::now();
         let open = "the semaphores are never closed";
         let _background = match priority {
             Priority::Demand => None,
@@ -97,7 +103,7 @@ impl Fetcher {
         };
         let _permit = self.all.acquire().await.expect(open);
         let get = || self.object.get(range.clone(), Some(&self.version));
-        let read = repeated(&self.counters, self.deadline, get).await;
+        let read = repeated(&self.counters, start, self.deadline, get).await;
         // The object existed when it was opened.
         let read = read.map_err(|error| match error {
             Error::NotFound => Error::Replaced,
@@ -115,13 +121,13 @@ impl Fetcher {
     }
 }
 
-/// Calls `get` until it succeeds, fails for good, or `deadline` has passed.
+/// Calls `get` until it succeeds, fails for good, or `deadline` has passed since `start`.
 async fn repeated<G: Future<Output = Result<(Bytes, Version), Failure>>>(
     counters: &Counters,
+    start: Instant,
     deadline: Duration,
     get: impl Fn() -> G,
 ) -> Result<(Bytes, Version)> {
-    let start = Instant::now();
     let mut pause = FIRST_PAUSE;
     for attempts in 1.. {
         counters.requests.fetch_add(1, Relaxed);

@@ -1,7 +1,7 @@
 //! The version that an object had when it was last opened, kept beside its cache file.
 //!
-//! With it, opening an image whose start is cached costs one request for one byte, and none offline. A file has five
-//! lines: a checksum of the others, the `ETag`, the ID, the time and the size. A file with other content is ignored.
+//! With it, opening an image whose start is cached costs one request for one byte, and none offline. A file has four
+//! lines: a checksum of the others, the `ETag`, the time and the size. A file with other content is ignored.
 
 use crate::Version;
 use sha2::{Digest as _, Sha256};
@@ -45,15 +45,9 @@ fn parse(text: &str) -> Option<Version> {
         return None;
     }
     let mut lines = rest.lines();
-    let mut next_text = || {
-        lines
-            .next()
-            .map(|line| (!line.is_empty()).then(|| line.to_owned()))
-    };
-    let (etag, id) = (next_text()?, next_text()?);
+    let etag = lines.next()?;
     Some(Version {
-        etag,
-        id,
+        etag: (!etag.is_empty()).then(|| etag.to_owned()),
         modified_seconds: lines.next()?.parse().ok()?,
         size_bytes: lines.next()?.parse().ok()?,
     })
@@ -66,9 +60,8 @@ fn checksum_of(text: &str) -> String {
 /// Stores the version. A failure only makes the next opening slower.
 pub(crate) fn store(directory: &Path, location: &str, credentials: &str, version: &Version) {
     let text = format!(
-        "{}\n{}\n{}\n{}\n",
+        "{}\n{}\n{}\n",
         version.etag.as_deref().unwrap_or_default(),
-        version.id.as_deref().unwrap_or_default(),
         version.modified_seconds,
         version.size_bytes
     );
@@ -98,7 +91,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let version = Version {
             etag: Some("\"one\"".to_owned()),
-            id: None,
             modified_seconds: -5,
             size_bytes: 1 << 40,
         };

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod aws_profile;
+mod connector;
 mod counters;
 mod device;
 pub mod disk_cache;

@@ -13,8 +13,6 @@ use std::sync::Arc;
 pub struct Version {
     /// The strong `ETag`.
     pub etag: Option<String>,
-    /// The ID that the store gives to each version, if it keeps several.
-    pub id: Option<String>,
     /// The time of the last modification, in seconds since 1970.
     pub modified_seconds: i64,
     /// The size of the object.
@@ -25,10 +23,9 @@ impl Version {
     fn of(result: &GetResult) -> Self {
         let meta = &result.meta;
         // A weak ETag may be equal for different bytes.
-        let is_strong = |etag: &String| !etag.starts_with("W/");
+        let is_strong = |etag: &String| !etag.is_empty() && !etag.starts_with("W/");
         Self {
             etag: meta.e_tag.clone().filter(is_strong),
-            id: meta.version.clone(),
             modified_seconds: meta.last_modified.timestamp(),
             size_bytes: meta.size,
         }
@@ -40,13 +37,19 @@ impl Version {
         self.etag.is_some()
     }
 
+    /// Returns whether a replacement of the object can be noticed at all.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        // The client reports the time 0 if the server sends none.
+        self.is_strong() || self.modified_seconds != 0
+    }
+
     /// Returns a text that is equal only for equal versions.
     #[must_use]
     pub fn to_text(&self) -> String {
         format!(
-            "{}\n{}\n{}\n{}",
+            "{}\n{}\n{}",
             self.etag.as_deref().unwrap_or_default(),
-            self.id.as_deref().unwrap_or_default(),
             if self.is_strong() {
                 0
             } else {
@@ -74,7 +77,6 @@ impl Object {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
             if_match: version.and_then(|version| version.etag.clone()),
-            version: version.and_then(|version| version.id.clone()),
             ..GetOptions::default()
         };
         let result = self.store.get_opts(&self.path, options).await;

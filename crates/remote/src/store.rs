@@ -1,27 +1,17 @@
 //! Clients for the kinds of servers.
 
 use crate::aws_profile::Profile;
+use crate::connector::Connector;
 use crate::{Error, ImageUrl, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::client::{HttpClient, HttpConnector};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::path::Path;
-use object_store::{
-    ClientConfigKey, ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig,
-};
-use std::fmt::{self, Debug, Formatter};
+use object_store::{ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig};
 use std::sync::Arc;
-use std::time::Duration;
 use url::Url;
 
-/// The name of the program in requests.
-const USER_AGENT: &str = concat!("larder/", env!("CARGO_PKG_VERSION"));
-/// The time after which an attempt to connect fails.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time without a byte after which an attempt fails.
-const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The region that S3-compatible servers expect if none is configured.
 const DEFAULT_REGION: &str = "us-east-1";
 
@@ -66,14 +56,18 @@ fn no_retry() -> RetryConfig {
     }
 }
 
-/// Returns the options of a client. Only with `allows_http`, requests and redirects may use http.
+/// Returns the options of a client. Only with `allows_http`, requests and redirects may use http. The
+/// [`Connector`] reads this option and no other.
 fn client(allows_http: bool) -> ClientOptions {
-    ClientOptions::new()
-        .with_user_agent(HeaderValue::from_static(USER_AGENT))
-        .with_allow_http(allows_http)
-        .with_connect_timeout(CONNECT_TIMEOUT)
-        .with_read_timeout(STALL_TIMEOUT)
-        .with_timeout_disabled()
+    ClientOptions::new().with_allow_http(allows_http)
+}
+
+/// Returns the connector for servers whose requests are signed: a signature is not for other hosts.
+fn signed() -> Connector {
+    Connector {
+        headers: HeaderMap::new(),
+        follows_to_other_hosts: false,
+    }
 }
 
 fn is_http(endpoint: Option<&str>) -> bool {
@@ -93,47 +87,15 @@ fn web(url: &Url) -> Result<Arc<dyn ObjectStore>> {
     let allows_http = url.scheme() == "http";
     let store = HttpBuilder::new()
         .with_url(url)
-        .with_http_connector(WebConnector { headers })
+        .with_http_connector(Connector {
+            headers,
+            follows_to_other_hosts: true,
+        })
         .with_client_options(client(allows_http))
         .with_retry(no_retry())
         .build()
         .map_err(|error| settings(&error))?;
     Ok(Arc::new(store))
-}
-
-/// Creates clients for web servers.
-///
-/// The clients of `object_store` send the URL to the target of a redirect, as the `Referer`. Its query can be a
-/// credential.
-struct WebConnector {
-    /// The headers of all requests.
-    headers: HeaderMap,
-}
-
-impl HttpConnector for WebConnector {
-    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let allows_http = options.get_config_value(&ClientConfigKey::AllowHttp);
-        let client = reqwest::Client::builder()
-            .referer(false)
-            .https_only(allows_http.as_deref() != Some("true"))
-            .user_agent(USER_AGENT)
-            .default_headers(self.headers.clone())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(STALL_TIMEOUT)
-            .http1_only()
-            .build();
-        let client = client.map_err(|error| object_store::Error::Generic {
-            store: "HTTP",
-            source: Box::new(error),
-        })?;
-        Ok(HttpClient::new(client))
-    }
-}
-
-impl Debug for WebConnector {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("WebConnector")
-    }
 }
 
 /// Returns the header for the user name and the password in `url`. A redirect to another host does not get it.
@@ -186,6 +148,7 @@ fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
         .with_skip_signature(options.anonymous)
         .with_allow_http(allows_http)
         .with_client_options(client(allows_http))
+        .with_http_connector(signed())
         .with_retry(no_retry())
         .build()
         .map_err(|error| settings(&error))?;
@@ -204,6 +167,7 @@ fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
         .with_url(bucket(url))
         .with_skip_signature(options.anonymous)
         .with_client_options(client(is_http(options.endpoint)))
+        .with_http_connector(signed())
         .with_retry(no_retry())
         .build()
         .map_err(|error| settings(&error))?;
@@ -224,6 +188,7 @@ fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
         .with_skip_signature(options.anonymous)
         .with_allow_http(allows_http)
         .with_client_options(client(allows_http))
+        .with_http_connector(signed())
         .with_retry(no_retry())
         .build()
         .map_err(|error| settings(&error))?;

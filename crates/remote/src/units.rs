@@ -15,12 +15,12 @@ use crate::{Error, Result};
 use bytes::Bytes;
 use larder_block::Priority;
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// The size of a unit, in bytes. A read of 4 KiB transfers 16 times as much. With smaller units, requests for
 /// metadata would transfer so little that the round trip would take most of their time.
@@ -28,6 +28,9 @@ pub const UNIT_BYTES: u64 = 64 << 10;
 /// The maximum length of a request to the server, in units. Longer runs are divided, so that several connections
 /// carry them.
 const MAX_RUN_UNITS: u64 = 32;
+
+/// The maximum number of runs that wait to be stored in the disk cache.
+const STORES: usize = 16;
 
 /// A unit, or why it could not be read.
 type Outcome = Result<Bytes>;
@@ -37,6 +40,8 @@ type Outcome = Result<Bytes>;
 pub(crate) struct Units {
     fetcher: Fetcher,
     disk: Option<Arc<CachedObject>>,
+    /// A permit for each run that may wait to be stored in the disk cache.
+    stores: Arc<Semaphore>,
     /// The number of units that memory may hold.
     capacity: usize,
     state: Mutex<State>,
@@ -67,6 +72,7 @@ impl Units {
         Self {
             fetcher,
             disk: disk.map(Arc::new),
+            stores: Arc::new(Semaphore::new(STORES)),
             capacity: capacity.max(1),
             state: Mutex::default(),
         }
@@ -113,6 +119,13 @@ impl Units {
         let mut unit = vec![0; self.unit_len(number)];
         let is_read = self.disk.as_ref()?.read_unit(number, &mut unit);
         is_read.then(|| unit.into())
+    }
+
+    /// Waits until no run waits to be stored in the disk cache.
+    pub(crate) async fn stored(&self) {
+        let all = u32::try_from(STORES).expect("the number is small");
+        // The semaphore is never closed.
+        drop(self.stores.acquire_many(all).await);
     }
 
     fn size_bytes(&self) -> u64 {
@@ -169,16 +182,24 @@ impl Units {
         // Each run with whether its units are in the disk cache.
         let mut runs: Vec<(Range<u64>, bool)> = Vec::new();
         let mut senders = Vec::new();
+        // Before the lock, because it can read from the disk.
+        let on_disk: HashSet<u64> = numbers
+            .clone()
+            .filter(|&number| self.is_on_disk(number))
+            .collect();
         let mut state = self.state.lock();
         let found = numbers
             .map(|number| match state.known.get(&number) {
                 Some(Unit::InMemory(bytes)) => Found::Now(bytes.clone()),
-                Some(Unit::InFlight(receiver)) => Found::Later(receiver.clone()),
-                None => {
+                // If the channel has no sender, the task that fetched the unit has panicked.
+                Some(Unit::InFlight(receiver)) if receiver.has_changed().is_ok() => {
+                    Found::Later(receiver.clone())
+                }
+                _ => {
                     let (sender, receiver) = watch::channel(None);
                     state.known.insert(number, Unit::InFlight(receiver.clone()));
                     senders.push(sender);
-                    let is_on_disk = self.is_on_disk(number);
+                    let is_on_disk = on_disk.contains(&number);
                     match runs.last_mut() {
                         Some((run, same))
                             if run.end == number
@@ -236,6 +257,12 @@ impl Units {
             let counters = &self.fetcher.counters;
             counters.ahead_bytes.fetch_add(bytes.len() as u64, Relaxed);
         }
+        // Before readers continue: they may drop the device, which waits for what is reserved. If the disk is slower
+        // than the server, units are not stored.
+        let stores = self
+            .disk
+            .as_ref()
+            .and_then(|_| Arc::clone(&self.stores).try_acquire_owned().ok());
         let mut fetched = Vec::new();
         for (index, (number, sender)) in run.zip(senders).enumerate() {
             let start = index * usize_of(UNIT_BYTES);
@@ -247,11 +274,12 @@ impl Units {
             fetched.extend(unit.as_ref().ok().map(|unit| (number, unit.clone())));
             self.complete(number, &sender, unit);
         }
-        if self.disk.is_some() {
+        if let Some(stores) = stores {
             tokio::task::spawn_blocking(move || {
                 for (number, unit) in fetched {
                     self.store(number, &unit);
                 }
+                drop(stores);
             });
         }
     }

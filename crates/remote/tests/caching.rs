@@ -92,6 +92,21 @@ fn cached_image_can_be_read_offline() {
 }
 
 #[test]
+fn query_is_part_of_the_object_except_for_signatures() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server();
+    let url = |query: &str| ImageUrl::parse(&server.url(&format!("get?{query}"))).unwrap();
+    fill(&url("id=a&X-Amz-Signature=one"), &folder);
+    let read_from_disk = |query: &str| {
+        let device = RemoteDevice::open(&url(query), &options(folder.path())).unwrap();
+        assert_eq!(read(&device, 0, SIZE).unwrap(), content(0));
+        device.server_counts().unwrap().disk_bytes
+    };
+    assert_eq!(read_from_disk("id=a&X-Amz-Signature=two"), SIZE as u64);
+    assert_eq!(read_from_disk("id=b&X-Amz-Signature=two"), 0);
+}
+
+#[test]
 fn damaged_unit_is_fetched_again() {
     let folder = tempfile::tempdir().unwrap();
     let server = server();

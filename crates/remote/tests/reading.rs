@@ -232,6 +232,21 @@ fn object_without_a_strong_version_is_refused() {
 }
 
 #[test]
+fn object_without_any_version_is_refused() {
+    let mut object = Object::new(content(0), "one");
+    object.etag = None;
+    object.modified = String::new();
+    let server = HttpServer::of_object(object, Link::default());
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let mut options = options();
+    options.allow_unversioned = true;
+    assert_eq!(
+        RemoteDevice::open(&url, &options).unwrap_err(),
+        Error::NoVersion
+    );
+}
+
+#[test]
 fn opening_says_what_is_wrong() {
     for (fault, expected) in [
         (Fault::Status(404), Error::NotFound),

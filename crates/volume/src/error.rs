@@ -109,6 +109,12 @@ impl Error {
     }
 }
 
+/// Returns whether a device reports `source` only for an image on a server.
+fn is_of_server(source: &std::io::Error) -> bool {
+    let errno = Errno::from_io_error(source);
+    matches!(errno, Some(Errno::STALE | Errno::ACCESS))
+}
+
 fn ext4_errno(error: &larder_ext4::Error) -> Errno {
     use larder_block::Error as Device;
     use larder_ext4::Error as Ext4;
@@ -117,6 +123,12 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         Ext4::Device(Device::Open { source, .. }) => {
             Errno::from_io_error(source).unwrap_or(Errno::IO)
         }
+        // An image on a server was replaced, or access to it ended.
+        Ext4::Device(Device::Io { source, .. })
+        | Ext4::Unreadable {
+            source: Device::Io { source, .. },
+            ..
+        } if is_of_server(source) => Errno::from_io_error(source).unwrap_or(Errno::IO),
         Ext4::NotInMemory(_) | Ext4::WouldWait => Errno::AGAIN,
         Ext4::NotExt | Ext4::NotSymlink(_) | Ext4::Invalid(..) => Errno::INVAL,
         Ext4::UnsupportedFeature(_) | Ext4::Casefolded(_) | Ext4::ExternalJournal => {

@@ -8,7 +8,10 @@ use std::process::ExitCode;
 /// The name of the subcommand.
 pub(crate) const NAME: &str = "lab";
 
+const PROGRAM: &str = "larder-lab";
+
 /// Replaces this process by larder-lab.
 pub(crate) fn run(args: &[OsString]) -> Result<ExitCode> {
-    programs::replace_by("larder-lab", args, "larder lab")
+    let args = [&[OsString::from(PROGRAM)], args].concat();
+    programs::replace_by(PROGRAM, &args, "larder lab")
 }

@@ -13,7 +13,7 @@
 //!
 //! The kernel's notification of a signal, `INTERRUPT`, is not enough. The kernel sends none for direct reads of a
 //! read-only mount, which are asynchronous. It sends only one for each request, perhaps for a signal that is not
-//! fatal. And if all receivers are busy, nobody receives it. Instead, a thread checks once per [`CHECK_INTERVAL`] the
+//! fatal. And if all receivers are busy, it is not received. Instead, a thread checks once per [`CHECK_INTERVAL`] the
 //! requests that have waited since the previous check. The thread runs while a passed request can end, and stops after
 //! [`IDLE_CHECKS`] consecutive checks that find none.
 //!

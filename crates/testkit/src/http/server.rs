@@ -16,7 +16,7 @@ pub struct Object {
     pub bytes: Arc<Vec<u8>>,
     /// The `ETag`, with its quotes, unless the server sends none.
     pub etag: Option<String>,
-    /// The value of `Last-Modified`.
+    /// The value of `Last-Modified`. If it is empty, the server sends none.
     pub modified: String,
     /// Whether the server sends it although `If-Match` names another `ETag`.
     pub ignores_conditions: bool,
@@ -35,7 +35,10 @@ impl Object {
     }
 
     fn reply(&self, request: &Request) -> Reply {
-        let mut reply = Reply::status(206).with("last-modified", self.modified.as_str());
+        let mut reply = Reply::status(206);
+        if !self.modified.is_empty() {
+            reply = reply.with("last-modified", self.modified.as_str());
+        }
         if let Some(etag) = &self.etag {
             reply = reply.with("etag", etag.as_str());
             let wanted = request.header("if-match");

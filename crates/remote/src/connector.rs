@@ -1,0 +1,88 @@
+//! The HTTP clients below the clients of object stores.
+//!
+//! The clients that `object_store` creates by itself differ in two ways that matter here. They send the URL to the target
+//! of a redirect, as the `Referer`, and its query can be a credential. And they read the whole body of a reply
+//! that reports an error, whatever its length.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
+};
+use object_store::{ClientConfigKey, ClientOptions, HeaderMap};
+use reqwest::redirect::Policy;
+use std::fmt::{self, Debug, Formatter};
+use std::time::Duration;
+
+/// The time after which an attempt to connect fails.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time without a byte after which an attempt fails.
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum number of redirects of a request.
+const MAX_REDIRECTS: usize = 5;
+/// The name of the program in requests.
+const USER_AGENT: &str = concat!("larder/", env!("CARGO_PKG_VERSION"));
+
+/// Creates HTTP clients.
+pub(crate) struct Connector {
+    /// The headers of all requests.
+    pub(crate) headers: HeaderMap,
+    /// Whether a redirect to another host is followed. If not, it is an error.
+    pub(crate) follows_to_other_hosts: bool,
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let allows_http = options.get_config_value(&ClientConfigKey::AllowHttp);
+        let follows_to_other_hosts = self.follows_to_other_hosts;
+        let redirects = Policy::custom(move |attempt| {
+            let previous = attempt.previous();
+            let is_same_host = previous
+                .last()
+                .is_some_and(|url| url.host_str() == attempt.url().host_str());
+            if previous.len() > MAX_REDIRECTS || !(is_same_host || follows_to_other_hosts) {
+                attempt.stop()
+            } else {
+                attempt.follow()
+            }
+        });
+        let client = reqwest::Client::builder()
+            .referer(false)
+            .redirect(redirects)
+            .https_only(allows_http.as_deref() != Some("true"))
+            .user_agent(USER_AGENT)
+            .default_headers(self.headers.clone())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(STALL_TIMEOUT)
+            .http1_only()
+            .build();
+        let client = client.map_err(|error| object_store::Error::Generic {
+            store: "HTTP",
+            source: Box::new(error),
+        })?;
+        Ok(HttpClient::new(WithoutErrorBodies(client)))
+    }
+}
+
+/// A client that drops the bodies of replies that report an error.
+#[derive(Debug)]
+struct WithoutErrorBodies(reqwest::Client);
+
+#[async_trait]
+impl HttpService for WithoutErrorBodies {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let response = self.0.call(request).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (parts, _) = response.into_parts();
+        Ok(HttpResponse::from_parts(parts, Bytes::new().into()))
+    }
+}
+
+impl Debug for Connector {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        // The headers can contain credentials.
+        f.write_str("Connector")
+    }
+}
