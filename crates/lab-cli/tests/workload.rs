@@ -171,5 +171,7 @@ fn quick_lever2000_writes_its_report_without_throughput_verdicts() {
         assert_eq!(verdict(throughput), "quick-run");
     }
     assert_eq!(verdict("swap-like keys"), "holds");
-    assert_eq!(text.matches("\n  rule       ").count(), 22, "{text}");
+    let findings = json["findings"].as_array().unwrap().len();
+    assert!(findings >= 28);
+    assert_eq!(text.matches("\n  rule       ").count(), findings, "{text}");
 }
