@@ -252,7 +252,7 @@ pub(crate) fn is_remote(image: &Path) -> bool {
         .is_some_and(|known| known.urls.contains_key(image))
 }
 
-/// Opens the image whose URL has the label `image`. Returns `None` if there is none.
+/// Opens the image at the URL whose label is `image`. Returns `None` if no URL has this label.
 pub(crate) fn open(
     image: &Path,
     settings: &RemoteSettings,

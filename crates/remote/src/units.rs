@@ -110,7 +110,7 @@ impl Units {
         if let Some(disk) = &self.disk
             && let Err(error) = disk.write_unit(number, unit)
         {
-            tracing::warn!("the image is no longer cached on disk: {error}");
+            tracing::warn!("what is read from now on is not cached on disk: {error}");
         }
     }
 

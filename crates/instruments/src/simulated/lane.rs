@@ -68,7 +68,7 @@ impl Lane {
     }
 
     /// Extends a waiting command that the bytes directly follow or precede, and returns its slot. Returns
-    /// `None` if there is no such command or if it would become too large.
+    /// `None` if there is no such command, or if the extended command would be too large.
     pub fn merge(&mut self, (start_bytes, end_bytes): (u64, u64), max_bytes: u64) -> Option<usize> {
         let room_bytes = max_bytes.checked_sub(end_bytes - start_bytes)?;
         if let Some((_, before)) = self.sorted.range_mut(..(start_bytes, 0)).next_back()
@@ -118,9 +118,9 @@ impl Lane {
         self.take(key)
     }
 
-    /// Returns the key of the command that is nearest to `position_bytes`. A command before the position counts
-    /// `back_penalty` times its distance, and only if this is at most `back_max_bytes`. If there is no command
-    /// after the position or near enough before it, returns the first one.
+    /// Returns the key of the command that is nearest to `position_bytes`. The distance of a command before the
+    /// position is multiplied by `back_penalty`, and such a command is considered only if its distance is at most
+    /// `back_max_bytes`. If no command is considered, returns the first one.
     pub fn nearest(
         &self,
         position_bytes: u64,

@@ -35,7 +35,7 @@ pub struct ForestPanel {
     pub texts: Vec<String>,
     /// Description of the axis, with its unit.
     pub unit: String,
-    /// The value if there is no effect.
+    /// The value of the axis that means no effect, such as 1 for a ratio.
     pub no_effect: f64,
     pub scale: Scale,
     pub rows: Vec<ForestRow>,
