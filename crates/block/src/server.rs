@@ -1,7 +1,9 @@
 //! What a device has read from a server.
 
+use serde::{Deserialize, Serialize};
+
 /// Counts of a device whose bytes come from a server, since it was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerCounts {
     /// Requests to the server, including repeated ones.
     pub requests: u64,

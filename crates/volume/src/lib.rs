@@ -54,6 +54,7 @@ mod write_back;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
 pub use file::OpenFile;
+pub use larder_block::ServerCounts;
 pub use larder_cache::CacheStats;
 pub use larder_cache::hash::HashKey;
 pub use larder_cache::mbcache::{Stats as MbCacheStats, Variant as MbCacheVariant};
@@ -65,7 +66,7 @@ pub use larder_ext4::{FileKind, Ino, MemoryOnly, Statfs};
 pub use larder_readahead::{Advice, PolicyName};
 pub use metadata::{DirEntry, Info, JournalState, Metadata};
 pub use options::{DataMode, ErrorsMode, OpenOptions};
-pub use stats::{AttributeStats, DeviceStats, ReadaheadStats, ServerStats, Stats, WritingStats};
+pub use stats::{AttributeStats, DeviceStats, ReadaheadStats, Stats, WritingStats};
 pub use volume::Volume;
 pub use write::{
     ChangedBy, DeviceNumber, Fallocate, Make, NewFile, RenameFlags, SetAttributes, SetTime,

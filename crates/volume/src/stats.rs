@@ -48,61 +48,6 @@ pub struct DeviceStats {
     pub flushes: u64,
 }
 
-/// The statistics of an image on a server.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct ServerStats {
-    /// The number of requests to the server, including repeated ones.
-    pub requests: u64,
-    /// The number of requests that repeated a failed one.
-    pub repeated: u64,
-    /// The number of reads that failed, because no attempt was successful in time.
-    pub failed: u64,
-    /// The number of bytes that the server sent.
-    pub fetched_bytes: u64,
-    /// The number of these bytes that no thread waited for.
-    pub ahead_bytes: u64,
-    /// The number of bytes that were read from memory.
-    pub memory_bytes: u64,
-    /// The number of bytes that were read from the disk cache.
-    pub disk_bytes: u64,
-    /// An upper bound of the median latency of successful requests, in microseconds. It is at most
-    /// twice the median.
-    pub latency_p50_us: Option<u64>,
-    /// The same for the 99th percentile.
-    pub latency_p99_us: Option<u64>,
-    /// Why the last attempt failed that failed.
-    pub last_failure: Option<String>,
-}
-
-impl From<ServerCounts> for ServerStats {
-    fn from(counts: ServerCounts) -> Self {
-        let ServerCounts {
-            requests,
-            repeated,
-            failed,
-            fetched_bytes,
-            ahead_bytes,
-            memory_bytes,
-            disk_bytes,
-            latency_p50_us,
-            latency_p99_us,
-            last_failure,
-        } = counts;
-        Self {
-            requests,
-            repeated,
-            failed,
-            fetched_bytes,
-            ahead_bytes,
-            memory_bytes,
-            disk_bytes,
-            latency_p50_us,
-            latency_p99_us,
-            last_failure,
-        }
-    }
-}
-
 /// The state of writing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WritingStats {
@@ -167,7 +112,7 @@ pub struct Stats {
     pub device: DeviceStats,
     /// The statistics of the server, if the image is on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server: Option<ServerStats>,
+    pub server: Option<ServerCounts>,
     /// The statistics of shared attributes, if the volume was opened for writing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributeStats>,

@@ -13,7 +13,7 @@ use crate::write::Writer;
 use crate::write_back::flusher::Flusher;
 use crate::{
     Advice, AttributeStats, CacheKind, DeviceStats, DirEntry, Error, FileKind, HistogramReport,
-    Info, Metadata, OpenFile, OpenOptions, Result, ServerStats, Statfs, Stats, WritingStats,
+    Info, Metadata, OpenFile, OpenOptions, Result, Statfs, Stats, WritingStats,
 };
 use larder_block::BlockDevice;
 use larder_ext4::{Filesystem, Ino, Inode, XattrOffer};
@@ -463,7 +463,7 @@ impl Volume {
                 written_bytes: device.written_bytes,
                 flushes: device.flushes,
             },
-            server: self.origin.image.server_counts().map(ServerStats::from),
+            server: self.origin.image.server_counts(),
             attributes: is_writable.then(|| {
                 let counts = fs.share_counts();
                 AttributeStats {

@@ -5,7 +5,7 @@ use crate::json;
 use larder::tables::Finder;
 use larder::{
     AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, RecordingStats,
-    ServerStats, Stats, WritingStats,
+    ServerCounts, Stats, WritingStats,
 };
 use larder_console::size::human;
 use larder_console::{Result, name, print_note, write_json};
@@ -166,7 +166,7 @@ fn print_end(out: &mut dyn Write, what: &str, why: Option<&String>) -> io::Resul
     }
 }
 
-fn print_server(out: &mut dyn Write, server: &ServerStats) -> io::Result<()> {
+fn print_server(out: &mut dyn Write, server: &ServerCounts) -> io::Result<()> {
     writeln!(
         out,
         "server     {}, {} fetched, {} of them ahead; {} from memory, {} from disk",

@@ -3,7 +3,7 @@
 
 use larder::{
     AttributeStats, CacheStats, DeviceStats, MbCacheStats, ReadaheadStats, RecordingStats,
-    ServerStats, Stats, WritingStats,
+    ServerCounts, Stats, WritingStats,
 };
 use std::fmt::Write;
 
@@ -68,7 +68,7 @@ const DEVICE: &[Metric<DeviceStats>] = metrics! { "larder_device_"
     counter flushes, "Flushes.";
 };
 
-const SERVER: &[Metric<ServerStats>] = metrics! { "larder_server_"
+const SERVER: &[Metric<ServerCounts>] = metrics! { "larder_server_"
     counter requests, "Requests to the server, including repeated ones.";
     counter repeated, "Requests that repeated a failed one.";
     counter failed, "Reads that failed, because no attempt was successful in time.";
