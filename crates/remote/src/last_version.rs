@@ -4,8 +4,7 @@
 //! lines: a checksum of the others, the `ETag`, the time and the size. A file with other content is ignored.
 
 use crate::Version;
-use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
+use crate::disk_cache::Identity;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -17,17 +16,13 @@ const MAX_BYTES: u64 = 16 << 10;
 
 /// Returns the path of the file for the object at `location`, as read with `credentials`.
 fn path(directory: &Path, location: &str, credentials: &str) -> PathBuf {
-    let mut hash = Sha256::new();
-    for field in [location, credentials] {
-        hash.update((field.len() as u64).to_le_bytes());
-        hash.update(field);
-    }
-    let mut name = String::new();
-    for byte in hash.finalize() {
-        // Writing to a string does not fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    directory.join(name + ".version")
+    let identity = Identity {
+        location,
+        // Of any version.
+        version: "",
+        credentials,
+    };
+    directory.join(identity.name(0) + ".version")
 }
 
 /// Returns the version, unless it is not known.

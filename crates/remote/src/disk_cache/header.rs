@@ -1,8 +1,7 @@
 //! The header of a cache file. [`super`] describes the file.
 
-use super::identity::Digest;
+use super::identity::{Digest, hexadecimal};
 use super::units::UNIT_BYTES;
-use std::fmt::Write as _;
 use twox_hash::XxHash3_128;
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -99,11 +98,7 @@ impl Header {
 
     /// Returns the name of the cache file.
     pub(super) fn file_name(&self) -> String {
-        self.digest.iter().fold(String::new(), |mut name, byte| {
-            // Writing to a string does not fail.
-            let _ = write!(name, "{byte:02x}");
-            name
-        })
+        hexadecimal(&self.digest)
     }
 }
 

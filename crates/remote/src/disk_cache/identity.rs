@@ -1,6 +1,16 @@
 //! What a cache file belongs to.
 
 use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+
+/// Returns a digest in hexadecimal.
+pub(super) fn hexadecimal(digest: &Digest) -> String {
+    digest.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
 
 /// Bytes that differ if two cache files must not be the same file.
 pub(super) type Digest = [u8; 32];
@@ -18,6 +28,11 @@ pub struct Identity<'a> {
 }
 
 impl Identity<'_> {
+    /// Returns a name for what is stored about this identity and the size of the object. It contains no secret.
+    pub(crate) fn name(&self, size_bytes: u64) -> String {
+        hexadecimal(&self.digest(size_bytes))
+    }
+
     /// Returns the digest of this identity and the size of the object.
     pub(super) fn digest(&self, size_bytes: u64) -> Digest {
         let mut hash = Sha256::new();
