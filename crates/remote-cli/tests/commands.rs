@@ -41,6 +41,14 @@ impl Fixture {
         Some(Self { folder, server })
     }
 
+    /// Returns `None` if this process cannot mount.
+    fn to_mount() -> Option<Self> {
+        if skip(&[Requirement::Root, Requirement::Fuse]) {
+            return None;
+        }
+        Self::new()
+    }
+
     fn url(&self) -> String {
         let url = self.server.url(&format!("disk.img?token={SECRET}"));
         url.replace("http://", "http://user:hidden-token@")
@@ -161,12 +169,9 @@ fn failures_say_what_to_do_and_hide_secrets() {
 
 #[test]
 fn mount_shows_the_files_and_no_secret() {
-    let Some(fixture) = Fixture::new() else {
+    let Some(fixture) = Fixture::to_mount() else {
         return;
     };
-    if skip(&[Requirement::Root, Requirement::Fuse]) {
-        return;
-    }
     let mountpoint = fixture.path("mnt");
     let url = fixture.url();
     larder_ok(["mount".as_ref(), url.as_ref(), mountpoint.as_os_str()]);
@@ -192,12 +197,9 @@ fn mount_shows_the_files_and_no_secret() {
 
 #[test]
 fn url_of_a_mount_can_be_read_from_standard_input() {
-    let Some(fixture) = Fixture::new() else {
+    let Some(fixture) = Fixture::to_mount() else {
         return;
     };
-    if skip(&[Requirement::Root, Requirement::Fuse]) {
-        return;
-    }
     let mountpoint = fixture.path("mnt");
     let url = fixture.path("url");
     fs::write(&url, fixture.url()).unwrap();
@@ -222,12 +224,9 @@ fn url_of_a_mount_can_be_read_from_standard_input() {
 
 #[test]
 fn read_of_a_replaced_image_fails_with_estale_on_a_mount() {
-    let Some(fixture) = Fixture::new() else {
+    let Some(fixture) = Fixture::to_mount() else {
         return;
     };
-    if skip(&[Requirement::Root, Requirement::Fuse]) {
-        return;
-    }
     let mountpoint = fixture.path("mnt");
     larder_ok([
         "mount".as_ref(),

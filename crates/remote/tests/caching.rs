@@ -18,6 +18,13 @@ fn server() -> HttpServer {
     HttpServer::of_object(Object::new(content(0), "one"), Link::default())
 }
 
+/// Returns a directory for the cache, a server, and the URL of an image on it.
+fn fixture() -> (TempDir, HttpServer, ImageUrl) {
+    let server = server();
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    (tempfile::tempdir().unwrap(), server, url)
+}
+
 fn options(directory: &Path) -> RemoteOptions {
     let mut options = RemoteOptions::default();
     options.cache = Some(CacheOptions {
@@ -40,9 +47,7 @@ fn fill(url: &ImageUrl, folder: &TempDir) {
 
 #[test]
 fn cached_image_costs_one_request_for_one_byte() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = server();
-    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let (folder, server, url) = fixture();
     fill(&url, &folder);
     drop(server.take_requests());
     let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();
@@ -54,9 +59,7 @@ fn cached_image_costs_one_request_for_one_byte() {
 
 #[test]
 fn replaced_object_is_read_anew() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = server();
-    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let (folder, server, url) = fixture();
     fill(&url, &folder);
     server.replace(Object::new(content(1), "two"));
     let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();
@@ -66,9 +69,7 @@ fn replaced_object_is_read_anew() {
 
 #[test]
 fn cached_image_can_be_read_offline() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = server();
-    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let (folder, server, url) = fixture();
     let mut offline = options(folder.path());
     offline.offline = true;
     assert_eq!(
@@ -108,9 +109,7 @@ fn query_is_part_of_the_object_except_for_signatures() {
 
 #[test]
 fn damaged_unit_is_fetched_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = server();
-    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let (folder, _server, url) = fixture();
     fill(&url, &folder);
     let files = std::fs::read_dir(folder.path().join("cache")).unwrap();
     let largest = files.map(|file| file.unwrap().path());
