@@ -111,7 +111,7 @@ pub fn total_bytes(bufs: &[IoSliceMut<'_>]) -> u64 {
 }
 
 /// Copies `bytes` to `bufs`, in order, after the first `skip` bytes.
-pub(crate) fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>], mut skip: usize) {
+pub fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>], mut skip: usize) {
     for buf in bufs {
         let skipped = skip.min(buf.len());
         skip -= skipped;

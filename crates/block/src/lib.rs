@@ -40,7 +40,7 @@ mod threaded;
 mod waiting;
 
 pub use back_end::{BackEnd, UnknownBackEnd};
-pub use buffers::{AlignedBytes, ReadBuffers, WriteBuffers, gathered_bytes, total_bytes};
+pub use buffers::{AlignedBytes, ReadBuffers, WriteBuffers, gathered_bytes, scatter, total_bytes};
 pub use counting::{CountingDevice, IoCounts};
 pub use deadline::DeadlineDevice;
 pub use device::{BlockDevice, accepted, check_range, divided, perform_blocking, write_all};

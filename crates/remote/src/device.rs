@@ -10,10 +10,9 @@ use crate::{Error, ImageUrl, Result};
 use bytes::Bytes;
 use larder_block::{
     BackEnd, BlockDevice, Error as DeviceError, Priority, Request, ServerCounts, accepted,
-    check_range,
+    check_range, scatter,
 };
-use parking_lot::Mutex;
-use std::io::{self, IoSliceMut};
+use std::io::IoSliceMut;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -154,7 +153,7 @@ impl RemoteDevice {
         units.add_first(&first);
         if !options.offline && first.len() < 2 && !units.is_on_disk(0) {
             let start = 0..FIRST_BYTES.min(object_bytes);
-            runtime.block_on(units.read(start, Priority::Demand, |_| ()))?;
+            runtime.block_on(units.read(start, Priority::Demand))?;
         }
         Ok(Self {
             units,
@@ -178,23 +177,6 @@ impl RemoteDevice {
         let start = self.offset_bytes + offset_bytes;
         start..start + len_bytes
     }
-
-    /// Completes `request` now if its bytes are in memory. Otherwise returns it.
-    fn complete_now(&self, mut request: Request) -> Option<Request> {
-        let range_bytes = self.in_object(request.offset_bytes(), request.len_bytes());
-        let is_read = request.with_slices(
-            |bufs| {
-                let mut filler = Filler::new(bufs);
-                self.units.read_now(range_bytes, |part| filler.copy(part))
-            },
-            |_| false,
-        );
-        if !is_read {
-            return Some(request);
-        }
-        request.complete(Ok(()));
-        None
-    }
 }
 
 impl BlockDevice for RemoteDevice {
@@ -214,23 +196,19 @@ impl BlockDevice for RemoteDevice {
         let len_bytes = larder_block::total_bytes(bufs);
         check_range(self.size_bytes(), offset_bytes, len_bytes)?;
         let range_bytes = self.in_object(offset_bytes, len_bytes);
-        let mut filler = Filler::new(bufs);
-        if self
-            .units
-            .read_now(range_bytes.clone(), |part| filler.copy(part))
-        {
-            return Ok(());
-        }
-        let read = self
-            .units
-            .read(range_bytes, Priority::Demand, |part| filler.copy(part));
-        self.runtime()
-            .block_on(read)
-            .map_err(|error| DeviceError::Io {
-                offset_bytes,
-                len_bytes,
-                source: error.errno(),
-            })
+        let parts = match self.units.read_now(&range_bytes) {
+            Some(parts) => parts,
+            None => self
+                .runtime()
+                .block_on(self.units.read(range_bytes, Priority::Demand))
+                .map_err(|error| DeviceError::Io {
+                    offset_bytes,
+                    len_bytes,
+                    source: error.errno(),
+                })?,
+        };
+        copy(&parts, bufs);
+        Ok(())
     }
 
     fn submit(&self, requests: Vec<Request>) {
@@ -240,11 +218,13 @@ impl BlockDevice for RemoteDevice {
             }
             check_range(self.size_bytes(), at, len)
         });
-        for request in requests {
+        for mut request in requests {
+            let range_bytes = self.in_object(request.offset_bytes(), request.len_bytes());
             if request.is_cancelled() {
                 request.complete(Err(DeviceError::Cancelled));
-            } else if let Some(mut request) = self.complete_now(request) {
-                let range_bytes = self.in_object(request.offset_bytes(), request.len_bytes());
+            } else if let Some(parts) = self.units.read_now(&range_bytes) {
+                complete(request, &parts);
+            } else {
                 let units = Arc::clone(&self.units);
                 self.runtime().spawn(answer(units, request, range_bytes));
             }
@@ -276,67 +256,24 @@ impl Drop for RemoteDevice {
 }
 
 /// Reads `range_bytes` of the object, and completes `request` with them.
-async fn answer(units: Arc<Units>, mut request: Request, range_bytes: Range<u64>) {
-    let priority = request.priority();
-    let parts = Mutex::new(Vec::new());
-    let read = units
-        .read(range_bytes, priority, |part| {
-            parts.lock().push(part.to_vec());
-        })
-        .await;
-    let parts = parts.into_inner();
-    match read {
-        Ok(()) => {
-            request.with_slices(
-                |bufs| {
-                    let mut filler = Filler::new(bufs);
-                    for part in &parts {
-                        filler.copy(part);
-                    }
-                },
-                |_| (),
-            );
-            request.complete(Ok(()));
-        }
+async fn answer(units: Arc<Units>, request: Request, range_bytes: Range<u64>) {
+    match units.read(range_bytes, request.priority()).await {
+        Ok(parts) => complete(request, &parts),
         Err(error) => request.fail(error.errno()),
     }
 }
 
-/// Fills buffers one after the other.
-struct Filler<'f, 'b> {
-    bufs: &'f mut [IoSliceMut<'b>],
-    /// The buffer that is filled, and the number of its bytes that are.
-    index: usize,
-    filled: usize,
+/// Completes `request`, which is a read, with the bytes in `parts`.
+fn complete(mut request: Request, parts: &[Bytes]) {
+    request.with_slices(|bufs| copy(parts, bufs), |_| ());
+    request.complete(Ok(()));
 }
 
-impl<'f, 'b> Filler<'f, 'b> {
-    fn new(bufs: &'f mut [IoSliceMut<'b>]) -> Self {
-        Self {
-            bufs,
-            index: 0,
-            filled: 0,
-        }
-    }
-
-    /// Copies `part` to the bytes that are not filled yet.
-    fn copy(&mut self, mut part: &[u8]) {
-        while let (false, Some(buf)) = (part.is_empty(), self.bufs.get_mut(self.index)) {
-            let free = &mut buf[self.filled..];
-            let len = free.len().min(part.len());
-            free[..len].copy_from_slice(&part[..len]);
-            part = &part[len..];
-            self.filled += len;
-            if self.filled == buf.len() {
-                self.index += 1;
-                self.filled = 0;
-            }
-        }
-    }
-}
-
-impl From<Error> for io::Error {
-    fn from(error: Error) -> Self {
-        error.errno()
+/// Copies `parts` to `bufs`, in order.
+fn copy(parts: &[Bytes], bufs: &mut [IoSliceMut<'_>]) {
+    let mut copied = 0;
+    for part in parts {
+        scatter(part, bufs, copied);
+        copied += part.len();
     }
 }

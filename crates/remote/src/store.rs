@@ -29,19 +29,18 @@ pub(crate) fn open(
     options: &StoreOptions<'_>,
 ) -> Result<(Arc<dyn ObjectStore>, Path, String)> {
     let secret = url.with_secrets();
-    let path = || {
-        Path::from_url_path(secret.path()).map_err(|error| Error::Url {
-            url: url.to_string(),
-            why: error.to_string(),
-        })
-    };
-    match secret.scheme() {
-        "s3" => s3(secret, options).map(|(store, user)| Ok((store, path()?, user)))?,
-        "gs" => google(secret, options).map(|(store, user)| Ok((store, path()?, user)))?,
-        "az" => azure(secret, options).map(|(store, user)| Ok((store, path()?, user)))?,
+    let (store, user) = match secret.scheme() {
+        "s3" => s3(secret, options)?,
+        "gs" => google(secret, options)?,
+        "az" => azure(secret, options)?,
         // The whole URL is that of the store, because a query belongs to it.
-        _ => Ok((web(secret)?, Path::default(), secret.username().to_owned())),
-    }
+        _ => return Ok((web(secret)?, Path::default(), secret.username().to_owned())),
+    };
+    let path = Path::from_url_path(secret.path()).map_err(|error| Error::Url {
+        url: url.to_string(),
+        why: error.to_string(),
+    })?;
+    Ok((store, path, user))
 }
 
 fn settings(error: &object_store::Error) -> Error {
@@ -112,6 +111,22 @@ fn basic_authorization(url: &Url) -> HeaderValue {
     value
 }
 
+/// Returns the client of a store whose requests are signed, and the name of its user. The builders have the same
+/// methods, but no trait in common.
+macro_rules! signed_client {
+    ($builder:expr, $url:expr, $options:expr, $allows_http:expr, $user:expr) => {{
+        let store = $builder
+            .with_url(bucket($url))
+            .with_skip_signature($options.anonymous)
+            .with_client_options(client($allows_http))
+            .with_http_connector(signed())
+            .with_retry(no_retry())
+            .build()
+            .map_err(|error| settings(&error))?;
+        Ok((Arc::new(store), named($user, $options)))
+    }};
+}
+
 /// A client, and the name of its user.
 type Client = (Arc<dyn ObjectStore>, String);
 
@@ -139,20 +154,10 @@ fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
         builder = builder.with_region(profile.get("region").unwrap_or(DEFAULT_REGION));
     }
     let user = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId);
-    let allows_http = is_http(endpoint.as_deref());
-    if let Some(endpoint) = endpoint {
+    if let Some(endpoint) = &endpoint {
         builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
     }
-    let store = builder
-        .with_url(bucket(url))
-        .with_skip_signature(options.anonymous)
-        .with_allow_http(allows_http)
-        .with_client_options(client(allows_http))
-        .with_http_connector(signed())
-        .with_retry(no_retry())
-        .build()
-        .map_err(|error| settings(&error))?;
-    Ok((Arc::new(store), named(user, options)))
+    signed_client!(builder, url, options, is_http(endpoint.as_deref()), user)
 }
 
 fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
@@ -163,15 +168,7 @@ fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     if let Some(endpoint) = options.endpoint {
         builder = builder.with_base_url(endpoint.trim_end_matches('/'));
     }
-    let store = builder
-        .with_url(bucket(url))
-        .with_skip_signature(options.anonymous)
-        .with_client_options(client(is_http(options.endpoint)))
-        .with_http_connector(signed())
-        .with_retry(no_retry())
-        .build()
-        .map_err(|error| settings(&error))?;
-    Ok((Arc::new(store), named(user, options)))
+    signed_client!(builder, url, options, is_http(options.endpoint), user)
 }
 
 fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
@@ -182,17 +179,7 @@ fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     if let Some(endpoint) = options.endpoint {
         builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
     }
-    let allows_http = is_http(options.endpoint);
-    let store = builder
-        .with_url(bucket(url))
-        .with_skip_signature(options.anonymous)
-        .with_allow_http(allows_http)
-        .with_client_options(client(allows_http))
-        .with_http_connector(signed())
-        .with_retry(no_retry())
-        .build()
-        .map_err(|error| settings(&error))?;
-    Ok((Arc::new(store), named(user, options)))
+    signed_client!(builder, url, options, is_http(options.endpoint), user)
 }
 
 /// Returns the name of the user of whom requests carry credentials.

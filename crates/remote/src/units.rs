@@ -9,7 +9,7 @@
 //! # Locking
 //! One lock, which is not held while anything is awaited.
 
-use crate::disk_cache::CachedObject;
+use crate::disk_cache::{self, CachedObject};
 use crate::fetch::Fetcher;
 use crate::{Error, Result};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use tokio::sync::{Semaphore, watch};
 
 /// The size of a unit, in bytes. A read of 4 KiB transfers 16 times as much. With smaller units, requests for
 /// metadata would transfer so little that the round trip would take most of their time.
-pub const UNIT_BYTES: u64 = 64 << 10;
+pub const UNIT_BYTES: u64 = disk_cache::UNIT_BYTES as u64;
 /// The maximum length of a request to the server, in units. Longer runs are divided, so that several connections
 /// carry them.
 const MAX_RUN_UNITS: u64 = 32;
@@ -132,37 +132,31 @@ impl Units {
         self.fetcher.version().size_bytes
     }
 
-    /// Copies the units of `range_bytes` to `copy`, in order, if all of them are in memory.
-    pub(crate) fn read_now(&self, range_bytes: Range<u64>, mut copy: impl FnMut(&[u8])) -> bool {
+    /// Returns the bytes of `range_bytes` in parts, in order, if all of its units are in memory.
+    pub(crate) fn read_now(&self, range_bytes: &Range<u64>) -> Option<Vec<Bytes>> {
         let state = self.state.lock();
-        let numbers = units_of(&range_bytes);
-        let units: Option<Vec<&Bytes>> = numbers
-            .clone()
+        let parts: Vec<Bytes> = units_of(range_bytes)
             .map(|number| match state.known.get(&number) {
-                Some(Unit::InMemory(bytes)) => Some(bytes),
+                Some(Unit::InMemory(bytes)) => Some(part_of(bytes, number, range_bytes)),
                 _ => None,
             })
-            .collect();
-        let Some(units) = units else { return false };
-        for (number, bytes) in numbers.zip(units) {
-            copy(part_of(bytes, number, &range_bytes));
-        }
+            .collect::<Option<_>>()?;
         let counters = &self.fetcher.counters;
         counters
             .memory_bytes
             .fetch_add(range_bytes.end - range_bytes.start, Relaxed);
-        true
+        Some(parts)
     }
 
-    /// Passes the units of `range_bytes` to `copy`, in order. Fetches those that are absent.
+    /// Returns the bytes of `range_bytes` in parts, in order. Fetches the units that are absent.
     pub(crate) async fn read(
         self: &Arc<Self>,
         range_bytes: Range<u64>,
         priority: Priority,
-        mut copy: impl FnMut(&[u8]),
-    ) -> Result<()> {
+    ) -> Result<Vec<Bytes>> {
         let numbers = units_of(&range_bytes);
         let found = self.find_or_fetch(numbers.clone(), priority);
+        let mut parts = Vec::with_capacity(found.len());
         for (number, found) in numbers.zip(found) {
             let bytes = match found {
                 Found::Now(bytes) => bytes,
@@ -172,9 +166,9 @@ impl Units {
                     Err(_) => return Err(Error::Settings("the read was cancelled".to_owned())),
                 },
             };
-            copy(part_of(&bytes, number, &range_bytes));
+            parts.push(part_of(&bytes, number, &range_bytes));
         }
-        Ok(())
+        Ok(parts)
     }
 
     /// Returns the units, and starts to fetch those that are absent.
@@ -316,11 +310,11 @@ fn units_of(range_bytes: &Range<u64>) -> Range<u64> {
 }
 
 /// Returns the part of unit `number` that is in `range_bytes`.
-fn part_of<'b>(bytes: &'b [u8], number: u64, range_bytes: &Range<u64>) -> &'b [u8] {
+fn part_of(bytes: &Bytes, number: u64, range_bytes: &Range<u64>) -> Bytes {
     let unit_start = number * UNIT_BYTES;
     let start = range_bytes.start.saturating_sub(unit_start);
     let end = (range_bytes.end - unit_start).min(bytes.len() as u64);
-    &bytes[usize_of(start)..usize_of(end)]
+    bytes.slice(usize_of(start)..usize_of(end))
 }
 
 /// Converts a length inside a unit or a run.
