@@ -9,8 +9,10 @@ use indicatif::ProgressBar;
 use larder_console::{Failure, Result, print_note};
 use larder_instruments::mke2fs;
 use larder_lab::output::{Report as _, ReportFile};
-use larder_lab::reproduce::state::Found;
+use larder_lab::reproduce::state::{Found, State};
 use larder_lab::reproduce::{kara2016, lever2000, wu2007};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -160,7 +162,9 @@ fn kara2016(args: &ReproduceArgs) -> Result<Made> {
         (_, true) => kara2016::Size::published(seed),
         _ => kara2016::Size::full(seed),
     };
-    let mut state = kara2016_state(args, size)
+    let minutes =
+        |state: &kara2016::State| format!("{} minutes in all", state.size().estimated_minutes());
+    let mut state = resumable(args, size, KARA2016_STATE, minutes)
         .map_err(|error| Failure::new(kara2016::Error::State(error).to_string()))?;
     let bar = progress(0);
     let results = kara2016::reproduce(&mut state, &xattr_bench::worker()?, |done, total| {
@@ -176,20 +180,31 @@ fn kara2016(args: &ReproduceArgs) -> Result<Made> {
     })
 }
 
-/// Returns the state of the reproduction: without a file for a quick run, and without `--output`.
-fn kara2016_state(args: &ReproduceArgs, size: kara2016::Size) -> io::Result<kara2016::State> {
-    if !size.is_full() {
-        return kara2016::State::new(size);
+/// Returns the state of a reproduction that can be resumed, whose file is `name` in the directory of `--output`. A quick
+/// run has no file. `duration` is how long the reproduction takes.
+fn resumable<S, P>(
+    args: &ReproduceArgs,
+    size: S,
+    name: &str,
+    duration: impl Fn(&State<S, P>) -> String,
+) -> io::Result<State<S, P>>
+where
+    S: PartialEq + Serialize + DeserializeOwned,
+    P: Serialize + DeserializeOwned,
+{
+    if args.quick {
+        return State::new(size);
     }
-    let minutes = size.estimated_minutes();
     let Some(dir) = &args.output else {
+        let state = State::new(size)?;
         print_note(&format!(
-            "this takes about {minutes} minutes; with --output, it can be interrupted and resumed"
+            "this takes about {}; with --output, it can be interrupted and resumed",
+            duration(&state)
         ));
-        return kara2016::State::new(size);
+        return Ok(state);
     };
-    let path = dir.join(KARA2016_STATE);
-    let (state, found) = kara2016::State::open(size, &path)?;
+    let path = dir.join(name);
+    let (state, found) = State::open(size, &path)?;
     match found {
         Found::Nothing => {}
         Found::Parts => print_note(&format!(
@@ -202,7 +217,8 @@ fn kara2016_state(args: &ReproduceArgs, size: kara2016::Size) -> io::Result<kara
         )),
     }
     print_note(&format!(
-        "this takes about {minutes} minutes in all; after an interruption, the same command resumes it"
+        "this takes about {}; after an interruption, the same command resumes it",
+        duration(&state)
     ));
     Ok(state)
 }
@@ -218,7 +234,12 @@ fn lever2000(args: &ReproduceArgs) -> Result<Made> {
     } else {
         lever2000::Size::full(seed)
     };
-    let mut state = lever2000_state(args, size).map_err(|error| lever2000_failed(&error))?;
+    if args.quick {
+        print_note("a quick run proves nothing");
+    }
+    let minutes = |state: &lever2000::State| format!("{} minutes", state.estimated_minutes());
+    let mut state = resumable(args, size, LEVER2000_STATE, minutes)
+        .map_err(|error| lever2000_failed(&lever2000::Error::State(error)))?;
     let bar = progress(0);
     let mut is_resumed = state.finished_runs() > 0;
     let results = lever2000::reproduce(&mut state, |done, total| {
@@ -234,14 +255,8 @@ fn lever2000(args: &ReproduceArgs) -> Result<Made> {
     Ok(Made {
         files: results.report()?,
         summary: results.summary(),
-        state: lever2000_file(args, size),
+        state: state.path().map(Path::to_owned),
     })
-}
-
-/// Returns the file of the state, if the reproduction has one.
-fn lever2000_file(args: &ReproduceArgs, size: lever2000::Size) -> Option<PathBuf> {
-    let dir = args.output.as_ref().filter(|_| size.is_full())?;
-    Some(dir.join(LEVER2000_STATE))
 }
 
 fn lever2000_failed(error: &lever2000::Error) -> Failure {
@@ -251,42 +266,6 @@ fn lever2000_failed(error: &lever2000::Error) -> Failure {
         }
         _ => Failure::new(error.to_string()),
     }
-}
-
-/// Returns the state of the reproduction: without a file for a quick run, and without `--output`.
-fn lever2000_state(
-    args: &ReproduceArgs,
-    size: lever2000::Size,
-) -> std::result::Result<lever2000::State, lever2000::Error> {
-    if !size.is_full() {
-        print_note("a quick run proves nothing");
-        return lever2000::State::new(size);
-    }
-    let Some(path) = lever2000_file(args, size) else {
-        let state = lever2000::State::new(size)?;
-        let minutes = state.estimated_minutes();
-        print_note(&format!(
-            "this takes about {minutes} minutes; with --output, it can be interrupted and resumed"
-        ));
-        return Ok(state);
-    };
-    let (state, found) = lever2000::State::open(size, &path)?;
-    match found {
-        lever2000::Found::Nothing => {}
-        lever2000::Found::Runs(runs) => print_note(&format!(
-            "resuming after {runs} runs; to start anew, remove {}",
-            path.display()
-        )),
-        lever2000::Found::Other => print_note(&format!(
-            "starting anew: {} is from another program, seed or machine",
-            path.display()
-        )),
-    }
-    print_note(&format!(
-        "this takes about {} minutes; after an interruption, the same command resumes it",
-        state.estimated_minutes()
-    ));
-    Ok(state)
 }
 
 /// Rejects `--timed` for a document that is always timed.

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 pub struct State<S, P> {
     path: Option<PathBuf>,
     origin: Origin<S>,
+    /// How often the reproduction was resumed.
+    resumed: u32,
     parts: Vec<P>,
 }
 
@@ -58,6 +60,7 @@ where
                 processors: std::thread::available_parallelism().map_or(1, usize::from),
                 size,
             },
+            resumed: 0,
             parts: Vec::new(),
         })
     }
@@ -79,8 +82,9 @@ where
             Err(error) => return Err(error),
         };
         // A file that another version wrote may have another format.
-        let found = match serde_json::from_slice::<(Origin<S>, Vec<P>)>(&text) {
-            Ok((origin, parts)) if origin == state.origin => {
+        let found = match serde_json::from_slice::<(Origin<S>, u32, Vec<P>)>(&text) {
+            Ok((origin, resumed, parts)) if origin == state.origin => {
+                state.resumed = resumed + 1;
                 state.parts = parts;
                 Found::Parts
             }
@@ -97,6 +101,11 @@ where
     /// Returns the number of processors of this machine.
     pub fn processors(&self) -> usize {
         self.origin.processors
+    }
+
+    /// Returns how often the reproduction was resumed.
+    pub fn resumed(&self) -> u32 {
+        self.resumed
     }
 
     /// Returns the finished parts.
@@ -117,7 +126,10 @@ where
             fs::create_dir_all(dir)?;
         }
         let new = path.with_extension("new");
-        fs::write(&new, serde_json::to_vec(&(&self.origin, &self.parts))?)?;
+        fs::write(
+            &new,
+            serde_json::to_vec(&(&self.origin, self.resumed, &self.parts))?,
+        )?;
         File::open(&new)?.sync_all()?;
         fs::rename(&new, path)
     }
@@ -145,7 +157,7 @@ mod tests {
         state.add("first".to_owned()).unwrap();
         state.add("second".to_owned()).unwrap();
         let (state, found) = open(1, &path);
-        assert_eq!(found, Found::Parts);
+        assert_eq!((found, state.resumed()), (Found::Parts, 1));
         assert_eq!(state.parts(), ["first", "second"]);
         assert_eq!(state.path(), Some(&*path));
     }

@@ -38,9 +38,7 @@ impl Runs {
 
     /// Returns the mean and the deviation of all runs except the first; `None` if there is only one run.
     pub fn without_first(&self) -> Option<Figures> {
-        let throughputs = self.throughputs();
-        let rest = throughputs.get(1..).filter(|rest| !rest.is_empty());
-        rest.map(Figures::of)
+        Figures::without_first(&self.throughputs())
     }
 
     /// Returns the scripts per hour of the fastest run.

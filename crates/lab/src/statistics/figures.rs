@@ -22,6 +22,12 @@ impl Figures {
         }
     }
 
+    /// Computes the statistics of all `figures` except the first. Returns `None` if there are no others.
+    pub fn without_first(figures: &[f64]) -> Option<Self> {
+        let rest = figures.get(1..).filter(|rest| !rest.is_empty());
+        rest.map(Self::of)
+    }
+
     /// Compares the means of `self` and `other`. Returns `Equal` if they differ by at most twice the sum of
     /// both standard deviations, and `None` if one of them is the result of a single run.
     pub fn beyond_noise(self, other: Self) -> Option<Ordering> {

@@ -22,7 +22,7 @@ use super::kernel_run::{CacheRun, Chains, KernelRun};
 use super::kernels::{Kernel, Machine, PublishedTable};
 use super::runs::Runs;
 use super::size::Size;
-use super::state::State;
+use super::state::{FinishedRound, State};
 use crate::concurrent::run_concurrently;
 use crate::operations::UserHomes;
 use crate::run_report::quotient;
@@ -155,9 +155,9 @@ impl Image {
         for &users in table.loads {
             let users = size.users(users);
             self.load(table, users, size, state, run_done)?;
-            let rounds = state.rounds(table.number, users);
             for (at, row) in rows.iter_mut().enumerate() {
-                let runs = rounds.iter().filter_map(|round| round.get(at));
+                let rounds = state.rounds(table.number, users);
+                let runs = rounds.filter_map(|round| round.runs.get(at));
                 row.loads.push(Load::of(table, users, runs));
             }
         }
@@ -174,7 +174,9 @@ impl Image {
         run_done: &mut dyn FnMut(),
     ) -> Result<(), Error> {
         let rounds = size.runs(table);
-        let stored = state.rounds(table.number, users).len();
+        let mut finished = state.rounds(table.number, users);
+        let turn_passes = finished.next().map(|round| round.turn_passes);
+        let stored = usize::from(turn_passes.is_some()) + finished.count();
         if stored >= rounds as usize {
             return Ok(());
         }
@@ -187,7 +189,7 @@ impl Image {
             buffers_after: (table.cache == Some(CacheKind::Buffer))
                 .then(|| BUFFERS_AFTER / u64::from(size.divisor)),
         };
-        let turn_passes = match state.turn_passes(table.number, users) {
+        let turn_passes = match turn_passes {
             Some(passes) => passes,
             None => load.turn_passes(&table.kernels[1], memory_bytes, size)?,
         };
@@ -204,7 +206,13 @@ impl Image {
                 is_last: number == rounds as usize,
             };
             let runs = load.round(&volumes, round, run_done)?;
-            state.add(table.number, users, turn_passes, runs)?;
+            let finished = FinishedRound {
+                table: table.number,
+                users,
+                turn_passes,
+                runs,
+            };
+            state.add(finished).map_err(Error::State)?;
         }
         volumes.iter().try_for_each(Volume::close)?;
         Ok(())

@@ -38,7 +38,7 @@ use kernels::TABLES;
 use misses::Misses;
 pub use results::Lever2000;
 pub use size::Size;
-pub use state::{Found, State};
+pub use state::State;
 use swap::SwapKeys;
 
 /// Measures all tables that `state` does not contain, and evaluates the findings. `progress` is called with the
@@ -51,7 +51,7 @@ pub fn reproduce(
     state: &mut State,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Lever2000, Error> {
-    let size = state.size();
+    let size = *state.size();
     let total = size.total_runs();
     let mut done = state.finished_runs();
     progress(done, total);

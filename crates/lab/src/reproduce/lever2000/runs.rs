@@ -61,9 +61,7 @@ impl Runs {
         if self.average == Average::Middle {
             return None;
         }
-        let throughputs = self.throughputs();
-        let rest = throughputs.get(1..).filter(|rest| !rest.is_empty());
-        rest.map(Figures::of)
+        Figures::without_first(&self.throughputs())
     }
 
     /// Returns the scripts per hour of the fastest run.
