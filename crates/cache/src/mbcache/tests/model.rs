@@ -55,16 +55,13 @@ impl Model<'_> {
         held.any(|held| (held.key(), held.value()) == (key, value))
     }
 
-    /// Removes an entry of the map that is no longer in the cache.
+    /// Removes an entry of the map that is no longer in the cache. The worker may not have counted its
+    /// eviction yet.
     fn vanish(&mut self, key: u32, value: u64) {
         assert!(!self.is_held(key, value), "({key}, {value}) was held");
         if self.map.remove(&(key, value)).is_some() {
             self.vanished += 1;
         }
-        assert!(
-            self.vanished <= dropped(self.cache),
-            "an eviction is not in the statistics"
-        );
     }
 
     /// Returns true if the cache has the entry of the map.
@@ -165,7 +162,7 @@ impl Model<'_> {
     }
 
     /// Returns true if the cache's statistics match the remaining entries and the removed ones. A
-    /// worker that is still evicting entries may interfere.
+    /// worker that starts to evict entries meanwhile may interfere.
     fn agrees(&mut self) -> bool {
         let keys: Vec<_> = self.map.keys().copied().collect();
         for (key, value) in keys {
@@ -194,12 +191,13 @@ fn run(variant: Variant, limit: u32, bits: u32, steps: Vec<Step>) {
         model.run(&step);
     }
     model.held.clear();
-    let agrees = (0..1000).any(|_| {
-        std::thread::yield_now();
+    // The check of the invariants waits for a worker that evicts entries. At most one request is left
+    // for which the worker has not started; a second attempt is not disturbed.
+    let agrees = (0..3).any(|_| {
+        cache.check_invariants();
         model.agrees()
     });
     assert!(agrees, "{:?} {:?}", model.map, cache.stats());
-    cache.check_invariants();
     if limit == ENDLESS {
         assert_eq!(cache.stats().dropped_by_limit, 0);
     }
