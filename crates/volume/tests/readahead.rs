@@ -388,14 +388,18 @@ fn exact_policy_ignores_how_many_streams_share_the_cache() {
             options.readahead_exact = is_exact;
             let recorded = Recorded::new(64, &options);
             assert_eq!(recorded.volume.stats().readahead.exact, is_exact);
+            read_pages(&recorded.open(), 2050..2051, 1);
+            let before = recorded.reads().pop().unwrap().offset_bytes;
             let others: Vec<OpenFile> = (0..23).map(|_| recorded.open()).collect();
             for (number, file) in (0..).zip(&others) {
                 read_pages(file, number * 40..number * 40 + 20, 1);
             }
-            let _ = recorded.reads();
             // The file's blocks are not interrupted here.
             read_pages(&recorded.open(), 2100..2300, 1);
-            let read = sizes(recorded.reads());
+            let mut reads = recorded.reads();
+            // The device may have performed the last windows of the others just now.
+            reads.retain(|read| read.offset_bytes > before);
+            let read = sizes(reads);
             assert_eq!(read[..8], expected, "{policy}, exact: {is_exact}");
         }
     }
