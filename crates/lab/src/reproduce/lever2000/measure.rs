@@ -31,11 +31,11 @@ use larder_cache::table::Counts;
 use larder_cache::table::histogram::Report;
 use serde::Serialize;
 
-/// The share of a run's duration for which passes are timed to determine their number.
-const TIMED_SHARE: f64 = 0.1;
+/// The share of a turn's planned duration for which passes are timed to determine their number.
+const TIMED_SHARE: f64 = 0.5;
 
 /// The duration for which a run is planned, in terms of its minimum duration. The difference is a margin for
-/// kernels that are faster than the one whose passes are timed.
+/// passes that are faster than the timed ones.
 const MARGIN: f64 = 1.1;
 
 /// A row of a measured table.
@@ -189,16 +189,16 @@ impl Image {
             buffers_after: (table.cache == Some(CacheKind::Buffer))
                 .then(|| BUFFERS_AFTER / u64::from(size.divisor)),
         };
-        let turn_passes = match turn_passes {
-            Some(passes) => passes,
-            None => load.turn_passes(&table.kernels[1], memory_bytes, size)?,
-        };
         let volumes: Vec<Volume> = (table.kernels.iter())
             .map(|kernel| self.open(kernel, memory_bytes))
             .collect::<Result<_, _>>()?;
         for volume in &volumes {
             load.pass(volume, Pass::Other)?;
         }
+        let turn_passes = match turn_passes {
+            Some(passes) => passes,
+            None => load.turn_passes(&volumes, size)?,
+        };
         for number in stored + 1..=rounds as usize {
             let round = Round {
                 turns: size.turns(),
@@ -242,24 +242,29 @@ struct Workload<'i> {
 }
 
 impl Workload<'_> {
-    /// Returns the number of passes of a turn, so that a run lasts for its minimum duration. Times passes of
-    /// `kernel` on a volume of its own.
-    fn turn_passes(&self, kernel: &Kernel, memory_bytes: u64, size: &Size) -> Result<u32, Error> {
-        let run_s = f64::from(size.run_s);
-        if run_s == 0.0 {
+    /// Returns the number of passes of a turn, so that a run of the fastest kernel lasts for its minimum duration.
+    /// Times turns with more and more passes on all volumes: a pass takes longer when the caches are full, and
+    /// when the kernels displace each other's memory from the processors' caches.
+    fn turn_passes(&self, volumes: &[Volume], size: &Size) -> Result<u32, Error> {
+        if size.run_s == 0 {
             return Ok(1);
         }
-        let volume = self.image.open(kernel, memory_bytes)?;
-        // Fills the caches.
-        self.pass(&volume, Pass::Other)?;
-        let (mut passes, mut elapsed_s) = (0.0, 0.0);
-        while elapsed_s < TIMED_SHARE * run_s {
-            elapsed_s += self.pass(&volume, Pass::Other)?.elapsed_s;
-            passes += 1.0;
+        let planned_s = MARGIN * f64::from(size.run_s) / f64::from(size.turns());
+        let mut passes = 1;
+        loop {
+            let mut fastest_s = f64::INFINITY;
+            for volume in volumes {
+                let mut turn_s = 0.0;
+                for _ in 0..passes {
+                    turn_s += self.pass(volume, Pass::Other)?.elapsed_s;
+                }
+                fastest_s = fastest_s.min(turn_s);
+            }
+            if fastest_s >= TIMED_SHARE * planned_s {
+                return Ok(whole(planned_s * f64::from(passes) / fastest_s));
+            }
+            passes *= 2;
         }
-        volume.close()?;
-        let turn_s = MARGIN * run_s / f64::from(size.turns());
-        Ok(whole(turn_s * passes / elapsed_s))
     }
 
     /// Executes one run on each volume.
