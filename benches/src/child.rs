@@ -12,16 +12,19 @@ use anyhow::{Context, Result, bail};
 use larder_testkit::tool;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The default deadline of a workload. One that takes longer has hung.
+/// The default deadline of a workload. A workload that takes longer is assumed to hang.
 pub const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Runs `command` to its end, passes its standard output to `consume` block by block, and returns the
-/// elapsed time in seconds, from just before its start to its end. Standard error is written to `log`.
+/// Runs `command` until it exits. Passes its standard output to `consume` block by block, and writes its
+/// standard error to `log`. Returns the elapsed time in seconds, from just before the start to the exit.
+///
+/// # Errors
+/// Fails if the command fails, or does not exit within [`DEADLINE`]; it is then killed.
 pub fn run(command: Command, log: &Path, consume: impl FnMut(&[u8])) -> Result<f64> {
     run_for(DEADLINE, command, log, consume)
 }
 
-/// Runs `command` as [`run`] does, with another deadline.
+/// Runs `command` as [`run`] does, but with `deadline` instead of [`DEADLINE`].
 pub fn run_for(
     deadline: Duration,
     mut command: Command,
@@ -72,7 +75,7 @@ pub fn find(name: &str) -> Result<PathBuf> {
     tool::find(name).with_context(|| format!("{name} is not installed"))
 }
 
-/// Returns the end of a program's output in `log`, on one line.
+/// Returns the last three lines of `log` as one line, or an empty text if `log` cannot be read.
 #[must_use]
 pub fn tail(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
@@ -81,7 +84,7 @@ pub fn tail(log: &Path) -> String {
     lines.into_iter().rev().collect::<Vec<_>>().join("; ")
 }
 
-/// Waits for `child` to end, for at most `limit`.
+/// Waits at most `limit` for `child` to exit. Returns `None` if it is still running then.
 pub fn wait_for(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let give_up = Instant::now() + limit;
     loop {
@@ -115,7 +118,7 @@ impl Watchdog {
         Self { done, thread }
     }
 
-    /// Returns whether the child had to be killed.
+    /// Stops watching, and returns whether the child was killed.
     fn stop(self) -> bool {
         let _ = self.done.send(());
         self.thread.join().unwrap_or(false)

@@ -11,10 +11,10 @@ use anyhow::{Context, Result, ensure};
 use larder_testkit::tool::{self, Tool};
 use rustix::fs::Advice;
 
-/// The maximum size of an image's cached pages at which the image counts as cold.
+/// The maximum size of the cached pages of an image that counts as cold.
 const COLD_BYTES: u64 = 1 << 20;
 
-/// Drops `image` from the page cache, and checks that it is cold.
+/// Drops `image` from the page cache. If fincore is installed, also checks that the image is cold.
 pub fn make_cold(image: &Path) -> Result<()> {
     evict(image)?;
     let left_bytes = resident_bytes(image)?.unwrap_or(0);

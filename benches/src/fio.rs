@@ -1,4 +1,4 @@
-//! Runs fio on an image, and parses its report on a job, in JSON.
+//! Runs fio on an image, and parses the JSON report of its first job.
 
 use std::fmt::Write;
 use std::fs;
@@ -19,11 +19,11 @@ struct Output {
     jobs: Vec<Job>,
 }
 
-/// A job.
+/// The report on a job.
 #[derive(Deserialize)]
 pub(crate) struct Job {
     error: i32,
-    /// Its reads.
+    /// The figures of its reads.
     #[serde(default)]
     pub(crate) read: Reads,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Job {
 pub(crate) struct Reads {
     pub(crate) io_bytes: u64,
     pub(crate) total_ios: u64,
-    /// In milliseconds.
+    /// The duration in milliseconds.
     pub(crate) runtime: u32,
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn missing(file: &Path) -> Option<String> {
     MISSING.get_or_init(probe).clone()
 }
 
-/// Reads the pages at `offsets` of `image` with `io_uring`, `at_once` of them at once. The list of pages
-/// is written to `folder`.
+/// Reads the pages at `offsets` (in bytes) of `image` with `io_uring`, with a queue of `at_once`
+/// requests. The list of pages and the log are written to `folder`.
 pub(crate) fn random_reads(
     image: &Path,
     offsets: &[u64],
@@ -93,7 +93,7 @@ pub(crate) fn random_reads(
     let (_, json) = child::output_of(child::DEADLINE, command, &folder.join("fio.log"))?;
     let read = job(&json)?.read;
     Ok(Reading {
-        // When fio replays a list, `io_bytes` excludes the reads that were in flight at its end.
+        // When fio replays a list, `io_bytes` excludes the reads that were in flight at the list's end.
         bytes: read.total_ios * PAGE_BYTES as u64,
         seconds: f64::from(read.runtime.max(1)) / 1e3,
         ..Reading::default()

@@ -119,7 +119,7 @@ fn page_reads(
     )
 }
 
-/// Measures lookups of a path including its metadata: stat(2) does both, so Larder's side does too.
+/// Measures lookups of a path. Both sides also read the metadata, because stat(2) does.
 fn lookups(tree: &Tree, plan: &Plan, programs: &Programs, run: usize) -> Result<Vec<(Peer, f64)>> {
     let volume = Volume::open(&tree.image, &OpenOptions::default())?;
     let paths: Vec<CString> = tree
@@ -168,7 +168,7 @@ fn kernel_mount(tree: &Tree, programs: &Programs) -> Result<Option<LoopMount>> {
     Ok(Some(LoopMount::new(&tree.image, Access::ReadOnly, &[])?))
 }
 
-/// Returns the share of the page cache's memory that is not pages, in percent, when the cache is full.
+/// Returns the share of a full page cache's memory that does not hold the content of pages, in percent.
 fn bookkeeping_percent(tree: &Tree) -> Result<f64> {
     let mut options = OpenOptions::default();
     options.cache_size_bytes = (tree.big_file_bytes / 2).clamp(1 << 20, 64 << 20);
@@ -192,7 +192,8 @@ fn bookkeeping_percent(tree: &Tree) -> Result<f64> {
     Ok(as_f64(other_bytes) / as_f64(page.bytes) * 100.0)
 }
 
-/// Measures the decisions of a sequential reader: each at the marker of the previous window.
+/// Measures readahead decisions for a sequential reader, each at the marker of the previous window.
+/// Returns the mean time of a decision in nanoseconds.
 fn decision_nanoseconds(plan: &Plan) -> f64 {
     struct NothingResident;
     impl Residency for NothingResident {

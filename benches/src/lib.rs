@@ -20,7 +20,7 @@
 //! *Cold* means that the mount is fresh and the image is not in the host's page cache (see
 //! [`evict`]). *Warm* means that the same workload has just run on the same mount.
 //!
-//! Wall time is only reported, as a ratio within the run. The test asserts counts.
+//! The report states wall times and their ratios within the run. The tests assert counts, but no times.
 #![forbid(unsafe_code)]
 
 pub mod child;

@@ -1,4 +1,4 @@
-//! `larder-benches`: measures Larder beside its peers and prints the ratios.
+//! `larder-benches`: measures Larder and its peers, and prints the ratios.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -40,7 +40,7 @@ impl Unit {
         }
     }
 
-    /// Returns whether more is better.
+    /// Returns whether a higher value is better.
     #[must_use]
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::MegabytesPerSecond | Self::PerSecond)
@@ -109,7 +109,7 @@ macro_rules! measures {
                 match self { $(Self::$variant => $peers,)* }
             }
 
-            /// Returns the sides that have targets; empty if it is only reported.
+            /// Returns the sides and their targets; empty if the measure is only reported.
             #[must_use]
             pub const fn targets(self) -> &'static [(Peer, Target)] {
                 match self { $(Self::$variant => const { &$targets },)* }
@@ -144,7 +144,8 @@ measures! {
     Remove: "remove", Seconds, MOUNTS, transports(AtMostTimes(2.5, Kernel), AtMostTimes(4.0, Kernel));
     /// Appends of 100 bytes to a file.
     Append: "append", Seconds, MOUNTS, both(AtMostTimes(3.0, Kernel));
-    /// A file from start to end, with one fsync. On /dev/fuse, at most 1.2 times the kernel's time.
+    /// A file from start to end, with one fsync. The target on /dev/fuse is a rate, and corresponds to at
+    /// most 1.2 times the kernel's time.
     WriteSequential: "write-sequential", MegabytesPerSecond, MOUNTS, [
         (Larder, AtLeastTimes(1.0, Kernel)), (LarderDev, AtLeastTimes(0.83, Kernel)),
         (Larder, AtLeastTimes(3.0, Fuse2fs)), (LarderDev, AtLeastTimes(3.0, Fuse2fs)),
@@ -166,7 +167,7 @@ measures! {
     PageRead: "page-read", Nanoseconds, &[Volume, Syscall], [(Volume, AtMostTimes(0.5, Syscall))];
     /// The lookup of a path of five components, including its metadata, in process.
     Lookup: "lookup", Nanoseconds, &[Volume, Syscall], [(Volume, AtMostTimes(1.0, Syscall))];
-    /// The memory of the page cache that is not pages.
+    /// The share of the page cache's memory that does not hold the content of pages.
     Bookkeeping: "bookkeeping", Percent, &[Volume], [(Volume, AtMost(1.0))];
     /// One decision of the `ondemand` readahead policy.
     Decision: "decision", Nanoseconds, &[Volume], [(Volume, AtMost(50.0))];
@@ -216,7 +217,7 @@ impl Measure {
         )
     }
 
-    /// Returns whether it writes, on a separate image.
+    /// Returns whether it is measured by writing to a separate image.
     #[must_use]
     pub const fn is_writing(self) -> bool {
         matches!(
@@ -238,7 +239,7 @@ impl Measure {
 }
 
 impl Target {
-    /// Returns the peer of the comparison.
+    /// Returns the peer with which the side is compared, if there is one.
     #[must_use]
     pub const fn against(self) -> Option<Peer> {
         match self {

@@ -1,4 +1,4 @@
-//! The time and place of a run, and the files of its results.
+//! The time, the commit and the machine of a run, and the files of its results.
 
 use std::fmt;
 use std::fs;
@@ -9,12 +9,12 @@ use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The start time, the commit and the machine of a run. Time and commit may have changed by its end.
+/// The start time of a run, and the commit and the machine at that time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Origin {
     /// The date and time in UTC.
     pub date: String,
-    /// The commit that was checked out, if any, with the suffix `-dirty` if files were changed.
+    /// The commit that was checked out, if any, with the suffix `-dirty` if tracked files were changed.
     pub commit: Option<String>,
     /// `uname -r`.
     pub kernel: String,
@@ -47,8 +47,8 @@ impl Origin {
         self.commit.as_deref().unwrap_or("unknown")
     }
 
-    /// Writes `results`, which have a list of samples that begins with `field`, to `folder`, with one
-    /// line per sample. The file is named by the date, the commit and `part`. Returns its path.
+    /// Writes `results` to a file in `folder` that is named by the date, the commit and `part`. Returns
+    /// its path. Each sample has its own line: an object is a sample if its first field is `field`.
     pub fn save_samples(
         &self,
         results: &impl Serialize,
@@ -61,7 +61,8 @@ impl Origin {
         self.save(json, folder, &format!("-{part}"))
     }
 
-    /// Writes `json` to `folder`, with such a name, and returns the file's path.
+    /// Writes `json` to a file in `folder` that is named by the date, the commit and `part`. Returns its
+    /// path.
     pub(crate) fn save(&self, mut json: String, folder: &Path, part: &str) -> Result<PathBuf> {
         fs::create_dir_all(folder)?;
         let date = self.date.replace(':', "");
@@ -72,8 +73,8 @@ impl Origin {
     }
 }
 
-/// Reads the newest results of a kind in `folder`. `part` is the end of their names: empty for
-/// `make bench`, or such as `-xattr`. Returns the file's path too.
+/// Reads the newest results of one kind in `folder`, and returns them with the path of their file.
+/// `part` is the end of the file's name before `.json`: empty for `make bench`, or for example `-xattr`.
 pub fn newest<R: DeserializeOwned>(folder: &Path, part: &str) -> Result<(PathBuf, R)> {
     let kinds = ["-readahead", "-tables", "-xattr"];
     let is_of_kind = |name: &str| match part {
@@ -133,7 +134,8 @@ fn processor() -> String {
     name.unwrap_or("unknown").trim().to_owned()
 }
 
-/// Returns the first line of a program's output, if any.
+/// Returns the first line of a program's output, if the program succeeds and the line is not empty. If
+/// standard output is empty, the output is standard error.
 pub(crate) fn first_line(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let text = if output.stdout.is_empty() {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The measurements, and the reasons for missing ones.
+/// The measurements of a run, and the reasons why some are missing.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Outcome<S> {
     /// Every measurement, in order.

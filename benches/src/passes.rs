@@ -1,8 +1,9 @@
-//! Passes: cold reads that are repeated, of which the median counts.
+//! Passes: a cold read is repeated, and the result is the median of the repetitions.
 //!
-//! A virtual machine can return free memory to its host some two seconds after it was freed (`page_reporting`).
-//! Such memory takes longer to get back than to read from the device: 260 to 500 MB/s. Between two passes, a page
-//! cache is evicted and filled again within less than two seconds, so most passes do not depend on it.
+//! A virtual machine can return free memory to its host some two seconds after it was freed
+//! (`page_reporting`). When the memory is used again, the host provides it at only 260 to 500 MB/s, which
+//! is slower than reads from the device. Between two passes, the page cache is evicted and filled again
+//! within less than two seconds. Therefore most passes use memory that was not returned.
 
 use anyhow::Result;
 
@@ -11,7 +12,7 @@ use crate::work::Reading;
 /// How often each side reads.
 pub(crate) const PASSES: usize = 5;
 
-/// Calls `pass` [`PASSES`] times. Returns the result whose `key` is the median.
+/// Calls `pass` [`PASSES`] times. Returns the result with the median `key`.
 pub(crate) fn median_by<T>(pass: impl FnMut() -> Result<T>, key: impl Fn(&T) -> f64) -> Result<T> {
     let results: Result<Vec<_>> = std::iter::repeat_with(pass).take(PASSES).collect();
     let mut results = results?;
@@ -19,7 +20,8 @@ pub(crate) fn median_by<T>(pass: impl FnMut() -> Result<T>, key: impl Fn(&T) -> 
     Ok(results.swap_remove(PASSES / 2))
 }
 
-/// Calls `read` [`PASSES`] times. Returns the reading whose time is the median, with the wrong pages of all.
+/// Calls `read` [`PASSES`] times. Returns the reading with the median time. Its number of wrong pages is
+/// the sum over all passes.
 pub(crate) fn median_pass(mut read: impl FnMut() -> Result<Reading>) -> Result<Reading> {
     let mut wrong_pages = 0;
     let counted = || {

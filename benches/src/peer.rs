@@ -1,4 +1,4 @@
-//! The peers that mount, and the guards that unmount them in any case.
+//! The peers, and the guards that unmount them, also after a failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ named! {
 }
 
 impl Peer {
-    /// Returns whether it serves the content of the image, which can be checked.
+    /// Returns whether it serves the content of the image. The readers can then check the content.
     #[must_use]
     pub const fn has_content(self) -> bool {
         matches!(
@@ -55,7 +55,7 @@ impl Peer {
         )
     }
 
-    /// Returns the transport of Larder or of the floor, by its name.
+    /// Returns the name of the transport, if this is Larder or the floor.
     #[must_use]
     pub const fn transport(self) -> Option<&'static str> {
         match self {
@@ -84,7 +84,7 @@ impl Peer {
 /// The programs of the peers.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// This crate's binary, for the floor and for reads as another user.
+    /// This crate's binary, for the floor and for workloads in separate processes.
     pub harness: PathBuf,
     /// The `larder` binary, if there is one.
     pub larder: Option<PathBuf>,
@@ -134,11 +134,11 @@ impl Programs {
     }
 }
 
-/// A mounted peer, until this is dropped.
+/// A mounted peer. Dropping this unmounts it.
 #[derive(Debug)]
 pub struct Mounted {
     root: PathBuf,
-    // Fields drop in this order: the mount is detached before it ends.
+    // Fields drop in this order: the mount is detached from the directory before it is released.
     _attached: Option<Attached>,
     _mount: Option<LoopMount>,
     server: Option<Server>,
@@ -180,8 +180,8 @@ impl Mounted {
         }
     }
 
-    /// Mounts `image` for writing with `peer`, as root and accessible to every user, with `options` that
-    /// the peer knows.
+    /// Mounts `image` for writing with `peer`, as the user that runs the benches, with additional
+    /// `options` of that peer. Mount points and logs are created below `folder`.
     pub fn for_writing(
         programs: &Programs,
         peer: Peer,
@@ -209,7 +209,7 @@ impl Mounted {
         Ok(Self::by(serve(programs, peer, User::Own, &place, 0)?))
     }
 
-    /// Returns the process of the FUSE server, or `None` for the kernel.
+    /// Returns the process ID of the FUSE server, or `None` for the kernel.
     #[must_use]
     pub fn server_pid(&self) -> Option<u32> {
         Some(self.server.as_ref()?.pid())

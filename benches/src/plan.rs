@@ -19,7 +19,7 @@ pub struct Plan {
     pub cached_pages: u32,
     /// The number of cached reads, lookups and decisions in one run.
     pub in_process_calls: u32,
-    /// The size of the file that is written sequentially, and the total of the files that grow
+    /// The size of the file that is written sequentially, and the total size of the files that grow
     /// concurrently.
     pub write_bytes: u64,
     /// The number of random writes of 4 KiB.
@@ -30,7 +30,7 @@ pub struct Plan {
     /// The number of times that an extended attribute is set.
     #[serde(default)]
     pub attribute_sets: u32,
-    /// The number of small files that are synced one by one, over all processes.
+    /// The number of small files that are synced one by one, by all processes together.
     pub fsync_files: u32,
     /// The number of rows in each of the database's four tables.
     pub table_rows: u32,
@@ -39,16 +39,16 @@ pub struct Plan {
     /// The number of random pages that are read cold without a mount.
     #[serde(default)]
     pub cold_reads: u32,
-    /// The size of the journal of which a checkpoint is measured.
+    /// The size of the journal in the measure of a checkpoint.
     #[serde(default)]
     pub checkpoint_journal_mib: u32,
-    /// The number of files over which the changes in this journal are scattered.
+    /// The number of files on the image in the measure of a checkpoint.
     #[serde(default)]
     pub checkpoint_files: u32,
 }
 
 impl Plan {
-    /// Returns the run of `make bench`: 10,000 files and one of 512 MiB, three runs.
+    /// Returns the plan of `make bench`: 10,000 files and one of 512 MiB, three runs.
     #[must_use]
     pub fn full() -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Plan {
         }
     }
 
-    /// Returns a run of the same workloads with smaller sizes, twice, to try a change.
+    /// Returns a plan of two runs of the same workloads with smaller sizes, to try a change.
     #[must_use]
     pub fn quick() -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Plan {
         }
     }
 
-    /// Returns a run of a second, for the test.
+    /// Returns a plan of one run that takes about a second, for the test.
     #[must_use]
     pub fn tiny() -> Self {
         Self {

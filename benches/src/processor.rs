@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 
 use crate::measure::as_f64;
 
-/// Returns the processor seconds of all children of this process that have ended, and of their children,
-/// and of the running process `server`.
+/// Returns the sum of two processor times in seconds: that of all descendants of this process that have
+/// exited, and that of the running process `server`.
 pub(crate) fn seconds(server: Option<u32>) -> Result<f64> {
     let mut ticks = times_of("self")?.of_children;
     if let Some(pid) = server {
@@ -19,9 +19,9 @@ pub(crate) fn seconds(server: Option<u32>) -> Result<f64> {
 /// Processor times in user mode and in the kernel together, in clock ticks.
 #[derive(Debug, PartialEq, Eq)]
 struct Times {
-    /// Those of the process.
+    /// The time of the process.
     own: u64,
-    /// Those of its children that have ended.
+    /// The time of its children that have exited, and of their children.
     of_children: u64,
 }
 
@@ -32,7 +32,8 @@ fn times_of(pid: &str) -> Result<Times> {
 }
 
 fn parsed(stat: &str) -> Option<Times> {
-    // The name of the process, in parentheses, may contain blanks. Ten fields and the state follow it.
+    // The name of the process, in parentheses, may contain blanks. Between it and the times are the state
+    // and ten more fields.
     let (_, fields) = stat.rsplit_once(") ")?;
     let times = fields.split(' ').skip(11).take(4).map(str::parse);
     match times.collect::<Result<Vec<u64>, _>>().ok()?[..] {

@@ -65,7 +65,8 @@ pub fn origin(results: &Results) -> String {
     )
 }
 
-/// Returns a table of those of `measures` that were selected. Columns without values are left out.
+/// Returns a table with a row for each of `measures` that was selected in the run. Columns without values
+/// are left out.
 #[must_use]
 pub fn table(results: &Results, measures: &[Measure]) -> String {
     let rows: Vec<&MeasureResult> = measures.iter().filter_map(|&one| results.of(one)).collect();
@@ -97,8 +98,8 @@ const RATIOS: [(Peer, Peer); 3] = [
     (Peer::Fuse2fs, Peer::Larder),
 ];
 
-/// Returns a table of the ratios of times and of processor times, for those of `measures` that have processor
-/// times on a mount of Larder. Returns `None` if none has.
+/// Returns a table of the ratios of times and of processor times. It has a row for each of `measures` with
+/// processor times on a mount of Larder. Returns `None` if there is no such measure.
 #[must_use]
 pub fn ratios(results: &Results, measures: &[Measure]) -> Option<String> {
     let has_processor_time = |row: &&MeasureResult| {
@@ -129,7 +130,7 @@ pub fn ratios(results: &Results, measures: &[Measure]) -> Option<String> {
     Some(text)
 }
 
-/// Returns the ratio of times, which is the inverse of the ratio of rates.
+/// Returns the ratio of times. For a measure of rates, this is the inverse of the ratio of the values.
 fn time_ratio(row: &MeasureResult, peer: Peer, other: Peer) -> Option<f64> {
     let ratio = row.medians.get(&peer)? / row.medians.get(&other)?;
     Some(if row.unit.is_rate() {
@@ -139,14 +140,15 @@ fn time_ratio(row: &MeasureResult, peer: Peer, other: Peer) -> Option<f64> {
     })
 }
 
-/// Returns the ratio of processor times, unless the divisor is shorter than their resolution.
+/// Returns the ratio of processor times. Returns `None` if the divisor is zero: shorter than the
+/// resolution of processor times.
 fn processor_ratio(row: &MeasureResult, peer: Peer, other: Peer) -> Option<f64> {
     let seconds = |peer| measure::median(row.processor_seconds.get(&peer)?);
     let divisor = seconds(other).filter(|&divisor| divisor > 0.0)?;
     Some(seconds(peer)? / divisor)
 }
 
-/// The columns of the table in the README: peers, and their heads.
+/// The columns of the table in the README: the peer, and the column's head.
 const OVERVIEW_PEERS: [(Peer, &str); 5] = [
     (Peer::Larder, "larder"),
     (Peer::LarderDev, "larder-dev"),
@@ -155,7 +157,7 @@ const OVERVIEW_PEERS: [(Peer, &str); 5] = [
     (Peer::Squashfuse, "squashfuse"),
 ];
 
-/// The rows of the table in the README: a measure, and its description.
+/// The rows of the table in the README: the measure, and its description.
 const OVERVIEW: [(Measure, &str); 7] = [
     (Measure::WarmFind, "warm `find`"),
     (Measure::WarmTar, "warm `tar`"),
@@ -213,7 +215,7 @@ fn overview_cell(row: &MeasureResult, peer: Peer) -> Option<String> {
     })
 }
 
-/// Returns the verdicts of `measures` that were measured.
+/// Returns the verdicts on the targets of `measures`, for those that were selected in the run.
 #[must_use]
 pub fn verdicts(results: &Results, measures: &[Measure]) -> Vec<Verdict> {
     let rows = measures.iter().filter_map(|&one| results.of(one));

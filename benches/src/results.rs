@@ -54,7 +54,8 @@ impl Samples {
         median(self.of(measure, peer))
     }
 
-    /// Returns the figure for [`Target::is_met_by`]: the ratio of the value of `side`, or the value itself.
+    /// Returns the figure for [`Target::is_met_by`]: the median of `side` divided by that of the target's
+    /// peer, or the median itself if the target has no peer.
     #[must_use]
     pub fn figure(&self, measure: Measure, side: Peer, target: Target) -> Option<f64> {
         let value = self.median(measure, side)?;
@@ -68,7 +69,7 @@ impl Samples {
 /// The stored results of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// The time and place of the run.
+    /// The time, the commit and the machine of the run.
     #[serde(flatten)]
     pub origin: Origin,
     /// The version that fuse2fs reports.
@@ -138,7 +139,7 @@ impl Results {
         self.measures.iter().find(|result| result.name == measure)
     }
 
-    /// Writes the results to `folder`, under date and commit, and returns the file's path.
+    /// Writes the results to a file in `folder` that is named by date and commit, and returns its path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         self.origin
             .save(serde_json::to_string_pretty(self)?, folder, "")
@@ -168,7 +169,7 @@ fn summary(measure: Measure, samples: &Samples) -> MeasureResult {
     }
 }
 
-/// Returns those lists of `values` that are not empty.
+/// Returns the list of `values` of each peer of `measure`, without the empty lists.
 fn by_peer<'s>(measure: Measure, values: impl Fn(Peer) -> &'s [f64]) -> BTreeMap<Peer, Vec<f64>> {
     let peers = measure.peers().iter().copied();
     peers

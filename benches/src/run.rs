@@ -1,4 +1,5 @@
-//! A run: rounds of workloads, and in each workload the peers in turn.
+//! A run: several rounds of all workloads. In each workload the peers take turns, in an order that rotates
+//! from round to round.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -28,7 +29,7 @@ use crate::user::{OpenFuseDevice, User};
 use crate::work::{self, Reading};
 use crate::writing::{self, Writing, database};
 
-/// Groups of measures that one mount of a peer yields together.
+/// Groups of measures that are measured together, on one mount of a peer.
 const GROUPS: [&[Measure]; 25] = [
     &[Measure::ColdFind, Measure::WarmFind],
     &[Measure::ColdTar, Measure::WarmTar],
@@ -79,7 +80,7 @@ pub struct Run {
 
 impl Run {
     /// Builds the image in a new directory below `work_folder`, which must be on the storage to measure.
-    /// Setting `interrupted` ends the run early, with everything unmounted.
+    /// When `interrupted` is set, the run ends early, with everything unmounted.
     pub fn new(
         plan: Plan,
         programs: Programs,
@@ -208,7 +209,8 @@ impl Run {
         }
     }
 
-    /// Runs the workload of `first`'s group with `peer`, on a cold image.
+    /// Runs the workload with `peer`, on a cold image or on a new one. `first` is the first measure of its
+    /// group.
     fn measure_peer(&mut self, first: Measure, peer: Peer, round: usize) -> Result<Vec<Measured>> {
         let user = match first {
             Measure::SequentialUnprivileged => User::Nobody,
@@ -284,7 +286,7 @@ impl Run {
         Mounted::new(&self.programs, peer, user, &self.tree, &folder)
     }
 
-    /// Reads the cold big file according to `measure` on a new mount, or on the device.
+    /// Reads the cold big file according to `measure`, on a new mount. [`Peer::Device`] reads the image.
     fn read_cold(
         &self,
         measure: Measure,

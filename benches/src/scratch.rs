@@ -1,4 +1,4 @@
-//! A new image for one workload, and checks of it with the kernel's tools.
+//! A new image for one workload, and checks of the image with e2fsck and filefrag.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use crate::child;
 use crate::peer::{Mounted, Peer, Programs};
 
-/// Creates a directory for one run in `work_folder`, which is removed on drop. Servers that are not root
-/// can also access the image in it.
+/// Creates a directory for one run in `work_folder`. Every user can access it, so that a server that is
+/// not root can read an image in it. Dropping the return value removes the directory.
 pub fn folder(work_folder: &Path, prefix: &str) -> Result<TempDir> {
     fs::create_dir_all(work_folder)?;
     let folder = tempfile::Builder::new()
@@ -34,7 +34,8 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Returns a size with room for `files` files of one block, a thousand more, and a journal.
+    /// Returns a size with room for `files` files of one block, for a thousand other files, and for a
+    /// journal.
     pub(crate) fn of_files(files: u64) -> Self {
         Self {
             mib: files / 128 + 256,
@@ -54,7 +55,7 @@ impl Scratch {
     pub(crate) fn make(folder: &Path, size: Size) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let image = folder.join("scratch.ext4");
-        // Removed first, so that no block of an earlier run is cached or on the disk.
+            // Remove the image of an earlier workload first, so that none of its blocks is cached or allocated.
         if image.exists() {
             fs::remove_file(&image)?;
         }
@@ -66,7 +67,7 @@ impl Scratch {
         })
     }
 
-    /// Mounts it for writing, with additional `options`.
+    /// Mounts the image with `peer` for writing, with additional `options`.
     pub(crate) fn mount(
         &self,
         programs: &Programs,

@@ -12,7 +12,7 @@ use larder_fuse::MountEntry;
 use crate::child::{tail, wait_for};
 use crate::user::User;
 
-/// The time limit for a server to mount, and to end.
+/// The time limit for a server to mount, and to exit after the unmount.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A FUSE server in the foreground, and the mount that it serves.
@@ -26,8 +26,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Runs `command`, which serves `mountpoint` in the foreground, and waits for the mount. `unmount`,
-    /// followed by the mount point, removes it. Standard error is written to `log`.
+    /// Runs `command`, which serves `mountpoint` in the foreground, and waits until it has mounted. Its
+    /// standard error is written to `log`. `unmount` is the command that unmounts it later, without its
+    /// last argument, the mount point.
     pub fn start(
         mut command: Command,
         mountpoint: PathBuf,
@@ -50,7 +51,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the process.
+    /// Returns the process ID.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -95,8 +96,8 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Unmounts and waits until the server has released the image. If that fails, detaches the mount and
-    /// kills the server, so that neither remains.
+    /// Unmounts, and waits until the server has exited and released the image. If that fails, detaches
+    /// the mount and kills the server, so that neither remains.
     fn drop(&mut self) {
         let clean = mounted_at(&self.mountpoint).is_some()
             && self.run_unmount()

@@ -1,9 +1,9 @@
 //! The files that every workload reads, and the images that contain them.
 //!
-//! There are small files of 0 to 16 KiB, [`FILES_PER_FOLDER`] per directory, four directories deep, so
-//! that each path has five components, and one big file. Names, sizes and content depend only on the
-//! plan. Each page of the big file begins with a number that only its index determines, so that a reader
-//! can check it without the other pages.
+//! There are one big file and many small files of 0 to 16 KiB. The small files are four directories deep,
+//! [`FILES_PER_FOLDER`] per directory, so that each path has five components. Names, sizes and content
+//! depend only on the plan. Each page of the big file begins with a number that the index of the page
+//! determines, so that a reader can check each page on its own.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -21,7 +21,7 @@ use crate::plan::Plan;
 /// Name of the big file, at the root.
 pub const BIG_FILE: &str = "big.bin";
 
-/// The number of the one large file of an image; others are numbered from 0.
+/// The number of the one large file of an image. The numbers of other files start at 0.
 pub const BIG_FILE_NUMBER: u32 = u32::MAX;
 
 /// The size of the pages in which files are read and checked.
@@ -35,14 +35,14 @@ const SEED: Seed = Seed(0x1a4d_e4be);
 pub struct Tree {
     /// The ext4 image.
     pub image: PathBuf,
-    /// The squashfs archive, with the compression that mksquashfs chooses (gzip). It exists if
-    /// mksquashfs is installed.
+    /// The squashfs archive, with the default compression of mksquashfs (gzip). It exists if mksquashfs
+    /// is installed.
     pub squashfs: PathBuf,
-    /// The number of names that `find` lists, including the root and `lost+found`.
+    /// The number of names that `find` lists, including the root directory and `lost+found`.
     pub entries: u64,
     /// Size of the big file.
     pub big_file_bytes: u64,
-    /// A path of five components in each directory, from the root.
+    /// The path of one small file in each directory: five components, relative to the root.
     pub deep_paths: Vec<String>,
 }
 
@@ -83,10 +83,11 @@ fn make_squashfs(mksquashfs: &Path, source: &Path, squashfs: &Path) -> Result<()
     Ok(())
 }
 
-/// Writes a file in which each page begins with a number that only `file` and its index determine.
+/// Writes a file in which each page begins with a number that is determined by `file` and the index of
+/// the page.
 pub(crate) fn write_pages(path: &Path, file: u32, size_bytes: u64) -> Result<()> {
-    // The rest of each page is the same for all: different content would take long, and add nothing to
-    // the result.
+    // The rest of a page is the same in all pages: to create different content would take long, and the
+    // results would be the same.
     let mut page = Random::new(SEED.part(1)).bytes(PAGE_BYTES);
     let mut written = BufWriter::with_capacity(1 << 20, File::create(path)?);
     for index in 0..size_bytes / PAGE_BYTES as u64 {
@@ -104,8 +105,8 @@ fn page_word(file: u32, page: u64) -> [u8; 8] {
     mix(mix(SEED.0 ^ u64::from(file)) ^ page).to_le_bytes()
 }
 
-/// Returns how many of the pages in `bytes` differ from what was written. The first one is page `page`
-/// of `file`.
+/// Returns the number of pages in `bytes` that do not begin with the number that [`write_pages`] wrote.
+/// `bytes` starts at page `page` of `file`.
 #[must_use]
 pub fn wrong_pages(bytes: &[u8], file: u32, page: u64) -> u64 {
     let pages = (page..).zip(bytes.chunks(PAGE_BYTES));

@@ -18,7 +18,7 @@ const FUSE_DEVICE: &str = "/dev/fuse";
 pub enum User {
     /// The user that runs the benches.
     Own,
-    /// `nobody`, through setpriv: requires root.
+    /// The user `nobody`. Programs run through setpriv, which requires root.
     Nobody,
 }
 
@@ -65,8 +65,8 @@ impl User {
     }
 }
 
-/// Until it is dropped, lets every user open `/dev/fuse`, as udev usually does. On machines without
-/// udev, only root can open it.
+/// Lets every user open `/dev/fuse`, until this is dropped. With udev, every user usually can; without
+/// udev, only root can.
 #[derive(Debug)]
 pub struct OpenFuseDevice {
     mode_before: Option<u32>,

@@ -1,4 +1,4 @@
-//! Targets of a run, and whether it reached them.
+//! The targets of a run, and whether the run meets them.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ pub struct Verdict {
     pub subject: String,
     /// The limit, such as `at most 1.3 × kernel`.
     pub limit: String,
-    /// The figure of each case that was measured, and whether it meets the target.
+    /// The figure of each case that was measured, and whether the figure meets the target.
     pub figures: Vec<(f64, bool)>,
 }
 
@@ -35,7 +35,7 @@ impl Verdict {
         !self.figures.is_empty() && self.figures.iter().all(|(_, met)| *met)
     }
 
-    /// Returns the result, such as `met`, `**missed**` or `**met in 2 of 5 cases**`.
+    /// Returns the result, such as `met`, `**missed**` or `met in 2 of 5 cases, **missed** in the others`.
     #[must_use]
     pub fn result(&self) -> String {
         let (met, all) = (
@@ -52,7 +52,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the figures: one, or the smallest and the largest.
+    /// Returns the smallest and the largest figure, the only figure, or a dash if there is none.
     #[must_use]
     pub fn range(&self) -> String {
         let figures = self.figures.iter().map(|(figure, _)| *figure);

@@ -22,7 +22,7 @@ const SEQUENTIAL_BYTES: usize = 1 << 20;
 /// The result of readers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// The time from just before the start of the first one to the end of the last one.
+    /// The time from just before the start of the first reader to the end of the last one.
     pub seconds: f64,
     /// Bytes read.
     pub bytes: u64,
@@ -49,7 +49,8 @@ pub fn find(root: &Path, tree: &Tree, log: &Path) -> Result<f64> {
     Ok(seconds)
 }
 
-/// Runs `tar` to a pipe. Returns the elapsed time in seconds and the number of bytes that it wrote.
+/// Runs `tar` with its output to a pipe. Returns the elapsed time in seconds, and the size of the output
+/// in bytes.
 pub fn tar(root: &Path, tree: &Tree, log: &Path) -> Result<(f64, u64)> {
     let mut command = Command::new("tar");
     command.args(["-cf", "-", "-C"]).arg(root).arg(".");
@@ -62,7 +63,7 @@ pub fn tar(root: &Path, tree: &Tree, log: &Path) -> Result<(f64, u64)> {
     Ok((seconds, bytes))
 }
 
-/// Runs a command of this crate's binary, and returns the result that it prints.
+/// Runs `command`, a command of this crate's binary, and returns the result that it prints as JSON.
 pub fn result_of<R: DeserializeOwned>(
     deadline: Duration,
     command: Command,
@@ -72,7 +73,7 @@ pub fn result_of<R: DeserializeOwned>(
     serde_json::from_slice(&json).context("the process wrote no result")
 }
 
-/// A file that several threads read, each at its own offset.
+/// A file that several threads can read concurrently, each at its own offset.
 pub trait ReadAt: Sync {
     /// Fills `buf` with the bytes at `offset_bytes`, which must be inside the file.
     fn read_exact(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()>;
@@ -126,8 +127,8 @@ pub fn sequential(file: &Path) -> Result<Reading> {
     Ok(result)
 }
 
-/// Reads pages of `file` at random with several threads, no page twice. `run` determines the pages, so
-/// that each run reads different ones, and each peer the same.
+/// Reads random pages of `file` with several threads, no page twice. `run` determines the pages: each run
+/// reads other pages, but all peers read the same pages in a run.
 pub fn random(file: &Path, run: u64, threads: u32, reads_each: u32) -> Result<Reading> {
     let opened = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
     let pages = shuffled(opened.metadata()?.len() / PAGE_BYTES as u64, run);
@@ -135,7 +136,8 @@ pub fn random(file: &Path, run: u64, threads: u32, reads_each: u32) -> Result<Re
     random_pages(&opened, &pages[..wanted.min(pages.len())], threads)
 }
 
-/// Reads `pages` of the big file in their order, `at_once` of them at once, by as many threads.
+/// Reads `pages` of the big file with at most `at_once` threads. Each thread reads a contiguous part of
+/// the list in order, one page at a time.
 pub fn random_pages(file: &impl ReadAt, pages: &[u64], at_once: u32) -> Result<Reading> {
     let share = pages.len().div_ceil(at_once.max(1) as usize).max(1);
     let started = Instant::now();

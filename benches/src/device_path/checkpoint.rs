@@ -1,10 +1,11 @@
 //! A checkpoint of a full journal: its time, and its requests to the device.
 //!
-//! The image has many empty files in directories all over its groups. Each measurement changes the times
-//! of one file in each of many random blocks of the inode tables, and syncs every sixteenth of the
-//! journal, until seven eighths of the journal are used. There is no background thread, and no
-//! transaction is large enough to start a checkpoint. [`Volume::close`] then has nothing left to write
-//! but the checkpoint, the end of the journal and the superblock.
+//! The image has many empty files, in directories that are spread over its block groups. A measurement
+//! chooses random blocks of the inode tables: seven eighths as many as the journal has blocks. It
+//! changes the modification time of one file in each of them, and syncs after each sixteenth of a
+//! journal. There is no background thread, and no transaction is large enough to start a checkpoint.
+//! Therefore the checkpoint takes place in [`Volume::close`], which writes nothing else but the end of
+//! the journal and the superblock.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -27,7 +28,7 @@ const INODE_BYTES: u64 = 256;
 /// The size of the image, which is sparse: 128 groups.
 const IMAGE_SIZE: &str = "16G";
 const FILES_PER_FOLDER: u32 = 256;
-/// The prefixes of names.
+/// The prefixes of the names of directories and files.
 const FOLDER: &str = "folder-";
 const FILE: &str = "file-";
 
@@ -69,22 +70,22 @@ fn open(image: &Path, read_write: bool, is_direct: bool) -> Result<Volume> {
 /// What to measure.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// The image, made by this module.
+    /// The path of the image, made by this module.
     pub image: PathBuf,
-    /// Whether it is opened with direct I/O.
+    /// Whether the image is opened with direct I/O.
     pub is_direct: bool,
-    /// The size of its journal.
+    /// The size of the image's journal.
     pub journal_mib: u32,
-    /// Determines the files and their new time.
+    /// The number of the run, which determines the files and their new time.
     pub run: u64,
 }
 
-/// A checkpoint.
+/// The cost of a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Its time.
+    /// The elapsed time.
     pub milliseconds: f64,
-    /// Its writes and flushes.
+    /// The number of writes and flushes.
     pub requests: u64,
 }
 

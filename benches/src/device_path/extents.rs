@@ -19,14 +19,14 @@ pub struct Extents(Vec<Extent>);
 /// A part of a file that is contiguous on the image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Extent {
-    /// Its bytes in the file.
+    /// The range of its bytes in the file.
     file: Range<u64>,
     /// The offset of its first byte in the image.
     image_bytes: u64,
 }
 
 impl Extents {
-    /// Returns the extents of the file `path` of `image`, whose blocks have 4 KiB.
+    /// Returns the extents of the file `path` on `image`. The blocks of the image must have 4 KiB.
     pub fn of(image: &Path, path: &str) -> Result<Self> {
         let text = debugfs(image, &format!("dump_extents -l {path}"))?;
         let extents = Self::parsed(&text);
@@ -34,7 +34,9 @@ impl Extents {
         Ok(extents)
     }
 
-    /// Parses lines of level, entry, first and last block of the file and of the image, and length.
+    /// Parses the output of debugfs. The line of an extent has the level and the entry (both as `N/ N`),
+    /// the first and the last block in the file, the same in the image, and the length in blocks. All
+    /// other lines are ignored.
     fn parsed(text: &str) -> Self {
         let numbers = |line: &str| -> Vec<u64> {
             line.split(|letter: char| !letter.is_ascii_digit())
@@ -71,7 +73,7 @@ impl Extents {
     }
 }
 
-/// A file that is read by its extents.
+/// A file that is read from the image at its extents.
 #[derive(Debug)]
 pub struct StoredFile {
     /// The image.

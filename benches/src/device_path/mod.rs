@@ -1,6 +1,6 @@
 //! The path from the library to the device: how many reads it keeps in flight, and what they cost.
 //!
-//! | measure | volume and direct | beside |
+//! | measure | volume and direct | compared with |
 //! |---|---|---|
 //! | cold-random | threads read random pages through one open file, without readahead | fio with `io_uring` and threads with pread(2), both on the same pages of the image |
 //! | interleaved | 64 threads read a region each, through an open file each | the kernel's ext4, on a loop device with direct I/O and as much readahead |
@@ -12,7 +12,8 @@
 //! *direct* is the library with `direct_device`. Everything is read cold, in a separate process. Each
 //! reader checks its pages, except fio, which only checks that reads succeed.
 //!
-//! Each side reads everything in several [passes](crate::passes), each time cold, and the median counts.
+//! Each side reads everything in several [passes](crate::passes), each of them cold. The result is the
+//! median of the passes.
 
 pub mod checkpoint;
 mod extents;
@@ -59,10 +60,11 @@ pub struct DevicePath<'r> {
 }
 
 impl DevicePath<'_> {
-    /// Measures `measure`, and the others of its group, for `peer`. `run` determines the random pages.
+    /// Measures `measure` for `peer`, and returns its value. For [`Measure::Checkpoint`], also returns
+    /// that of [`Measure::CheckpointRequests`]. `run` determines the random pages and files.
     ///
     /// # Errors
-    /// Returns the failure, also if something was read that differs from the content of the image.
+    /// Fails if the measurement fails, or if a reader received content that differs from the image's.
     pub fn measure(&self, measure: Measure, peer: Peer, run: u64) -> Result<Vec<Measured>> {
         fs::create_dir_all(self.folder)?;
         let value = match measure {
@@ -134,8 +136,8 @@ impl DevicePath<'_> {
         }
     }
 
-    /// Reads the regions of the big file below `root`, in a separate process for each pass. The processor time is
-    /// the mean of a pass.
+    /// Reads the regions of the big file below `root`, in a separate process for each pass. Returns the
+    /// rate of the median pass, and the mean of the processor times of the passes.
     fn read_interleaved(
         &self,
         measure: Measure,
@@ -218,7 +220,7 @@ impl DevicePath<'_> {
         ])
     }
 
-    /// Runs `job` in a separate process of this crate's binary.
+    /// Runs `job` in a separate process of this crate's binary, with the command `worker`.
     fn work<R: DeserializeOwned>(&self, worker: &str, job: &impl Serialize) -> Result<R> {
         let mut command = Command::new(&self.programs.harness);
         command.arg(worker).arg(serde_json::to_string(job)?);

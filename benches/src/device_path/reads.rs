@@ -1,6 +1,6 @@
 //! Reads of the big file without a mount: by the library, or by the extents of the file.
 //!
-//! [`Pattern::read`] is the only place that decides how reads are issued at once: by threads.
+//! Only [`Pattern::read`] decides how concurrent reads are issued: by one thread for each.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ impl Job {
         options.direct_device = matches!(self.source, Source::DirectVolume);
         if let Pattern::Interleaved = self.pattern {
             // The kernel's cache is not limited either. With the default cache, windows that extend past
-            // the end of a region are evicted before the next region's reader has its turn.
+                // the end of a region are evicted before the reader of the next region uses them.
             options.cache_size_bytes = 2 * self.file_bytes;
         }
         let volume = Volume::open(&self.image, &options)?;
@@ -105,7 +105,7 @@ impl Job {
 }
 
 impl Pattern {
-    /// Reads files of `file_bytes`, which `open` returns.
+    /// Reads the file that `open` opens, which has `file_bytes` bytes.
     fn read<F: ReadAt>(
         self,
         open: impl Fn() -> Result<F> + Sync,
@@ -126,14 +126,15 @@ impl Pattern {
     }
 }
 
-/// Returns at most `reads` pages of a file of `file_bytes`, none twice, which `run` determines.
+/// Returns the indices of `reads` different pages of a file of `file_bytes` bytes, or of all its pages if
+/// it has fewer. `run` determines the pages and their order.
 pub(super) fn random_pages(file_bytes: u64, run: u64, reads: u32) -> Vec<u64> {
     let mut pages = work::shuffled(file_bytes / PAGE_BYTES as u64, run);
     pages.truncate(reads as usize);
     pages
 }
 
-/// Returns the size of the requests of interleaved readers, which is a region at most.
+/// Returns the size of the requests of interleaved readers, in bytes. It is at most that of a region.
 pub(super) fn interleaved_request_bytes(file_bytes: u64) -> u64 {
     REQUEST_BYTES.min(file_bytes / u64::from(INTERLEAVED_READERS))
 }

@@ -16,12 +16,12 @@ use crate::scratch::{Scratch, Size};
 use crate::work::result_of;
 use crate::writing::files::Written;
 
-/// The processes that use the mount before it rests, so that it has started all of its threads.
+/// The number of processes that use the mount at first, so that it starts all of its threads.
 const PROCESSES: u32 = 16;
-/// The time after which threads that end when they are not needed have ended.
+/// The time after which all threads have exited that exit when they are idle.
 const REST: Duration = Duration::from_secs(1);
 
-/// Returns the number of threads of a writable mount after [`REST`].
+/// Returns the number of threads of a writable mount that was used, and then was idle for [`REST`].
 pub(super) fn at_rest(
     programs: &Programs,
     plan: &Plan,

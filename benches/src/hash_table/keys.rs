@@ -25,11 +25,11 @@ const DIRECTORY_NAMES: u64 = 40;
 named! {
     /// Keys like those of a cache, and the order in which a machine under load requests them.
     Workload {
-        /// Pages of files, most of them small. Some files are read often, all in runs of pages.
+        /// Pages of files, most of which are small. Files are read in runs of pages, some files often.
         Page: "page",
-        /// Hashes of names in directories, few of which are looked up often.
+        /// Hashes of names in directories. A few of the names are looked up often.
         Dentry: "dentry",
-        /// The pages with equal probability: the case in which processor caches help least.
+        /// The keys of `Page`, looked up with equal probability: processor caches help least here.
         Uniform: "uniform",
         /// The recorded lookups of the page cache.
         RecordedPage: "recorded-page",
@@ -39,7 +39,7 @@ named! {
 }
 
 impl Workload {
-    /// Returns the cache whose events in a trace the workload replays.
+    /// Returns the cache whose recorded lookups the workload repeats, if it is a recorded workload.
     #[must_use]
     pub const fn recorded(self) -> Option<CacheKind> {
         match self {
@@ -59,7 +59,7 @@ pub struct Keys {
     pub lookups: Vec<HashKey>,
 }
 
-/// Returns the value of a key, which every side must return.
+/// Returns the value that every side stores for `key`, and must return for it.
 #[must_use]
 #[inline]
 pub fn value(key: HashKey) -> u32 {
@@ -68,7 +68,8 @@ pub fn value(key: HashKey) -> u32 {
 }
 
 impl Keys {
-    /// Returns the keys of `workload`, for `threads` threads. Recorded keys are read from `trace`.
+    /// Returns the keys of `workload`, with lookups for `threads` threads. Recorded keys are read from
+    /// `trace`.
     pub fn new(
         workload: Workload,
         plan: &Plan,
@@ -118,7 +119,7 @@ impl Keys {
             let first = keys.len();
             keys.extend((0..pages).map(page));
             files.push(first..keys.len());
-            // Inode numbers are consecutive, except for inodes without cached pages.
+            // Inodes without cached pages leave gaps between the inode numbers.
             inode += random.random_range(1..4);
         }
         shuffle(&mut files, random);
@@ -153,7 +154,7 @@ impl Keys {
         let popular = zipf(keys.len());
         let one = |_| keys[rank(popular, random)];
         let lookups = (0..lookups).map(one).collect();
-        // The most frequent keys are not the first inserted.
+        // Without this, the most frequent keys would be inserted first.
         shuffle(&mut keys, random);
         Self {
             objects: keys,

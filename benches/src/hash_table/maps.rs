@@ -40,7 +40,8 @@ pub trait Session {
     /// Removes `key`, if it is in the map.
     fn remove(&mut self, key: HashKey);
 
-    /// Releases the guard of a batch, and takes a new one.
+    /// Releases the guard of the previous batch, and acquires a new one. Does nothing in a map without
+    /// guards.
     fn renew(&mut self) {}
 
     /// Looks up all of `keys`.
@@ -54,16 +55,16 @@ pub trait Session {
     }
 }
 
-/// Larder's table, with values in the slots' half words.
+/// Larder's table. The value of an entry is stored in the half word of its slot ([`Slot::aux`]).
 pub type LarderTable = Table<PageLayout, Hash64, 2>;
 
-/// Returns Larder's table with room for `objects` entries, and two to four buckets for each. It takes no
-/// more memory than the map for one thread, which has the same spare room.
+/// Returns Larder's table with room for `objects` entries, and two to four buckets for each entry. It
+/// takes no more memory than [`Hashbrown`], which has similar spare room.
 ///
 /// # Errors
 /// Fails if there is not enough address space.
 pub fn larder_table(objects: u32) -> io::Result<LarderTable> {
-    // The number of entries that threads hold between a removal and the following insertion.
+    // Additional slots, for those that threads hold between a removal and the following insertion.
     const SPARE: u32 = 1024;
     let arena = Arc::new(Arena::new(objects + SPARE, Growth::Prepaid)?);
     Table::new(arena, objects.next_power_of_two().ilog2() + 1, 0, Hash64)

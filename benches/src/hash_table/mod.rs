@@ -2,20 +2,21 @@
 //!
 //! | side | what it is |
 //! |---|---|
-//! | larder | Larder's table, a lookup that copies |
+//! | larder | Larder's table, a lookup that copies the value |
 //! | larder-pin | the same table, a lookup that pins the entry and releases it |
-//! | larder-ahead | the same table, lookups with prefetches for the next ones |
-//! | larder-uncounted | the same table, a lookup that pins and counts nothing: the difference from `larder-pin` is the cost of counting |
+//! | larder-ahead | the same table, a lookup that copies the value, with prefetches for the following lookups |
+//! | larder-uncounted | the same table, a lookup that pins the entry without updating the counters: the difference from `larder-pin` is the cost of counting |
 //! | dashmap, papaya, scc-index, scc-map | the peers, with foldhash |
 //! | hashbrown | a map for one thread, with foldhash |
 //!
 //! All have the same keys of 16 bytes, values of 4 bytes, and room for all of them from the start. The
-//! workloads are in [`keys`], and recorded ones in [`recorded`]. A guard is held for a whole batch of
+//! workloads are in [`keys`], and those from a trace in [`recorded`]. A guard is held for a whole batch of
 //! lookups where the map allows it. Each round runs the sides in a rotating order, and each side's
 //! threads are bound to their own processors. The sides are compared by processor time, which other
 //! processes disturb less than wall time.
 //!
-//! Each batch checks its results: the sum of the values, and that every key was found.
+//! Each measurement without removals checks its results: that every key was found, and the sum of the
+//! values.
 
 mod draws;
 pub mod keys;

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 /// The sizes of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// The number of objects in each map; for a trace, the maximum.
+    /// The number of objects in each map. With recorded keys, this is the maximum.
     pub objects: u32,
     /// The number of lookups of each thread in one measurement.
     pub lookups: usize,
     /// The number of rounds. Results are medians over them.
     pub rounds: usize,
-    /// The seed of everything random.
+    /// The seed of all random choices.
     pub seed: u64,
     /// The trace that contains the recorded keys. Without one, a volume is recorded first.
     pub trace: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the full run: a million objects, two million lookups, 21 rounds.
+    /// Returns the plan of the full run: a million objects, two million lookups, 21 rounds.
     #[must_use]
     pub fn full() -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Plan {
         }
     }
 
-    /// Returns a run of five rounds, to try a change.
+    /// Returns the plan of a run with five rounds, to try a change.
     #[must_use]
     pub fn quick() -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Plan {
         }
     }
 
-    /// Returns a run of a fraction of a second, for the test.
+    /// Returns the plan of a run that takes a fraction of a second, for the test.
     #[must_use]
     pub fn tiny() -> Self {
         Self {

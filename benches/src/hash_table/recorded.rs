@@ -1,8 +1,8 @@
 //! Keys of recorded lookups in caches.
 //!
-//! Without a trace, a volume is recorded in process: a tree of small files, each of which is looked up
-//! by its path and read, first in order and then by popularity. The files have holes instead of content,
-//! which cost no writes and result in the same keys.
+//! Without a trace, a volume with a tree of small files is recorded in process. Each file is first looked
+//! up by its path and read, in order. Then as many files are looked up and read at random, popular files
+//! more often. The files consist of holes, which need no writes and result in the same keys as content.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -26,7 +26,8 @@ use crate::tree::folder_path;
 /// The number of files in a directory.
 const FOLDER_FILES: u32 = 100;
 
-/// The size of the volume's caches: less than is read, so that pages are evicted and read again.
+/// The size of the volume's caches: less than the content of the files, so that pages are evicted and
+/// read again.
 const CACHE_BYTES: u64 = 256 << 20;
 
 /// Returns the reason why no volume can be recorded here, if there is one.
@@ -35,8 +36,9 @@ pub fn missing() -> Option<String> {
     Requirement::Tool("mke2fs").missing()
 }
 
-/// Returns at most `most_objects` keys that are looked up in `cache` in `trace`, and `lookups` lookups of
-/// these in order. If there are fewer, they start again from the beginning.
+/// Returns the first `most_objects` different keys (or fewer) that are looked up in `cache` according to
+/// `trace`, and the first `lookups` lookups of these keys. If the trace has fewer lookups, they are
+/// repeated from the beginning.
 pub(super) fn keys(
     trace: &Path,
     cache: Option<CacheKind>,
@@ -70,7 +72,7 @@ pub(super) fn keys(
     Ok((objects, order))
 }
 
-/// Records a volume with `plan.files` files, and returns the trace, which is stored in `folder`.
+/// Records a volume with `plan.files` files. Returns the path of the trace, which is stored in `folder`.
 pub(super) fn record(plan: &Plan, folder: &Path) -> Result<PathBuf> {
     let random = &mut Pcg64::seed_from_u64(plan.seed);
     let (source, image) = (folder.join("files"), folder.join("files.ext4"));

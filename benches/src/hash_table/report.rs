@@ -8,16 +8,16 @@ use crate::hash_table::side::Side;
 use crate::report::{counted, figure, judged};
 use crate::verdict::{self, Verdict};
 
-/// The required ratio to the fastest concurrent peer, with two threads and 98% reads.
+/// The required ratio of rates to the fastest concurrent peer, with two threads and 98% reads.
 const MIN_RATIO_TO_PEERS: f64 = 1.5;
 
-/// The required ratio to the map for one thread, with one thread and only reads.
+/// The required ratio of rates to the map for one thread, with one thread and only reads.
 const MIN_RATIO_TO_HASHBROWN: f64 = 0.8;
 
 /// The required ratio of the speed of counted lookups to that of uncounted ones.
 const MIN_RATIO_TO_UNCOUNTED: f64 = 0.98;
 
-/// The maximum number of links of a lookup, relative to a perfect hash function.
+/// The maximum mean number of links of a lookup, relative to that of a perfect hash function.
 const MAX_RATIO_TO_CHANCE: f64 = 1.02;
 
 /// Returns the whole report.
@@ -31,7 +31,7 @@ pub fn page(results: &Results) -> String {
     )
 }
 
-/// Returns a sentence on the sizes and the place of the run.
+/// Returns a sentence on the sizes, the machine and the commit of the run.
 #[must_use]
 pub fn origin(results: &Results) -> String {
     let plan = &results.plan;

@@ -14,7 +14,7 @@ use crate::origin::Origin;
 /// The stored results of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// The time and place of the run.
+    /// The time, the commit and the machine of the run.
     #[serde(flatten)]
     pub origin: Origin,
     /// The sizes of the run.
@@ -62,7 +62,7 @@ impl Results {
         median(&rates.filter_map(ratio_of_round).collect::<Vec<_>>())
     }
 
-    /// Writes the results to `folder`, under date and commit, and returns the file's path.
+    /// Writes the results to a file in `folder` that is named by date and commit, and returns its path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         self.origin.save_samples(self, folder, "tables", "workload")
     }

@@ -1,4 +1,5 @@
-//! A run: rounds of cases, and in each case the sides in turn.
+//! A run: the cases one after the other, with several rounds of each. In each round, the sides take
+//! turns, in an order that rotates from round to round.
 
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -25,7 +26,7 @@ use crate::measure::as_f64;
 /// The maximum number of threads of a case.
 const THREADS_MAX: usize = 2;
 
-/// The number of lookups for which a guard is held.
+/// The number of lookups in a batch, for which one guard is held.
 const BATCH: usize = 1000;
 
 /// One lookup in this many first removes its key and inserts it again.
@@ -246,7 +247,7 @@ impl Work<'_> {
     }
 }
 
-/// Looks up all of `keys`, and first removes and inserts some of them again.
+/// Looks up all of `keys`. Removes one key in [`CHURN_EVERY`] before its lookup, and inserts it again.
 #[inline]
 fn churn(session: &mut impl Session, keys: &[HashKey]) -> Tally {
     let mut tally = Tally::default();
@@ -262,11 +263,11 @@ fn churn(session: &mut impl Session, keys: &[HashKey]) -> Tally {
     tally
 }
 
-/// Binds the calling thread to its own processor, if there are enough.
+/// Binds the calling thread to processor number `thread`, if it is allowed to run there.
 fn bind(thread: usize) {
     let mut set = CpuSet::new();
     set.set(thread);
-    // If it is not allowed to run there, it stays on its processor.
+    // If this fails, the thread is not bound.
     let _ = sched_setaffinity(None, &set);
 }
 
@@ -293,14 +294,14 @@ pub struct Shape {
     pub workload: Workload,
     /// The number of buckets.
     pub buckets: u32,
-    /// Mean links per lookup, in the workload's order.
+    /// Mean links per hit, in the workload's order.
     pub links: f64,
     /// The same for a perfect hash function.
     pub links_of_chance: f64,
 }
 
 impl Shape {
-    /// Looks up all keys in the workload's order.
+    /// Determines the shape: performs all lookups of the workload, and counts the links.
     fn of(workload: Workload, maps: &Maps) -> Self {
         let table = &maps.larder;
         let before = table.counts();
@@ -328,7 +329,7 @@ pub struct Run<'r> {
     pub sides: &'r [Side],
     /// The directory in which a volume is recorded.
     pub folder: &'r Path,
-    /// Ends the run early.
+    /// Ends the run early when it is set.
     pub interrupted: &'r AtomicBool,
     /// Called with the name of each case.
     pub progress: fn(&str),
@@ -355,7 +356,8 @@ impl Run<'_> {
             (self.progress)(&format!("{}: filling maps", workload.name()));
             let mut maps = Maps::new(workload, self.plan, trace.as_deref())?;
             measured.shapes.push(Shape::of(workload, &maps));
-            // Case by case, since removals and insertions leave traces in some maps.
+            // Each case completes before the next one: removals and insertions, for example by tombstones,
+            // change some maps for the cases that follow.
             for case in cases {
                 self.measure_case(case, &mut maps, &mut measured.samples)?;
             }

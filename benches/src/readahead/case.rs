@@ -5,15 +5,15 @@ use crate::readahead::plan::{Disk, Plan};
 /// A pattern of one reader, as in iozone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pattern {
-    /// From start to end, with read(2), and once more in the same mount.
+    /// From start to end, with read(2). The file is then read once more on the same mount.
     Read,
     /// From end to start.
     Reverse,
-    /// One request in 17.
+    /// From start to end, one request in 17.
     Stride,
     /// Random requests, none twice.
     Random,
-    /// Half of the requests directly follow the previous one, half are random.
+    /// Half of the requests directly follow the previous request, half are random.
     Mixed,
     /// From start to end, with pread(2).
     Pread,
@@ -24,7 +24,7 @@ pub enum Pattern {
 pub enum Workload {
     /// One reader, by fio.
     Fio(Pattern),
-    /// Random reads by this number of threads, by sysbench.
+    /// Random reads by this number of threads of sysbench.
     Sysbench(u32),
     /// 64 readers of one file, each with its own region and descriptor.
     Interleaved,
@@ -67,7 +67,7 @@ impl Workload {
         }
     }
 
-    /// Returns the limit of the memory, if there is one.
+    /// Returns the limit of the memory in bytes, if there is one.
     #[must_use]
     pub fn memory_bytes(self, disk: Disk, plan: &Plan) -> Option<u64> {
         match self {
@@ -85,7 +85,7 @@ impl Case {
         self.prefix().to_owned() + &self.workload.name()
     }
 
-    /// Returns the name of the second read of `case`, in the same mount.
+    /// Returns the name of the second read on the same mount, for the case [`Pattern::Read`].
     #[must_use]
     pub fn second_name(self) -> String {
         self.prefix().to_owned() + "re-read"
@@ -123,7 +123,7 @@ impl Case {
                 ]);
             cases.extend(workloads.map(|workload| Self { workload, disk }));
         }
-        // The paced streams do not load a fast disk.
+        // Streams with a limited rate do not load a fast disk.
         cases.push(Self {
             workload: Workload::Thrashing,
             disk: Disk::Slow,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::readahead::device::Device;
 
-/// The time limit within which a group must become empty.
+/// The time limit for a group to become empty.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A shell script that joins groups, and then executes a command. Its arguments are the number of
@@ -44,7 +44,7 @@ pub struct Limits {
     pub throttle: Option<Throttle>,
 }
 
-/// A control group, until this is dropped.
+/// A control group. Dropping this removes it.
 #[derive(Debug)]
 pub struct Cgroup {
     folders: Vec<PathBuf>,
@@ -66,7 +66,7 @@ impl Cgroup {
         hierarchy().err().map(|error| error.to_string())
     }
 
-    /// Creates a group called `name` with `limits`, whose throttle applies to `device`.
+    /// Creates a group called `name` with `limits`. The throttle applies to `device`.
     pub fn new(name: &str, limits: Limits, device: &Device) -> Result<Self> {
         let mut group = Self {
             folders: Vec::new(),
@@ -127,7 +127,8 @@ impl Cgroup {
 }
 
 impl Drop for Cgroup {
-    /// The group's processes have ended, but the kernel may not have removed the last of them yet.
+    /// Removes the group. Its processes have exited, but the kernel may not have removed the last of
+    /// them yet, so this retries for at most [`TIMEOUT`].
     fn drop(&mut self) {
         let give_up = Instant::now() + TIMEOUT;
         for folder in &self.folders {

@@ -1,8 +1,8 @@
 //! The device that all peers read: the image through a loop device.
 //!
-//! It uses direct I/O, so that the pages of the image are cached only by the measured side, and not
-//! again below. The block layer counts the reads of every peer in the same way. A new device is attached
-//! for each measurement, so that nothing is cached at its start.
+//! The loop device uses direct I/O, so that the pages of the image are cached only by the measured side,
+//! and not again below it. The block layer counts the reads of every peer in the same way. A new device
+//! is attached for each measurement, so that nothing is cached when the measurement starts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const SECTOR_BYTES: u64 = 512;
 /// The reads of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reads {
-    /// Reads that reached the device, adjacent ones merged.
+    /// Reads that reached the device, after adjacent reads were merged.
     pub reads: u64,
     /// Bytes read.
     pub bytes: u64,
@@ -39,7 +39,7 @@ impl Reads {
     }
 }
 
-/// A read-only loop device, which is detached on drop.
+/// A read-only loop device. Dropping this detaches it.
 #[derive(Debug)]
 pub struct Device {
     path: PathBuf,
@@ -63,13 +63,13 @@ impl Device {
         Ok(device)
     }
 
-    /// Returns the path, such as `/dev/loop0`.
+    /// Returns the path, for example `/dev/loop0`.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the device number, such as `7:0`.
+    /// Returns the device number, for example `7:0`.
     pub fn number(&self) -> Result<String> {
         let number = fs::read_to_string(self.sysfs.join("dev"))?;
         Ok(number.trim().to_owned())
@@ -93,7 +93,7 @@ impl Device {
 }
 
 impl Drop for Device {
-    /// While the device is mounted, the kernel delays the detachment until the mount ends.
+    /// Detaches the device. While it is mounted, the kernel delays this until the mount ends.
     fn drop(&mut self) {
         if let Err(error) = Tool::new("losetup").arg("--detach").arg(&self.path).run() {
             eprintln!("error: {error}");

@@ -7,8 +7,8 @@
 //! | off, legacy, … | `larder mount` with this policy, without caching or readahead by the kernel around it |
 //!
 //! All sides read the same image on the same kind of device, with the same memory limit (see [`cgroup`])
-//! and the same maximum of readahead. The device has the speed of the machine's storage, or is throttled
-//! to that of a disk of 2007, because readahead matters on slow devices.
+//! and the same maximum of readahead. The device runs at the speed of the machine's storage, or is
+//! throttled to the speed of a disk of 2007, because readahead matters on slow devices.
 //!
 //! Each measurement uses a new device and a new mount, with nothing cached. The sides take turns, in an
 //! order that rotates from round to round. Rates are reported as ratios within one run. The reads of the

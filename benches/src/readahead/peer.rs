@@ -26,8 +26,8 @@ use crate::user::User;
 pub enum Peer {
     /// The kernel's ext4.
     Kernel,
-    /// `larder mount` with its defaults: the kernel's FUSE cache and readahead above it, and those of
-    /// the block device below it.
+    /// `larder mount` with its defaults: the cache and readahead of the kernel's FUSE module are above
+    /// it, and those of the block device are below it.
     Larder,
     /// `larder mount` without the kernel's caches around it: every read reaches Larder's policy, whose
     /// requests reach the device unchanged.
@@ -59,7 +59,7 @@ impl Peer {
     fn mount_args(self, memory_bytes: Option<u64>) -> Vec<OsString> {
         let mut args = vec!["--foreground".to_owned()];
         let cache_bytes = |memory_bytes: u64| match self {
-            // The rest is for the kernel's caches above and below it.
+            // The rest is for the kernel's caches above and below the server.
             Self::Larder | Self::Kernel => memory_bytes / 4,
             // The rest is for the server itself, and for the readers.
             Self::Policy(_) => memory_bytes / 8 * 6,
@@ -79,7 +79,7 @@ impl Peer {
     }
 }
 
-/// A mounted peer, until this is dropped. Fields drop in order, because each needs the following ones.
+/// A mounted peer. Dropping this unmounts it. Fields drop in order: each needs the fields after it.
 #[derive(Debug)]
 pub struct Mounted {
     root: PathBuf,
@@ -146,14 +146,14 @@ impl Mounted {
     }
 }
 
-/// Returns a name for a group that is unique in this process.
+/// Returns a name for a group, different in each call and in each running process.
 fn group_name() -> String {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let number = LAST.fetch_add(1, Relaxed);
     format!("larder-bench-{}-{number}", std::process::id())
 }
 
-/// The kernel's ext4 on a device, until this is dropped.
+/// A mount of the kernel's ext4 on a device. Dropping this unmounts it.
 #[derive(Debug)]
 pub(crate) struct KernelMount {
     root: PathBuf,

@@ -9,7 +9,7 @@ use crate::readahead::cgroup::Throttle;
 /// The size of each read, except for those of paced streams.
 pub const REQUEST_BYTES: u64 = 64 << 10;
 
-/// The maximum readahead, of the kernel and of each policy.
+/// The maximum size of a readahead window, for the kernel and for each policy.
 pub const READ_AHEAD_BYTES: u64 = 1 << 20;
 
 /// The disk of the published measurements, as closely as a throttle can emulate it: 62 MB/s for
@@ -32,21 +32,21 @@ pub enum Disk {
 /// The sizes of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// The number of rounds over the cases on the fast disk. Results are medians over them.
+    /// The number of rounds of the cases on the fast disk. Results are medians over the rounds.
     pub rounds: usize,
-    /// The number of rounds over the cases on the slow disk.
+    /// The number of rounds of the cases on the slow disk.
     pub slow_rounds: usize,
     /// The size of the large file.
     pub large_file_bytes: u64,
-    /// The number of files with a stream each.
+    /// The number of streams, each of which reads its own file.
     pub streams: u32,
     /// The size of each of these files.
     pub stream_file_bytes: u64,
-    /// The sizes that depend on the disk, for the fast one.
+    /// The sizes for the fast disk.
     pub fast: Sizes,
-    /// The same sizes for the slow disk.
+    /// The sizes for the slow disk.
     pub slow: Sizes,
-    /// The streams with staggered starts.
+    /// The streams with a limited rate and staggered starts.
     pub paced: Paced,
     /// The duration of the streams without a rate limit.
     pub unpaced_seconds: u64,
@@ -54,7 +54,7 @@ pub struct Plan {
     pub stream_memory_bytes: u64,
 }
 
-/// The amounts of data that are read from the large file.
+/// The sizes that depend on the disk: memory, and the amounts that are read from the large file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sizes {
     /// The memory of the readers of fio and sysbench, and of their server.
@@ -73,7 +73,7 @@ pub struct Sizes {
     pub sysbench_events: u64,
 }
 
-/// Streams, as in the published measurement of thrashing.
+/// The parameters of streams with a limited rate, as in the published measurement of thrashing.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Paced {
     /// The number of streams started per second.
@@ -82,7 +82,7 @@ pub struct Paced {
     pub bytes_per_second: u64,
     /// The size of each read.
     pub request_bytes: u64,
-    /// The time for which all of them run concurrently, at the end.
+    /// The time at the end in which all streams run concurrently.
     pub together_seconds: u64,
 }
 
@@ -134,8 +134,8 @@ impl Plan {
         }
     }
 
-    /// Returns a plan with one start of a stream per second, as published, and more rounds: about an
-    /// hour.
+    /// Returns a plan with one start of a stream per second, as published, and more rounds. Its run
+    /// takes about an hour and a half.
     #[must_use]
     pub fn full() -> Self {
         let standard = Self::standard();
@@ -153,7 +153,7 @@ impl Plan {
         }
     }
 
-    /// Returns a plan of a few seconds, for the test.
+    /// Returns a plan whose run takes a few seconds, for the test.
     #[must_use]
     pub fn tiny() -> Self {
         let sizes = Sizes {
@@ -193,7 +193,7 @@ impl Plan {
         }
     }
 
-    /// Returns the number of rounds over the cases on `disk`.
+    /// Returns the number of rounds of the cases on `disk`.
     #[must_use]
     pub const fn rounds_on(&self, disk: Disk) -> usize {
         match disk {

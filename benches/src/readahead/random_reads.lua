@@ -1,8 +1,9 @@
 -- Random reads of one file, for sysbench.
 --
--- sysbench's own fileio opens its files for writing, whatever it is to do with
--- them, which no read-only mount allows. Threads, random numbers and times are
--- sysbench's; only the reads are ours, as those of its `rndrd` are: pread(2).
+-- sysbench's own fileio opens its files for writing even if it only reads them,
+-- which a read-only mount does not allow. This script only replaces its reads,
+-- and uses pread(2) as the mode `rndrd` does. sysbench still provides the
+-- threads, the random numbers and the times.
 
 local ffi = require("ffi")
 

@@ -12,7 +12,7 @@ use crate::readahead::results::{Results, Sample};
 use crate::report::counted;
 use crate::verdict::{self, Verdict};
 
-/// The targets of the mount with [`MODERN`], relative to the kernel's rate.
+/// The cases with a target, and the minimum rate of the mount with [`MODERN`] relative to the kernel's.
 const TARGETS: [(&str, f64); 4] = [
     ("interleaved", 0.9),
     ("streams", 1.0),
@@ -213,7 +213,7 @@ fn kib(bytes: u64) -> f64 {
     as_f64(bytes) / 1024.0
 }
 
-/// Returns the figures of the published measurement of thrashing.
+/// Returns the section on thrashing, with the same figures as in the published measurement.
 fn thrashing(results: &Results) -> String {
     let case = "slow-thrashing";
     let rows: Vec<String> = Peer::all()
@@ -249,7 +249,8 @@ fn thrashing(results: &Results) -> String {
     )
 }
 
-/// Returns the verdicts of the run: the rate of the mount with [`MODERN`] relative to the kernel's.
+/// Returns the verdicts of the run. They judge the rate of the mount with [`MODERN`], relative to the
+/// kernel's rate.
 #[must_use]
 pub fn verdicts(results: &Results) -> Vec<Verdict> {
     let verdicts = TARGETS.iter().map(|(case, least)| {

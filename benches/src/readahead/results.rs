@@ -35,13 +35,13 @@ pub struct Sample {
     /// For streams: the bytes that they read in each second.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bytes_by_second: Vec<u64>,
-    /// For streams: the reads of the device since their start, at the end of each second and after the
-    /// last one ended.
+    /// For streams: the number of device reads since their start. The first element is zero. One element
+    /// follows for the end of each second, and one for the end of the streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_by_second: Vec<Reads>,
 }
 
-/// The number of seconds over which the extremes of a thrashing run are computed.
+/// The number of seconds in an interval. The extremes of a thrashing run are those of such intervals.
 const WINDOW_SECONDS: usize = 5;
 
 impl Sample {
@@ -51,7 +51,7 @@ impl Sample {
         megabytes(self.bytes) / self.seconds
     }
 
-    /// Returns the maximum rate in any [`WINDOW_SECONDS`], in 10^6 bytes per second.
+    /// Returns the maximum rate over an interval of [`WINDOW_SECONDS`], in 10^6 bytes per second.
     #[must_use]
     pub fn max_megabytes_per_second(&self) -> Option<f64> {
         let windows = self.bytes_by_second.windows(self.window());
@@ -67,7 +67,7 @@ impl Sample {
         Some(megabytes(window.iter().sum()) / as_f64(window.len() as u64))
     }
 
-    /// Returns the smallest mean size of a device read in any [`WINDOW_SECONDS`].
+    /// Returns the minimum of the mean size of a device read over an interval of [`WINDOW_SECONDS`].
     #[must_use]
     pub fn min_mean_read_bytes(&self) -> Option<u64> {
         let windows = self.device_by_second.windows(self.window() + 1);
@@ -86,12 +86,12 @@ impl Sample {
 /// The stored results of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// The time and place of the run.
+    /// The time, the commit and the machine of the run.
     #[serde(flatten)]
     pub origin: Origin,
     /// The command line.
     pub command: String,
-    /// The versions of the programs that were used.
+    /// The versions of fio and sysbench, if they are installed.
     pub versions: Vec<String>,
     /// The sizes of the run.
     pub plan: Plan,
@@ -127,7 +127,7 @@ impl Results {
             .filter(move |sample| sample.case == case && sample.peer == peer.name())
     }
 
-    /// Returns the median of `value` over these measurements.
+    /// Returns the median of `value` over the measurements of one side of a case.
     pub fn median(
         &self,
         case: &str,
@@ -138,7 +138,7 @@ impl Results {
         median(&values)
     }
 
-    /// Returns the median of the rates.
+    /// Returns the median of the rates of one side of a case, in 10^6 bytes per second.
     #[must_use]
     pub fn rate(&self, case: &str, peer: Peer) -> Option<f64> {
         self.median(case, peer, |sample| Some(sample.megabytes_per_second()))
@@ -157,7 +157,7 @@ impl Results {
         cases
     }
 
-    /// Writes the results to `folder`, under date and commit, and returns the file's path.
+    /// Writes the results to a file in `folder` that is named by date and commit, and returns its path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         self.origin.save_samples(self, folder, "readahead", "case")
     }

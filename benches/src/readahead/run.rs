@@ -1,4 +1,5 @@
-//! A run: rounds of cases, and in each case the peers in turn.
+//! A run: several rounds of all cases. In each case the peers take turns, in an order that rotates from
+//! round to round.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,7 +55,7 @@ pub fn missing() -> Option<String> {
 }
 
 impl Run {
-    /// Builds the image in a new directory below `work_folder`. Setting `interrupted` ends the run
+    /// Builds the image in a new directory below `work_folder`. When `interrupted` is set, the run ends
     /// early, with everything unmounted.
     pub fn new(
         plan: Plan,
@@ -142,7 +143,8 @@ impl Run {
             .collect()
     }
 
-    /// Mounts the image with `peer`, with empty caches, and runs the workload of `case`.
+    /// Mounts the image with `peer`, with empty caches, and runs the workload of `case`. Returns one
+    /// sample for each name of the case.
     fn measure_peer(&self, case: Case, peer: Peer, round: usize) -> Result<Vec<Sample>> {
         evict(&self.image)?;
         let limits = Limits {
@@ -221,7 +223,7 @@ impl Run {
         }
     }
 
-    /// Returns the command that reads the streams, and its duration.
+    /// Returns the command that reads the streams, and how long it reads.
     fn streams_command(&self, workload: Workload, mounted: &Mounted) -> (Command, Duration) {
         let (duration, request_bytes, starts, pace) = if workload == Workload::Thrashing {
             let paced = self.plan.paced;

@@ -1,4 +1,5 @@
-//! Samples of the reads of a device, at the end of each second and at the end, while other work runs.
+//! Samples of the reads of a device while other work runs: at the end of each second, and at the end of
+//! the work.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -8,8 +9,8 @@ use anyhow::{Result, anyhow};
 
 use crate::readahead::device::{Device, Reads};
 
-/// Runs `work`, and returns its result and samples of the reads of `device` since its start: first zero,
-/// then at the end of each second, and at the end.
+/// Runs `work`, and returns its result and samples of the reads of `device` since the start of `work`:
+/// zero, the reads at the end of each second, and the reads at the end of `work`.
 pub fn while_running<T>(
     device: &Device,
     work: impl FnOnce() -> Result<T>,

@@ -1,7 +1,7 @@
 //! Larder's own readers: many concurrent streams, in a separate process.
 //!
-//! Each reader checks the pages that it reads. A stream with a rate limit knows when each of its
-//! requests is due. If it is late, it continues without pauses until it has caught up.
+//! Each reader checks the pages that it reads. In a stream with a rate limit, each request has a time at
+//! which it is due. A stream that is late sends its requests without pauses until it has caught up.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::readahead::image::stream_file;
 use crate::tree::{BIG_FILE_NUMBER, PAGE_BYTES, wrong_pages};
 use crate::work::{ReadAt, Reading};
 
-/// Sufficient for a reader, and small enough for hundreds of them in a small group.
+/// The stack size of a reader: small enough for hundreds of readers in a control group with little memory.
 const STACK_BYTES: usize = 128 << 10;
 
 /// Many streams, each on a file of its own.
@@ -33,8 +33,9 @@ pub struct Streams {
     pub bytes_per_second: u64,
 }
 
-/// Reads `bytes` of the large file with this number of `readers`, each from start to end of its region:
-/// concurrently with a file each, which `open` returns, or in turns through a single one.
+/// Reads the first `bytes` of the large file with `readers` readers. Each reader reads a region from
+/// start to end. The readers run concurrently, each with an open file of its own from `open`. With
+/// `one_descriptor`, they take turns after each request, and share one open file.
 pub fn interleaved<F: ReadAt>(
     open: impl Fn() -> Result<F> + Sync,
     bytes: u64,
@@ -120,7 +121,7 @@ impl Streams {
             wrong += reader.read(request % requests.max(1) * self.request_bytes)?;
             let second = usize::try_from(started.elapsed().as_secs())?;
             let Some(bytes) = by_second.get(second) else {
-                break; // Requests that end after the deadline do not count.
+                break; // Requests that complete after the deadline do not count.
             };
             bytes.fetch_add(self.request_bytes, Relaxed);
         }
@@ -157,7 +158,7 @@ impl<F: ReadAt> Reader<F> {
     }
 }
 
-/// Runs `work` for each of `items` in a separate thread, and adds the results.
+/// Runs `work` for each of `items` in a separate thread, and returns the sum of the results.
 fn in_threads<T: Send>(
     items: impl Iterator<Item = T>,
     work: impl Fn(T) -> Result<u64> + Sync,

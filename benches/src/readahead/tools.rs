@@ -1,7 +1,7 @@
 //! The two external programs: fio and sysbench.
 //!
-//! Neither may give hints to the kernel (`fadvise_hint`) or drop cached pages (`invalidate`), because
-//! iozone does neither.
+//! fio runs without hints to the kernel (`fadvise_hint`) and without dropping cached pages
+//! (`invalidate`), because iozone does neither.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::readahead::case::Pattern;
 use crate::readahead::plan::{REQUEST_BYTES, Sizes};
 use crate::work::Reading;
 
-/// The distance of the requests of [`Pattern::Stride`] in requests, as in iozone.
+/// The distance between the starts of the requests of [`Pattern::Stride`], in requests, as in iozone.
 const STRIDE: u64 = 17;
 
 impl Pattern {
@@ -30,7 +30,7 @@ impl Pattern {
     }
 
     fn fio_args(self) -> Vec<String> {
-        // The number after the colon is the distance from the end of the previous request.
+            // The number after the colon is the distance in bytes from the end of the previous request.
         let rw = match self {
             Self::Read | Self::Pread => "read".to_owned(),
             Self::Reverse => format!("read:-{}", 2 * REQUEST_BYTES),
@@ -49,7 +49,7 @@ impl Pattern {
     }
 }
 
-/// Reads `file` in `pattern` with fio. `command` runs fio.
+/// Reads `file` in `pattern` with fio. `command` runs fio; this function adds its arguments.
 pub fn fio(
     mut command: Command,
     pattern: Pattern,
@@ -79,8 +79,8 @@ fn fio_result(json: &[u8]) -> Result<Reading> {
     })
 }
 
-/// Reads `file` at random with `threads` threads of sysbench. `command` runs sysbench. Larder's script
-/// is written to `folder`.
+/// Reads `file` at random with `threads` threads of sysbench. `command` runs sysbench; this function adds
+/// its arguments. The script is written to `folder`.
 pub fn sysbench(
     mut command: Command,
     threads: u32,

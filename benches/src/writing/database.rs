@@ -13,9 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::child;
 use crate::plan::Plan;
 
-/// The time limit for the server to start, and to end.
+/// The time limit for the server to start, and to exit.
 const TIMEOUT: Duration = Duration::from_mins(2);
-/// The time limit for creating the tables and running the load, in addition to the load's own time.
+/// The time limit of each step: installing the database, creating the tables, and running the load.
 const DEADLINE: Duration = Duration::from_mins(10);
 
 /// Returns the reason why no database can be measured, if there is one.
@@ -34,7 +34,8 @@ pub fn missing() -> Option<String> {
     .find_map(|name| Requirement::Tool(name).missing())
 }
 
-/// Returns the transactions per second. The socket and the logs are created in `folder`.
+/// Returns the transactions per second of a database below `root`. The socket and the logs are created in
+/// `folder`.
 pub(super) fn transactions(root: &Path, plan: &Plan, folder: &Path) -> Result<f64> {
     let data = root.join("database");
     let log = folder.join("database.log");
@@ -56,7 +57,7 @@ pub(super) fn transactions(root: &Path, plan: &Plan, folder: &Path) -> Result<f6
     rate(&String::from_utf8_lossy(&text))
 }
 
-/// Returns the figure in a line such as `transactions:   1234   (123.40 per sec.)`.
+/// Returns the rate in a line such as `transactions:   1234   (123.40 per sec.)`.
 fn rate(text: &str) -> Result<f64> {
     text.lines()
         .find_map(|line| {

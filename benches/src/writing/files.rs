@@ -18,9 +18,9 @@ use crate::work::shuffled;
 
 /// The size of each small file.
 const SMALL_BYTES: usize = 4096;
-/// The number of bytes that are appended at a time if many are.
+/// The size of the records that [`append_records`] appends.
 const RECORD_BYTES: usize = 100;
-/// The number of bytes by which a growing file grows at a time.
+/// The size of the pieces that [`append_at_once`] appends.
 const PIECE_BYTES: usize = 16 << 10;
 /// The number of files that grow concurrently.
 const GROWING_FILES: u32 = 4;
@@ -28,11 +28,11 @@ const GROWING_FILES: u32 = 4;
 /// The amount written, and the elapsed time.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Written {
-    /// Files.
+    /// The number of files.
     pub files: u64,
-    /// Bytes.
+    /// The number of bytes in all files.
     pub bytes: u64,
-    /// Seconds, including syncs.
+    /// The elapsed time in seconds, including syncs.
     pub seconds: f64,
 }
 
@@ -159,7 +159,7 @@ fn append(path: &Path, piece_bytes: usize, pieces: u64) -> Result<()> {
     Ok(())
 }
 
-/// Returns bytes that no file system can omit.
+/// Returns random bytes, which no file system can compress or store as a hole.
 fn content(len: usize, part: u64) -> Vec<u8> {
     larder_testkit::Random::new(larder_testkit::Seed(0xb14e).part(part)).bytes(len)
 }

@@ -1,4 +1,4 @@
-//! Write workloads compared with the peers: each on a new image, which e2fsck must find clean
+//! Write workloads of Larder and its peers. Each workload has a new image, which e2fsck must find clean
 //! afterwards.
 //!
 //! | workload | what is timed or counted |
@@ -49,7 +49,7 @@ impl Writing<'_> {
     /// Runs the workload that yields `first` and the measures of its group.
     ///
     /// # Errors
-    /// Returns the failure, also if e2fsck does not find the image clean.
+    /// Fails if the workload fails, or if e2fsck does not find the image clean.
     pub fn measure(&self, first: Measure, peer: Peer) -> Result<Vec<Measured>> {
         let scratch = Scratch::make(self.folder, size(self.plan))?;
         let log = self.folder.join("work.log");
@@ -88,7 +88,7 @@ impl Writing<'_> {
             Measure::FsyncFiles => vec![self.fsync_files(first, &mounted, 1, &log)?],
             Measure::FsyncFiles16 => vec![self.fsync_files(first, &mounted, 16, &log)?],
             Measure::Database => {
-                // The load takes the same time everywhere, so that processor times cannot be compared.
+                    // The load runs for the same time on each side, so processor times cannot be compared.
                 let rate = database::transactions(root, self.plan, self.folder)?;
                 vec![(first, rate).into()]
             }
@@ -120,7 +120,7 @@ impl Writing<'_> {
         })
     }
 
-    /// Returns the parameters of `setxattr`: one process, and more values than files.
+    /// Returns the parameters of `setxattr`: one process, and ten times as many values as files.
     fn attributes(&self) -> (Case, BenchConfig) {
         let case = Case {
             processes: 1,

@@ -16,11 +16,11 @@ use crate::tree;
 use crate::work::result_of;
 use crate::writing::files::Written;
 
-/// The slowest peer takes minutes where others take seconds.
+/// The deadline of a workload. The slowest peer takes minutes where others take seconds.
 const DEADLINE: Duration = Duration::from_mins(10);
-/// The directory in the archive.
+/// The name of the directory in the archive.
 const TREE: &str = "tree";
-/// Its copy.
+/// The name of the copy of that directory.
 const COPY: &str = "copy";
 /// The file that is written sequentially.
 const BIG: &str = "written.bin";

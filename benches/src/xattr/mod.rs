@@ -1,4 +1,4 @@
-//! setxattr(2) through a mount: the time of a call, by the number of concurrent processes.
+//! setxattr(2) through a mount: the time of a call, depending on the number of concurrent processes.
 //!
 //! | side | what it is |
 //! |---|---|
@@ -9,9 +9,9 @@
 //!
 //! The workload is [xattr-bench](larder_lab::xattr_bench), with processes. Each process sets the
 //! attribute of its own files to values from a pool. The total number of calls is the same in each case,
-//! so that the time of a call can be compared between cases. Each measurement has a new image, which
-//! keeps the last values, and which e2fsck must find clean afterwards. The sides take turns, in an order
-//! that rotates from round to round.
+//! so that the time of a call can be compared between cases. Each measurement has a new image.
+//! Afterwards the files must have the values that were set last, and e2fsck must find the image clean.
+//! The sides take turns, in an order that rotates from round to round.
 
 pub mod plan;
 pub mod report;

@@ -12,17 +12,17 @@ pub struct Plan {
     pub values: Vec<u32>,
     /// The number of files of each process.
     pub files: u32,
-    /// The number of calls by all processes together.
+    /// The number of calls of setxattr(2) by all processes together.
     pub sets: u32,
     /// The number of rounds. Results are medians over them.
     pub rounds: usize,
-    /// The seed of everything random.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
 impl Plan {
-    /// Returns the full run: the numbers of processes in the letter, and values that are few, many, and
-    /// mostly unique.
+    /// Returns the plan of the full run: the numbers of processes in the published measurement
+    /// ([`Case::PROCESSES`]), and three pools, whose values repeat often, sometimes and seldom.
     #[must_use]
     pub fn full() -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Plan {
         }
     }
 
-    /// Returns a run with fewer processes, half of the calls, and one round, to try a change.
+    /// Returns a plan with fewer numbers of processes, half of the calls, and one round, to try a change.
     #[must_use]
     pub fn quick() -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Plan {
         }
     }
 
-    /// Returns a run of a second, for the test.
+    /// Returns the plan of a run that takes about a second, for the test.
     #[must_use]
     pub fn tiny() -> Self {
         Self {

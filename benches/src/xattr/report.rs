@@ -12,7 +12,7 @@ use crate::xattr::side::Side;
 /// The minimum time of a call in fuse2fs relative to Larder, for any number of processes.
 const MIN_RATIO_OF_FUSE2FS: f64 = 3.0;
 
-/// The maximum time of a call relative to `mbcache=off`, where values seldom repeat.
+/// The maximum time of a call relative to `mbcache=off`, in the pool whose values seldom repeat.
 const MAX_RATIO_TO_OFF: f64 = 1.05;
 
 /// Returns the whole report.
@@ -31,7 +31,7 @@ pub fn page(results: &Results) -> String {
     text
 }
 
-/// Returns a sentence on the sizes and the place of the run.
+/// Returns a sentence on the sizes, the machine and the commit of the run.
 #[must_use]
 pub fn origin(results: &Results) -> String {
     let plan = &results.plan;
@@ -55,7 +55,7 @@ pub fn tables(results: &Results) -> String {
     tables.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the cases with a pool of `values` that were measured.
+/// Returns the measured cases with a pool of `values` values.
 fn cases(results: &Results, values: u32) -> Vec<Case> {
     let samples = &results.outcome.samples;
     let mut cases = results.plan.cases();
@@ -63,7 +63,7 @@ fn cases(results: &Results, values: u32) -> Vec<Case> {
     cases
 }
 
-/// Returns whether values of this pool are shared by many files.
+/// Returns whether the values of this pool repeat: true for each pool except the plan's largest.
 fn values_repeat(results: &Results, values: u32) -> bool {
     results.plan.values.iter().any(|&more| more > values)
 }

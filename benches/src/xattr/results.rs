@@ -21,7 +21,7 @@ pub struct Sample {
     pub case: Case,
     /// The side.
     pub side: Side,
-    /// Calls by all processes.
+    /// The number of calls by all processes together.
     pub sets: u32,
     /// The time from the start of all processes to the end of the last one.
     pub seconds: f64,
@@ -38,7 +38,7 @@ impl Sample {
 /// The stored results of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// The time and place of the run.
+    /// The time, the commit and the machine of the run.
     #[serde(flatten)]
     pub origin: Origin,
     /// The version that fuse2fs reports.
@@ -62,7 +62,7 @@ impl Results {
         }
     }
 
-    /// Returns the median time of a call for one side in a case.
+    /// Returns the median time of a call for one side in a case, in microseconds.
     #[must_use]
     pub fn microseconds(&self, case: Case, side: Side) -> Option<f64> {
         let of_case = |sample: &&Sample| sample.case == case && sample.side == side;
@@ -71,13 +71,13 @@ impl Results {
         median(&values)
     }
 
-    /// Returns the time of `side` relative to that of `other`.
+    /// Returns the median time of `side` divided by that of `other`.
     #[must_use]
     pub fn ratio(&self, case: Case, side: Side, other: Side) -> Option<f64> {
         Some(self.microseconds(case, side)? / self.microseconds(case, other)?)
     }
 
-    /// Writes the results to `folder`, under date and commit, and returns the file's path.
+    /// Writes the results to a file in `folder` that is named by date and commit, and returns its path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         self.origin.save_samples(self, folder, "xattr", "processes")
     }

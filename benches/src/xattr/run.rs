@@ -1,4 +1,5 @@
-//! A run: rounds of cases, and in each case the sides in turn.
+//! A run: several rounds of all cases. In each case the sides take turns, in an order that rotates from
+//! round to round.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use crate::xattr::plan::Plan;
 use crate::xattr::results::Sample;
 use crate::xattr::side::Side;
 
-/// The subcommand of the harness that runs one of the processes.
+/// The subcommand of this crate's binary that runs one of the processes.
 pub const WORKER: &str = "xattr-worker";
 
 /// The parameters of a run.
@@ -28,7 +29,7 @@ pub struct Run<'r> {
     pub programs: &'r Programs,
     /// The directory of images and logs.
     pub folder: &'r Path,
-    /// Ends the run early, with everything unmounted.
+    /// Ends the run early when it is set, with everything unmounted.
     pub interrupted: &'r AtomicBool,
     /// Called with the name of each case.
     pub progress: fn(&str),
@@ -47,8 +48,8 @@ pub fn name(case: Case) -> String {
     format!("values-{}-processes-{}", case.values, case.processes)
 }
 
-/// Runs `case` once below `root`, and returns the time from the start of all processes to the end of the last
-/// one.
+/// Runs `case` once below `root`. Returns the time in seconds from the start of all processes to the end of
+/// the last one.
 pub(crate) fn seconds(
     programs: &Programs,
     root: &Path,

@@ -8,7 +8,7 @@ named! {
     Side {
         /// `larder mount` over /dev/fuse.
         Larder: "larder",
-        /// The same with `-o mbcache=off`, without sharing.
+        /// The same with `-o mbcache=off`, which disables the sharing of attribute blocks.
         LarderOff: "larder-off",
         /// fuse2fs.
         Fuse2fs: "fuse2fs",
