@@ -17,7 +17,8 @@ use larder_benches::readahead::run::{Run, missing};
 use larder_readahead::PolicyName;
 use larder_testkit::report_skipped;
 
-/// The journal, directories and maps, and readahead past the end of a file.
+/// A limit for what is read besides the content: the journal, directories and extent maps, and readahead
+/// past the end of a file.
 const OVERHEAD_BYTES: u64 = 4 << 20;
 
 const PEERS: [Peer; 4] = [
@@ -31,7 +32,7 @@ fn programs() -> Programs {
     Programs::beside(env!("CARGO_BIN_EXE_larder-benches").into())
 }
 
-/// Runs one test at a time: the resources of a concurrent one would look like leftovers.
+/// Tests run one at a time: the resources of a concurrent test would look like leftovers.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Measures `cases`, and checks that nothing remains afterwards.
@@ -78,7 +79,8 @@ fn assert_nothing_left(work: &Path) {
     }
 }
 
-/// Checks the single measurement of each side that can be measured here.
+/// Checks that each side has one measurement of `case`, and passes it to `check`. Skips a side that cannot
+/// be measured here.
 fn each_peer(results: &Results, case: Case, check: impl Fn(Peer, &Sample)) {
     for peer in PEERS {
         let samples: Vec<&Sample> = results.of(&case.name(), peer).collect();

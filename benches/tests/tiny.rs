@@ -17,7 +17,7 @@ use larder_benches::user::User;
 use larder_fuse::Transport;
 use tempfile::TempDir;
 
-/// A run changes a setting of the kernel, so there is one at a time.
+/// A run changes a setting of the kernel, so only one run takes place at a time.
 static RUNNING: Mutex<()> = Mutex::new(());
 
 fn programs() -> Programs {
@@ -70,7 +70,8 @@ fn run_in(folder: &TempDir, measures: &[Measure], plan: &Plan) -> Samples {
     samples
 }
 
-/// Returns whether the kernel offers `io_uring` to FUSE servers, as it prints it, if it can.
+/// Returns the kernel's setting that offers `io_uring` to FUSE servers, or `None` if the kernel has no
+/// such setting.
 fn uring_setting() -> Option<String> {
     std::fs::read_to_string(Transport::URING_PARAMETER).ok()
 }
@@ -208,7 +209,7 @@ fn device_path_on_a_tiny_tree_is_measured_and_its_requests_are_counted() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let samples = run_in(&folder, &measures, &plan);
     assert_counts(&samples, &measures, &plan);
-    // Scattered blocks need more than one write, and at most one each besides the writes of the end.
+    // A checkpoint of scattered blocks takes several writes, but fewer than the journal has blocks.
     let journal_blocks = f64::from(plan.checkpoint_journal_mib) * 256.0;
     for peer in [Peer::Volume, Peer::Direct] {
         for requests in samples.of(Measure::CheckpointRequests, peer) {

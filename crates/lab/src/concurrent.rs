@@ -26,7 +26,8 @@ pub(crate) fn run_concurrently<T: Send, W: FnOnce() -> T>(
         let spawn = |process| {
             scope.spawn(move || {
                 let work = prepare(process);
-                // All threads are ready and start together.
+                // At the first wait, all threads are ready. At the second, the clocks have been read, and
+                // all threads start together.
                 gate.wait();
                 gate.wait();
                 work()
@@ -51,7 +52,7 @@ pub(crate) fn run_concurrently<T: Send, W: FnOnce() -> T>(
 /// Returns the processor time that this process has used.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    // The clock starts at 0.
+    // The processor time of a process is never negative, so the conversion succeeds.
     Duration::try_from(time).unwrap_or_default()
 }
 

@@ -1,10 +1,10 @@
 //! The journal of the simulated file system.
 //!
 //! # Model
-//! jbd2. Changed blocks are added to the running transaction. When it has its maximum number of blocks, its
-//! commit begins, and the next block starts a new transaction. One transaction can be committed at a time, so a
-//! transaction that becomes full during a commit must wait for its end. The duration of a commit is
-//! proportional to the number of blocks.
+//! jbd2. Changed blocks are added to the running transaction. If the transaction already has its maximum
+//! number of blocks, its commit begins, and the added block starts a new transaction. Only one transaction
+//! can be committed at a time. If an earlier commit is still in progress, the addition of the block waits for
+//! the end of that commit. The duration of a commit is proportional to its number of blocks.
 
 use serde::Serialize;
 use std::collections::HashSet;
@@ -42,8 +42,12 @@ impl Journal {
         self.commits
     }
 
-    /// Adds `block` to the running transaction, after beginning its commit if it is full. If it is full and an
-    /// earlier one is still being committed, returns the time at which that commit ends.
+    /// Adds `block` to the running transaction. If the transaction is full, first begins its commit and a new
+    /// transaction.
+    ///
+    /// # Errors
+    /// If the transaction is full and an earlier one is still being committed, adds nothing and returns the
+    /// time at which that commit ends.
     pub(super) fn add(&mut self, block: u64, now_ns: u64) -> Result<(), u64> {
         if self.running.contains(&block) {
             return Ok(());

@@ -33,11 +33,12 @@ pub struct Prices {
     pub own_ns: u64,
     /// Access to a lock or line that another processor used last.
     pub transfer_ns: u64,
-    /// Additional cost of this access for each worker that waits for the lock or line.
+    /// Additional cost of such a transfer for each worker that waits for the lock or line.
     pub waiter_ns: u64,
     /// Cost of waking a worker, paid by the worker that wakes it.
     pub wake_ns: u64,
-    /// Delay until a worker continues on a processor after it was woken or after another worker parked there.
+    /// Delay until an idle processor runs a worker that was woken, and until a processor runs its next worker
+    /// after a worker parked.
     pub switch_ns: u64,
 }
 
@@ -53,8 +54,8 @@ pub struct Machine {
 /// Results of a simulated run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// Time from the start to the end of the last worker, in nanoseconds. If at least two commits began, the
-    /// time is extrapolated from that between the first and the last of them.
+    /// Time from the start to the end of the last worker, in nanoseconds. If at least two commits began, this
+    /// time is extrapolated from the time between the beginnings of the first and the last commit.
     pub elapsed_ns: u64,
     /// Number of operations of all workers.
     pub operations: u64,
@@ -103,7 +104,8 @@ struct Simulation<'o> {
     journal: Journal,
     /// The times at which the first and the last commit began, each with the number of operations until then.
     commits_began: Option<((u64, u64), (u64, u64))>,
-    /// The time at which each worker continues. The second number orders events of the same time.
+    /// The workers that will continue. Each event consists of the time at which its worker continues, of a
+    /// number that orders events of the same time, and of the worker.
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
     scheduled: u64,
     outcome: Outcome,
@@ -124,8 +126,8 @@ impl Worker<'_> {
         self.operation == self.operations.len()
     }
 
-    /// Returns the index of the step that acquired a lock, and the lock: the lock that the operation acquired
-    /// last and has not released.
+    /// Returns the lock that the operation acquired last and still holds, after the index of the step that
+    /// acquired it. Returns `None` if the operation holds no lock.
     fn lock_held(&self) -> Option<(usize, u64)> {
         let steps = &self.operations[self.operation][..self.step];
         let mut released = Vec::new();
@@ -161,7 +163,7 @@ struct Lock {
 #[derive(Default)]
 struct Line {
     last: Option<usize>,
-    /// The times at which the writes that are in progress or wait end.
+    /// The end times of the writes that are in progress, or are waiting for an earlier write.
     ends_ns: VecDeque<u64>,
 }
 
@@ -206,9 +208,10 @@ impl<'o> Simulation<'o> {
         }
     }
 
-    /// Returns the results. If commits limit the speed, the time is that between the first and the last
-    /// commit, extrapolated to all operations: the commit of the last transaction has not begun, and
-    /// the first transaction did not wait for another one.
+    /// Returns the results. If at least two commits began, commits limit the speed. Then the elapsed time is
+    /// extrapolated to all operations from the time between the first and the last commit. Operations outside
+    /// this interval are not representative: the first transaction did not wait for an earlier commit, and the
+    /// commit of the last transaction has not begun.
     fn outcome(&self) -> Outcome {
         let mut outcome = self.outcome;
         if let Some(((first_ns, before), (last_ns, until))) = self.commits_began
@@ -235,7 +238,7 @@ impl<'o> Simulation<'o> {
         }
     }
 
-    /// Executes the worker's next step, which begins now.
+    /// Executes the worker's next step, which begins at the time `now`.
     fn step(&mut self, number: usize, now: u64) {
         let worker = &self.workers[number];
         let step = worker
@@ -352,8 +355,9 @@ impl<'o> Simulation<'o> {
         self.continue_at(number, end_ns);
     }
 
-    /// Parks the worker, because another worker holds the entry. After a wake-up, the worker acquires the
-    /// same lock again and checks the entry.
+    /// Parks the worker, because another worker holds the entry. The worker releases its lock, and its
+    /// processor runs the next worker. After a wake-up, the parked worker acquires the same lock again and
+    /// checks the entry.
     fn park(&mut self, number: usize, entry: u64, now: u64) {
         if let Some((at, place)) = self.workers[number].lock_held() {
             self.workers[number].step = at;

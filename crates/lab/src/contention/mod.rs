@@ -7,10 +7,10 @@
 //! the recorded operations of many workers (simulated threads) that run concurrently ([`Machine::simulate`]).
 //! Each step of an operation has a cost ([`Prices`]):
 //!
-//! - If another processor last used a lock or line, it must be **transferred** before it can be used. A
-//!   transfer is counted as a handover. A worker that accesses a lock or line that is in use waits in a queue
-//!   and keeps its processor, as with a spinlock. Each worker that waits makes the transfer more expensive,
-//!   because the processors of waiting workers read the line too.
+//! - A lock or line that another processor used last must be **transferred** before its use. A transfer is
+//!   counted as a handover. A worker that accesses a lock or line that is in use waits in a queue and keeps its
+//!   processor, as with a spinlock. Each worker that waits makes the transfer more expensive, because the
+//!   processors of waiting workers read the line too.
 //! - A worker that needs an entry that another worker holds **parks**: it releases its lock and sleeps. The
 //!   worker that releases the entry wakes all parked workers, including those that wait for other entries. It
 //!   spends the time for this after it releases its own lock. Each woken worker acquires its lock again and

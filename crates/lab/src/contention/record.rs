@@ -1,5 +1,6 @@
-//! Records operations for the simulation: the accesses of each attribute set of xattr-bench's
-//! [`engine`](crate::xattr_bench::engine) to locks, lines and entries of a variant of mbcache.
+//! Records operations for the simulation. Each operation is a *set*: it sets one attribute of a file in
+//! xattr-bench's [`engine`](crate::xattr_bench::engine). The set's accesses to the locks, lines and entries
+//! of a variant of mbcache are recorded.
 //!
 //! # Model
 //! One thread executes one set of each process in turn, so the same seed always records the same steps. For
@@ -12,10 +13,10 @@
 //! freed remains in the running transaction.
 //!
 //! `old` is recorded as ext4 used it until 2016. Before a set changed or copied the block of a file, it
-//! looked up the block's entry by the number of the block, which holds the entry exclusively. It repeated
-//! this lookup to release the block. Larder's file system counts the users of a block in the block. It looks
-//! up an entry by number only when the number of users reaches the limit and when the last user releases the
-//! block.
+//! looked up the block's entry by the number of the block. Such a lookup holds the entry exclusively. The set
+//! repeated the lookup to release the block. Larder's file system counts the users of a block in the block. It
+//! looks up an entry by number only when the number of users reaches the limit, and when the last user releases
+//! the block.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,7 +55,8 @@ pub struct Recording {
     pub processors: usize,
     /// Number of NUMA nodes, among which the processors are distributed in turn.
     pub nodes: usize,
-    /// Number of recorded sets of each process, after one unrecorded set of each file.
+    /// Number of recorded sets of each process. Before them, each process makes one unrecorded set of each
+    /// file.
     pub operations: u32,
     /// Time that the file system spends.
     pub work: FileSystemWork,
@@ -140,7 +142,7 @@ impl Recorded<'_> {
         let after = block(&self.process).filter(|_| is_changed);
         touched.extend(found_and_inserted(recorder.take()));
         touched.extend(look_up_left());
-        // A block that is changed in place is both.
+        // A block that is changed in place is `before` and `after`, but is recorded only once.
         let left = before.filter(|before| is_changed && Some(*before) != after);
         (touched, left.into_iter().chain(after))
     }
@@ -154,8 +156,8 @@ struct Touched {
     is_worked: bool,
 }
 
-/// Marks the accesses of a set. The file system works on an entry that a search found before releasing it. It
-/// releases an inserted entry at once.
+/// Marks those accesses of a set that release an entry after work. The file system works on an entry that a
+/// search found, and then releases it. It releases an inserted entry at once.
 fn found_and_inserted(touches: Vec<Touch>) -> impl Iterator<Item = Touched> {
     let mut found = HashSet::new();
     touches.into_iter().map(move |touch| {
@@ -205,7 +207,7 @@ impl FileSystemWork {
     }
 }
 
-/// The numbers of lines and blocks of the file system. Lines have other numbers than those of the cache.
+/// The numbers of lines and blocks of the file system. The lines of the cache have other numbers.
 mod place {
     /// Number of inodes in a block of the inode table.
     const INODES_IN_BLOCK: u64 = 16;

@@ -31,7 +31,7 @@ pub enum KeyKind {
     Sequential,
     /// Numbers 64 apart, of one object, like the first blocks of file system structures.
     Strided,
-    /// Pages of files of 1 to 10,000 pages, from their start, with nearby inode numbers.
+    /// Pages of files of 1 to 10,000 pages, from the start of each file. The inode numbers are close together.
     Pages,
     /// Blocks of one device, in runs of 1 to 1000 with gaps between them.
     Blocks,

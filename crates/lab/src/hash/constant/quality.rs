@@ -47,8 +47,8 @@ const NUMBERS: u64 = 1 << 16;
 
 /// Adds the products of 1, 2, 3, ... and `multiplier` as points on a circle of length 2^`bits`, and returns
 /// the largest ratio of the largest gap to the mean gap after any of these steps. At most 65535 points are
-/// added. Each new point falls into a gap of one of at most three lengths (the three-gap theorem), and into
-/// a largest one if the multiplier is the golden ratio.
+/// added. At any time, the gaps have at most three different lengths (the three-gap theorem). If the multiplier
+/// is the golden ratio, each new point falls into one of the largest gaps.
 pub(super) fn worst_gap(multiplier: u64, bits: u32) -> f64 {
     let circle = 1_u128 << bits;
     let mask = u64::MAX >> (64 - bits);
