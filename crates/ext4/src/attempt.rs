@@ -1,8 +1,9 @@
 //! The state of attempts, which run an operation without waiting for the device. An attempt that misses
-//! something *gives way*: its changes are undone, its result is discarded, and the operation is attempted again
-//! after the missing blocks are read. [`crate::needs`] explains how attempts are used. [`MemoryOnly`] is a
-//! similar state for callers of this crate. A FUSE server, for example, begins it for a request. If something is
-//! missing, the operation fails, and the caller repeats it outside this state.
+//! something *gives way*: its changes are undone, its result is discarded, and the operation is repeated
+//! after the missing blocks were read. [`crate::needs`] explains how attempts are used. [`MemoryOnly`] is a
+//! similar state for callers of this crate. A FUSE server, for example, enters this state to answer a
+//! request. If something is missing, the operation fails, and the caller repeats the operation outside this
+//! state.
 
 use crate::error::Place;
 use crate::{Error, FsBlock};
@@ -87,7 +88,7 @@ pub(crate) fn gives_way() -> bool {
 }
 
 /// Returns whether the active attempt of this thread has missed something. If no attempt is active, returns
-/// this for the last attempt.
+/// whether the last attempt has missed something.
 pub(crate) fn has_missed() -> bool {
     STATE.with_borrow(|state| !state.missing.blocks.is_empty() || state.missing.discards)
 }
@@ -174,9 +175,10 @@ impl Drop for Suspended {
 /// discard the result, and repeat the operation where it may wait.
 ///
 /// The part ends when this guard is dropped, or with the first change that cannot be undone
-/// ([`MemoryOnly::begin_change`]). There are two kinds of such changes: a handle is stopped, so that its changes belong
-/// to the transaction, or cached content is modified. After such a change, the operation may wait. After a miss, the
-/// operation cannot make such a change, because `begin_change` fails: an open handle is undone instead of stopped.
+/// ([`MemoryOnly::begin_change`]). There are two kinds of such changes: stopping a handle, which adds its
+/// changes to the transaction, and modifying cached content. After such a change, the operation may wait.
+/// After a miss, the operation cannot make such a change, because `begin_change` fails: an open handle is
+/// undone instead of stopped.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {

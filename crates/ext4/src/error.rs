@@ -24,16 +24,16 @@ pub enum Error {
     /// The superblock's magic number is wrong. Errno: `EINVAL`.
     #[error("not an ext2, ext3 or ext4 file system: no magic number in the superblock")]
     NotExt,
-    /// An incompatible feature that this version does not support. Errno: `EOPNOTSUPP`.
+    /// The file system has an incompatible feature that this version does not support. Errno: `EOPNOTSUPP`.
     #[error("unsupported feature: {0}")]
     UnsupportedFeature(String),
-    /// Metadata that contradicts itself or its checksum. Errno: `EUCLEAN`.
+    /// Metadata contradicts itself, or does not match its checksum. Errno: `EUCLEAN`.
     #[error("{0}")]
     Corrupt(#[from] Corrupt),
     /// The inode is free: deleted, or never used. Errno: `ESTALE`.
     #[error("inode {0}: not in use")]
     StaleInode(Ino),
-    /// Blocks were requested of an inode whose content is stored in the inode. Errno: `EIO`.
+    /// The blocks of an inode were requested, but the content is stored in the inode itself. Errno: `EIO`.
     #[error("inode {0}: content is stored in the inode, not in blocks")]
     InlineData(Ino),
     /// The inode's content is encrypted. Errno: `ENOKEY`.
@@ -42,10 +42,10 @@ pub enum Error {
     /// The directory ignores case. Errno: `EOPNOTSUPP`.
     #[error("inode {0}: lookup in a case-insensitive directory is not supported")]
     Casefolded(Ino),
-    /// A lookup or listing of an inode that is not a directory. Errno: `ENOTDIR`.
+    /// The inode of a lookup or listing is not a directory. Errno: `ENOTDIR`.
     #[error("inode {0}: not a directory")]
     NotDirectory(Ino),
-    /// A link target was requested of an inode that is not a symbolic link. Errno: `EINVAL`.
+    /// The target of an inode was requested, but the inode is not a symbolic link. Errno: `EINVAL`.
     #[error("inode {0}: not a symbolic link")]
     NotSymlink(Ino),
     /// The journal is on another device and needs recovery. Errno: `EOPNOTSUPP`.
@@ -57,19 +57,19 @@ pub enum Error {
     /// an error. Errno: `EROFS`.
     #[error("the file system is read-only{}", because(.0.as_ref()))]
     ReadOnly(Option<std::sync::Arc<str>>),
-    /// Writing failed earlier, so that data could not be made durable. Errno: `EIO`.
+    /// Writing failed earlier, for the given reason, so data cannot be made durable. Errno: `EIO`.
     #[error("the journal was aborted: {0}")]
     Aborted(std::sync::Arc<str>),
     /// An internal inconsistency of Larder. Nothing more is written. Errno: `EIO`.
     #[error("internal error: {0}; the image has its last committed state; please report this")]
     Invariant(&'static str),
-    /// A block is not in memory, and the thread must not wait for it: a journal handle is open, or the
-    /// thread is in a [`MemoryOnly`](crate::MemoryOnly) part. With a handle, the operation is repeated
-    /// after the block was read, so no caller of an operation gets this. Errno: `EAGAIN`.
+    /// A block is not in memory, and the thread must not wait for the block: a journal handle is open, or the
+    /// thread is in a [`MemoryOnly`](crate::MemoryOnly) part. If a handle is open, the operation is repeated
+    /// after the block was read, so the caller of the operation does not receive this error. Errno: `EAGAIN`.
     #[error("block {0} is not in memory")]
     NotInMemory(FsBlock),
-    /// The thread would have to wait, and is in a [`MemoryOnly`](crate::MemoryOnly) part. The operation has
-    /// changed nothing. Errno: `EAGAIN`.
+    /// The operation would have to wait, but the thread is in a [`MemoryOnly`](crate::MemoryOnly) part. The
+    /// operation has changed nothing. Errno: `EAGAIN`.
     #[error("the operation would wait")]
     WouldWait,
     /// No free blocks. Errno: `ENOSPC`.
@@ -93,7 +93,7 @@ pub enum Error {
     /// A directory that is to be removed is not empty. Errno: `ENOTEMPTY`.
     #[error("inode {0}: directory is not empty")]
     NotEmpty(Ino),
-    /// Too many hard links, or subdirectories. Errno: `EMLINK`.
+    /// The inode would have too many hard links or subdirectories. Errno: `EMLINK`.
     #[error("inode {0}: too many links")]
     TooManyLinks(Ino),
     /// A name is longer than 255 bytes. Errno: `ENAMETOOLONG`.
@@ -105,7 +105,7 @@ pub enum Error {
     /// A file would grow past what its mapping can hold. Errno: `EFBIG`.
     #[error("inode {0}: file is too large")]
     FileTooLarge(Ino),
-    /// No such attribute. Errno: `ENODATA`.
+    /// The inode has no attribute of that name. Errno: `ENODATA`.
     #[error("inode {0}: no such extended attribute")]
     NoAttribute(Ino),
     /// An attribute is larger than the file system can hold. Errno: `ENOSPC`.
@@ -178,7 +178,7 @@ impl Place {
     }
 }
 
-/// Conversion of damage that the codec found to an error at the place whose bytes were decoded.
+/// Converts damage that the codec found to an error that names the place of the decoded bytes.
 pub(crate) trait DamageAt<T> {
     /// Returns the value, or the damage as an error at `place`.
     fn at(self, place: Place) -> Result<T>;

@@ -1,8 +1,9 @@
-//! A file system: its superblock, and its metadata through the buffer cache.
+//! A file system: its superblock, and access to its metadata through the buffer cache.
 //!
 //! Model: the part of the kernel's `ext4_sb_info` that a reader needs. On a read-only file system,
 //! nothing in this structure changes or is locked, except for the results of statfs(2), which are
-//! computed once. All other state is in the buffer cache below and in the caches above.
+//! computed once. All other state is in the buffer cache, and in the caches of the layers above
+//! this crate.
 
 use crate::dir::RoomHints;
 use crate::error::Place;
@@ -19,8 +20,8 @@ use larder_cache::buffer::{Buffer, BufferCache};
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
-/// The number of blocks of an inode table that are read ahead together, starting at a multiple of
-/// this number.
+/// The number of blocks of an inode table that are read ahead together. Such a run starts at a
+/// multiple of this number in the table.
 const INODE_READAHEAD_BLOCKS: u64 = 32;
 
 /// The results of statfs(2).
@@ -179,8 +180,8 @@ impl Filesystem {
     }
 
     /// Returns the contents of a block like [`Filesystem::metadata_block`]. Within an attempt
-    /// ([`crate::needs`]) and a [`MemoryOnly`] part, returns [`Error::NotInMemory`] if the block is not in
-    /// memory.
+    /// ([`crate::needs`]) or a [`MemoryOnly`] part, returns [`Error::NotInMemory`] if the block is
+    /// not in memory.
     pub(crate) fn read_block(
         &self,
         block: FsBlock,
@@ -240,7 +241,8 @@ impl Filesystem {
     }
 
     /// Returns the block that contains inode `ino`, the offset in bytes of the inode in the block,
-    /// and whether the inode table was ever written to.
+    /// and whether the inode table was ever used. If the block is not cached, the surrounding
+    /// blocks of the table are read ahead.
     pub(crate) fn inode_place(&self, ino: Ino) -> Result<(FsBlock, usize, bool)> {
         let place = Place::Inode(ino);
         place.ensure(self.sb.has_ino(ino), "invalid inode number")?;

@@ -2,12 +2,10 @@
 //!
 //! - [`ondisk`] is the codec: it converts bytes to values and back, without I/O.
 //!   On-disk names (`s_`, `i_`, `bg_`) are used only there.
-//! - [`journal`] recovers the journal, in memory or onto the image, and writes
-//!   changes.
-//! - [`Filesystem`] reads and changes the structures: it finds an inode by its number, the device
-//!   block of a file block, and the inode of a name, lists directories, and reads attributes.
-//!   Metadata blocks are in the buffer cache; the other state is the superblock and the state for
-//!   writing.
+//! - [`journal`] replays the journal, in memory or onto the image, and commits changes.
+//! - [`Filesystem`] reads and changes inodes, the mapping of file blocks to device blocks,
+//!   directories and attributes. It reads metadata blocks through the buffer cache. Its own state
+//!   is the superblock, the changes of fast commits, and the state for writing.
 //!
 //! An image is untrusted input: whatever its bytes, this crate does not panic, loop forever or
 //! allocate memory without bound.

@@ -1,8 +1,9 @@
-//! Multiple-mount protection: a host that uses the file system updates a block of it regularly.
+//! Multiple-mount protection: a host that uses the file system regularly updates one of its blocks,
+//! so that other hosts detect the use.
 //!
 //! Model: the kernel's `ext4_multi_mount_protect` and the kernel thread `kmmpd`. Unlike in the
-//! kernel, the block is read before each write. If a host was suspended while another host acquired
-//! the file system, it therefore detects this at its next update.
+//! kernel, the block is read before each write. A host that was suspended while another host
+//! acquired the file system therefore detects this at its next update.
 //!
 //! # Protocol
 //! ```text
@@ -98,8 +99,9 @@ impl MmpPlace {
 }
 
 impl Mmp {
-    /// Acquires the file system on `device` for this mount, which may take some seconds. Returns
-    /// `None` if the file system does not use the protection.
+    /// Acquires the file system on `device` for this mount. Waits for at least 11 seconds, and for
+    /// twice as long if the last host did not release the file system. Returns `None` if the file
+    /// system does not use the protection.
     ///
     /// # Errors
     /// [`Error::InUse`] if another host uses the file system, [`Error::Corrupt`] if the block is
@@ -161,8 +163,8 @@ impl Mmp {
     /// Updates the block to show that this mount is active.
     ///
     /// # Errors
-    /// [`Error::InUse`] if another host has acquired the file system, to which nothing more may be
-    /// written then; or the device's error.
+    /// [`Error::InUse`] if another host has acquired the file system, after which nothing more may
+    /// be written to it; or the device's error.
     pub fn tick(&self, host: &dyn MmpHost) -> Result<()> {
         let mut own = self.own.lock();
         let sequence = match own.sequence {

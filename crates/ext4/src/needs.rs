@@ -6,19 +6,19 @@
 //! transaction meanwhile.
 //!
 //! # How it works
-//! An *attempt* runs an operation with the blocks that are in memory. In an attempt,
+//! An *attempt* runs an operation with only the blocks that are in memory. In an attempt,
 //! [`Filesystem::read_block`] does not read the device: it records a missing block and returns
-//! [`Error::NotInMemory`](crate::Error::NotInMemory). An attempt that missed anything gives way: its
-//! result is discarded, and its changes are undone. Then the missing blocks are read and held, without
-//! a handle or lock, and the next attempt starts.
+//! [`Error::NotInMemory`](crate::Error::NotInMemory). An attempt that missed anything gives way: its result
+//! is discarded, and its changes are undone. Then the thread, without a handle or a lock, reads the missing
+//! blocks and holds them in the buffer cache, and the next attempt starts.
 //!
-//! - A missing block is recorded, in addition to being returned as an error: code that tolerates an
-//!   unreadable block (the search for space, the comparison of shared attributes) continues without it,
-//!   and the attempt gives way afterwards. Such code must not store any conclusion that it draws from
+//! - Each miss is recorded, because some code tolerates the error: code that can do without an unreadable
+//!   block (the search for space, the comparison of shared attributes) continues, and the attempt gives way
+//!   afterwards. Such code must not store any conclusion that it draws from
 //!   [`Error::NotInMemory`](crate::Error::NotInMemory).
-//! - A missing block is held until the operation ends, even if the cache is tiny and other threads use
-//!   it. So an operation gives way at most once for each block that it needs. In practice, most blocks
-//!   are already in memory, because the caller has read them.
+//! - A missing block, once read, is held until the operation ends, even if the cache is tiny and other
+//!   threads need space in it. So an operation gives way at most once for each block that it needs. In
+//!   practice, most blocks are already in memory, because the caller has read them.
 //! - A block that cannot be read is recorded as such. If the next attempt needs the block, the read
 //!   fails with the device's error, as an ordinary read would.
 //!
@@ -26,9 +26,9 @@
 //! the same manner. The next attempt runs while discards are excluded.
 //!
 //! # Locking
-//! The state of an attempt belongs to its thread. A thread makes one attempt at a time. Within an
-//! attempt, the thread must not wait for a lock whose holder may be waiting for the device. Therefore
-//! the locks of the allocator's groups and of live inodes are also held only in attempts
+//! The state of an attempt belongs to its thread. A thread makes one attempt at a time. Within an attempt,
+//! the thread must not wait for a lock whose holder may be waiting for the device. Therefore a thread without
+//! a handle also holds the locks of the allocator's groups and of live inodes only in an attempt
 //! ([`Filesystem::without_waiting`]).
 //!
 //! # Cost
@@ -97,9 +97,10 @@ impl Drop for Needs<'_> {
 
 impl Filesystem {
     /// Calls `run` in an attempt, so that `run` does not wait for the device and may take a lock that a
-    /// thread with an open handle also takes. If `run` needs blocks that are not in memory, they are
-    /// read after it returns, and `run` is called again. If a handle is open, calls `run` once, as a
-    /// part of the handle's attempt. In a [`MemoryOnly`] part, also calls `run` once.
+    /// thread with an open handle also takes. If `run` needs blocks that are not in memory, they are read
+    /// after `run` returns, and `run` is called again. If a handle is open, calls `run` once, as a part of
+    /// the handle's attempt. In a [`MemoryOnly`] part, calls `run` once, and records whether blocks were
+    /// missing.
     ///
     /// `run` must not store any conclusion that it draws from
     /// [`Error::NotInMemory`](crate::Error::NotInMemory). Its result must not be used to read blocks.

@@ -23,8 +23,8 @@ const GROUPS_READ_MAX: u32 = GROUPS_MAX;
 const GROUPS_AHEAD: u32 = 4096;
 
 impl Filesystem {
-    /// Returns the results of statfs(2). If group descriptors are damaged, the free counts of the
-    /// superblock are used.
+    /// Returns the results of statfs(2). If group descriptors are damaged or cannot be read, the
+    /// free counts of the superblock are used.
     #[must_use]
     pub fn statfs(&self) -> Statfs {
         let counted = *self.statfs.get_or_init(|| self.count_statfs());
@@ -72,7 +72,7 @@ impl Filesystem {
     }
 
     /// Returns the sums of the free clusters and of the free inodes in all group descriptors;
-    /// `None` if there are too many groups, or a descriptor is damaged.
+    /// `None` if there are too many groups, or a descriptor is damaged or cannot be read.
     pub(crate) fn sum_of_free(&self) -> Option<(u64, u64)> {
         let sb = self.superblock();
         if sb.groups_count > GROUPS_READ_MAX {
@@ -88,8 +88,9 @@ impl Filesystem {
         Some((clusters, inodes))
     }
 
-    /// Reads the descriptors from that of `group` on ahead, if it is the first of a run that is read
-    /// together.
+    /// If `group` is a multiple of [`GROUPS_AHEAD`], starts to read the descriptors of that many
+    /// groups, from `group` on. Does nothing with the feature `meta_bg`, which stores descriptors
+    /// in many places.
     pub(crate) fn prefetch_descriptors(&self, group: GroupNo) {
         let sb = self.superblock();
         if group.0.is_multiple_of(GROUPS_AHEAD) && !sb.incompat.contains(Incompat::META_BG) {
@@ -124,7 +125,8 @@ impl Filesystem {
         let all = sb.groups_count.div_ceil(per_block);
         let has_meta_bg = sb.incompat.contains(Incompat::META_BG);
         let descriptors = if has_meta_bg && group.0 / per_block >= sb.first_meta_bg {
-            // In the first, the second and the last of the groups that the block describes.
+            // A block of descriptors is in the first, the second and the last of the groups that it
+            // describes.
             let index = group.0 % per_block;
             u64::from(index <= 1 || index == per_block - 1)
         } else if has_superblock {

@@ -6,7 +6,7 @@ use larder_block::{BackEnd, BlockDevice, Request, Result, divided, perform_block
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
-/// The range of bytes of the superblock.
+/// The start and the end of the superblock on the device, in bytes.
 const START_BYTES: u64 = SUPERBLOCK_OFFSET_BYTES;
 const END_BYTES: u64 = SUPERBLOCK_OFFSET_BYTES + SUPERBLOCK_BYTES as u64;
 

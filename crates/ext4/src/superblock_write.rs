@@ -99,9 +99,9 @@ impl Filesystem {
 
     /// Marks the image as in use: counts a mount, and marks it as needing recovery (with a journal)
     /// or as not valid (without one). As in the kernel, the orphan file is marked as having orphans
-    /// until [`Filesystem::mark_closed`]. This mark is written directly. If it were part of a
-    /// transaction, the image would be inconsistent until the journal is replayed, and e2fsck
-    /// checks the image before it replays the journal.
+    /// until [`Filesystem::mark_closed`]. The mark of the orphan file is written directly, too. If
+    /// it were part of a transaction, the image would be inconsistent until the journal is
+    /// replayed, and e2fsck checks the image before it replays the journal.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].

@@ -70,7 +70,7 @@ impl Filesystem {
             return Ok(());
         }
         // As in the kernel, a target is never stored as inline data, because e2fsck does not expect
-        // an attribute block in such a link.
+        // that such a link has an attribute block.
         let claim = self.claim_for(inode, FileBlock(0), 1, None)?;
         let block = claim.start();
         self.map_claim(handle, inode, FileBlock(0), claim, true)?;
@@ -93,8 +93,9 @@ impl Filesystem {
     }
 
     /// Returns whether the target is stored in `i_block`: the target must fit there, and the link
-    /// must use no block except for its attribute block. If the file system may have value inodes,
-    /// the used space includes their space, so it is not considered.
+    /// must have no extents and use no block except for its attribute block. If the file system may
+    /// have value inodes, the used space is not considered, because it includes the space of value
+    /// inodes.
     pub(crate) fn is_fast_symlink(&self, inode: &Inode) -> bool {
         let sb = self.superblock();
         if inode.size_bytes() >= inode.i_block().len() as u64

@@ -29,7 +29,7 @@ number!(
     FileBlock(u32)
 );
 number!(
-    /// A block group.
+    /// The number of a block group, counted from 0.
     GroupNo(u32)
 );
 

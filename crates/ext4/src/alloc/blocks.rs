@@ -72,8 +72,8 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Allocates a block for metadata; with bigalloc, its whole cluster. Uses the clusters that are
-    /// kept back for metadata if necessary.
+    /// Allocates a block for metadata; with bigalloc, its whole cluster. If necessary, uses the
+    /// clusters that are kept back for metadata.
     ///
     /// # Errors
     /// [`Error::NoSpace`], even if [`Filesystem::commit_freed`] would free blocks;
@@ -82,7 +82,7 @@ impl Filesystem {
         self.allocate_block_as(handle, near, Privilege::Metadata)
     }
 
-    /// Allocates a block that maps content, like [`Filesystem::allocate_block`]. It may also use
+    /// Allocates a block that will map content, like [`Filesystem::allocate_block`]. May also use
     /// clusters that were [reserved](Filesystem::reserve_for_mapping) for this purpose.
     ///
     /// # Errors
@@ -164,8 +164,8 @@ impl Filesystem {
                 .is_ok_and(|bytes| bitmap::all(&bytes, bit..bit + 1, true))
     }
 
-    /// Sets or clears the bits of `run`, which must all be clear or all be set, in the bitmap of
-    /// its group, and updates the group's counts.
+    /// Sets or clears the bits of `run` in the bitmap of its group, and updates the group's counts.
+    /// Before the call, all these bits must have the opposite value.
     fn change_bits(&self, handle: &mut Handle<'_>, run: Run, is_used: bool) -> Result<()> {
         let (group, bits) = self.allocator().geometry.bits(run);
         let sb = self.superblock();

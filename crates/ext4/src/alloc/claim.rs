@@ -13,8 +13,9 @@ use std::sync::atomic::Ordering::Relaxed;
 /// With bigalloc, a claim reserves whole clusters, even if the file maps only some of the blocks in
 /// them. If the blocks are in a cluster that the file already has, the claim reserves no cluster.
 ///
-/// A clone is the same claim: the clusters are free again when the last one is dropped, unless a
-/// handle took them. A handle that is undone leaves them to the clones that still exist.
+/// A clone is the same claim. The clusters are free again when the last clone is dropped, unless a
+/// handle took them. If the handle that took them is undone, they belong to the remaining clones
+/// again.
 #[derive(Clone, Debug)]
 pub struct Claim {
     start: FsBlock,
@@ -71,8 +72,8 @@ impl Claim {
         }
     }
 
-    /// Removes the first `skip` blocks, and all blocks after the next `want`. `skip` must be less
-    /// than the number of blocks. The clusters that the claim reserves do not change.
+    /// Removes the first `skip` blocks, and all blocks after the next `want` blocks. `skip` must be
+    /// less than the number of blocks. The clusters that the claim reserves do not change.
     pub(crate) fn narrow(&mut self, skip: u32, want: u32) {
         self.start.0 += u64::from(skip);
         self.blocks = self.blocks.saturating_sub(skip).min(want);

@@ -16,8 +16,8 @@ const WINDOW_MAX_BLOCKS: u64 = 2048;
 /// At most the free space divided by this number is set aside for one file.
 const WINDOW_PART: u64 = 64;
 
-/// The minimum number of groups in a flexible group for content to be allocated from its second
-/// group on. The first group then holds metadata and directories.
+/// If a flexible group has at least this many groups, content is allocated from its second group on. The
+/// first group then holds metadata and directories.
 const FLEX_GROUPS_APART: u32 = 4;
 
 impl Filesystem {
@@ -38,8 +38,8 @@ impl Filesystem {
         Ok(Reservation::new(Arc::clone(space), clusters))
     }
 
-    /// Sets aside `blocks` of the free space for content that is reserved with [`Privilege::Accepted`].
-    /// Other requests for space fail if they would leave less. Replaces the number that was set aside
+    /// Sets aside `blocks` of the free space for content that is reserved with [`Privilege::Accepted`]. Other
+    /// requests for space fail if they would leave fewer free blocks. Replaces the number that was set aside
     /// before.
     ///
     /// # Errors

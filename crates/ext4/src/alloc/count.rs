@@ -6,8 +6,9 @@ use super::sums::Sums;
 use crate::{Error, Filesystem, GroupNo, Result};
 
 impl Filesystem {
-    /// Sums up the group descriptors while other threads change them, and sets the counts. If a
-    /// descriptor is damaged or there are too many groups, the counts stay as they are.
+    /// Sums up the group descriptors while other threads change them, and sets the counts in memory
+    /// to the sums. If a descriptor is damaged or cannot be read, or there are too many groups, the
+    /// counts stay as they are.
     pub(super) fn count_free(&self) -> Result<()> {
         let space = self.space()?;
         if self.superblock().groups_count > GROUPS_MAX {

@@ -8,9 +8,9 @@ use crate::ondisk::superblock::{State, Superblock};
 /// number is a fiftieth of all clusters.
 const METADATA_CLUSTERS_MAX: u64 = 4096;
 
-/// One in this many of the clusters that are kept back for metadata is reserved for changes of
-/// mappings. Because of these clusters, holes can be punched, and content can be written to
-/// allocated blocks, however full the file system is.
+/// Of the clusters that are kept back for metadata, one in this many is reserved for changes of mappings.
+/// With these clusters, holes can be punched, and content can be written to allocated blocks, however full
+/// the file system is.
 const REMAPPING_PART: u64 = 4;
 
 /// Returns the number of clusters that are kept back for the metadata of reserved content: 4,096,
@@ -31,19 +31,20 @@ pub enum Privilege {
     /// Any request that is not of another kind. Cannot use clusters that are kept back for the
     /// super-user, for metadata, for mapping or for accepted content.
     Ordinary,
-    /// Content that was accepted from a program earlier. May also use the clusters that are set aside
-    /// for it ([`Filesystem::set_aside`](crate::Filesystem::set_aside)), those that are kept back for
-    /// the super-user, and most of those that are kept back for metadata. No other request can
-    /// therefore use what is set aside, except a change to a mapping.
+    /// Content that was accepted from a program earlier. May also use the clusters that are set aside for it
+    /// ([`Filesystem::set_aside`](crate::Filesystem::set_aside)), those that are kept back for the
+    /// super-user, and most of those that are kept back for metadata. Of the other kinds, only
+    /// [`Privilege::Remapping`] and [`Privilege::Mapping`] can use what is set aside.
     Accepted,
-    /// May use the clusters that are kept back for the super-user.
+    /// A request of the super-user. May also use the clusters that are kept back for the super-user.
     SuperUser,
-    /// Metadata. May also use most of the clusters that are kept back for metadata.
+    /// Metadata. May also use the clusters that are kept back for the super-user, and most of those that are
+    /// kept back for metadata.
     Metadata,
-    /// A change to the mapping of content whose blocks are already allocated. May also use all
-    /// clusters that are kept back for metadata.
+    /// A change to the mapping of content whose blocks are already allocated. May use all clusters except for
+    /// those that are reserved for mapping.
     Remapping,
-    /// Blocks that map the content of files. May also use the clusters that are reserved for
+    /// Blocks that map the content of files. May use all clusters, including those that are reserved for
     /// mapping.
     Mapping,
 }
@@ -58,7 +59,8 @@ pub(super) struct Counts {
     claimed: u64,
     /// The clusters that are reserved, without a location.
     reserved: u64,
-    /// The clusters that any operation may use for blocks that map content.
+    /// The clusters that are reserved for blocks that map content. Any operation may use them for this
+    /// purpose.
     for_mapping: u64,
     /// The number of free inodes.
     pub(super) free_inodes: u64,

@@ -7,7 +7,7 @@
 //! with zeros. The caller must then write all bytes of the new inode.
 //!
 //! If a damaged descriptor counted inodes in use as never used, filling the block with zeros would
-//! overwrite them. Therefore a block is only initialized if the inode bitmap confirms that no inode
+//! overwrite them. Therefore a block is initialized only if the inode bitmap confirms that no inode
 //! in it is in use.
 
 use super::NO_INO;
@@ -177,9 +177,9 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Returns an error if allocating the free number `index` of `group` would initialize a block
-    /// of the inode table, and the bitmap marks inodes as used that the descriptor counts as never
-    /// used.
+    /// Returns an error if the allocation of the free number `index` of `group` might overwrite
+    /// inodes in use: it would initialize a block of the inode table, although the bitmap marks
+    /// inodes as used that the descriptor counts as never used.
     fn check_index(&self, group: GroupNo, desc: &GroupDesc, index: u32) -> Result<()> {
         if !self.makes_block(desc, index) {
             return Ok(());
@@ -244,7 +244,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Sets or clears the bit of inode `index` of `group`, which must have the opposite value.
+    /// Sets or clears the bit of inode `index` of `group`. The bit must have the opposite value.
     fn mark_inode(
         &self,
         handle: &mut Handle<'_>,

@@ -1,9 +1,9 @@
 //! Loading of block bitmaps from the image into memory.
 //!
 //! A bitmap is checked before it is used, because content is written to the blocks that the bitmap
-//! marks as free. If it marked a superblock, a descriptor, a bitmap, an inode table or the journal
-//! as free, content would overwrite that metadata. Nothing is allocated in a group with a damaged
-//! bitmap.
+//! marks as free. If the bitmap marked a superblock, a descriptor, a bitmap, an inode table or the
+//! journal as free, content would overwrite that metadata. Nothing is allocated in a group with a
+//! damaged bitmap.
 
 use super::NO_INO;
 use super::bits::Bits;
@@ -18,8 +18,8 @@ use larder_cache::buffer::Buffer;
 use parking_lot::MutexGuard;
 use std::ops::Range;
 
-/// The metadata of a group can be in any group of its flexible group. This is the maximum number of
-/// groups of a flexible group whose metadata is taken into account.
+/// The maximum number of groups of a flexible group whose metadata is taken into account. The
+/// metadata of each group can be in any group of its flexible group.
 const FLEX_GROUPS_MAX: u32 = 4096;
 
 /// The maximum number of runs of the journal that are recorded; mke2fs creates a handful.
@@ -145,7 +145,7 @@ impl Filesystem {
 
     /// Returns the clusters of `group` that contain metadata of the file system itself: the
     /// metadata of `group`, the metadata of other groups in its flexible group, the block of
-    /// multi-mount protection, and the journal. The ranges are sorted and not adjacent.
+    /// multiple-mount protection, and the journal. The ranges are sorted and not adjacent.
     pub(super) fn system_clusters(
         &self,
         group: GroupNo,
@@ -183,7 +183,7 @@ impl Filesystem {
         let sb = self.superblock();
         let table_blocks = u64::from(sb.inode_table_blocks());
         let start = sb.group_first_block(group).0;
-        // With blocks of 1 KiB the superblock is in block 1, even if the first data block is block
+        // With blocks of 1 KiB, the superblock is in block 1, even if the first data block is block
         // 0.
         let before = u64::from(group.0 == 0 && sb.block_size_log2 == 10 && start == 0);
         let leading = before + self.leading_blocks(group);

@@ -144,9 +144,10 @@ impl Filesystem {
         Ok((blocks, inodes))
     }
 
-    /// Returns the number of blocks that ordinary requests may use. Reads nothing: while an eighth of
-    /// the space or more is available, the number is based on the count in the superblock of a clean
-    /// image. Returns 0 if the file system was not opened for writing.
+    /// Returns the number of blocks that ordinary requests may use. Reads nothing from the device,
+    /// so the number may be inexact: while an eighth of the space or more is available, it is based
+    /// on the count in the superblock of a clean image. Returns 0 if the file system was not opened
+    /// for writing.
     #[must_use]
     pub fn available_blocks(&self) -> u64 {
         self.space().map_or(0, |space| {

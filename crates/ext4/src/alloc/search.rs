@@ -55,7 +55,8 @@ pub(super) struct Wanted {
 }
 
 impl Filesystem {
-    /// Finds a run of free clusters and holds it. Returns `None` if no cluster is free.
+    /// Finds a run of free clusters and holds it ([`super::space`]). Returns `None` if no cluster
+    /// is free.
     pub(super) fn find_clusters(&self, wanted: Wanted) -> Option<Run> {
         let space = self.allocator();
         if let Some(run) = self.search(wanted) {
@@ -183,7 +184,7 @@ impl Filesystem {
 /// The result of the search of a group.
 enum SearchResult {
     Run(Range<u32>),
-    /// The whole group was searched.
+    /// The whole group was searched, and its longest run, which has this length, is too short.
     NoneLongerThan(u32),
     None,
 }

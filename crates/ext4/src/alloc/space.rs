@@ -9,10 +9,10 @@
 //! # Invariants
 //! 1. A bit of a group's map is set if its cluster is in use according to the bitmap on the image,
 //!    claimed, set aside, or freed by a transaction that is not committed.
-//! 2. `held` counts the clusters of a group whose bits cannot be restored from the image, here
-//!    called held: clusters that are claimed, set aside, allocated or freed by an open handle,
-//!    being discarded, or freed by a transaction that is not committed. If `held` is 0, the map may
-//!    be dropped; it is loaded again from the image when it is needed.
+//! 2. A cluster is held if its bit cannot be restored from the image: it is claimed, set aside, allocated or
+//!    freed by an open handle, being discarded, or freed by a transaction that is not committed. `held`
+//!    counts the held clusters of a group. If it is 0, the map may be dropped; the map is loaded again from
+//!    the image when it is needed.
 //! 3. While a handle changes a group's bitmap, `held` of the group is not 0.
 //!
 //! # Locking
@@ -148,6 +148,8 @@ pub(super) struct GroupState {
     pub(super) system: Option<Arc<[Range<u32>]>>,
 }
 
+/// What is known about the free space of a group without its map: the number of free clusters, and
+/// an upper bound on the length of the longest free run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Summary {
     pub(super) free: u32,
@@ -201,7 +203,7 @@ pub(crate) struct Space {
     pub(crate) trimming: Mutex<()>,
     /// Locked while the group descriptors are summed up.
     pub(super) counting: Mutex<()>,
-    /// The sums so far.
+    /// The sums over the descriptors that were read so far, while `counting` is locked.
     pub(super) sums: Mutex<Sums>,
     /// The blocks of the journal, which are determined on first use.
     pub(super) journal: OnceLock<Vec<Range<u64>>>,

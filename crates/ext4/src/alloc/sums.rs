@@ -2,8 +2,8 @@
 //!
 //! A large file system has more descriptors than one handle may read, and other handles change
 //! descriptors while they are summed up. Therefore each block of descriptors is summed up in a
-//! handle of its own. Another handle that stops in between adds its changes of the groups that are
-//! already included in the sums.
+//! handle of its own. Another handle that stops in between adds its own changes to the sums, if
+//! they affect groups that the sums already include.
 
 use crate::GroupNo;
 

@@ -11,7 +11,7 @@ impl Filesystem {
     /// discarded.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] if the device cannot discard, or its error.
+    /// [`Error::NotSupported`] if the device cannot discard, or the device's error.
     pub fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64> {
         let space = self.space()?;
         let geometry = &space.geometry;

@@ -1,7 +1,7 @@
 //! Modification of directories whose entries are stored in the inode.
 //!
 //! [`crate::inline`] describes the layout: the inode number of the parent, followed by two chains
-//! of entries, one in the other bytes of `i_block` and one after its 60 bytes.
+//! of entries, one in the other bytes of `i_block` and one after the 60 bytes of `i_block`.
 
 use super::MAX_NAME_BYTES;
 use super::change::DirChange;
@@ -103,7 +103,8 @@ impl DirChange<'_, '_> {
         self.edit_chains(data, |chain| dir_edit::remove(chain, name))
     }
 
-    /// Calls `edit` with the chains, until it has found and changed its entry in one of them.
+    /// Calls `edit` with each chain, until `edit` returns true because it found and changed the
+    /// entry.
     fn edit_chains(
         &mut self,
         mut data: Vec<u8>,
@@ -134,7 +135,8 @@ impl DirChange<'_, '_> {
     }
 }
 
-/// Adds `entry` to the first chain in `data`, the content of an inline directory, that has space.
+/// Adds `entry` to the first chain that has space for it. `data` is the content of an inline
+/// directory. Returns false if no chain has space.
 fn insert_into_chains(dir: &Inode, data: &mut [u8], entry: NewDirent<'_>) -> Result<bool> {
     for chain in chains(data.len()) {
         if dir_edit::insert(&mut data[chain], entry).at(dir.place())? {

@@ -54,8 +54,9 @@ impl DirChange<'_, '_> {
         })
     }
 
-    /// Appends a block with entries to `dir`. `fill` is called with the bytes of the entries, which
-    /// are one free record.
+    /// Appends a block with entries to `dir`. Calls `fill` with the part of the block that holds
+    /// entries, which then consists of one free record. Returns the number of the block in the
+    /// directory.
     pub(crate) fn append_leaf(
         &mut self,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Damage>,

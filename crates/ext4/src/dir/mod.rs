@@ -2,11 +2,11 @@
 //!
 //! Model: the kernel's `ext4_lookup` and `ext4_readdir`. A name is looked up through the hash tree
 //! if there is one ([`crate::htree`]), and block by block otherwise. On a read-only file system, a
-//! listing reads the blocks in order, even if the directory is indexed, because nodes of the tree
-//! have the form of blocks without entries. The inodes of files that were created one after the
-//! other are then usually requested in that order. On a writable file system with hash trees, a
-//! listing is in hash order, as in the kernel, because names may be added meanwhile
-//! ([`crate::htree`]).
+//! listing reads the blocks in order, even if the directory is indexed. This is possible because a
+//! node of the tree has the form of a block without entries. As an advantage, the inodes of files
+//! that were created one after the other are usually requested in that order. On a writable file
+//! system with hash trees, a listing is in hash order, as in the kernel, because names may be added
+//! meanwhile ([`crate::htree`]).
 //!
 //! Damage: a damaged block affects only its own entries. A lookup that finds the name in another
 //! block succeeds. A listing emits all readable entries and fails at its end; the error names the
@@ -41,7 +41,7 @@ pub(crate) use hint::RoomHints;
 pub(crate) use listing::Listing;
 use std::ops::ControlFlow;
 
-/// The maximum length of a name.
+/// The maximum length of a name in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
 /// The order of a listing.

@@ -1,7 +1,7 @@
 //! Modification of inline, linear and indexed directories.
 //!
 //! If the directory grows or changes its kind, these functions change the inode in memory. The
-//! caller must write the inode with the same handle. It must also maintain the link counts.
+//! caller must write the inode with the same handle, and must also maintain the link counts.
 //!
 //! # A directory's growth
 //! ```text

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! leaf full                      -> split by hash at the middle of its bytes
-//!   and its node full            -> the node split first, its upper half a new one beside it
-//!     and all nodes above full   -> the root's entries moved to a new node below it
+//!   and its node full            -> first, the upper half of the node moves to a new node
+//!     and all nodes above full   -> first, the entries of the root move to a new node below it
 //!       and no more levels       -> no space
 //! ```
 //!
@@ -28,11 +28,11 @@ use crate::ondisk::hash::{HashFunction, HashVersion};
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, Filesystem, FsBlock, Inode, Result};
 
-/// The number of the hash version half MD4, which new trees use if the superblock has an unknown
-/// one.
+/// The number of the hash version half MD4, which new trees use if the superblock contains an
+/// unknown hash version.
 const HALF_MD4: u8 = 1;
 
-/// The length in bytes of each of the records of "." and ".." in the root.
+/// The number of bytes at the start of the root that hold the headers and names of "." and "..".
 const DOTS_BYTES: usize = 24;
 
 /// One level of a path that is to be changed. Unlike a frame of [`Search`], it holds no buffer.
@@ -186,7 +186,8 @@ impl DirChange<'_, '_> {
     }
 
     /// Splits the leaf `at`: distributes its names, which are in `chain`, and the new name between
-    /// this leaf and a new leaf after it. The parent node must have space for an entry.
+    /// this leaf and a new leaf after it. If all names fit into three quarters of the leaf, only
+    /// compacts the leaf. The parent node must have space for an entry.
     fn split_leaf(
         &mut self,
         path: &Path,

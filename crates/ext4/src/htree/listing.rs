@@ -27,15 +27,15 @@ use std::ops::ControlFlow;
 /// The position of the first name after "." and "..".
 const FIRST_NAME: u64 = 2;
 
-/// The number of bits of a position below the hash, for the second hash.
+/// The number of low bits of a position that hold the second hash.
 const MINOR_BITS: u32 = 29;
 
-/// The maximum number of leaves whose names are sorted together. Only in a damaged tree does a hash
-/// continue over more leaves.
+/// The maximum number of leaves whose names are sorted together. Names with the same hash are in
+/// more leaves only if the tree is damaged.
 const MAX_LEAVES: usize = 64;
 
-/// Leaves whose names are sorted together. There is more than one if a hash continues in the next
-/// leaf.
+/// Leaves whose names are sorted together. There is more than one leaf if names with the same hash
+/// are in several leaves.
 type Leaves<'f> = Vec<Result<(FsBlock, Buffer<'f>)>>;
 
 /// The order of the names of a directory.

@@ -1,12 +1,12 @@
 //! Lookup through a directory's hash tree.
 //!
 //! Model: the kernel's `ext4_dx_find_entry`. The path from the root to a leaf has at most four
-//! blocks. If the leaf does not contain the name, and the hash continues in the next leaf, the
-//! search continues there.
+//! blocks. If the leaf does not contain the name, and the next leaf can also contain names with
+//! this hash, the search continues in the next leaf.
 //!
 //! Cost: a lookup reads one node for each level and one leaf, and more leaves only if hashes
-//! collide. Even if the index is damaged, it reads at most as many leaves as the directory has
-//! blocks.
+//! collide. Even if the index is damaged, a lookup reads at most as many leaves as the directory
+//! has blocks.
 
 mod insert;
 mod listing;
@@ -172,7 +172,8 @@ impl<'f> Search<'f> {
         self.fs.dx_node(&frame.buffer, frame.kind, place)
     }
 
-    /// Returns the block to which the path leads, from the entry of the last node.
+    /// Returns the block of the directory to which the path leads: the target of the current entry
+    /// of the last node.
     fn target(&self) -> Result<u32> {
         let Some(frame) = self.path.last() else {
             return Ok(0);
@@ -211,7 +212,8 @@ impl<'f> Search<'f> {
         self.target()
     }
 
-    /// Moves to the next leaf. Returns whether the current hash continues there.
+    /// Moves to the next leaf. Returns whether that leaf can also contain names with the current
+    /// hash.
     fn advance(&mut self) -> Result<bool> {
         Ok(self.next_leaf()?.is_some_and(|hash| hash & !1 == self.hash))
     }

@@ -42,8 +42,8 @@ impl Filesystem {
         self.set_inline_attribute(handle, inode, Some(rest))
     }
 
-    /// Removes the inline data of `inode`, and returns it. Afterwards, the content is mapped to
-    /// blocks, but no block is mapped yet. The size does not change. Writes the inode.
+    /// Removes the inline data of `inode`, and returns it. Afterwards, content is stored in blocks,
+    /// but the file has no block yet. The size does not change. Writes the inode.
     ///
     /// # Errors
     /// The error for a damaged image.
@@ -58,8 +58,8 @@ impl Filesystem {
         Ok(data)
     }
 
-    /// Returns `inode` as it is after [`Filesystem::remove_inline_data`], for claiming its blocks
-    /// before that.
+    /// Returns `inode` as it will be after [`Filesystem::remove_inline_data`], so that its blocks
+    /// can be claimed before the inline data is removed.
     #[must_use]
     pub fn without_inline_data(&self, inode: &Inode) -> Inode {
         let mut inode = *inode;

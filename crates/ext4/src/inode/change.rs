@@ -42,9 +42,9 @@ impl Inode {
         self.raw_mut().i_links_count.set(links);
     }
 
-    /// Returns the two on-disk words of `time`. The second word is zero if it does not fit into the
-    /// inode: the extra fields end before `end`, the end of the word. The time in memory therefore
-    /// equals the time that is later read from the image.
+    /// Returns the two on-disk words of `time`. `end` is the offset in the inode at which the
+    /// second word ends. If the extra fields of the inode end before `end`, the second word is
+    /// zero. The time in memory therefore equals the time that is later read from the image.
     fn stored_time(&self, time: Timestamp, end: u16) -> (U32, U32) {
         let has_extra = self.extra_isize() + 0x80 >= end;
         let (seconds, extra) = time.to_inode();
@@ -84,8 +84,8 @@ impl Inode {
         (raw.i_crtime, raw.i_crtime_extra) = stored;
     }
 
-    /// Sets the field of the time of deletion, in seconds since 1970, which for an orphan contains
-    /// the next orphan of the list.
+    /// Sets the field that contains the time of deletion, in seconds since 1970, or for an orphan,
+    /// the number of the next orphan of the list.
     pub fn set_dtime(&mut self, dtime: u32) {
         self.raw_mut().i_dtime.set(dtime);
     }
@@ -129,8 +129,8 @@ impl Inode {
         self.raw_mut().i_extra_isize.set(bytes);
     }
 
-    /// Sets the number of a device special file. As in Linux, uses the old format if both numbers
-    /// fit into a byte.
+    /// Sets the device number of a device special file. As in Linux, uses the old format if both
+    /// numbers fit into a byte.
     pub fn set_device(&mut self, device: DeviceNumber) {
         let DeviceNumber { major, minor } = device;
         let mut bytes = [0; 60];

@@ -37,7 +37,7 @@ pub(super) struct Slot {
     pub(super) index: usize,
 }
 
-/// The orphans that a handle added and removed, the last one at the end.
+/// The orphans that a handle added and removed, in the order of the changes.
 #[derive(Debug, Default)]
 pub(crate) struct OrphanChanges(Vec<(OrphanChange, Ino)>);
 
@@ -118,7 +118,8 @@ impl Known {
         self.join(previous, next);
     }
 
-    /// Makes `next` follow `previous`; `None` is the end, and the start.
+    /// Makes `next` follow `previous` in the list. `None` stands for the start of the list as
+    /// `previous`, and for its end as `next`.
     fn join(&mut self, previous: Option<Ino>, next: Option<Ino>) {
         if let Some(next) = next.and_then(|next| self.list.get_mut(&next)) {
             next.previous = previous;

@@ -3,8 +3,8 @@
 //! Model: the kernel unpacks the on-disk inode into another structure. Here, the inode cache holds
 //! the on-disk bytes, and fields are decoded when they are read. Fields that are not valid because
 //! of the features of the file system (the high halves of sizes and block numbers) or because of
-//! `i_extra_isize` are set to zero once, when the inode is read, so that decoding needs only the
-//! inode.
+//! `i_extra_isize` are set to zero once, when the inode is read. Decoding a field therefore needs
+//! only the inode.
 //!
 //! Cost: an inode takes 164 bytes without heap memory, and is `Copy`. The inode cache stores the 20
 //! words of [`Inode::words`].
@@ -233,8 +233,9 @@ impl Inode {
         self.raw().i_links_count.get()
     }
 
-    /// Returns the used space in units of 512 bytes, as in `st_blocks`. As in the kernel, a regular
-    /// file whose content is stored in the inode does not count as sparse.
+    /// Returns the used space in units of 512 bytes, as in `st_blocks`. As in the kernel, the
+    /// result includes the content of a regular file that is stored in the inode, so that the file
+    /// does not appear to be sparse.
     #[must_use]
     pub fn blocks_512(&self, block_size_bytes: u32) -> u64 {
         let blocks = join32(self.raw().i_blocks_lo, self.raw().i_blocks_high);

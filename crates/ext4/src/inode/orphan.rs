@@ -2,14 +2,14 @@
 //!
 //! # Model
 //! `ext4_orphan_add` and `ext4_orphan_del`. With the feature `orphan_file`, the inode numbers of
-//! the orphans are stored in a hidden file, and from open to close the superblock records that this
-//! file may contain orphans. Without the feature, or if the file is full, the orphans form a list:
-//! the superblock contains the number of the first orphan, and each orphan contains the number of
-//! the next orphan instead of its time of deletion.
+//! the orphans are stored in a hidden file, and while the image is open for writing, the superblock
+//! records that this file may contain orphans. Without the feature, or if the file is full, the
+//! orphans form a list: the superblock contains the number of the first orphan, and each orphan
+//! contains the number of the next orphan instead of its time of deletion.
 //!
 //! # State
 //! All orphans are also cached in memory, so that neither the list nor the file need be searched.
-//! A change of them is undone with its handle.
+//! If a handle is undone, its changes of this cache are undone too.
 //!
 //! # Locking
 //! The lock of the cache is taken while a handle is open, and held only for the duration of a
@@ -205,8 +205,8 @@ impl Filesystem {
         self.set_next_orphan(handle, ino, None)
     }
 
-    /// Makes `next` follow `ino` in the list. If the inode `ino` is damaged, its checksum is not
-    /// updated, so that it remains invalid.
+    /// Makes `next` follow `ino` in the list. If the checksum of the inode `ino` is wrong, it is
+    /// not updated, so that the damage can still be detected.
     fn set_next_orphan(&self, handle: &mut Handle<'_>, ino: Ino, next: Option<Ino>) -> Result<()> {
         self.edit_inode(handle, ino, |fs, bytes| {
             let sb = fs.superblock();

@@ -6,8 +6,8 @@
 //! part unchanged.
 //!
 //! # Time of deletion
-//! The time of deletion is not written with the other fields, because the field of an orphan
-//! contains the next orphan of the list. Operations on other inodes change it. Only
+//! The time of deletion is not written with the other fields, because for an orphan, the field
+//! contains the next orphan of the list, and operations on other inodes change it. Only
 //! [`crate::inode::orphan`] and [`Filesystem::delete_inode`] write this field.
 
 use crate::journal::Handle;
@@ -65,7 +65,8 @@ fn inherited_flags(parent: InodeFlags, kind: FileKind) -> InodeFlags {
         }
 }
 
-/// Returns a number that distinguishes a new inode from earlier ones with the same number.
+/// Returns the generation of a new inode, which distinguishes it from earlier inodes with the same
+/// number.
 fn generation(sb_seed: [u32; 4], ino: Ino, now: Timestamp) -> u32 {
     // The finalizer of splitmix64, applied to all inputs.
     let mut mixed = u64::from(ino.0) << 32 | u64::from(now.nanoseconds);
@@ -124,8 +125,8 @@ impl Filesystem {
 
     /// Creates and writes an inode for a new file in the directory `parent`. The inode inherits
     /// flags from `parent`. It is empty (with inline data or an empty extent tree if the file
-    /// system has them), has no attributes, and has 1 link, or 2 if it is a directory. The caller
-    /// must add the directory entry.
+    /// system has these features), has no attributes, and has 1 link, or 2 if it is a directory.
+    /// The caller must add the directory entry.
     pub fn create_inode(
         &self,
         handle: &mut Handle<'_>,

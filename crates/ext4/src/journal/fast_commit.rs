@@ -1,10 +1,10 @@
 //! The walk over the fast-commit area, which builds the overlay.
 //!
-//! Model: the kernel's replay. The fast-commit area holds a sequence of tags: a head, changes, and
-//! a tail at the end of each fast commit. Valid fast commits contain the number of the transaction
-//! that would follow the log; older fast commits contain another number and are ignored. A fast
-//! commit is valid if its tail contains that number and the correct checksum. The tags up to the
-//! last valid tail are applied in order.
+//! Model: the kernel's replay. The fast-commit area holds a sequence of tags: a head, and then, for
+//! each fast commit, its changes and a tail. Valid fast commits contain the number of the
+//! transaction that would follow the log; older fast commits contain another number and are
+//! ignored. A fast commit is valid if its tail contains that number and the correct checksum. The
+//! tags up to the last valid tail are applied in order.
 //!
 //! | block contents | before the first valid tail | after the first valid tail |
 //! |---|---|---|
@@ -25,7 +25,7 @@
 //! | range that is mapped to blocks outside the file system | applied; reading the range returns an error |
 //!
 //! Deliberate difference: when the kernel's replay adds or removes subdirectories, it does not
-//! change the link count of their parent. This replay changes the link count to the value that
+//! change the link count of their parent. Larder's replay changes the link count to the value that
 //! e2fsck would set.
 //!
 //! Cost: the area is read twice. The memory is proportional to the size of the area.

@@ -1,7 +1,8 @@
 //! The checks of changed blocks before they are written to the log or to their final locations.
 //!
-//! They check what the journal receives from handles. [`Handle::stop`](super::Handle::stop) checks
-//! what a handle passes to the journal: see [`crate::invariant`].
+//! These checks examine what the journal receives from handles. On the other side of the interface,
+//! [`Handle::stop`](super::Handle::stop) checks what the handle passes to the journal: see
+//! [`crate::invariant`].
 
 use super::file::Extent;
 use super::home::Version;

@@ -237,9 +237,9 @@ impl<'f> Handle<'f> {
         }
     }
 
-    /// Returns the highest inode number in `numbers` that this transaction freed. Always returns
-    /// `None` if there is a journal: only without a journal can names of a freed inode reappear
-    /// after a power cut, so only then must the reuse of its number be delayed.
+    /// Returns the highest inode number in `numbers` that this transaction freed. Always returns `None` if
+    /// there is a journal. Without a journal, a name of a freed inode can reappear after a power cut, so the
+    /// reuse of the inode's number must be delayed.
     pub(crate) fn last_freed(&self, numbers: Range<Ino>) -> Option<Ino> {
         self.running.order.as_ref()?.last_freed(numbers)
     }
@@ -310,13 +310,14 @@ impl Filesystem {
     /// Calls `change` with an open handle that may change `credits` blocks. Returns the handle, still
     /// open, and the result: the caller publishes the result and stops the handle.
     ///
-    /// The handle does not wait for the device. If `change` needs a block that is not in memory,
-    /// its changes are undone and its result is dropped. Then the block is read, and `change` is
-    /// called again. Therefore `change` must not change anything that the handle does not undo. In a
-    /// [`MemoryOnly`] part, the block is not read, and the handle fails. The part ends when the handle stops.
+    /// The handle does not wait for the device. If `change` needs a block that is not in memory, its changes
+    /// are undone and its result is dropped. Then the block is read, and `change` is called again. Therefore
+    /// `change` must not change anything that the handle does not undo. In a [`MemoryOnly`] part, the block
+    /// is not read, and this function fails. The part ends when the handle stops.
     ///
     /// # Errors
-    /// The error of `change`, whose changes are undone, or of [`Filesystem::start`], or [`Error::WouldWait`].
+    /// The error of `change`, whose changes are undone; the errors of [`Filesystem::start`]; or
+    /// [`Error::WouldWait`] if a block is missing in a [`MemoryOnly`] part.
     pub fn change<'f, R, E: From<Error>>(
         &'f self,
         credits: u32,

@@ -78,8 +78,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Returns the counts of the log, completed with the number of fast commits, which the caller
-    /// passes.
+    /// Returns the counts of the log, with `fast_commits` as the number of fast commits.
     pub(super) fn counts(&self, fast_commits: u32) -> RecoveryCounts {
         RecoveryCounts {
             redirected_blocks: self.copies.len() as u64,

@@ -7,7 +7,7 @@
 //! The zeros are written where the commit block will be, and the commit block overwrites them. The
 //! fields of a commit block are in its first sector, but its checksum covers the whole block. If a
 //! power cut interrupts the write after the first sector, the other sectors are zeros, as in the
-//! complete block, so the commit block is valid. If they still contained older data, the
+//! complete block, so the commit block is valid. If those sectors still contained older data, the
 //! transaction would appear to be committed but corrupt, which Linux and e2fsck treat as worse than
 //! no transaction.
 //!
@@ -92,7 +92,8 @@ impl LogWriter {
     /// Returns the maximum number of blocks of a transaction that fits into `room` blocks of the
     /// log.
     pub(super) fn fitting_blocks(&self, room: u32) -> u32 {
-        // A descriptor describes at most as many blocks as it has tags.
+        // Each block of the transaction needs a tag, and each descriptor block takes a block of the
+        // log.
         let own = self.needed_blocks(0);
         let room = u64::from(room.saturating_sub(own));
         let tags = self.tags_in_block as u64;

@@ -39,14 +39,14 @@
 //! - `handle`, `touched`: changes, and their undo records;
 //! - `running`: the transaction that handles join;
 //! - `writer`: commit and checkpoint;
-//! - `transactions`: the opening of handles; when a file system commits and checkpoints; close and
+//! - `transactions`: the opening of handles; the decisions when to commit and checkpoint; close and
 //!   abort;
-//! - `progress`: the choice of the thread that commits or checkpoints, while others wait;
+//! - `progress`: the choice of the thread that commits or checkpoints while other threads wait;
 //! - `log_writer`: the format of the log;
 //! - `checkpoint`: the free space of the log, and the blocks that are not yet at home;
 //! - `home`: the writes of blocks to their homes;
 //! - `guard`: the checks of blocks before they are written;
-//! - `order`: the order in which a commit writes blocks without a journal.
+//! - `order`: the order in which a commit writes blocks if there is no journal.
 
 mod apply;
 mod block_map;
@@ -131,7 +131,7 @@ pub struct Recovery {
 /// # Errors
 /// [`Error::ExternalJournal`] if the journal is on another device and needs recovery;
 /// [`Error::UnsupportedFeature`] if the journal has an unknown feature; [`Error::Corrupt`], with
-/// the journal's block, if the journal is damaged.
+/// the journal's block, if the journal is damaged; or the device's error.
 pub fn recover(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recovery> {
     let has_journal = superblock.compat.contains(Compat::HAS_JOURNAL);
     let needs_recovery = superblock.incompat.contains(Incompat::RECOVER);

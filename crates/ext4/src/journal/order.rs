@@ -18,8 +18,9 @@
 //! Classes 2 to 10 are guessed from the contents of the blocks. A wrong guess costs a flush, or
 //! changes the order of two blocks, and has no other effect.
 //!
-//! The allocator does not reuse blocks that a transaction freed before the transaction is durable.
-//! It reuses inode numbers that the running transaction freed only if no other number is free.
+//! Until a transaction is durable, the allocator does not reuse the blocks that the transaction
+//! freed. It reuses an inode number that the running transaction freed only if no other number is
+//! free.
 //!
 //! # Cost
 //! Each class that has blocks costs a flush: most transactions need two or three flushes.

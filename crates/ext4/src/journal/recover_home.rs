@@ -28,9 +28,9 @@ use std::sync::Arc;
 const BATCH_BLOCKS: usize = 512;
 
 impl Filesystem {
-    /// Writes the blocks in the journal to their homes, applies its fast commits, and empties it.
-    /// `file` is the file of the journal, and `journal` its superblock. Afterwards, the superblock
-    /// of this file system is that of the replayed image.
+    /// Writes the blocks in the journal to their homes, applies the journal's fast commits, and
+    /// empties the journal. `file` is the file of the journal, and `journal` its superblock.
+    /// Afterwards, this file system has the superblock of the replayed image.
     pub(super) fn recover_home(
         &mut self,
         device: &Arc<dyn BlockDevice>,

@@ -125,7 +125,7 @@ impl Running {
 }
 
 impl Pool {
-    /// Returns a copy of `contents`, to which there is no other reference.
+    /// Returns a copy of `contents`. There is no other reference to the copy.
     pub(super) fn copy(&mut self, contents: &[u8]) -> Arc<[u8]> {
         match self.copies.pop() {
             Some(mut copy) if copy.len() == contents.len() => {

@@ -13,8 +13,9 @@ use crate::sync::Mutex;
 use crate::{Error, FsBlock, Result};
 use std::sync::Arc;
 
-/// The number of schedules that each of two schedulers tries for each model. One chooses the next
-/// thread at random; the other runs the thread with the highest random priority.
+/// The number of schedules that each of two schedulers tries for each model. One scheduler chooses
+/// the next thread at random; the other assigns random priorities, and runs the thread with the
+/// highest priority.
 const SCHEDULES: usize = 10_000;
 
 fn check(model: fn()) {

@@ -1,8 +1,8 @@
 //! The undo records of a handle.
 //!
 //! # Model
-//! A list of previous contents, which an undo restores from the last record to the first. If a
-//! block has two records, the later record holds contents that earlier changes of the handle
+//! A list of records of previous contents. An undo restores them from the last record to the first.
+//! If a block has two records, the later record holds contents that earlier changes of the handle
 //! produced.
 //!
 //! # Invariants
@@ -36,7 +36,8 @@ pub(super) enum Before {
 pub(super) struct Touched {
     records: Vec<(FsBlock, Before)>,
     saved: Vec<u8>,
-    /// The index of the last record of each block, once there are more than [`SCANNED_RECORDS`].
+    /// The index of the last record of each block. Empty while there are at most
+    /// [`SCANNED_RECORDS`] records.
     latest: BlockMap<usize>,
 }
 

@@ -14,11 +14,11 @@
 //! ```text
 //!   turn (commit, checkpoint, flush) -> running -> logged
 //! ```
-//! A turn is the exclusive right to commit, to checkpoint or to flush. It is not a mutex, but a
-//! thread that has a turn may lock `running` and `logged`, but not vice versa. An open handle holds
-//! `running`, and so does a commit while it collects the contents of the blocks. Both last
-//! microseconds, so a thread that finds `running` locked spins for about that long before it
-//! sleeps.
+//! A turn is the exclusive right to commit, to checkpoint or to flush. It is not a mutex, but it is
+//! part of the lock order: a thread that has a turn may lock `running` and `logged`, and a thread
+//! that holds one of these locks must not wait for a turn. An open handle holds `running`, and so
+//! does a commit while it collects the contents of the blocks. Both hold it for microseconds, so a
+//! thread that finds `running` locked spins for about that long before it sleeps.
 
 use super::checkpoint::Logged;
 use super::guard::Guard;
@@ -41,8 +41,8 @@ use std::time::{Duration, Instant};
 /// A transaction may use at most the size of the log divided by this number.
 const LOG_PART: u32 = 4;
 
-/// The maximum size in bytes of a transaction's blocks without a journal. It bounds the memory for
-/// dirty metadata.
+/// The maximum size in bytes of a transaction's blocks if there is no journal. It bounds the memory
+/// for dirty metadata.
 const NO_JOURNAL_BYTES: u32 = 64 << 20;
 
 /// The smallest limit of the number of metadata blocks of a transaction, however small the bound on
@@ -90,7 +90,8 @@ pub struct CommitCounts {
     pub transactions: u64,
     /// The number of metadata blocks in these transactions.
     pub blocks: u64,
-    /// The total duration of the commits, from the end of the running transaction until it is durable.
+    /// The total duration of the commits, each from the end of the running transaction until it is
+    /// durable.
     pub duration: Duration,
 }
 
@@ -135,8 +136,8 @@ impl Writer {
         writer
     }
 
-    /// Allows the running transaction to use the whole log. It must be the only transaction of this
-    /// writer.
+    /// Allows the running transaction to use the whole log. The transaction must be the only one of
+    /// this writer.
     pub(super) fn allow_whole_log(&mut self) {
         self.max_blocks = u32::MAX;
         let mut running = self.running.lock();
@@ -147,8 +148,8 @@ impl Writer {
         self.guard.max_blocks = room;
     }
 
-    /// Limits the dirty metadata in memory to `blocks` blocks, or slightly more if `blocks` is very
-    /// small. A transaction may have a quarter of them: one transaction is running, another is
+    /// Limits the dirty metadata in memory to `blocks` blocks, or to about 1,024 blocks if `blocks`
+    /// is smaller. A transaction may have a quarter of them: one transaction is running, another is
     /// being committed, and checkpoints begin when half of the blocks are dirty. `content_blocks`
     /// is the maximum number of content blocks that one handle journals in addition to metadata.
     pub(super) fn bound_dirty(&mut self, blocks: u64, content_blocks: u64) {
@@ -312,7 +313,8 @@ pub struct WriteOptions {
     /// Whether the content of files is journaled like metadata, as with `data=journal`.
     pub journals_content: bool,
     /// The maximum size in bytes of dirty metadata in memory; at least 1,024 blocks are allowed.
-    /// `None` if only the size of the journal limits it.
+    /// `None` if only the size of the journal limits it, or without a journal, the maximum size of
+    /// a transaction.
     pub dirty_metadata_bytes: Option<u64>,
     /// The repair of a damaged superblock, which is written before all other changes.
     pub repair: Option<SuperblockRepair>,

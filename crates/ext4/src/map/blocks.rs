@@ -325,8 +325,8 @@ fn last_run(numbers: &[U32], wanted: Range<usize>, longest: usize) -> Option<Ran
     Some(wanted.start + start..wanted.start + last + 1)
 }
 
-/// Sets up to `count` of `numbers`, which must be 0, to consecutive values starting at `first`.
-/// Returns how many were set.
+/// Sets the first `count` of `numbers`, or all if there are fewer, to consecutive values starting
+/// at `first`. These numbers must be 0. Returns how many were set.
 fn set_numbers(inode: &Inode, numbers: &mut [U32], first: u32, count: u32) -> Result<u32> {
     let mut done = 0;
     for (place, number) in numbers.iter_mut().zip(first..first + count) {

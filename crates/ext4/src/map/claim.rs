@@ -8,11 +8,12 @@ use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, FsBlock, Ino, Inode, Result};
 use std::ops::Range;
 
-/// The size in bytes from which on a file is considered a stream, which is allocated apart from
+/// A file with more than this number of bytes is considered a stream, which is allocated apart from
 /// small files.
 const STREAM_BYTES: u64 = 1 << 20;
 
-/// The maximum number of indirect blocks that the blocks of one claim may fill.
+/// The maximum size of a claim for a file without extents, as the number of indirect blocks that
+/// its block numbers fill.
 const NUMBER_BLOCKS_MAX: u64 = 8;
 
 impl Filesystem {
@@ -79,8 +80,8 @@ impl Filesystem {
         }
     }
 
-    /// Returns the cluster that any of the file blocks in `cluster` is mapped to, or `None` if none
-    /// of them is mapped.
+    /// Returns the first block of the cluster to which the file blocks in `cluster` are mapped, or
+    /// `None` if none of them is mapped.
     fn own_cluster(&self, inode: &Inode, cluster: &Range<u64>) -> Result<Option<FsBlock>> {
         let Some((file_block, block)) = self.first_mapped(inode, cluster.clone())? else {
             return Ok(None);

@@ -27,7 +27,7 @@ impl Filesystem {
         Ok(self.first_mapped(inode, wanted)?.is_some())
     }
 
-    /// Returns the first block in `wanted` that is mapped, and the block that it is mapped to.
+    /// Returns the first file block in `wanted` that is mapped, and the block that it is mapped to.
     pub(super) fn first_mapped(
         &self,
         inode: &Inode,
@@ -172,8 +172,8 @@ impl MapChange<'_, '_> {
     }
 
     /// Frees the blocks to which the leaf of `walk` maps `blocks`, starting at the end, as far as
-    /// the credits allow. Adds the number of freed runs to `runs`. Returns the file block from
-    /// which on everything is freed.
+    /// the credits allow. Adds the number of freed runs to `runs`. Returns the start of the part of
+    /// `blocks` that is now unmapped.
     fn unmap_leaf(&mut self, walk: &mut Walk, blocks: Range<u64>, runs: &mut u32) -> Result<u64> {
         let longest = u64::from(self.fs.superblock().blocks_per_group);
         let mut end = blocks.end;

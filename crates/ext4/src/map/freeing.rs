@@ -12,13 +12,13 @@ use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileKind, Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
 
-/// The message of the error if a block and the file block that it is mapped to have different
-/// offsets in their clusters.
+/// The error message if a file block and the block that it is mapped to have different offsets in
+/// their clusters.
 pub(super) const MISPLACED: &str =
     "offset in its cluster differs from the offset in the file's cluster";
 
-/// The maximum number of runs of blocks and blocks of the mapping that one handle frees. Freeing
-/// this many takes a few milliseconds, during which all other handles wait.
+/// The maximum number of runs of content, plus blocks of the mapping, that one handle frees.
+/// Freeing this many takes a few milliseconds, during which all other handles wait.
 const RUNS_MAX: u32 = 4096;
 
 /// The credits for freeing a run: the bitmaps and descriptors of two groups.
@@ -138,7 +138,8 @@ impl MapChange<'_, '_> {
             .fs
             .free_blocks(self.handle, start, present, self.inode.ino());
         match freed {
-            // The handle gives way. It continues, so that all missing bitmaps are read at once.
+            // The handle will give way. The operation continues, so that all missing bitmaps are
+            // recorded now and read together.
             Err(Error::NotInMemory(_)) => {}
             freed => freed?,
         }

@@ -48,7 +48,7 @@ fn merge_at(extents: &mut Vec<Extent>, at: usize) {
     }
 }
 
-/// Merges all adjacent extents that the format allows to merge.
+/// Merges adjacent extents wherever the format allows it.
 pub(super) fn merge(extents: &mut Vec<Extent>) {
     extents.dedup_by(|right, left| {
         let merges = left.can_merge(right);

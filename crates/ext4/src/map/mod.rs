@@ -32,8 +32,8 @@ type Run = (MappingKind, u64);
 
 impl Filesystem {
     /// Returns the mapping of a run of file blocks from `start` on, which has at most `max_blocks`
-    /// blocks (0 is treated as 1). A hole extends to the next mapped block. A run of content may
-    /// end although the next run continues it.
+    /// blocks (0 is treated as 1). A hole extends to the next mapped block. A run of content may be
+    /// shorter than the contiguous content from `start` on.
     ///
     /// # Errors
     /// [`Error::InlineData`] if the content is stored in the inode,

@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //! 1. The key of an index entry is the key of the first entry in its child node.
-//! 2. The header of a written node gives as its capacity the number of entries that fit into its
-//!    block, even if the previous header gave another number.
+//! 2. After a node is written, the capacity in its header is the number of entries that fit into
+//!    its block, whatever the header contained before.
 //! 3. No node except for the root is empty.
 
 use super::change::MapChange;

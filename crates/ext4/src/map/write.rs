@@ -87,9 +87,9 @@ impl Filesystem {
     }
 
     /// Marks the mapped blocks in `blocks` as written or unwritten, starting at the first block, as
-    /// far as the handle's credits allow. Returns the remaining end of `blocks`, which is empty
-    /// when all blocks are done. Indirect mappings have no unwritten blocks: for them, `is_written`
-    /// must be true.
+    /// far as the handle's credits allow. Returns the part at the end of `blocks` that remains,
+    /// which is empty when all blocks are done. Indirect mappings have no unwritten blocks: for
+    /// them, `is_written` must be true.
     pub fn set_written(
         &self,
         handle: &mut Handle<'_>,
@@ -109,7 +109,7 @@ impl Filesystem {
 
     /// Unmaps the file blocks `blocks`, and frees the blocks that they were mapped to. Starts at
     /// the end, and stops when the handle runs out of credits or has freed many runs. Returns the
-    /// remaining start of `blocks`, which is empty when all blocks are done.
+    /// part at the start of `blocks` that remains, which is empty when all blocks are done.
     pub fn unmap(
         &self,
         handle: &mut Handle<'_>,
@@ -177,10 +177,10 @@ impl Filesystem {
             .saturating_add(INODE_CREDITS)
     }
 
-    /// Returns, for each level of the mapping, the number of file blocks that one block of the
-    /// level maps at least, its span. A caller reserves one mapping block for each span that will
-    /// contain content. For extents, a span is half of the capacity of a node, because a full node
-    /// is split into halves. Content that the inode can always map without other blocks needs no
+    /// Returns the span of each level of the mapping: the minimum number of file blocks that one
+    /// block of the level maps. A caller reserves one mapping block for each span that will contain
+    /// content. For extents, a span is half of the capacity of a node, because a full node is split
+    /// into halves. Content that the inode can always map without other blocks needs no
     /// reservation.
     #[must_use]
     pub fn mapping_levels(&self, inode: &Inode) -> [MappingLevel; 3] {

@@ -3,7 +3,7 @@
 //!
 //! Both formats consist of a version and a sequence of entries. All numbers are little-endian. On
 //! disk (version 1), only the entries of named users and groups have an id. In system calls
-//! (version 2), every entry has an id, in which all bits are set if the entry needs none.
+//! (version 2), every entry has an id. All bits of the id are set if the entry needs none.
 //!
 //! A list is valid if it has exactly one entry each for the owner, the group and others, in this
 //! order. Entries of named users follow the entry of the owner, and entries of named groups follow
@@ -247,7 +247,7 @@ mod tests {
         Acl::from_user(Ino(12), user)
     }
 
-    /// Encodes a list in the form for programs.
+    /// Encodes a list in the format of the system calls.
     fn user(entries: &[(u16, u16, u32)]) -> Vec<u8> {
         let mut list = vec![2, 0, 0, 0];
         for (tag, permissions, id) in entries {

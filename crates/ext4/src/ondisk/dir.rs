@@ -53,7 +53,7 @@ impl FileTypeByte {
         byte.map_or(Self::UNKNOWN, |(byte, _)| Self(byte))
     }
 
-    /// Returns the type, or `None` if the byte is not a known one.
+    /// Returns the type, or `None` if the byte is unknown.
     #[must_use]
     pub fn kind(self) -> Option<FileKind> {
         let index = usize::from(self.0).checked_sub(1)?;

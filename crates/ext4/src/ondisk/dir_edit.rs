@@ -32,7 +32,7 @@ impl<'a> From<Dirent<'a>> for NewDirent<'a> {
     }
 }
 
-/// Returns the offset of a record that has space for another name of `name_len` bytes.
+/// Returns the offset of the first record that has space for another name of `name_len` bytes.
 pub fn find_room(chain: &[u8], name_len: usize) -> Result<Option<usize>, Damage> {
     let wanted = record_len_bytes(name_len);
     for record in Records::new(chain) {
@@ -79,8 +79,8 @@ pub fn retarget(chain: &mut [u8], name: &[u8], ino: Ino, file_type: u8) -> Resul
     Ok(true)
 }
 
-/// Removes the entry `name`. Its space is added to the preceding record; the first record becomes a
-/// free record instead. Returns false if there is no such entry.
+/// Removes the entry `name`. Its space is added to the preceding record. If the entry is in the
+/// first record, that record becomes free instead. Returns false if there is no such entry.
 pub fn remove(chain: &mut [u8], name: &[u8]) -> Result<bool, Damage> {
     let Some((before, record)) = find(chain, name)? else {
         return Ok(false);
@@ -97,7 +97,7 @@ pub fn remove(chain: &mut [u8], name: &[u8]) -> Result<bool, Damage> {
 
 /// Makes the whole chain one free record.
 ///
-/// A chain that is too short for a record is left without one.
+/// A chain that is too short for the header of a record is filled with zeros.
 pub fn clear(chain: &mut [u8]) {
     if chain.len() < NAME_OFFSET {
         chain.fill(0);

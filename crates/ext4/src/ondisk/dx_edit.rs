@@ -11,7 +11,7 @@ use super::fields::{put16, put32};
 /// The offset of the header of the root's ".." record.
 const DOTDOT_OFFSET: usize = 12;
 
-/// An entry of a node, which refers to the block of the names from a hash on.
+/// An entry of a node. It refers to the block with the names whose hashes are at least `hash`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DxEntry {
     /// The lower bound of the hashes, which is not stored for the first entry.
@@ -59,7 +59,8 @@ pub fn init_inner(block: &mut [u8]) {
     put16(block, 4, whole);
 }
 
-/// Replaces the entries of the node. Returns false and changes nothing if they do not fit.
+/// Replaces the entries of the node. Returns false and changes nothing if `entries` is empty or
+/// does not fit.
 pub fn write_entries(block: &mut [u8], kind: DxKind, has_tail: bool, entries: &[DxEntry]) -> bool {
     let limit = kind.limit(block.len(), has_tail);
     let (Ok(limit_field), Ok(count_field)) = (u16::try_from(limit), u16::try_from(entries.len()))
@@ -79,7 +80,7 @@ pub fn write_entries(block: &mut [u8], kind: DxKind, has_tail: bool, entries: &[
     true
 }
 
-/// Inserts `entry` before the entry at `index`, which is at least 1, of a node with `count`
+/// Inserts `entry` at the position `index`, which must be at least 1, into a node with `count`
 /// entries. Returns false and changes nothing if the node is full.
 pub fn insert_entry(
     block: &mut [u8],

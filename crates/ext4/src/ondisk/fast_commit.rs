@@ -2,8 +2,8 @@
 //!
 //! The layout is little-endian, unlike that of all other blocks of the journal. A tag consists of a
 //! header of four bytes, `fc_tag` and `fc_len` (16 bits each), and `fc_len` bytes of value. No tag
-//! crosses the end of a block. A `PAD` tag covers unused space at the end of a block, unless that
-//! is shorter than the four bytes of a tag.
+//! crosses the end of a block. A `PAD` tag covers unused space at the end of a block, unless the
+//! space is shorter than the header of a tag.
 //!
 //! | tag | name | value |
 //! |---|---|---|
@@ -207,7 +207,7 @@ fn ino(value: &[u8], at: usize) -> Option<Ino> {
     le32(value, at).map(Ino)
 }
 
-// The length of the part of the on-disk inode that replay needs to know, in bytes.
+// The minimum length in bytes of a logged inode, and the offsets of the fields that replay uses.
 const GOOD_OLD_BYTES: usize = 128;
 const I_MODE: usize = 0x0;
 const I_LINKS_COUNT: usize = 0x1a;
@@ -241,10 +241,11 @@ pub fn add_directory_links(raw: &mut [u8], more: i32) {
 /// Applies `logged`, the first bytes of an inode from a fast commit, to `raw`, the inode in the
 /// inode table.
 ///
-/// A file that is mapped by extents keeps its extents from the table, because fast commits log
-/// changes of extents as ranges. The file starts without extents if `fresh` is true, which means
-/// that the inode in the table belonged to another file, or if the inode in the table is not mapped
-/// by extents. Any other inode takes its mapping from `logged`.
+/// If `logged` is mapped by extents, the file keeps the extents from the table, because fast
+/// commits log changes of extents as ranges. In two cases, the file starts without extents: if
+/// `fresh` is true (the inode in the table belonged to another file), or if the inode in the table
+/// is not mapped by extents. If `logged` is not mapped by extents, the file has the mapping in
+/// `logged`.
 pub fn patch_inode(raw: &mut [u8], logged: &[u8], fresh: bool) {
     let len = logged.len().min(raw.len());
     let mapped_by_extents = le32(logged, I_FLAGS).is_some_and(|flags| flags & EXTENTS_FL != 0);

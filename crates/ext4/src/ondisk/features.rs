@@ -91,7 +91,7 @@ bitflags! {
         const BTREE_DIR = 0x4;
         /// Files of more than 2^32 sectors.
         const HUGE_FILE = 0x8;
-        /// Descriptors have a CRC-16 and groups may be uninitialised.
+        /// Descriptors have a CRC-16, and groups may be uninitialized.
         const GDT_CSUM = 0x10;
         /// Directories with more subdirectories than a link count can hold.
         const DIR_NLINK = 0x20;
@@ -152,8 +152,8 @@ fn name_of(flag: &str) -> Option<String> {
     })
 }
 
-/// Returns the names of the set bits. As in dumpe2fs, a bit without a name is called `FEATURE_` with
-/// the letter of its word and the bit's number.
+/// Returns the names of the set bits. As in dumpe2fs, the name of an unnamed bit is `FEATURE_`, the
+/// letter of its word and the number of the bit.
 fn names<F: Flags<Bits = u32>>(features: F, letter: char) -> impl Iterator<Item = String> {
     let bits = (0..u32::BITS).filter(move |bit| features.bits() & (1 << bit) != 0);
     bits.map(move |bit| {
@@ -176,7 +176,7 @@ impl Incompat {
         names(self, 'I')
     }
 
-    /// Returns an error if there are features that Larder does not support, because it would
+    /// Returns an error if there are features that Larder does not support, because Larder would
     /// misread the image.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Group descriptors, which contain the locations of a block group's inode table and bitmaps.
 //!
-//! A descriptor has 32 bytes, or at least 64 with `64bit`, of which the second 32 hold the high
-//! halves of fields. With `uninit_bg`, a descriptor has a CRC-16, and with `metadata_csum`, the low
-//! half of a CRC-32C.
+//! A descriptor has 32 bytes, or at least 64 with `64bit`. The second 32 bytes hold the high halves
+//! of fields. With `uninit_bg`, a descriptor has a CRC-16, and with `metadata_csum`, the low half
+//! of a CRC-32C.
 
 use super::checksum::crc16;
 use super::features::Incompat;
@@ -15,7 +15,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 bitflags! {
-    /// Parts of a group that are uninitialised. Valid only with a descriptor checksum.
+    /// The parts of a group that are uninitialized. Valid only with a descriptor checksum.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct GroupFlags: u16 {
         /// No inode is in use; the inode bitmap and table may be garbage.
@@ -50,7 +50,7 @@ pub struct GroupDesc {
     /// Checksum of the inode bitmap, with `metadata_csum`. Only the low half if descriptors have 32
     /// bytes.
     pub inode_bitmap_checksum: u32,
-    /// Uninitialised parts; empty if descriptors have no checksum.
+    /// The uninitialized parts; empty if descriptors have no checksum.
     pub flags: GroupFlags,
 }
 

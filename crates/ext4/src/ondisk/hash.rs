@@ -5,10 +5,10 @@
 //! numbers. The flags of the superblock record the form. `HalfMd4` and `Tea` start from the seed in
 //! the superblock, if there is one.
 //!
-//! The lowest bit of a hash is always zero: the index uses it to mark a leaf that continues the
-//! hash of the preceding leaf.
+//! The lowest bit of a hash is always zero: the index uses this bit to mark a leaf if the preceding
+//! leaf contains names with the same hash.
 
-/// The initial state without a seed: MD4's.
+/// The initial state if there is no seed: the one of MD4.
 const DEFAULT_SEED: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
 /// The greatest hash, which marks the end of a directory. A name with this hash is given a smaller
@@ -62,8 +62,7 @@ impl HashVersion {
         }
     }
 
-    /// Returns the hash of `name` with `seed`. If the seed is all zeros, the function's default is
-    /// used.
+    /// Returns the hash of `name` with `seed`. If the seed is all zeros, the default seed is used.
     #[must_use]
     pub fn hash(self, seed: [u32; 4], name: &[u8]) -> u32 {
         let start = if seed == [0; 4] { DEFAULT_SEED } else { seed };
@@ -128,7 +127,8 @@ fn pack<const WORDS: usize>(rest: &[u8], signed: bool) -> [u32; WORDS] {
     words
 }
 
-/// Processes one block of MD4 with half the words, and so half the steps in each round.
+/// Processes one block like MD4, but with half as many words, and so with half as many steps in
+/// each round.
 fn half_md4(state: &mut [u32; 4], words: &[u32; 8]) {
     type Mix = fn(u32, u32, u32) -> u32;
     /// Mixing function, constant, order of the words, rotations.
@@ -174,8 +174,8 @@ fn parity(x: u32, y: u32, z: u32) -> u32 {
     x ^ y ^ z
 }
 
-/// Adds to the state sixteen double rounds of the Tiny Encryption Algorithm, with the words of the
-/// name as the key.
+/// Encrypts the state with sixteen double rounds of the Tiny Encryption Algorithm, and adds the
+/// result to the state. The key is the words of the name.
 fn tea(state: &mut [u32; 2], key: &[u32; 4]) {
     let [mut left, mut right] = *state;
     let mut sum = 0_u32;

@@ -13,20 +13,20 @@ pub const DIRECT_BLOCKS: u64 = 12;
 /// The number of levels of indirect blocks below the inode.
 pub const LEVELS: u32 = 3;
 
-/// The path to the number of the block to which a file block is mapped.
+/// The path from the inode to the number of the block to which a file block is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// The index of the first number on the path, among the inode's 15 numbers.
     pub slot: usize,
     /// The number of indirect blocks on the path: 0 for a data block whose number is in the inode.
     pub levels: u32,
-    /// The file block, counted from the first file block that this number of the inode maps.
+    /// The file block, counted from the first file block that the number in `slot` maps.
     pub offset: u64,
 }
 
 impl Path {
     /// Returns the path to `target` if indirect blocks hold `1 << numbers_log2` numbers. Returns
-    /// `None` if `target` is past the last block that such a tree can map.
+    /// `None` if `target` is past the last file block that can be mapped.
     #[must_use]
     pub fn to(target: FileBlock, numbers_log2: u32) -> Option<Self> {
         let target = u64::from(target.0);
@@ -74,7 +74,7 @@ pub(crate) fn numbers_mut(bytes: &mut [u8]) -> &mut [U32] {
     <[U32]>::mut_from_prefix_with_elems(bytes, count).map_or(&mut [], |(numbers, _)| numbers)
 }
 
-/// Returns how many blocks such a tree can map if indirect blocks hold `1 << numbers_log2` numbers.
+/// Returns how many file blocks can be mapped if indirect blocks hold `1 << numbers_log2` numbers.
 pub(crate) fn blocks_max(numbers_log2: u32) -> u64 {
     DIRECT_BLOCKS
         + (1..=LEVELS)
@@ -82,7 +82,7 @@ pub(crate) fn blocks_max(numbers_log2: u32) -> u64 {
             .sum::<u64>()
 }
 
-/// Returns the number of indirect blocks in a tree that maps the first `blocks` blocks.
+/// Returns the number of indirect blocks of a file whose first `blocks` file blocks are mapped.
 pub(crate) fn own_blocks(blocks: u64, numbers_log2: u32) -> u64 {
     let mut left = blocks.saturating_sub(DIRECT_BLOCKS);
     let mut own = 0;

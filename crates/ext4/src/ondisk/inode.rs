@@ -122,7 +122,7 @@ fn checksum(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> Option<(u32, bool)>
     let (before, rest) = bytes.split_at_checked(CHECKSUM_LO_AT)?;
     let crc = seed.bytes(before).bytes(&[0, 0]);
     let has_high = bytes.len() > BASE_INODE_BYTES && extra_isize >= EXTRA_WITH_CHECKSUM_HI;
-    // From after the low half, as an offset in `rest`.
+    // The offset of the high half in `rest`.
     let high_at = CHECKSUM_HI_AT - CHECKSUM_LO_AT;
     if has_high {
         let crc = crc.bytes(rest.get(2..high_at)?).bytes(&[0, 0]);

@@ -16,8 +16,8 @@ pub const MMP_BYTES: usize = 1024;
 
 const MAGIC: u32 = 0x004D_4D50;
 
-/// The state of use of a file system, stored as the sequence number. A mounted host changes the
-/// number regularly to show that it is active.
+/// The state of use of a file system, stored as the sequence number. A host that has mounted the
+/// file system changes the number regularly to show that it is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequence {
     /// The file system is not in use.
@@ -31,7 +31,7 @@ pub enum Sequence {
 impl Sequence {
     const CLEAN: u32 = 0xFF4D_4D50;
     const CHECKING: u32 = 0xE24D_4D50;
-    /// The greatest number that a mounted host may use.
+    /// The greatest number that a host may use while it has mounted the file system.
     pub const MAX: u32 = 0xE24D_4D4F;
 
     fn from_number(number: u32) -> Self {
@@ -62,7 +62,8 @@ pub struct MmpBlock {
     pub node: Vec<u8>,
     /// The name of the device, at most 32 bytes.
     pub device: Vec<u8>,
-    /// The time in seconds that another host must wait for a change.
+    /// The check interval in seconds. It determines how long another host waits for a change of the
+    /// sequence number.
     pub check_interval_seconds: u16,
 }
 

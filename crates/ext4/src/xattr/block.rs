@@ -9,8 +9,8 @@
 //!
 //! # Cost
 //! If the caller plans the change before it opens the handle, the contents are built, hashed and
-//! checksummed then. While the handle is open, sharing costs one comparison, and the change of 16
-//! bytes of each block whose reference count changes.
+//! checksummed before the handle is open. While the handle is open, sharing costs one comparison,
+//! and the change of 16 bytes of each block whose reference count changes.
 
 use super::places::{AttributeBlock, Attributes};
 use super::share::{Candidate, Store};

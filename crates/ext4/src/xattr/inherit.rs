@@ -14,7 +14,7 @@ const PERMISSIONS: u16 = 0o777;
 impl Filesystem {
     /// Sets the access control lists of the new file `child` from the default list of `parent`, and
     /// adjusts the mode of `child`. If `parent` has no default list, applies `umask` instead.
-    /// Writes the inode.
+    /// Writes the inode. Does nothing if `child` is a symbolic link.
     pub fn inherit_acl(
         &self,
         handle: &mut Handle<'_>,

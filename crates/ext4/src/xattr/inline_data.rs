@@ -26,8 +26,8 @@ impl Filesystem {
         Ok(found)
     }
 
-    /// Returns the maximum length of the attribute in `inode` beside the other attributes, or
-    /// `None` if not even an empty attribute fits.
+    /// Returns the maximum length in bytes of the attribute's value in `inode`, beside the other
+    /// attributes, or `None` if not even an empty attribute fits.
     pub(crate) fn inline_attribute_room(&self, inode: &Inode) -> Result<Option<usize>> {
         let mut attributes = self.attributes(inode)?;
         attributes.remove(NameIndex::SYSTEM, INLINE_DATA_NAME);

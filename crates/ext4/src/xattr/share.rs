@@ -68,8 +68,8 @@ pub(super) enum Store {
     Inodes,
 }
 
-/// The changes that a handle makes to the caches. Entries are added when it stops; those that it
-/// deleted are restored if it is dropped.
+/// The changes that a handle makes to the caches. New entries are added when the handle stops.
+/// Entries that the handle deleted are restored if it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct SharingChanges {
     /// New contents: the cache, the hash, and the block or inode.
@@ -160,7 +160,8 @@ impl Sharing {
         }
     }
 
-    /// Undoes `changes` when their handle is undone: the contents of what it withdrew are as before.
+    /// Undoes the `changes` of a handle that is undone. Contents that the handle withdrew are
+    /// offered again, because they are as before.
     pub(crate) fn undo(&self, changes: &mut SharingChanges) {
         for (store, hash, value) in changes.withdrawn.drain(..) {
             self.offer(store, hash, value);

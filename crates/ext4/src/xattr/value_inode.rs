@@ -124,8 +124,8 @@ impl Filesystem {
     }
 
     /// Adds `by`, which may be negative, to the number of references to the value inode `ino`.
-    /// `owner` is an inode whose attributes refer to it. Deletes the value inode if no reference is
-    /// left.
+    /// `owner` is an inode whose attributes refer to the value inode. Deletes the value inode if no
+    /// reference is left.
     pub(super) fn count_value_references(
         &self,
         handle: &mut Handle<'_>,

@@ -39,7 +39,7 @@ pub struct XattrChange<'a>(Planned<'a>);
 enum Planned<'a> {
     /// The new attributes are prepared and need only be written.
     Change(Change),
-    /// The value must be stored in a value inode, which needs the handle.
+    /// The value must be stored in a value inode. Only the handle can create one.
     InValueInode {
         before: Attributes,
         after: Attributes,
@@ -115,9 +115,9 @@ impl Filesystem {
     }
 
     /// Prepares setting the attribute `name` of `inode`. Returns `None` if the attribute already
-    /// has this value. No handle need be open. The caller must hold the inode's lock until it has
-    /// made the change, and must not change inline data, which is stored in an attribute, before
-    /// that.
+    /// has this value. No handle need be open. The caller must hold the inode's lock until the
+    /// change is made. Until then, it must not change inline data, because inline data is stored in
+    /// an attribute.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::NoAttribute`], [`Error::AttributeTooLarge`], [`Error::NotSupported`],
@@ -161,7 +161,8 @@ impl Filesystem {
         Ok(Some(XattrChange(planned)))
     }
 
-    /// Makes a change that [`Filesystem::plan_set_xattr`] prepared for `inode`, and writes it.
+    /// Makes a change that [`Filesystem::plan_set_xattr`] prepared for `inode`, and writes the
+    /// inode.
     ///
     /// # Errors
     /// [`Error::AttributeTooLarge`], [`Error::NoSpace`], or the error for a damaged image.

@@ -49,7 +49,7 @@ const WRITTEN_MAX: u16 = 1 << 15;
 /// maximum length.
 const UNWRITTEN_MAX: u16 = WRITTEN_MAX - 1;
 
-/// The description of a node that maps file blocks outside the range of its index entry.
+/// The damage of a node that maps file blocks outside the range of its index entry.
 pub(crate) const OUTSIDE: Damage = "extent node maps blocks that belong to another node";
 
 const UNSORTED: Damage = "entries of an extent node overlap or are not sorted";

@@ -66,8 +66,8 @@ pub struct Tag {
 /// The contents of a commit block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the commit in whole seconds. This suffices to detect a commit block that was
-    /// written before the log wrapped around.
+    /// The time of the commit in whole seconds since 1970. This precision suffices to detect a
+    /// commit block that was written before the log wrapped around.
     pub time_seconds: u64,
     /// The CRC-32 of the transaction's descriptor and data blocks, if the commit block contains
     /// one.
@@ -82,9 +82,9 @@ impl Format {
     /// Returns whether a block of the log has the correct checksum. Returns true if, with the
     /// features of the journal, blocks of this kind have no checksum.
     ///
-    /// Only the start of a commit block is used, which is written atomically. All other bytes
-    /// should be zeros, and are treated as zeros, because an interrupted write may have left other
-    /// data there.
+    /// Only the start of a commit block contains data, and the start is written atomically. All
+    /// other bytes should be zeros. An interrupted write may have left other data there, so a
+    /// checksum that is correct with zeros in their place is also accepted.
     #[must_use]
     pub fn block_is_intact(&self, kind: BlockKind, block: &[u8]) -> bool {
         let Some(seed) = self.seed else { return true };

@@ -107,7 +107,8 @@ impl Format {
         self.finish(block, block_size_bytes)
     }
 
-    /// Encodes the block that commits transaction `tid` at `time` since 1970.
+    /// Encodes the block that commits transaction `tid`. `time` is the time of the commit since
+    /// 1970.
     pub(crate) fn commit_block(
         &self,
         tid: Tid,

@@ -19,9 +19,9 @@
 //! | `csum_v2`, 64bit | 14 | home (4), checksum (2), flags (2), high half (4), unused (2) |
 //! | `csum_v3` | 16 | home (4), flags (4), high half (4), checksum (4) |
 //!
-//! A UUID of 16 bytes follows, unless a flag of the tag indicates that the UUID is the same as that
-//! of the previous tag. With `csum_v2` and `csum_v3`, each descriptor and revoke block ends with
-//! the CRC-32C of the block, and each commit block contains its CRC-32C.
+//! A UUID of 16 bytes follows each tag, unless a flag of the tag indicates that the UUID is the
+//! same as that of the previous tag. With `csum_v2` and `csum_v3`, each descriptor and revoke block
+//! ends with the CRC-32C of the block, and each commit block contains its CRC-32C.
 
 mod block;
 mod crc32;

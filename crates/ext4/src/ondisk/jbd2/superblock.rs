@@ -125,7 +125,7 @@ impl JournalSuperblock {
 
     /// Stores the fields that can change (the log's position, the features and the error) into
     /// `bytes`, the superblock as it was read, and sets its checksum. If `bytes` has version 1 and
-    /// `self` version 2, initialises the fields that version 1 does not have.
+    /// `self` has version 2, initializes the fields that version 1 does not have.
     pub fn store(&self, bytes: &mut [u8; SUPERBLOCK_BYTES]) {
         if self.version == 2 && be32(bytes, S_TYPE) == Some(TYPE_V1) {
             bytes[S_FEATURE_COMPAT..].fill(0);
@@ -174,7 +174,7 @@ fn known_features(incompat: u32) -> Result<Features> {
     Ok(Features::from_bits_truncate(incompat))
 }
 
-/// Returns an error that names the lowest bit, if there are unknown features.
+/// If there are unknown features, returns an error that names the lowest of their bits.
 fn check_unknown(kind: &str, unknown: u32) -> Result<()> {
     if unknown == 0 {
         return Ok(());

@@ -2,11 +2,12 @@
 //!
 //! A superblock uses two sectors, the second of which contains the checksum. A power cut during a
 //! write may leave one sector of the old version and one of the new version. Fields that change
-//! while a file system is in use are valid in both versions. All other fields are compared with a
+//! while a file system is in use are valid in either version. All other fields are compared with a
 //! backup.
 //!
-//! A restored superblock passes the same checks as any other superblock. It states that the journal
-//! needs recovery, because the original value of that flag is unknown.
+//! A restored superblock passes the same checks as any other superblock. If the file system has a
+//! journal, the restored superblock states that the journal needs recovery, because the original
+//! value of that flag is unknown.
 
 use super::decoded::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, Superblock};
 use super::edit::SuperblockEdit;
@@ -237,8 +238,8 @@ fn damage(first: &Bytes, backup: &Superblock) -> Damage {
     }
 }
 
-/// Returns whether the two superblocks differ only in fields that change during use or by tuning,
-/// because these changes do not update the backups.
+/// Returns whether the two superblocks differ only in fields that change during use or by tuning.
+/// Such changes do not update the backups.
 fn is_same_file_system(first: &Superblock, backup: &Superblock) -> bool {
     let with_run_time_fields = Superblock {
         reserved_blocks_count: first.reserved_blocks_count,

@@ -18,7 +18,7 @@ bitflags! {
     pub struct State: u16 {
         /// Unmounted cleanly.
         const VALID = 0x1;
-        /// The kernel found errors.
+        /// Errors were found.
         const ERROR = 0x2;
         /// Orphans are being cleaned up.
         const ORPHAN = 0x4;
@@ -39,11 +39,11 @@ pub struct Superblock {
     pub reserved_blocks_count: u64,
     /// The action when damage is found: 1 continue, 2 remount read-only, 3 panic.
     pub errors: u16,
-    /// Free blocks according to the superblock, which may be less current than the group
-    /// descriptors.
+    /// The number of free blocks in the superblock. It may be less current than the counts in the
+    /// group descriptors.
     pub free_blocks_count: u64,
-    /// Free inodes according to the superblock, which may be less current than the group
-    /// descriptors.
+    /// The number of free inodes in the superblock. It may be less current than the counts in the
+    /// group descriptors.
     pub free_inodes_count: u32,
     /// The first block of group 0: 1 with blocks of 1 KiB, otherwise 0.
     pub first_data_block: u32,
@@ -89,7 +89,7 @@ pub struct Superblock {
     pub checked: Timestamp,
     /// The number of mounts since the last check.
     pub mount_count: u16,
-    /// Number of errors that the kernel found since the last check.
+    /// The number of errors that were found since the last check.
     pub error_count: u32,
     /// Time of the first of these errors.
     pub first_error: Timestamp,
@@ -97,7 +97,7 @@ pub struct Superblock {
     pub last_error: Timestamp,
     /// The inode of the journal; 0 if the journal is on another device or does not exist.
     pub journal_ino: Ino,
-    /// The UUID of the journal's superblock if it is on another device.
+    /// The UUID of the journal's superblock if the journal is on another device.
     pub journal_uuid: Uuid,
     /// The first inode of the list of orphans.
     pub last_orphan: Ino,
@@ -109,7 +109,8 @@ pub struct Superblock {
     pub default_hash_version: u8,
     /// Whether directory hashes treat the bytes of a name as unsigned.
     pub hash_unsigned: bool,
-    /// First block group of descriptors that are stored in their own groups.
+    /// With `meta_bg`, the index of the first block of descriptors that is stored in the groups
+    /// that it describes. Earlier blocks follow the superblock.
     pub first_meta_bg: u32,
     /// The binary logarithm of the number of groups whose bitmaps and inode tables are stored
     /// together.
@@ -130,7 +131,7 @@ pub struct Superblock {
     pub encoding_flags: u16,
     /// The hidden inodes of user, group and project quota; 0 if there is none.
     pub quota_inos: [Ino; 3],
-    /// The initial value of every checksum except the superblock's own.
+    /// The initial value of every metadata checksum except the superblock's own.
     pub checksum_seed: Crc32c,
 }
 

@@ -17,7 +17,7 @@ const CHECKSUM_TYPE_CRC32C: u8 = 1;
 /// The number of bytes that the superblock's checksum covers, which are all bytes before the
 /// checksum.
 pub(super) const CHECKSUMMED_BYTES: usize = 0x3FC;
-/// Physical block numbers in extents have 48 bits.
+/// The maximum number of blocks, because block numbers in extents have 48 bits.
 const BLOCKS_MAX: u64 = 1 << 48;
 /// The maximum size of a device, so that byte offsets of blocks do not overflow.
 const SIZE_MAX_BYTES: u64 = i64::MAX.cast_unsigned();

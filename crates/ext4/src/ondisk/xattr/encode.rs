@@ -14,7 +14,7 @@ use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::fields::put32;
 use zerocopy::IntoBytes;
 
-/// The length of the zeros that end the entries.
+/// The length in bytes of the zeros that end the entries.
 const END_BYTES: usize = 4;
 
 /// An attribute in its stored form, without its location.

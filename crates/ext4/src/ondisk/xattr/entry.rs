@@ -64,7 +64,7 @@ impl NameIndex {
     }
 
     /// Splits a name with a prefix into the class of the prefix and the part of the name that is
-    /// stored.
+    /// stored. Returns `None` if programs cannot use the name.
     #[must_use]
     pub fn split(full_name: &[u8]) -> Option<(Self, &[u8])> {
         Self::PREFIXES.iter().find_map(|&(index, prefix)| {
