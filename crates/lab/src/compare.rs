@@ -45,7 +45,8 @@ pub struct Comparison {
 
 /// Runs the workload on a cold cache under each of `policies`, in parallel.
 ///
-/// # Errors Returns an error if the cache cannot be created or the files do not fit on the device.
+/// # Errors
+/// Returns an error if the cache cannot be created, or if the files do not fit on the device.
 pub fn compare(config: &CompareConfig, policies: &[PolicyName]) -> Result<Comparison, Error> {
     let reports = policies
         .par_iter()

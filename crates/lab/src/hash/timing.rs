@@ -88,7 +88,7 @@ impl Timing {
         timings
     }
 
-    /// Returns the mean time of a lookup, in nanoseconds.
+    /// Returns the time of a lookup: the median over the runs of a run's mean time, and its deviation.
     pub fn lookup(&self) -> LookupTime {
         let runs = self.runs.iter();
         let nanos = runs.map(|run| run.as_secs_f64() * 1e9 / as_f64(self.lookups));

@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! Each inode has a tree of its pages. The number of links of a lookup is the number of pages that are
-//! compared with the key during the descent of the inode's tree. A lookup pins the page that it finds, as on
-//! a mount, which writes to the page's slot. In contrast, a lookup in a table copies the entry and writes
-//! nothing.
+//! compared with the key during the descent of the inode's tree. As on a mount, a lookup pins the page that
+//! it finds, and therefore writes to the page's slot. In contrast, a lookup in a table copies the entry and
+//! writes nothing.
 //!
 //! # Cost
 //! A page takes 32 bytes for its slot and 12 bytes for its node. A chain of roots takes 4 bytes.

@@ -23,7 +23,7 @@
 //! | `rename` | path, new path | 0 |
 //!
 //! The mode of an open file is a string of letters: `r` opens for reading, `w` for writing, `c` creates
-//! a missing file, `x` fails if the file exists, `t` truncates it. A result below 0 is an errno. Open
+//! a missing file, `x` fails if the file exists, `t` truncates it. A result below 0 is a negated errno. Open
 //! files are numbered in the order in which they were opened. The content of files is not recorded: a
 //! replay generates its own.
 //!

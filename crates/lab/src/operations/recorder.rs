@@ -1,10 +1,11 @@
 //! Converts the system calls of consecutive commands to operations.
 //!
 //! # Model
-//! The input is the output of strace(1) with `-f -y`. A [`Recorder`] tracks the same state as the kernel: for
-//! each process its descriptors, which are inherited, duplicated and closed by execve(2); for each open file
-//! its offset. Calls on files outside the root, and calls that only query settings, are omitted. If a program
-//! below the root is executed, or a file is mapped, a read of the whole file is recorded.
+//! The input is the output of strace(1) with `-f -y`. A [`Recorder`] tracks the same state as the kernel. For
+//! each process, this is its descriptors: a process inherits them, can duplicate them, and execve(2) closes
+//! some of them. For each open file, it is the offset. Calls on files outside the root, and calls that only
+//! query settings, are omitted. The execution of a program below the root is recorded as a read of the whole
+//! file, and mmap(2) as a read of the mapped part.
 
 use super::{Done, Error, OpenMode, Operation};
 use crate::trace::import::strace::{Call, Descriptor, Outcome, PathArgument, Start};
@@ -125,7 +126,7 @@ impl Recorder {
         };
         let start = match start {
             Some(start) => str::from_utf8(start).map_err(|_| not_text())?.to_owned(),
-            // strace prints the working directory only for AT_FDCWD.
+            // strace prints the working directory only for AT_FDCWD. It is the home.
             None => format!("{}/{}", self.root, self.home),
         };
         let absolute = match path.strip_prefix('/') {
@@ -205,7 +206,8 @@ impl Recorder {
     /// Returns [`Error::Call`] for a call that changes files in a way that no operation represents, and
     /// [`Error::NotText`] for a path that is not UTF-8.
     pub fn take(&mut self, call: &Call) -> Result<(), Error> {
-        // Look up the descriptors for any call, since a process inherits its descriptors at its first call.
+        // Look up the descriptors at every call, even if it does not use them: a process inherits its
+        // descriptors at its first call.
         let descriptors = self.descriptors(call);
         match &*call.name {
             "exit_group" | "exit" => {
@@ -409,7 +411,7 @@ impl Recorder {
             .first()
             .is_some_and(|argument| argument.path.is_empty());
         let operation = match &*call.name {
-            // The attributes of an open file are in its inode, which is in memory.
+            // The inode of an open file is in memory, so a query of its attributes causes no lookup.
             "newfstatat" | "statx" if is_of_descriptor => return Ok(()),
             "stat" | "lstat" | "newfstatat" | "statx" | "access" | "faccessat" | "faccessat2" => {
                 Operation::Stat(path)

@@ -12,14 +12,14 @@ const VERSION: u32 = 1;
 /// The script of [`crate::sdm`], as recorded on ext4.
 pub(super) const SDM: &str = include_str!("sdm.operations");
 
-/// An operation and its result: a number, or an errno below 0.
+/// An operation and its result: a number of at least 0, or a negated errno.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done(pub Operation, pub i64);
 
 /// A file's path, and its size in bytes.
 pub type SizedFile = (String, u64);
 
-/// A name, after the directory that contains it.
+/// A directory, and a name in it.
 pub type Name = (Ino, Vec<u8>);
 
 /// The state before the first operation.

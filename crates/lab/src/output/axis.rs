@@ -2,13 +2,14 @@
 
 use super::plot::Scale;
 
-/// Number of intervals between ticks, at most, on an axis with even ticks.
+/// Maximum number of intervals between ticks, on an axis whose ticks are multiples of a step.
 const MOST_STEPS: f64 = 6.0;
 
-/// From this ratio of the ends, a logarithmic axis has ticks at powers of ten and their multiples.
+/// If the ratio of its ends is at least this, a logarithmic axis has ticks at powers of ten, and perhaps at
+/// their multiples.
 const DECADE: f64 = 10.0;
 
-/// An axis from the left to the right.
+/// A horizontal axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     scale: Scale,
@@ -34,7 +35,7 @@ impl Axis {
             Scale::Logarithmic => 0.04,
         });
         let excess = span - (most - least);
-        // A share is never negative, unless one of the values is.
+        // If no value is negative, as with shares, only the upper end is extended.
         let below = if scale == Scale::Linear && least >= 0.0 {
             0.0
         } else {
@@ -93,7 +94,8 @@ pub(super) fn tick_label(value: f64) -> String {
     (if text == "-0" { "0" } else { text }).to_owned()
 }
 
-/// Returns the value on a linear axis: its logarithm on a logarithmic one, where values up to 0 precede all others.
+/// Returns the place of a value on the axis: the value itself on a linear axis, its logarithm on a logarithmic
+/// axis. On a logarithmic axis, values up to 0 precede all others.
 fn scaled(scale: Scale, value: f64) -> f64 {
     match scale {
         Scale::Linear => value,
@@ -102,7 +104,7 @@ fn scaled(scale: Scale, value: f64) -> f64 {
     }
 }
 
-/// Returns the multiples of a round step.
+/// Returns the multiples of a round step between both ends.
 fn even_ticks(from: f64, to: f64) -> Vec<f64> {
     let least = (to - from) / MOST_STEPS;
     let power = 10_f64.powf(least.log10().floor());

@@ -48,7 +48,7 @@ pub(super) fn label_style(side: HPos) -> TextStyle<'static> {
     style.pos(Pos::new(side, VPos::Center))
 }
 
-/// Returns an estimate of the width of a label, slightly too large for most fonts.
+/// Returns an estimate of the width of a label in pixels, slightly too large for most fonts.
 pub(super) fn text_width(text: &str) -> i32 {
     i32::try_from(text.chars().count()).map_or(i32::MAX, |count| count.saturating_mul(7))
 }

@@ -20,7 +20,7 @@ impl ReportFile {
     }
 }
 
-/// A report: Markdown, the same as HTML, CSV, JSON and plots.
+/// A report in several forms: its text as Markdown and as HTML, its results as CSV and as JSON, and its plots.
 pub trait Report: Serialize {
     /// The name of the report's files, without extension. Plots have their own names.
     const NAME: &'static str;

@@ -43,7 +43,7 @@ fn events<'a>(markdown: &'a str, picture: impl Fn(&str) -> Option<String>) -> Ve
                 None => events.push(event),
             },
             Event::End(TagEnd::Image) if inside_picture => inside_picture = false,
-            // The alternative text of an embedded image.
+            // Omit the alternative text of an embedded image.
             _ if inside_picture => {}
             Event::End(TagEnd::Heading(level)) => {
                 name_heading(&mut events, level);

@@ -36,10 +36,10 @@ impl<T> Series<T> {
 /// The mapping from values to positions on both axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Linear, from 0.
+    /// Linear. Both axes of a line plot begin at 0.
     Linear,
-    /// Logarithmic: for x that doubles from point to point, and positive y over decades. There are
-    /// few points, so each has a marker.
+    /// Logarithmic. In a line plot, x doubles from point to point, and y is positive and extends over
+    /// decades. There are few points, so each has a marker.
     Logarithmic,
 }
 
@@ -67,7 +67,7 @@ pub struct BarPlot {
     pub value: String,
     /// The names of the groups.
     pub groups: Vec<String>,
-    /// One value for each group.
+    /// The series, each with one value for each group.
     pub series: Vec<Series<f64>>,
 }
 
@@ -227,8 +227,8 @@ fn padded(values: impl Iterator<Item = f64>) -> Range<f64> {
     least / 1.1..most * 1.1
 }
 
-/// Returns the ends of a logarithmic axis at whole decades, so that it has labels. They are
-/// slightly outside of the decades, since a power may be rounded in either direction.
+/// Returns the ends of a logarithmic axis at whole decades, so that it has labels. The ends are
+/// slightly outside of the decades, since a computed power may be rounded in either direction.
 fn decades(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (least, most) = ends(values);
     let (from, to) = (least.log10().floor(), most.log10().ceil());

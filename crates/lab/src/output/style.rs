@@ -1,16 +1,17 @@
 //! Assigns styles to the series of a plot, by name.
 //!
-//! A style is a colour and a variant. There are [`STYLES`] styles, so that as many series are distinct. The
-//! colours are used first. A policy or a variant of mbcache has the same colour in every plot; its published
-//! series has the same colour in another variant. Other names get the remaining styles in order.
+//! A style is a colour and a variant. There are [`STYLES`] styles, so up to this number of series are distinct.
+//! A second variant is used only after all colours. A policy or a variant of mbcache has the same colour in
+//! every plot; its published series has the same colour in another variant. Other names get the remaining
+//! styles in order.
 
 use larder::MbCacheVariant;
 use larder_readahead::PolicyName;
 use plotters::style::{Color, RGBColor, ShapeStyle};
 
 /// Colours that remain distinct with colour blindness (Okabe and Ito). The first colours belong to the
-/// policies, oldest first. `off` is the name of a policy and of a variant of mbcache; the other variants
-/// follow it.
+/// policies, oldest first. `off`, the first one, is also a variant of mbcache. The other variants have the
+/// colours after it.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0x00, 0x72, 0xb2),
@@ -86,7 +87,7 @@ impl Style {
         variant: 2,
     };
 
-    /// Returns the style of our figures beside published ones, in the table `at`.
+    /// Returns the style of the figures in our table number `at` (from 0), beside published figures.
     pub fn ours(at: usize) -> Self {
         let colour = (at + 1) % COLOURS.len();
         Self { colour, variant: 0 }

@@ -1,4 +1,4 @@
-//! The table of Kara 2016.
+//! The table of Kara 2016, a letter to linux-ext4 (see [`super`]).
 
 use larder::MbCacheVariant;
 use serde::Deserialize;

@@ -131,8 +131,9 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Returns the chain lengths. Of the chains of more than 15, only the number, the sum and the maximum were
-    /// published: the others are assumed to be equally long.
+    /// Returns the chain lengths. Of the chains with more than 15 objects, only the number, the sum of the
+    /// lengths and the largest length were published. One chain is assumed to have the largest length, and the
+    /// others to be equally long.
     pub fn chain_lengths(&self) -> ChainLengths {
         let mut lengths = ChainLengths::default();
         for row in &self.chains {
@@ -195,7 +196,8 @@ pub fn table_6() -> Vec<KernelRow> {
 /// Throughput of all runs of a row, and of all except the first.
 pub type Throughputs = (Option<Throughput>, Option<Throughput>);
 
-/// Returns the throughputs of the rows of a table, from 1, under load number `at`.
+/// Returns the throughputs of the rows of table number `table`, from 1. For Table 1, `at` is the index in
+/// [`TABLE_1_SCRIPTS`]; the other tables have only one load.
 pub fn throughputs(table: u32, at: usize) -> Vec<Throughputs> {
     let of = |rows: Vec<KernelRow>| {
         let rows = rows.into_iter();

@@ -89,22 +89,22 @@ pub struct CpuRow {
     pub change_pct: f64,
 }
 
-/// Returns `iozone -c -t1 -s 4096m -r 64k`: both runs, in the order of the tests.
+/// Returns the results of `iozone -c -t1 -s 4096m -r 64k`: both runs, in the order of the tests.
 pub fn iozone() -> Vec<IozoneRow> {
     rows(include_str!("wu2007-iozone.csv"))
 }
 
-/// Returns `aio-stress -l -s4096 -r128 -t1`, with `-o1` and with `-o3`.
+/// Returns the results of `aio-stress -l -s4096 -r128 -t1`, with `-o1` and with `-o3`.
 pub fn aio_stress() -> Vec<AioStressRow> {
     rows(include_str!("wu2007-aio-stress.csv"))
 }
 
-/// Returns `sysbench --test=fileio --file-test-mode=rndrw`: both runs.
+/// Returns the results of `sysbench --test=fileio --file-test-mode=rndrw`: both runs.
 pub fn fileio() -> Vec<FileIoRow> {
     rows(include_str!("wu2007-sysbench-fileio.csv"))
 }
 
-/// Returns `sysbench --test=oltp --oltp-read-only`: the three lengths of a run.
+/// Returns the results of `sysbench --test=oltp --oltp-read-only`: runs of three lengths.
 pub fn oltp() -> Vec<OltpRow> {
     rows(include_str!("wu2007-sysbench-oltp.csv"))
 }
@@ -115,7 +115,7 @@ pub fn thrashing() -> Vec<ThrashingRow> {
     rows(include_str!("wu2007-thrashing.csv"))
 }
 
-/// Returns the processor time that the new code saves or costs.
+/// Returns the processor time that on-demand readahead saves or costs.
 pub fn cpu() -> Vec<CpuRow> {
     rows(include_str!("wu2007-cpu-overhead.csv"))
 }

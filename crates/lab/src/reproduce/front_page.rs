@@ -236,8 +236,8 @@ impl FrontPage {
         ReportFile::new(format!("{}-findings.svg", self.name), plot.to_svg())
     }
 
-    /// Returns the findings as a section: what changed since the last version. `changes` describes changes that
-    /// concern no single finding.
+    /// Returns the section on what changed since the last version: `changes`, and then the change of each
+    /// finding. `changes` describes the changes that do not belong to one finding.
     pub fn changes(&self, changes: &str) -> String {
         let mut text = format!("## Changes since the last version\n\n{changes}\n");
         for entry in &self.entries {

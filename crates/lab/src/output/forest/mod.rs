@@ -1,8 +1,8 @@
 //! Forest plots: published effects beside ours, with their intervals and the value of no effect.
 //!
 //! A row shows the published effect above ours. All effects of a panel have one unit, and a common axis below
-//! the panel. The figures are at the right, so that the plot can be read without a table. An arrow at an end of the
-//! axis is a figure that the axis cannot contain, such as 0 on a logarithmic axis.
+//! the panel. The figures are at the right, so that the plot can be read without a table. A figure that the
+//! axis cannot contain, such as 0 on a logarithmic axis, is an arrow at an end of the axis.
 
 mod row;
 
@@ -19,7 +19,7 @@ pub use row::{Estimate, ForestRow};
 
 /// Height of the ticks and of the description of an axis.
 const AXIS_HEIGHT: i32 = 50;
-/// Height of the legend of everything that is not a series.
+/// Height of the second legend, which explains the marks that are not series.
 const NOTES_HEIGHT: u32 = 26;
 /// Height of a panel's title.
 const TITLE_HEIGHT: i32 = 24;
@@ -81,7 +81,7 @@ impl ForestPlot {
             .collect()
     }
 
-    /// Draws the legend of everything that is not a series.
+    /// Draws the second legend, which explains the marks that are not series.
     fn draw_notes(&self, area: &Area<'_>) -> Result<(), Failure> {
         let y = LINE_HEIGHT / 2;
         area.draw(&PathElement::new([(24, y), (48, y)], BLACK.stroke_width(1)))?;

@@ -12,9 +12,9 @@ pub(super) const AXIS: [i32; 2] = [320, 628];
 /// Left end of the labels.
 pub(super) const LABELS: i32 = 16;
 pub(super) const LINE_HEIGHT: i32 = 18;
-/// Half of the height of the end of an interval, and of an arrow.
+/// Half of the height of the mark at the end of an interval, and of an arrow.
 pub(super) const CAP: i32 = 4;
-/// Effects that meet the criterion of their finding.
+/// Colour of the range of effects that meet the criterion of their finding.
 pub(super) const CRITERION: RGBColor = RGBColor(0xdd, 0xee, 0xdd);
 pub(super) const GREY: RGBColor = RGBColor(0x66, 0x66, 0x66);
 /// Left end of the figures.
@@ -178,7 +178,7 @@ impl Figure<'_> {
             Some(estimate) => {
                 let value = number(estimate.value);
                 match estimate.interval.map(|ends| ends.map(number)) {
-                    // The interval of an exact figure.
+                    // The figure is exact.
                     Some([low, high]) if low == high => value,
                     Some([low, high]) => format!("{value} [{low}, {high}]"),
                     None => value,
@@ -189,7 +189,7 @@ impl Figure<'_> {
     }
 }
 
-/// Formats a number so that a per mille of it is visible.
+/// Formats a number with three decimals below 10, two below 100, one below 1000, and none from 1000 on.
 fn number(value: f64) -> String {
     if value.is_nan() {
         return "-".to_owned();

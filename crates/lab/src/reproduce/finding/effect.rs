@@ -4,8 +4,8 @@ use super::verdict::Verdict;
 use crate::statistics::Interval;
 use serde::Serialize;
 
-/// The bound that an effect must exceed or stay below. The bound itself is not within it, so that a ratio of 1
-/// is neither above nor below 1.
+/// The bound that an effect must exceed or stay below. An effect that equals the bound is not within it: a ratio
+/// of 1 is neither above nor below 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -16,7 +16,8 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Returns whether the whole interval is within the bound, outside of it, or neither.
+    /// Returns the verdict on an effect: whether its whole interval is within the bound, outside of it, or
+    /// neither.
     #[must_use]
     pub fn verdict(self, estimate: Interval) -> Verdict {
         let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
@@ -111,7 +112,7 @@ impl Observed {
         Verdict::all(self.effects.iter().map(Effect::verdict))
     }
 
-    /// Returns the verdict of a finding from what was observed, if anything was.
+    /// Returns the verdict of a finding from `observed`, or [`Verdict::NotMeasured`] if there is none.
     pub(in crate::reproduce) fn verdict_of(observed: Option<&Self>) -> Verdict {
         observed.map_or(Verdict::NotMeasured, Self::verdict)
     }

@@ -6,9 +6,9 @@
 //! is within its bound; it does not hold if an interval is outside; otherwise the results do not decide it.
 //!
 //! A criterion that passes on any results proves nothing. Therefore each finding is also judged on results that
-//! are changed by a [`Mutation`]: first of all on results in which nothing differs. Each report prints this
-//! verdict beside the actual one. A claim may hold on them only if it states that something is *not worse*
-//! ([`Finding::is_non_inferiority`]).
+//! are changed by a [`Mutation`]: first of all on results in which nothing differs. Each report prints the
+//! verdict on these results beside the actual one. A claim may hold on them only if it states that something is
+//! *not worse* ([`Finding::is_non_inferiority`]).
 //!
 //! # Tests
 //! The tests of each document judge all findings on the results of all mutations.

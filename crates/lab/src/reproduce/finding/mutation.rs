@@ -33,7 +33,7 @@ impl Mutation {
             Self::Inverted => -1.0,
             Self::Halved => 0.5,
         };
-        // Without a ratio, the difference is changed.
+        // If there is no ratio, the difference is changed.
         if reference <= 0.0 || figure <= 0.0 {
             return (reference + power * (figure - reference)).max(0.0);
         }
@@ -57,8 +57,8 @@ pub(crate) mod expect {
     /// The expected verdicts on a finding for the unchanged results, and for each mutation except noise.
     pub(crate) type Expected = (&'static str, [Verdict; 4]);
 
-    /// Asserts that each finding has the expected verdicts, and that none holds if nothing differs or if effects
-    /// are inverted, unless it is a claim of non-inferiority.
+    /// Asserts that each finding has the expected verdicts, and that no finding holds if nothing differs or if
+    /// effects are inverted. Claims of non-inferiority are exempt from the second assertion.
     pub(crate) fn verdicts<R: Mutable>(
         findings: &[&'static Finding<R>],
         results: &R,
@@ -92,8 +92,8 @@ pub(crate) mod expect {
         assert_eq!(actual, expected);
     }
 
-    /// Asserts that noise alone lets no finding hold more often than an interval of 95% errs, unless it is a
-    /// claim of non-inferiority.
+    /// Asserts that with noise alone, no finding holds more often than a 95% interval errs. Claims of
+    /// non-inferiority are exempt.
     pub(crate) fn noise<R: Mutable>(findings: &[&'static Finding<R>], results: &R) {
         const SEEDS: u64 = 40;
         let noisy: Vec<R> = (0..SEEDS)

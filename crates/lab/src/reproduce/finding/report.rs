@@ -5,8 +5,8 @@ use super::verdict::Verdict;
 use crate::output::text_or;
 use std::fmt::Write as _;
 
-/// Describes the verdict if nothing differed. A non-inferiority claim may hold then; another finding that does is
-/// emphasized.
+/// Describes the verdict if nothing differed. A non-inferiority claim may hold then. Any other finding that
+/// holds is emphasized.
 #[must_use]
 pub fn null_text<R>(finding: &Finding<R>, if_nothing_changed: Verdict) -> String {
     match (if_nothing_changed, finding.is_non_inferiority) {

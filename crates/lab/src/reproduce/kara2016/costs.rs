@@ -26,9 +26,9 @@ impl Costs {
     /// 140 ns. The costs of waking a process and of switching to it have the order of magnitude that
     /// lmbench reports for Linux of that time. These costs are not fitted.
     ///
-    /// The letter's table has 2.9 microseconds for a set with `off` and one process. The share of a third with
-    /// the entry held is an assumption. With F=1000 and many processes, it has about 5 microseconds for a set,
-    /// which changes about one block.
+    /// According to the letter's table, a set with `off` and one process takes 2.9 microseconds. That an entry is
+    /// held for a third of this time is an assumption. With F=1000 files for each process and many processes, a
+    /// set takes about 5 microseconds and changes about one block.
     pub const START: Self = Self {
         prices: Prices {
             own_ns: 5,
