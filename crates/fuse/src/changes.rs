@@ -1,8 +1,9 @@
 //! The operations of a mount that change its volume.
 //!
-//! The kernel has already checked permissions. The server only decides which set-id bits a file keeps after
-//! a change. The kernel leaves this decision to the server (`FUSE_HANDLE_KILLPRIV_V2`). The kernel does not
-//! pass the caller's supplementary groups, so the server looks them up.
+//! The kernel has already checked permissions, unless the mount has the option `fakeroot`. The server only
+//! decides which set-id bits a file keeps after a change. The kernel leaves this decision to the server
+//! (`FUSE_HANDLE_KILLPRIV_V2`). The kernel does not pass the caller's supplementary groups, so the server
+//! looks them up.
 //!
 //! With `-o sync`, each change is made durable before the reply is sent ([`Operations::synced`]). Writes
 //! are an exception, because the kernel knows the option and sends an fsync after each write.
@@ -15,8 +16,8 @@ use larder::{
 };
 use rustix::io::Errno;
 
-/// The maximum number of bytes that one request copies. If a request copies less than requested, the program
-/// sends another request for the rest.
+/// The maximum number of bytes that one request copies. copy_file_range(2) may copy less than requested; the
+/// program then calls it again for the rest.
 const COPY_BYTES: u64 = 64 << 20;
 /// The set-group-id bit of a mode.
 const SET_GROUP_ID: u16 = 0o2000;
@@ -26,7 +27,7 @@ const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 /// Whether a write may write fewer bytes than requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
-    /// The write may be short. The writer is a program, which writes the rest with another call.
+    /// The write may be short. The writer is a program, which writes the rest with another system call.
     Short,
     /// The write must write all bytes or return an error. The writer is the kernel, which writes back its
     /// cache. msync(2) and fsync(2) can report an error, but not a short write.
@@ -191,8 +192,8 @@ impl Operations {
         })
     }
 
-    /// Writes `buf` at an offset in bytes, and returns the number of bytes written. `unprivileged` is the
-    /// writer if the kernel requests that the set-id bits be removed, otherwise `None`.
+    /// Writes `buf` at an offset in bytes, and returns the number of bytes written. If the kernel requests
+    /// that the set-id bits be removed, `unprivileged` is the writer. Otherwise it is `None`.
     pub(crate) fn write(
         &self,
         unprivileged: Option<Caller>,
@@ -307,7 +308,8 @@ impl Operations {
         self.with_inode("ioctl", NodeId::ROOT, |volume, _| volume.set_label(label))
     }
 
-    /// Discards free space, and returns the number of bytes discarded.
+    /// Discards the free space in the range `bytes`, in runs of at least `min_bytes`, and returns the number
+    /// of bytes discarded.
     pub(crate) fn trim(&self, bytes: std::ops::Range<u64>, min_bytes: u64) -> Answer<u64> {
         self.check_writable()?;
         self.with_inode("ioctl", NodeId::ROOT, |volume, _| {

@@ -1,9 +1,12 @@
 //! Logs failures of operations, and avoids repeated messages.
 //!
-//! Every access to a damaged inode fails. For each pair of an inode and an errno, the first failure is
-//! logged as a warning or an error, and later failures at the debug level. The log stores
-//! [`MAX_LOGGED`] such pairs. When it is full, it discards all of them, so that failures may be logged
-//! again.
+//! Every access to a damaged inode fails. For each pair of a node and an errno, the first failure is
+//! logged as a warning or an error, and later failures at the debug level. The log stores at most
+//! [`MAX_LOGGED`] such pairs. When it is full, it discards all of them, so a failure can be logged as
+//! a warning or an error again.
+//!
+//! An errno that is ordinary on an undamaged image, such as `ENOENT`, is always logged at the trace
+//! level.
 
 use larder::Error;
 use parking_lot::Mutex;

@@ -84,12 +84,12 @@ impl Floor {
             Operation::Read(read) => {
                 let left_bytes = self.size_bytes.saturating_sub(read.offset_bytes);
                 let left_bytes = usize::try_from(left_bytes).unwrap_or(usize::MAX);
-                // The reply is what the memory contains.
+                // The content of the file is whatever the memory contains.
                 body.fill(read.size_bytes as usize, |memory| {
                     Ok(memory.len().min(left_bytes))
                 })
             }
-            // The kernel then opens files without requests.
+            // After this reply to `OPEN`, the kernel opens files without requests.
             _ => Err(Errno::NOSYS),
         }
     }

@@ -1,16 +1,17 @@
-//! Counts, for each inode of a writable mount, how often the kernel has received its node number.
+//! Counts how often the kernel has received the node number of each inode of a writable mount.
 //!
 //! Model: the counts correspond to `nlookup` of the kernel's FUSE inodes. Each reply that contains a node
 //! number adds one to the count, and a `FORGET` request subtracts from it. While the count is not zero, the
-//! kernel may use the node even if the file has no name. Therefore the volume holds the inode: it does not
-//! free the inode until the inode is released.
+//! kernel may use the node even if the file has no name. Therefore the mount holds the inode until the count
+//! is zero again: the volume does not free an inode that is held.
 //!
 //! Cost: 10 to 20 bytes for each node, and the same again in the volume, which counts the holds of inodes. A
-//! table that grows also contains its previous entries, so together they take up to 62 bytes.
+//! table that grows has its old and its new memory at the same time. If both tables grow at once, a node
+//! takes up to 62 bytes.
 //!
-//! Locking: the counts are in shards, and the lock of a shard guards its counts. An inode is held while its
-//! shard is locked. Otherwise another thread could find a count for the node, and subtract it, before the
-//! inode is held. The inode is released without the lock.
+//! Locking: the counts are in shards, and the lock of a shard guards its counts. The hold on an inode is
+//! acquired under the lock of its shard. Otherwise another thread could find the count of the node, and
+//! subtract from it, before the hold exists. The hold is released without the lock.
 
 use larder::Ino;
 use parking_lot::Mutex;
@@ -39,9 +40,9 @@ impl Lookups {
         &self.shards[ino.0 as usize % SHARDS]
     }
 
-    /// Adds one to the count of `ino`, before the reply with its node number is sent. If the count was
-    /// zero, calls `hold`, which must hold the inode. If `hold` fails, the caller must reply with the
-    /// error.
+    /// Adds one to the count of `ino`. The caller must do this before it sends the reply with the node
+    /// number. If the count was zero, calls `hold`, which must hold the inode. If `hold` fails, the count
+    /// remains zero, and the caller must reply with the error.
     pub(crate) fn count_lookup(
         &self,
         ino: Ino,
@@ -57,8 +58,8 @@ impl Lookups {
         Ok(())
     }
 
-    /// Subtracts `count` from the count of `ino`. Returns true if the count is then zero; the caller must
-    /// release the inode.
+    /// Subtracts `count` from the count of `ino`. Returns true if this makes the count zero: the caller must
+    /// then release the inode.
     #[must_use]
     pub(crate) fn forget(&self, ino: Ino, count: u64) -> bool {
         let mut shard = self.shard(ino).lock();

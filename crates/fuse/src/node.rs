@@ -1,8 +1,8 @@
 //! Converts between FUSE node numbers and inode numbers.
 //!
 //! A node number equals the inode number, with two exceptions, so no table is needed. The root has node number
-//! 1 in FUSE and inode number 2 in ext4. Inode 1 of ext4 contains the bad blocks and is not a file, so it has
-//! no node. Therefore node number 2 is never valid.
+//! 1 in FUSE and inode number 2 in ext4, so node number 2 is never valid. Inode 1 of ext4 contains the bad
+//! blocks and is not a file, so it has no node.
 
 use larder::Ino;
 

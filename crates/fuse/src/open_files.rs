@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct Handle(pub u64);
 
 impl Handle {
-    /// The handle that the kernel passes when it opened the file without a request.
+    /// The handle of a file that is not in the table, because the kernel opened the file without a
+    /// request, or because the mount is writable.
     pub(crate) const NONE: Self = Self(0);
 }
 

@@ -2,9 +2,10 @@
 //! volume are in [`crate::changes`].
 //!
 //! Invariants:
-//! 1. Only requests from this kernel change the image. Therefore the kernel may cache every reply
-//!    forever ([`FOREVER`]), including replies that a name does not exist. The exception is a mount
-//!    with `allow_root`, which must check the caller of each request.
+//! 1. Only requests from this kernel change the image. Therefore the kernel may cache every reply forever
+//!    ([`FOREVER`]), including replies that a name does not exist. There are two exceptions. A mount with
+//!    `allow_root` must check the caller of each request. On a writable mount, a write can remove the set-id
+//!    bits of a file without the kernel's knowledge.
 //! 2. On a writable mount, each reply that contains a node number is counted before it is sent
 //!    ([`Operations::count_lookup`]). On a read-only mount, nothing is counted, because node numbers
 //!    stay valid ([`crate::node`]).
@@ -106,17 +107,17 @@ impl Operations {
         run(&self.volume, inode_of(node)?).map_err(|error| self.failed(operation, node, &error))
     }
 
-    /// Counts a lookup, before the reply with `entry` is sent. Fails with `ESTALE` if the file was deleted
-    /// after it was found, and with `EAGAIN` if that cannot be known in a [`MemoryOnly`] part. The reply must
-    /// then be this error.
+    /// Counts a lookup of the file of `entry`. The caller must do this before it sends a reply with `entry`,
+    /// and must not send the reply if this fails. Fails with `ESTALE` if the file was deleted after it was
+    /// found, and with `EAGAIN` if a [`MemoryOnly`] part cannot determine this without waiting.
     pub(crate) fn count_lookup(&self, entry: &Entry) -> Answer<()> {
         let (Some(lookups), Some(ino)) = (&self.lookups, entry.node.ino()) else {
             return Ok(());
         };
         let held = lookups.count_lookup(ino, |ino| self.volume.hold(ino));
         held.map_err(|error| self.failed("lookup", entry.node, &error))?;
-        // The inode is now held, so its number cannot be reused. It may have been reused before: compare the
-        // generation.
+        // The inode is now held, so its number cannot be reused. But it may have been reused between the lookup
+        // and the hold: compare the generation.
         let error = match self.metadata(entry.node) {
             Ok(now) if now.generation == entry.metadata.generation => return Ok(()),
             _ if MemoryOnly::has_missed() => Errno::AGAIN,
@@ -131,7 +132,7 @@ impl Operations {
         if let (Some(lookups), Some(ino)) = (&self.lookups, node.ino())
             && lookups.forget(ino, count)
         {
-            // The last release of a deleted file frees its blocks.
+            // The last release of a deleted file frees its blocks, for which this thread may have to wait.
             let _may_wait = MemoryOnly::suspend();
             self.release_inode(ino);
         }
@@ -224,7 +225,7 @@ impl Operations {
         })
     }
 
-    /// Returns whether a read of `len` bytes would be answered from the page cache.
+    /// Returns whether a read of `len` bytes at `offset_bytes` would be answered from Larder's page cache.
     pub(crate) fn is_cached(&self, node: NodeId, offset_bytes: u64, len: usize) -> bool {
         let end_bytes = offset_bytes.saturating_add(len as u64);
         inode_of(node).is_ok_and(|ino| self.volume.is_cached(ino, offset_bytes..end_bytes))
@@ -232,8 +233,8 @@ impl Operations {
 
     /// Lists a directory from `cookie` on, until `emit` returns `Break`.
     ///
-    /// If reading fails after the first entry, the listing ends without an error. The kernel then
-    /// requests the remaining entries, and this request returns the error.
+    /// If reading fails after the first entry, the listing ends without an error. The kernel then requests the
+    /// remaining entries, and that request fails with the error.
     pub(crate) fn read_dir(
         &self,
         node: NodeId,
@@ -251,10 +252,12 @@ impl Operations {
         })
     }
 
-    /// Returns the file of a directory entry, and counts a lookup of the file. This must be called before
-    /// the entry is sent to the kernel. Returns `None` for `.` and `..`, of which the kernel needs only the
-    /// number. Fails if the inode cannot be read. The entry of such a file is listed too, and a request for the
-    /// file returns the error.
+    /// Returns the file of a directory entry, and counts a lookup of the file. The caller must do this before
+    /// it sends the entry to the kernel. Returns `None` for `.` and `..`, of which the kernel needs only the
+    /// number.
+    ///
+    /// Fails if the inode cannot be read. The caller lists the entry nevertheless; the error is returned by the
+    /// next request for the file.
     pub(crate) fn listed(&self, entry: &DirEntry<'_>) -> Answer<Option<Entry>> {
         if matches!(entry.name, b"." | b"..") {
             return Ok(None);
@@ -297,15 +300,14 @@ impl Operations {
     }
 }
 
-/// Returns the inode number of a node. The kernel sends only node numbers that a reply contained. If a
-/// number cannot be an inode number, the image is damaged, and an error is returned.
+/// Returns the inode number of a node. Fails with `EUCLEAN` if no inode can have this number. The kernel sends
+/// only node numbers that a reply contained, so the number comes from a damaged image.
 pub(crate) fn inode_of(node: NodeId) -> Answer<Ino> {
     node.ino().ok_or(Errno::UCLEAN)
 }
 
-/// Returns the node number for a directory entry. Only `..` may refer to the root, because the kernel
-/// rejects a root directory that is its own child. For any other entry that refers to the root, returns
-/// [`NodeId::INVALID`].
+/// Returns the node number for a directory entry. Only `..` may refer to the root; the kernel rejects any other
+/// entry that does. For such an entry, returns [`NodeId::INVALID`].
 fn child_node(name: &[u8], ino: Ino) -> NodeId {
     if ino == Ino::ROOT && name != b".." {
         NodeId::INVALID

@@ -93,9 +93,10 @@ pub struct MountOptions {
     /// Whether the kernel collects written data on a writable mount. Default: [`WriteBack::Auto`].
     pub write_back: WriteBack,
     /// The maximum number of requests that wait for the device at the same time, at most
-    /// [`MountOptions::MAX_THREADS`]. Each waits in a thread, which starts when it is needed and ends when
-    /// it is idle. At most six other threads receive requests. Default: 16, so that many requests can wait
-    /// for one commit. With 1, a single thread receives and answers all requests.
+    /// [`MountOptions::MAX_THREADS`]. Each waits in a thread, which starts when it is needed and ends when it
+    /// is idle. Other threads receive the requests: at most six if the transport is /dev/fuse, or at most 17 if
+    /// it is `io_uring`. Default: 16, so that many requests can wait for one commit. With 1, a single thread
+    /// receives and answers all requests, unless the transport is [`Transport::Uring`].
     pub threads: Option<NonZeroUsize>,
     /// How the kernel passes requests. Default: [`Transport::Auto`].
     pub transport: Transport,

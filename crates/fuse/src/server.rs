@@ -40,8 +40,8 @@ impl Unmounter {
     }
 }
 
-/// A guard that unmounts the mount when it is dropped. It is emptied when the session has ended because the
-/// mount was unmounted.
+/// A guard that unmounts the mount when it is dropped. If the session ended because the mount was unmounted, the
+/// guard is set to `None`, and does nothing when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Unserved(pub(crate) Option<Unmounter>);
 

@@ -21,8 +21,8 @@ use std::path::PathBuf;
 const LIMIT_MAX_BYTES: u64 = 32 << 20;
 /// The lowest limit that makes collecting data efficient, in bytes.
 const LIMIT_MIN_BYTES: u64 = 4 << 20;
-/// If the server runs as root, it sets the limit so that the unwritten data needs at most the available space divided
-/// by this number, but not below [`LIMIT_MIN_BYTES`].
+/// A server that runs as root sets the limit such that unwritten data up to the limit needs at most the available
+/// space divided by this number. The limit is never lower than [`LIMIT_MIN_BYTES`].
 const LIMIT_PART: u64 = 32;
 /// The space that is set aside, as a multiple of the limit.
 const SET_ASIDE_FACTOR: u64 = 2;
@@ -70,8 +70,8 @@ pub(crate) fn choose(volume: &Volume, entry: &MountEntry, options: &MountOptions
 struct Limit(PathBuf);
 
 impl Limit {
-    /// Makes the limit of `entry` strict, if possible, and returns it. Returns `None` if the limit is not strict, or if it is unknown because Linux is
-    /// older than 6.2 and has no such files.
+    /// Makes the limit of `entry` strict, if possible, and returns it. Returns `None` if the limit is not strict, or
+    /// if Linux is older than 6.2 and has no such files.
     fn of(entry: &MountEntry) -> Option<Self> {
         let (major, minor) = (entry.device_major, entry.device_minor);
         let limit = Self(PathBuf::from(format!("/sys/class/bdi/{major}:{minor}")));

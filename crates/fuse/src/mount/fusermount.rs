@@ -1,8 +1,8 @@
 //! Runs fusermount3, the set-user-id program that mounts for users other than root.
 //!
-//! The program inherits one end of a socket pair, and gets the number of this descriptor. It mounts, and
-//! sends the descriptor of `/dev/fuse` over the socket. The inherited end is its standard input, so that this
-//! process does not have to make a descriptor inheritable.
+//! The program inherits one end of a socket pair, and gets the number of this descriptor in the environment
+//! variable `_FUSE_COMMFD`. It mounts, and sends the descriptor of `/dev/fuse` over the socket. The inherited
+//! end is its standard input, so that this process does not have to make a descriptor inheritable.
 
 use crate::{Error, Result};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};

@@ -1,7 +1,8 @@
 //! Finds a mount by its mount point, in the kernel's list of mounts.
 //!
-//! A mount point is not examined with stat(2). The kernel would send a request to the mount's server,
-//! which answers only the user who mounted, and which may have ended. The list does not depend on servers.
+//! A mount point is not examined with stat(2), for which the kernel would send a request to the mount's
+//! server. The server may have ended, and usually answers only the user who mounted. The list does not
+//! depend on servers.
 
 use crate::{Error, Result};
 use larder_block::mounts::{self, MountEntry};

@@ -25,12 +25,14 @@ pub enum Unmounted {
 /// and closed it.
 ///
 /// If `lazy`, a mount in use is detached from its mount point immediately, and ends when its last file is
-/// closed. If the server was killed, the mount is always detached, and the socket of the server is removed.
+/// closed. If the server was killed, a mount in use is detached even without `lazy`, and the socket of the
+/// server is removed.
 ///
 /// # Errors
-/// Returns [`Error::NotMounted`], [`Error::NotLarder`], [`Error::Busy`] or the error of the system call if the
-/// mount cannot be unmounted. Returns [`Error::ServerClose`] if the mount was unmounted and some data was not
-/// written. Returns [`Error::Unrecorded`] if the mount was unmounted and its recording had ended early.
+/// Returns [`Error::NotMounted`], [`Error::NotLarder`], [`Error::Busy`], [`Error::NotOwner`] or the error of
+/// the system call if the mount cannot be unmounted. Returns [`Error::ServerClose`] if the mount was unmounted
+/// and some data was not written. Returns [`Error::Unrecorded`] if the mount was unmounted and its recording
+/// had ended early.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     let entry = info::find_mount(mountpoint)?;
     let server = info::server_of(&entry)?;

@@ -349,7 +349,7 @@ pub(crate) mod set {
     pub(crate) const CTIME: u32 = 1 << 10;
 }
 
-/// The kernel writes back pages of its page cache ([`WriteIn::flags`]).
+/// The data comes from the kernel's page cache, not directly from a program ([`WriteIn::flags`]).
 pub(crate) const WRITE_CACHE: u32 = 1 << 0;
 /// The write must remove set-id bits ([`WriteIn::flags`]).
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;

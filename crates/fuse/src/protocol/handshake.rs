@@ -92,8 +92,8 @@ pub(crate) struct Agreement {
 }
 
 impl Offer {
-    /// Parses the argument of `INIT`. Returns `None` if the kernel has a newer major version: the reply is
-    /// then [`version_only`], and the kernel sends `INIT` again.
+    /// Parses the argument of `INIT`. Returns `None` if the kernel has a newer major version. The caller must
+    /// then reply with [`version_only`], and the kernel sends `INIT` again.
     ///
     /// # Errors
     /// The argument is too short, or the kernel has an older major version.
@@ -128,7 +128,7 @@ impl Offer {
         self.capabilities & capability::OVER_IO_URING != 0
     }
 
-    /// Accepts the capabilities that a mount with `options` needs, and those of `chosen`.
+    /// Accepts, of the offered capabilities, those that a mount with `options` needs and those of `chosen`.
     pub(crate) fn accept(&self, options: &MountOptions, chosen: Chosen) -> Agreement {
         let mut wanted = ALWAYS;
         let mut want = |capabilities: u64, is_wanted: bool| {

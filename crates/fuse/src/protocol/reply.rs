@@ -100,8 +100,8 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Returns the nodes whose lookup counts a reply increases in the kernel: those in the body of a `LOOKUP` or
-/// `READDIRPLUS` that are not 0.
+/// Returns the nodes in the body of a reply to `LOOKUP` or `READDIRPLUS`, except 0. The kernel increases the
+/// lookup count of each of them when it receives the reply. For other operations, returns an empty list.
 pub(crate) fn nodes_in_reply(opcode: u32, body: &[u8]) -> Vec<NodeId> {
     let mut nodes = Vec::new();
     let mut rest = match opcode {

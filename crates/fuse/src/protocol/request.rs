@@ -303,7 +303,8 @@ impl<'a> Argument<'a> {
 
 #[cfg(test)]
 impl Header {
-    /// Returns the header of a request for the root directory, by a process of root that this one cannot see.
+    /// Returns the header of a request for the root directory. The caller is root, in a process that is not
+    /// visible in this PID namespace.
     pub(crate) fn of_root(opcode: u32) -> Self {
         Self {
             opcode,

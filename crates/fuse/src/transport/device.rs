@@ -20,7 +20,7 @@ pub(super) struct Connection(pub(super) OwnedFd);
 pub(super) enum Received {
     /// A request of this length, in bytes.
     Request(usize),
-    /// No request. It may have been interrupted, or received by another thread.
+    /// No request: the request was interrupted or received by another thread, or a signal arrived.
     Nothing,
     /// The volume is unmounted.
     Unmounted,

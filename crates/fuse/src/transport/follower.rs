@@ -3,8 +3,8 @@
 //! It has the scheduling policy `SCHED_IDLE` as long as it exists, because returning to the normal policy requires
 //! a privilege. [`Parking`](super::parking) decides when it receives requests.
 //!
-//! If another program computes on the same processor, the request that the follower answers at this moment is
-//! delayed by some milliseconds, and with it the threads that need a lock which the follower holds.
+//! If another program computes on the same processor, it delays the follower, and the request that the follower
+//! answers, by some milliseconds. Threads that need a lock that the follower holds are delayed as well.
 
 use super::ring::set_idle_policy;
 use super::sharing::is_ready;

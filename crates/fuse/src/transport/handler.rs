@@ -1,4 +1,4 @@
-//! The interface between the transports and what answers the requests.
+//! The interface between the transports and the code that answers the requests.
 
 use crate::operations::Answer;
 use crate::protocol::{Body, Header, Malformed, Request};
@@ -23,14 +23,18 @@ pub(crate) enum Outcome {
     WouldWait,
 }
 
-/// When the reply to a request that was passed to a worker is `EINTR` because the program is killed.
+/// For how long a request that was passed to a worker can end early. If its program is killed during
+/// this time, the reply is `EINTR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Never: other programs can wait for the same content, or the request is not repeated.
+    /// At no time: other programs may wait for the same content, or the kernel would not repeat the
+    /// request.
     Never,
-    /// Until a worker begins the request: it changes something, and the kernel must know the result.
+    /// Until a worker begins to answer the request. The request changes something, and the kernel must
+    /// know the result.
     UntilBegun,
-    /// Until it is answered. The answer is then [discarded](Handler::discard).
+    /// Until the request is answered. If a worker has already begun, its answer is
+    /// [discarded](Handler::discard).
     Always,
 }
 
@@ -45,14 +49,16 @@ pub(crate) trait Handler: Debug + Send + Sync {
         body: &mut Body<'_>,
     ) -> Outcome;
 
-    /// Returns when a request that would wait may end if its program is killed.
+    /// Returns for how long a request that would wait can end early, if its program is killed.
     fn ending(&self, _request: &Request<'_>) -> Ending {
         Ending::Never
     }
 
-    /// Undoes what an answered request has counted. `body` is the body of its reply, which is not sent.
+    /// Undoes what the answer to a request has counted. `body` is the body of the reply, which is not
+    /// sent.
     fn discard(&self, _header: &Header, _body: &[u8]) {}
 
-    /// Releases what the kernel refers to. This is called when the connection has ended.
+    /// Releases everything to which the kernel had references. This is called when the connection has
+    /// ended.
     fn end(&self) {}
 }

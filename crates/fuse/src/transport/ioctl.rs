@@ -1,8 +1,9 @@
-//! Answers ioctl(2) requests for file flags, the project, the label of the volume, and discarding free space.
+//! Answers ioctl(2) requests for file flags, the project ID, the label of the volume, and discarding free
+//! space.
 //!
 //! The kernel derives the direction and the size of the data from the request number. It has already checked
-//! that the caller may set flags. This module checks that the label is set and free space is discarded only by
-//! root or by the user who mounted.
+//! that the caller may set flags. This module permits only root, and the user who mounted, to set the label and
+//! to discard free space.
 
 use crate::changes::Caller;
 use crate::node::NodeId;
@@ -13,8 +14,8 @@ use rustix::io::Errno;
 /// The request numbers of `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, in 64-bit and in 32-bit programs.
 const GET_FLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
 const SET_FLAGS: [u32; 2] = [0x4008_6602, 0x4004_6602];
-/// The request numbers of `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`, which pass the flags in another format,
-/// and the project.
+/// The request numbers of `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`, which pass the project ID, and the flags
+/// in another format.
 const GET_EXTENDED: u32 = 0x801c_581f;
 const SET_EXTENDED: u32 = 0x401c_5820;
 /// The request numbers of `FS_IOC_GETFSLABEL` and `FS_IOC_SETFSLABEL`.
@@ -23,7 +24,7 @@ const SET_LABEL: u32 = 0x4100_9432;
 /// The request number of `FITRIM`.
 const TRIM: u32 = 0xc018_5879;
 
-/// The size of `struct fsxattr`, and the offset of the project in this struct, in bytes.
+/// The size of `struct fsxattr`, and the offset of the project ID in this struct, in bytes.
 const EXTENDED_BYTES: usize = 28;
 const PROJECT_OFFSET: usize = 12;
 /// The size of a label in a request, in bytes. A shorter label is padded with zeros.
@@ -40,8 +41,8 @@ const EXTENDED_FLAGS: [(u32, u32); 6] = [
     (0x2000_0000, 0x200),
 ];
 
-/// Returns whether the request `number` changes attributes of the file if it succeeds. The kernel does not
-/// know of this change, so its cached attributes must be invalidated.
+/// Returns whether the request `number` changes attributes of the file if it succeeds. The kernel does not know
+/// of this change, so the caller must invalidate the kernel's cached attributes.
 pub(super) fn changes_file(number: u32) -> bool {
     SET_FLAGS.contains(&number) || number == SET_EXTENDED
 }
@@ -51,7 +52,7 @@ pub(super) fn changes_file(number: u32) -> bool {
 pub(super) enum Effect {
     None,
     Change,
-    /// A change that may take long.
+    /// A change that may take a long time.
     LongChange,
 }
 
@@ -132,7 +133,7 @@ fn extended(metadata: &Metadata) -> [u8; EXTENDED_BYTES] {
     bytes
 }
 
-/// Sets the flags that `struct fsxattr` contains. Fails if the request would change the project.
+/// Sets the flags that `struct fsxattr` contains. Fails if the request would change the project ID.
 fn set_extended(operations: &Operations, node: NodeId, input: &[u8]) -> Answer<()> {
     let metadata = operations.metadata(node)?;
     if u32::from_ne_bytes(bytes(input, PROJECT_OFFSET)?) != metadata.project_id {

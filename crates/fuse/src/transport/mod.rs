@@ -1,8 +1,8 @@
 //! Receives the requests of the kernel and sends the replies.
 //!
 //! There are two transports: rings of `io_uring` ([`queues`]), where the kernel offers them, and /dev/fuse
-//! ([`receivers`]). One is chosen in the handshake ([`start`]). Both parse requests with [`crate::protocol`] and
-//! pass them to a [`Handler`]: to [`requests`], which calls [`Operations`].
+//! ([`receivers`]). One is chosen in the handshake ([`start`]). Both parse requests with [`crate::protocol`] and pass
+//! them to a [`Handler`]. For a volume, the handler is in [`requests`], and calls [`Operations`].
 
 mod attributes;
 mod device;
@@ -58,7 +58,7 @@ pub(crate) struct Session {
     collects_writes: bool,
 }
 
-/// Performs the handshake with the kernel over `device`. The session answers requests from `volume`.
+/// Performs the handshake with the kernel over `device`. Returns a session that performs the operations on `volume`.
 pub(crate) fn start(
     volume: Arc<Volume>,
     device: OwnedFd,
@@ -96,7 +96,8 @@ struct Handshake {
 }
 
 impl Handshake {
-    /// Performs the handshake. `collects_writes` decides whether the kernel collects written data, if it can.
+    /// Performs the handshake. If the kernel can collect written data, calls `collects_writes`, which decides whether
+    /// the kernel does so.
     fn perform(
         device: OwnedFd,
         options: &MountOptions,
@@ -129,7 +130,7 @@ impl Handshake {
         let receiver_count = match queues {
             Some(_) => 1,
             None if options.read_write => threads.min(RECEIVERS),
-            // All but one may wait for the device. At least as many requests may wait in workers.
+            // All receivers but one may wait for the device. At least as many requests may wait in workers.
             None => (threads / 2 + 1).min(RECEIVERS),
         };
         let has_workers = threads > 1 || queues.is_some();
@@ -189,7 +190,7 @@ fn receive_offer(connection: &Connection) -> io::Result<(u64, Offer)> {
     }
 }
 
-/// Chooses the transport: returns the rings if it is `io_uring`.
+/// Chooses the transport. Returns the rings of `io_uring`, or `None` for /dev/fuse.
 fn choose(
     connection: &Arc<Connection>,
     offer: &Offer,

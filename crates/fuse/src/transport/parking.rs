@@ -6,9 +6,9 @@
 //! only one receiver waits for requests. The others are parked: they sleep here, on a condition variable.
 //!
 //! One of the receivers is the [follower](super::follower). While [sharing](super::sharing) is on, the follower waits
-//! for requests, and shares a processor with the program that sends them: if the follower finds no request, and one
-//! thread sent the last requests, the follower moves to the processor of this thread before it waits. While sharing
-//! is off, another receiver waits, and [polls](Linger) briefly before it sleeps.
+//! for requests, and shares a processor with the program that sends them. If the follower finds no request, and a
+//! single thread sent the last requests, the follower moves to the processor of this thread before it waits. While
+//! sharing is off, another receiver waits, and [polls](Linger) briefly before it sleeps.
 //!
 //! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. While sharing is off, the watcher
 //! also checks whether a receiver is available. If no receiver waits and no request has started since the last check,
@@ -166,8 +166,8 @@ impl Parking {
     /// just tried to receive a request and found none. The function then also waits until there may be a request,
     /// or the volume may have been unmounted.
     ///
-    /// A program often sends its next request before the system call that replies to its last one has returned.
-    /// Therefore a thread tries to receive a request before it waits for one.
+    /// A program often sends its next request while the thread that answered the previous one is still in the system
+    /// call that sends the reply. Therefore a thread tries to receive a request before it waits for one.
     pub(super) fn wait(&self, role: Role, has_tried: bool, connection: &Connection) {
         let state = match role {
             Role::Follower => self.shared.turn_of_follower(connection),
@@ -345,7 +345,8 @@ mod tests {
     use std::io::{PipeWriter, Write, pipe};
     use std::os::fd::OwnedFd;
 
-    /// Returns a connection with a request if `has_request`, and the end that must stay open.
+    /// Returns a connection, which has a request if `has_request`, and the other end of its pipe, which must stay
+    /// open.
     fn connection(has_request: bool) -> (Connection, PipeWriter) {
         let (reader, mut writer) = pipe().unwrap();
         if has_request {
@@ -376,7 +377,7 @@ mod tests {
             while parking.shared.state.lock().parked == 0 {
                 thread::yield_now();
             }
-            // One receiver gets the request, and does not end it. The other can only return if it is woken.
+            // The first receiver gets the request and does not answer it. The second can return only if it is woken.
             writer.write_all(&[0]).unwrap();
             first.join().unwrap();
             parking.begin(Role::Other, 1);
@@ -422,7 +423,7 @@ mod tests {
                 assert_eq!(parking.choose_role(), Role::Follower);
                 parking.wait(Role::Follower, false, &connection);
             });
-            // The only other receiver does not end its request.
+            // The only other receiver does not answer its request.
             parking.begin(Role::Other, 1);
             follower.join().unwrap();
         });

@@ -13,9 +13,9 @@
 //!
 //! The kernel's notification of a signal, `INTERRUPT`, is not enough. The kernel sends none for direct reads of a
 //! read-only mount, which are asynchronous. It sends only one for each request, perhaps for a signal that is not
-//! fatal. And if all receivers are busy, it is not received. Instead, a thread checks once per [`CHECK_INTERVAL`] the
-//! requests that have waited since the previous check. The thread runs while a passed request can end, and stops after
-//! [`IDLE_CHECKS`] consecutive checks that find none.
+//! fatal. And if all receivers are busy, it is not received. Therefore the server does not use `INTERRUPT`. One of its
+//! threads checks, once per [`CHECK_INTERVAL`], the requests that were passed before the previous check. The thread
+//! runs while a passed request can end, and stops after [`IDLE_CHECKS`] consecutive checks that find no such request.
 //!
 //! # Locking
 //! One lock, which is not held while a request is answered or /proc is read.
@@ -64,7 +64,7 @@ pub(super) trait Passed: Send {
     /// Parses the request.
     fn request(&mut self) -> Result<Request<'_>, Malformed>;
 
-    /// Returns a copy of the request, which the worker answers. `self` then only sends the reply.
+    /// Returns a copy of the request for the worker to answer. After this, `self` can only send the reply.
     fn copy(&mut self) -> Copied;
 
     /// Answers the request, and sends the reply.
@@ -103,7 +103,7 @@ pub(super) struct Passing {
 /// The passed requests that can end.
 #[derive(Default)]
 struct Pending {
-    /// The requests by number.
+    /// The requests, by request number.
     requests: HashMap<u64, EndableRequest>,
     /// Whether a thread checks the requests.
     is_checked: bool,
@@ -171,8 +171,8 @@ impl Pending {
     }
 }
 
-/// Starts the thread that checks the passed requests. If no thread can be started, the next request tries again.
-/// Without the /proc of the server's PID namespace, no request ends.
+/// Starts the thread that checks the passed requests. If no thread can be started, the next request tries again. If
+/// /proc does not show the server's PID namespace, no check is started, and no request ends.
 fn start_checks(pending: &Arc<Mutex<Pending>>) {
     if !has_own_proc() {
         return;
@@ -222,8 +222,8 @@ fn answer_copy(handler: &dyn Handler, pending: &Mutex<Pending>, copy: &Copied) {
     });
 }
 
-/// Ends the requests of killed programs that were passed before the previous check. Returns whether another check is
-/// due.
+/// Ends those requests that were passed before the previous check and whose programs are killed. Returns whether
+/// another check is due.
 fn check(pending: &Mutex<Pending>) -> bool {
     let requests: Vec<_> = {
         let mut pending = pending.lock();

@@ -5,12 +5,13 @@
 //! another processor, and finds the data in the processor's caches. One system call sends a reply and waits
 //! for the next request.
 //!
-//! A request and its reply share an *entry*: memory that the server and the kernel use in turn. The queue's
-//! thread [passes](super::passing) a request that would wait to a worker, together with its entry: for the
-//! device, for room in the journal, for write-back because too much is dirty, or for a lock whose holder waits.
-//! The worker writes the reply into the entry, and returns the entry to the queue's thread.
+//! A request and its reply share an *entry*: memory that the server and the kernel use in turn. A request may
+//! have to wait: for the device, for room in the journal, for write-back because too much is dirty, or for a
+//! lock whose holder waits. The queue's thread [passes](super::passing) such a request to a worker, together
+//! with its entry. The worker writes the reply into the entry, and returns the entry to the queue's thread.
 //!
-//! The kernel sends `FORGET` only through /dev/fuse, so one [receiver](super::receivers) reads from it.
+//! The kernel sends `FORGET` only through /dev/fuse, so one [receiver](super::receivers) reads from this
+//! device.
 
 use super::device::Connection;
 use super::handler::{Handler, Outcome, Waiting};
@@ -80,8 +81,8 @@ impl Queues {
     /// Creates the rings for the queues of all processors.
     ///
     /// # Errors
-    /// The kernel has no `io_uring`, or does not allow it, or a limit is reached,
-    /// or the number of processors is unknown.
+    /// The kernel has no `io_uring` or does not allow it, a limit is reached, or the number of processors is
+    /// unknown.
     pub(super) fn new(connection: &Arc<Connection>) -> io::Result<Self> {
         let queues = queue_count()?;
         let depth = (ENTRIES / queues).clamp(MIN_DEPTH, MAX_DEPTH);

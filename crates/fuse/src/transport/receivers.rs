@@ -1,13 +1,14 @@
 //! Threads that receive requests from /dev/fuse.
 //!
-//! Model: each receiver answers the requests that it receives, one after the other. A request that would wait
-//! for the device is [passed](super::passing) to a worker, with two exceptions. Large requests are not passed. On a
-//! read-only mount, a receiver waits for the device itself, which saves waking a worker, if another receiver is
-//! idle and the request does not end when its program is killed ([`Ending::Never`]).
+//! Model: each receiver answers the requests that it receives, one after the other. A request that would wait for
+//! the device is [passed](super::passing) to a worker, with two exceptions. A large request is not passed. On a
+//! read-only mount, a receiver waits for the device itself if another receiver is idle and the request does not end
+//! when its program is killed ([`Ending::Never`]); this saves waking a worker.
 //!
 //! # Invariants
 //! 1. On a read-only mount with several receivers or workers, at least one receiver does not wait for the device. A
-//!    receiver waits only if `idle` counts another one. The last receiver that leaves `idle` finds a count of 0.
+//!    receiver waits only if `idle` counts another one. The last receiver that `idle` counted finds a count of 0,
+//!    and passes its request to a worker.
 
 use super::device::{Connection, Received};
 use super::handler::{Ending, Handler, Outcome, Waiting};
@@ -22,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The memory for the headers of a request, in bytes.
 const HEADER_BYTES: usize = 4096;
-/// The minimum length of a request that is never passed to a worker, in bytes.
+/// A request whose argument has at least this length, in bytes, is never passed to a worker.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// What the receivers of a session share.
@@ -68,7 +69,7 @@ impl Receivers {
         }
     }
 
-    /// Returns whether the calling receiver may wait for the device, to answer a request with an argument of
+    /// Returns whether the calling receiver may wait for the device while it answers `request`, whose argument has
     /// `argument_bytes`.
     fn waiting(&self, request: Result<Request<'_>, Malformed>, argument_bytes: usize) -> Waiting {
         // On a writable mount, usually only one receiver receives requests. The others are parked.
@@ -172,7 +173,7 @@ mod tests {
     use crate::protocol::Operation;
     use crate::protocol::abi::opcode;
 
-    /// Requests for statistics end if their program is killed.
+    /// A handler with which only `STATFS` requests end if their program is killed.
     #[derive(Debug)]
     struct NoHandler;
 

@@ -1,10 +1,10 @@
 //! Answers the requests of the kernel, for both transports.
 //!
 //! Model: the kernel's caches avoid requests where possible. The replies permit the kernel to cache names
-//! (including names that do not exist), attributes, link targets, pages and listings without a time limit.
-//! `OPEN` and `OPENDIR` reply that they are not implemented. The kernel then stops sending these requests,
-//! and keeps pages and listings in its caches. With direct I/O or `allow_root`, `OPEN` is implemented. On a
-//! read-only mount, each reader of a file then has a handle of its own.
+//! (including names that do not exist), attributes, link targets, pages and listings without a time limit. The
+//! reply to `OPEN` and `OPENDIR` is that they are not implemented. The kernel then stops sending these requests,
+//! and keeps pages and listings in its caches. With direct I/O or `allow_root`, `OPEN` is implemented. In this
+//! case, each reader of a file on a read-only mount has a handle of its own.
 //!
 //! On a writable mount, the kernel may also collect writes ([`crate::write_back`]). It then
 //! maintains the sizes and times of files until it writes them back. If `OPEN` is not implemented, `CREATE`,
@@ -67,17 +67,17 @@ pub(super) struct Requests {
 /// What a request needs to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// Only memory, or a device write that is not worth the hand-over.
+    /// Only memory, or a write to the device that is too short to be worth waking a worker.
     Memory,
-    /// What may or may not be in memory, and locks. The request is tried in a [`MemoryOnly`] part.
+    /// Locks, and metadata that may or may not be in memory. The request is tried in a [`MemoryOnly`] part.
     Metadata,
     /// The device.
     Device,
 }
 
 impl Handler for Requests {
-    /// If the request is malformed, the reply is `EINVAL`. If this panics, the panic is reported, and the reply
-    /// is `EIO`.
+    /// If the request is malformed, the reply is `EINVAL`. If the operation panics, the panic is reported, and
+    /// the reply is `EIO`.
     fn answer(
         &self,
         header: &Header,
@@ -276,8 +276,9 @@ impl Requests {
         }
     }
 
-    /// Returns whether a write must read first: the inode, if it is not in memory, or a page that is in the file
-    /// and not cached, and of which the write leaves a part unchanged.
+    /// Returns whether a write must read from the device first. It must read the inode if the inode is not in
+    /// memory. It must read a page of the file if the page is not cached and the write leaves a part of the page
+    /// unchanged.
     fn reads_for_write(&self, node: NodeId, start_bytes: u64, len: usize) -> bool {
         let end_bytes = start_bytes.saturating_add(len as u64);
         if start_bytes.is_multiple_of(PAGE_BYTES) && end_bytes.is_multiple_of(PAGE_BYTES)

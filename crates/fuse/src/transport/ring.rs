@@ -2,9 +2,9 @@
 //! module of this crate with unsafe code.
 //!
 //! Model: a ring has entries. An entry is memory for one request and its reply. The server gives an entry to
-//! the kernel, which returns it with a request; the server writes the reply into it and gives it back. One
-//! system call gives back all entries with replies and waits for requests. Each entry belongs to a queue. The
-//! kernel has one queue for each processor.
+//! the kernel, and the kernel returns the entry with a request. The server writes the reply into the entry, and
+//! gives the entry back to the kernel. One system call gives back all entries with replies and waits for
+//! requests. Each entry belongs to a queue. The kernel has one queue for each processor.
 //!
 //! Invariants:
 //! 1. The kernel stores the address of an entry's memory when the entry is registered. The memory does not
@@ -51,7 +51,7 @@ pub(super) struct Ring {
     in_kernel: Vec<Option<Entry>>,
     /// The header and the data memory of each entry, as its registration passes them to the kernel.
     parts: Vec<[libc::iovec; 2]>,
-    /// The number of entries that are still in use. The kernel drops entries when the connection has ended.
+    /// The number of entries that the kernel has not dropped. It drops entries when the connection has ended.
     live: usize,
     waker: Waker,
     waits_for_waker: bool,
@@ -150,7 +150,7 @@ impl Ring {
         self.waker.clone()
     }
 
-    /// Returns whether the connection has ended and no entry is in use.
+    /// Returns whether the connection has ended and the kernel has dropped all entries.
     pub(super) fn is_ended(&self) -> bool {
         self.live == 0
     }
@@ -254,8 +254,8 @@ impl Ring {
     }
 }
 
-/// Gives a thread the scheduling policy `SCHED_IDLE`, or the normal one. Threads that this thread starts get
-/// the normal one.
+/// Gives `thread` the scheduling policy `SCHED_IDLE` if `is_idle`, otherwise the normal policy. Threads that
+/// `thread` starts get the normal policy.
 pub(super) fn set_idle_policy(thread: Pid, is_idle: bool) -> Result<(), Errno> {
     let policy = if is_idle {
         libc::SCHED_IDLE | libc::SCHED_RESET_ON_FORK

@@ -12,10 +12,10 @@
 //! program.
 //!
 //! If another program computes on the same processor, a thread with this policy is delayed considerably.
-//! Therefore a watcher, a separate thread, checks it once per [`TICK`]. If it has answered nothing since the
-//! last check, normal threads take over. If it was also ready to run, the other program has delayed it. In that
-//! case, sharing stays off for a number of ticks, the penalty, which doubles with each delay. Otherwise sharing
-//! can be on again after the next tick.
+//! Therefore a watcher, a separate thread, checks the thread with `SCHED_IDLE` once per [`TICK`]. If this
+//! thread has answered nothing since the last check, normal threads take over. If it is also ready to run,
+//! another program has delayed it. In that case, sharing stays off for a number of ticks, the penalty, which
+//! doubles with each delay. Otherwise sharing can be on again after the next tick.
 
 use rustix::thread::Pid;
 use std::fs;
@@ -31,11 +31,11 @@ const BUSY_REQUESTS: u64 = 4;
 const MIN_PENALTY: u32 = 16;
 const MAX_PENALTY: u32 = 4096;
 
-/// Whether a thread with `SCHED_IDLE` answers requests, and the state from which the watcher decides on it.
+/// Whether a thread with `SCHED_IDLE` answers requests, and the state from which the watcher decides this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sharing {
     pub(super) is_on: bool,
-    /// The number of further ticks for which it stays off.
+    /// The number of further ticks for which sharing stays off.
     skip: u32,
     /// The value that `skip` gets at the next delay.
     penalty: u32,

@@ -300,7 +300,8 @@ fn change_that_needs_a_block_that_is_not_in_memory_would_wait() {
             Outcome::Reply(Ok(())),
             "{opcode}"
         );
-        // The same change of a name is not possible twice, and this reply is in memory too.
+        // A name cannot be changed in the same way twice. What the reply with this error needs is also in
+        // memory.
         let again = outcome(Waiting::Refused);
         assert!(matches!(again, Outcome::Reply(_)), "{opcode}: {again:?}");
         requests.end();
@@ -500,7 +501,7 @@ fn damage_that_is_found_without_waiting_is_recorded_on_the_device() {
         let mut lookup = request(opcode::LOOKUP, b"new\0");
         lookup.header.node = make.header.node;
         let damaged = Outcome::Reply(Err(Errno::UCLEAN));
-        // This reads the directory, and is not a change.
+        // The lookup brings the directory into memory, and changes nothing.
         assert_eq!(outcome(&requests, &lookup, Waiting::Allowed), damaged);
         assert_eq!(outcome(&requests, &make, Waiting::Refused), damaged);
         requests.end();
